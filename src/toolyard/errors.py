@@ -1,0 +1,108 @@
+"""Every error raised on purpose, drawn as a tree. Nothing is below this module.
+
+```
+ToolyardError
+├── DefinitionError        a tool that cannot be registered: where, which field, why
+│   ├── SchemaError        its schema is no schema, is too large, or refers outside
+│   └── DuplicateToolError its name already has a holder
+├── SettingsError          a setting that is unknown or has a bad value: where, why
+├── StateError             the switches' file cannot be read or written
+├── UnknownToolError       no such tool here, or it is blocked
+├── ToolError              foreseen: the text goes to the model
+│   └── RefusedError       what was asked for is not allowed (a path, a gate's no)
+├── NoClientError          the caller cannot be asked, logged to or shown progress
+└── ServeError             a door cannot be opened (port taken, bind without token)
+```
+
+A handler raises `ToolError` to tell the model what went wrong. Any other exception out of a
+handler is a crash: its text is withheld from the model, and the log has the traceback.
+"""
+
+from __future__ import annotations
+
+
+class ToolyardError(Exception):
+    """The base of every error raised on purpose."""
+
+
+class DefinitionError(ToolyardError):
+    """A tool that cannot be registered.
+
+    Attributes:
+        tool: The tool's name, as far as it has one.
+        field: The field that is wrong.
+        reason: What is wrong with it, and what would be right.
+    """
+
+    def __init__(self, *, tool: str, field: str, reason: str) -> None:
+        self.tool = tool
+        self.field = field
+        self.reason = reason
+        super().__init__(f"tool {tool!r}: {field}: {reason}")
+
+
+class SchemaError(DefinitionError):
+    """A schema that is no schema, is too large or too deep, or refers outside itself."""
+
+
+class DuplicateToolError(DefinitionError):
+    """A tool whose name already has a holder; the holder keeps it."""
+
+    def __init__(self, *, tool: str, holder: str) -> None:
+        self.holder = holder
+        super().__init__(
+            tool=tool,
+            field="name",
+            reason=f"the name is already held by {holder}; choose another, or remove that one first",
+        )
+
+
+class SettingsError(ToolyardError):
+    """A setting that is unknown or has a bad value.
+
+    Attributes:
+        key: The dotted key, such as `tools.timeout`, or empty when a whole file is unreadable.
+        origin: Where it was said: a file with its line, an environment variable, `--set`.
+        reason: What is wrong with it, and what would be right.
+    """
+
+    def __init__(self, *, key: str, origin: str, reason: str) -> None:
+        self.key = key
+        self.origin = origin
+        self.reason = reason
+        super().__init__(f"{origin}: {f'{key}: ' if key else ''}{reason}")
+
+
+class StateError(ToolyardError):
+    """The file with the switches cannot be read or written."""
+
+
+class UnknownToolError(ToolyardError):
+    """No tool of this name can be called here: it does not exist, or it is blocked.
+
+    Attributes:
+        name: The name that was asked for.
+        nearest: Names that look like it, best first.
+    """
+
+    def __init__(self, name: str, nearest: tuple[str, ...] = ()) -> None:
+        self.name = name
+        self.nearest = nearest
+        hint = f"; did you mean {' or '.join(repr(n) for n in nearest)}?" if nearest else ""
+        super().__init__(f"unknown tool {name[:200]!r}{hint}")
+
+
+class ToolError(ToolyardError):
+    """A foreseen failure of a tool. Its text goes to the model, so say what would be right."""
+
+
+class RefusedError(ToolError):
+    """What was asked for is not allowed: a path outside the project, a gate's no."""
+
+
+class NoClientError(ToolyardError):
+    """Whoever made this call cannot be asked, logged to or shown progress."""
+
+
+class ServeError(ToolyardError):
+    """A door cannot be opened: the port is taken, or the bind needs a token."""

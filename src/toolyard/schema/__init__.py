@@ -1,0 +1,4 @@
+"""JSON Schema: compile once, validate on every call, explain failures, fill defaults.
+
+Below: `types`, `errors`. Above: `plugins` (schemas from signatures), `tools` (every call).
+"""

@@ -1,0 +1,102 @@
+"""Defaults: found once when a schema is compiled, filled in before a call is validated.
+
+Filled for properties of the top level and of plain nested objects, never through `anyOf`,
+`$ref` and their kin. A default that does not fit its own property is not filled.
+"""
+
+from __future__ import annotations
+
+import copy
+import json
+from collections.abc import Mapping
+from typing import Any, cast
+
+import jsonschema_rs
+
+_INDIRECT = frozenset({"$ref", "$dynamicRef", "anyOf", "oneOf", "allOf", "not", "if"})
+_IMMUTABLE = (str, int, float, bool, type(None))
+
+
+class Defaults:
+    """The defaults of one object, and of the plain objects inside it."""
+
+    __slots__ = ("_copied", "_nested", "_plain")
+
+    def __init__(self, plain: dict[str, Any], copied: dict[str, Any], nested: dict[str, Defaults]) -> None:
+        self._plain = plain
+        self._copied = copied
+        self._nested = nested
+
+    def fill(self, value: Mapping[str, Any]) -> dict[str, Any]:
+        """A copy of the object with what it lacks filled in; the original is not touched."""
+        filled = {**self._plain, **value}
+        for key, default in self._copied.items():
+            if key not in filled:
+                filled[key] = copy.deepcopy(default)
+        for key, inner in self._nested.items():
+            item = filled.get(key)
+            if isinstance(item, dict):
+                filled[key] = inner.fill(cast("dict[str, Any]", item))
+        return filled
+
+
+def find_defaults(
+    document: dict[str, Any], registry: jsonschema_rs.Registry | None
+) -> tuple[Defaults | None, tuple[str, ...]]:
+    """Find a schema's defaults, and warn of those that do not fit their own property."""
+    warnings: list[str] = []
+    root = {"document": document, "registry": registry}
+
+    def collect(schema: dict[str, Any], pointer: str) -> Defaults | None:
+        properties = schema.get("properties")
+        if not isinstance(properties, dict):
+            return None
+        plain: dict[str, Any] = {}
+        copied: dict[str, Any] = {}
+        nested: dict[str, Defaults] = {}
+        for key, item in cast("dict[str, Any]", properties).items():
+            if not isinstance(item, dict):
+                continue
+            inner = cast("dict[str, Any]", item)
+            place = f"{pointer}/properties/{_escape(key)}"
+            if "default" in inner:
+                default = inner["default"]
+                if _fits(inner, default, place, **root):
+                    (plain if isinstance(default, _IMMUTABLE) else copied)[key] = default
+                else:
+                    warnings.append(
+                        f"{place}: the default {json.dumps(default)[:80]} does not fit its own schema "
+                        "and is not filled in"
+                    )
+            if inner.get("type", "object") == "object" and _INDIRECT.isdisjoint(inner):
+                below = collect(inner, place)
+                if below is not None:
+                    nested[key] = below
+        return Defaults(plain, copied, nested) if plain or copied or nested else None
+
+    return collect(document, ""), tuple(warnings)
+
+
+def _fits(
+    schema: dict[str, Any], default: Any, pointer: str, *, document: dict[str, Any], registry: Any
+) -> bool:
+    """Whether a default fits its property's schema, read in its place in the document."""
+    base = {"$schema": document["$schema"]} if "$schema" in document else {}
+    try:
+        if "Ref" in (text := json.dumps(schema)) or '"$ref"' in text:
+            address = str(document.get("$id") or "urn:toolyard:tool")
+            resources: list[tuple[str, Any]] = [(address, document)]
+            known = registry.add_resources(resources) if hasattr(registry, "add_resources") else None
+            known = known or jsonschema_rs.Registry(resources)
+            validator = jsonschema_rs.validator_for(
+                {**base, "$ref": f"{address}#{pointer}"}, offline=True, validate_formats=False, registry=known
+            )
+        else:
+            validator = jsonschema_rs.validator_for({**base, **schema}, offline=True, validate_formats=False)
+        return validator.is_valid(default)
+    except (jsonschema_rs.ValidationError, jsonschema_rs.ReferencingError, ValueError):
+        return False
+
+
+def _escape(key: str) -> str:
+    return key.replace("~", "~0").replace("/", "~1")

@@ -1,0 +1,142 @@
+"""Why a value does not fit: a few short lines that a model can act on.
+
+Each line has the JSON pointer, what was expected and what came. Values are shown by their
+beginning only, so that a large argument never makes a large error.
+"""
+
+from __future__ import annotations
+
+import difflib
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import islice
+from typing import Any, cast
+
+MOST_LINES = 5
+LONGEST_LINE = 300
+_SHOWN = 60
+
+
+def explain(validator: Any, document: Any, value: Any) -> list[str]:
+    """The first problems of a value, and how many more there are.
+
+    Args:
+        validator: The compiled validator.
+        document: The schema it was compiled from, to name what would be allowed.
+        value: The value that does not fit.
+    """
+    try:
+        errors = list(islice(validator.iter_errors(value), MOST_LINES + 20))
+    except ValueError as error:  # not JSON at all, such as a key that is no string
+        return [f"(arguments): {str(error)[:LONGEST_LINE]}"]
+    lines = [_line(error, document) for error in errors[:MOST_LINES]]
+    if len(errors) > MOST_LINES:
+        more = len(errors) - MOST_LINES
+        lines.append(f"… and {'at least ' if more >= 20 else ''}{more} more")
+    return lines
+
+
+def preview(value: Any) -> str:
+    """A value's kind and beginning, in a few words."""
+    match value:
+        case None:
+            return "null"
+        case bool():
+            return "true" if value else "false"
+        case str():
+            shown = json.dumps(value[:_SHOWN], ensure_ascii=False)
+            return f"string {shown}" + ("…" if len(value) > _SHOWN else "")
+        case int() | float():
+            return f"number {str(value)[:_SHOWN]}"
+        case Mapping():
+            keys = [str(key)[:20] for key in islice(cast("Mapping[Any, Any]", value), 4)]
+            return f"object with {', '.join(keys)}"[:_SHOWN] if keys else "an empty object"
+        case list() | tuple():
+            return f"array of {len(cast('Sequence[Any]', value))} items"
+        case _:
+            return type(value).__name__
+
+
+def pointer(path: Iterable[Any]) -> str:
+    """A JSON pointer, or `(arguments)` for the whole."""
+    steps = [str(step).replace("~", "~0").replace("/", "~1") for step in path]
+    return "/" + "/".join(steps) if steps else "(arguments)"
+
+
+def _line(error: Any, document: Any) -> str:
+    text = f"{pointer(error.instance_path)}: {_reason(error, document)}"
+    return text if len(text) <= LONGEST_LINE else text[: LONGEST_LINE - 1] + "…"
+
+
+def _reason(error: Any, document: Any) -> str:
+    kind, value = error.kind, error.instance
+    match kind.name:
+        case "type":
+            return f"expected {' or '.join(kind.types)}, got {preview(value)}"
+        case "required":
+            return f"{json.dumps(kind.property)} is missing"
+        case "additionalProperties" | "unevaluatedProperties":
+            return _unexpected(kind.unexpected, _properties(document, error.schema_path))
+        case "enum":
+            return f"expected one of {_shorten(json.dumps(kind.options, ensure_ascii=False))}, got {preview(value)}"
+        case "const":
+            return f"expected {_shorten(json.dumps(kind.expected_value, ensure_ascii=False))}, got {preview(value)}"
+        case "anyOf" | "oneOfNotValid" | "oneOf" if getattr(kind, "context", None):
+            return _branches(error, document)
+        case "minimum" | "maximum" | "exclusiveMinimum" | "exclusiveMaximum":
+            words = {"minimum": "at least", "maximum": "at most", "exclusiveMinimum": "more than"}
+            return f"expected {words.get(kind.name, 'less than')} {kind.limit}, got {preview(value)}"
+        case "minLength" | "maxLength":
+            word = "at least" if kind.name == "minLength" else "at most"
+            return f"expected {word} {kind.limit} characters, got {len(value)}"
+        case "minItems" | "maxItems":
+            word = "at least" if kind.name == "minItems" else "at most"
+            return f"expected {word} {kind.limit} items, got {len(value)}"
+        case "pattern":
+            return f"expected text that matches {_shorten(kind.pattern)}, got {preview(value)}"
+        case _:
+            return _shorten(str(error.message), 200)
+
+
+def _unexpected(names: Sequence[str], allowed: Sequence[str]) -> str:
+    shown = ", ".join(json.dumps(name[:_SHOWN]) for name in names[:5])
+    nearest = difflib.get_close_matches(names[0][:_SHOWN], allowed, n=1) if names else []
+    if nearest:
+        hint = f"; did you mean {json.dumps(nearest[0])}?"
+    elif allowed:
+        hint = f"; allowed: {_shorten(', '.join(allowed))}"
+    else:
+        hint = ""
+    return f"{shown} {'is' if len(names) == 1 else 'are'} not allowed here{hint}"
+
+
+def _properties(document: Any, schema_path: Sequence[Any]) -> list[str]:
+    """The property names of the schema that holds the failing keyword, where it can be walked to."""
+    node = document
+    for step in schema_path[:-1]:
+        match node:
+            case dict() if step in node:
+                node = cast("dict[Any, Any]", node)[step]
+            case list() if isinstance(step, int):
+                node = cast("list[Any]", node)[step]
+            case _:
+                return []
+    properties = cast("dict[str, Any]", node).get("properties") if isinstance(node, dict) else None
+    return list(cast("dict[str, Any]", properties)) if isinstance(properties, dict) else []
+
+
+def _branches(error: Any, document: Any) -> str:
+    """What each alternative misses, by its first error."""
+    context: Sequence[Sequence[Any]] = error.kind.context
+    here = pointer(error.instance_path)
+    reasons: list[str] = []
+    for branch in context[:4]:
+        if branch:
+            where, reason = pointer(branch[0].instance_path), _reason(branch[0], document)
+            reasons.append(reason if where == here else f"{where}: {reason}")
+    listed = "; or ".join(_shorten(reason, 90) for reason in dict.fromkeys(reasons))
+    return f"fits none of {len(context)} alternatives: {listed}"
+
+
+def _shorten(text: str, limit: int = 100) -> str:
+    return text if len(text) <= limit else text[: limit - 1] + "…"

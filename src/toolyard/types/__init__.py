@@ -1,0 +1,4 @@
+"""The words everything else is written in: pure data, no I/O.
+
+Below: `errors`. Above: everything.
+"""

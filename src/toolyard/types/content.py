@@ -1,0 +1,76 @@
+"""What a result is made of: text, images, audio, links and embedded resources."""
+
+from __future__ import annotations
+
+from base64 import b64encode
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(slots=True)
+class Text:
+    """Text for the model. Not frozen, as `ToolResult`: one is built on every call."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Image:
+    """An image, as bytes; doors encode it as they need."""
+
+    data: bytes
+    mime_type: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Audio:
+    """A sound, as bytes; doors encode it as they need."""
+
+    data: bytes
+    mime_type: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ResourceLink:
+    """A pointer to something the client may fetch itself."""
+
+    uri: str
+    name: str
+    description: str | None = None
+    mime_type: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EmbeddedResource:
+    """A resource handed over whole: text, or bytes."""
+
+    uri: str
+    content: str | bytes
+    mime_type: str | None = None
+
+
+Content = Text | Image | Audio | ResourceLink | EmbeddedResource
+
+
+def content_json(part: Content) -> dict[str, Any]:
+    """A part as JSON, in the shape that MCP and REST share."""
+    match part:
+        case Text(text=text):
+            return {"type": "text", "text": text}
+        case Image(data=data, mime_type=kind):
+            return {"type": "image", "data": base64_text(data), "mimeType": kind}
+        case Audio(data=data, mime_type=kind):
+            return {"type": "audio", "data": base64_text(data), "mimeType": kind}
+        case ResourceLink():
+            shown = {"type": "resource_link", "uri": part.uri, "name": part.name}
+            shown |= {"description": part.description} if part.description is not None else {}
+            return shown | ({"mimeType": part.mime_type} if part.mime_type is not None else {})
+        case EmbeddedResource(uri=uri, content=content, mime_type=kind):
+            resource = {"uri": uri} | ({"mimeType": kind} if kind is not None else {})
+            held = {"text": content} if isinstance(content, str) else {"blob": base64_text(content)}
+            return {"type": "resource", "resource": resource | held}
+
+
+def base64_text(data: bytes) -> str:
+    """Bytes as base64 text."""
+    return b64encode(data).decode("ascii")

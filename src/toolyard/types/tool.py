@@ -1,0 +1,106 @@
+"""What is known about a tool besides how to run it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+JSONSchema = Mapping[str, Any]
+Source = Literal["builtin", "plugin", "agent", "mcp"]
+SOURCES: tuple[Source, ...] = ("builtin", "plugin", "agent", "mcp")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Annotations:
+    """Hints about what a tool does; None where its author did not say."""
+
+    read_only: bool | None = None
+    destructive: bool | None = None
+    idempotent: bool | None = None
+    open_world: bool | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Provenance:
+    """Where a tool came from.
+
+    Attributes:
+        source: The kind of source.
+        origin: The module, file or address.
+        plugin_name: The plugin, or the name inside a JSON tool file.
+        agent_name: The agent whose frontmatter defines it.
+    """
+
+    source: Source
+    origin: str
+    plugin_name: str | None = None
+    agent_name: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolInfo:
+    """A registered tool as doors show it."""
+
+    name: str
+    description: str
+    provenance: Provenance
+    input_schema: JSONSchema
+    output_schema: JSONSchema | None = None
+    annotations: Annotations = field(default_factory=Annotations)
+    title: str | None = None
+    stale: bool = False
+
+    def to_json(self) -> dict[str, Any]:
+        """The shape `GET /api/tools` shows, in camelCase, absent fields left out."""
+        shown: dict[str, Any] = {
+            "name": self.name,
+            "description": self.description,
+            "source": self.provenance.source,
+        }
+        if self.provenance.plugin_name is not None:
+            shown["pluginName"] = self.provenance.plugin_name
+        if self.provenance.agent_name is not None:
+            shown["agentName"] = self.provenance.agent_name
+        shown["origin"] = self.provenance.origin
+        shown["inputSchema"] = self.input_schema
+        if self.output_schema is not None:
+            shown["outputSchema"] = self.output_schema
+        if self.stale:
+            shown["stale"] = True
+        return shown
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Problem:
+    """Something that was set aside while the rest went on: a bad file, a bad tool."""
+
+    source: str
+    message: str
+    tool_name: str | None = None
+    line: int | None = None
+    column: int | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        """The shape of an entry of `quarantined` and of `errors`."""
+        shown: dict[str, Any] = {"source": self.source, "message": self.message}
+        if self.tool_name is not None:
+            shown["toolName"] = self.tool_name
+        if self.line is not None:
+            shown["line"] = self.line
+        if self.column is not None:
+            shown["column"] = self.column
+        return shown
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Changes:
+    """What differs between two generations, by name, in listing order."""
+
+    added: tuple[str, ...] = ()
+    removed: tuple[str, ...] = ()
+    changed: tuple[str, ...] = ()
+
+    def __bool__(self) -> bool:
+        """True when anything differs."""
+        return bool(self.added or self.removed or self.changed)
