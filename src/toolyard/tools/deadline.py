@@ -1,0 +1,61 @@
+"""A deadline that costs nothing until the handler waits for something.
+
+Most handlers answer without ever suspending, and a timer that is armed and disarmed for each of
+them costs more than the rest of the call. So the dispatcher makes the first step bare; a handler
+that suspends comes here and gets its timer, and from then on everything, cancellation included,
+passes through as if it had been awaited directly.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import types
+from collections.abc import Awaitable, Coroutine, Generator
+from typing import Any, TypeVar
+
+_T = TypeVar("_T")
+
+
+class DeadlineError(Exception):
+    """The deadline passed and the handler was cancelled; never leaves the dispatcher.
+
+    Not a `TimeoutError`, so that a handler's own is told apart: that one is a crash.
+    """
+
+    def __init__(self, seconds: float) -> None:
+        super().__init__(seconds)
+        self.seconds = seconds
+
+
+async def finish_in_time(steps: Coroutine[Any, Any, _T], waiting: Any, seconds: float) -> _T:
+    """Go on with a coroutine that made its first step and waits for something.
+
+    Args:
+        steps: The coroutine.
+        waiting: What it yielded.
+        seconds: How long it may take from now.
+
+    Raises:
+        DeadlineError: It did not finish in time, and was cancelled.
+    """
+    try:
+        async with asyncio.timeout(seconds) as deadline:
+            return await _resume(steps, waiting)
+    except TimeoutError:
+        if deadline.expired():
+            raise DeadlineError(seconds) from None
+        raise
+
+
+@types.coroutine
+def _resume(steps: Coroutine[Any, Any, _T], waiting: Any) -> Generator[Any, Any, _T]:
+    try:
+        while True:
+            try:
+                sent = yield waiting
+            except BaseException as error:  # noqa: BLE001 - whatever is thrown in is the handler's to see
+                waiting = steps.throw(error)
+            else:
+                waiting = steps.send(sent)
+    except StopIteration as done:
+        return done.value

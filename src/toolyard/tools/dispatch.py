@@ -1,0 +1,276 @@
+"""The dispatcher: the one way to call a tool.
+
+Look up, validate, ask the gates, run with a deadline and cancellation, validate the output, cap
+the size, tell the log. A call keeps the generation it began with. Every foreseen failure is text
+the model can act on, an error result, a log line and an event.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import logging
+import secrets
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Protocol
+
+from toolyard.errors import RefusedError, ToolError, UnknownToolError
+from toolyard.plugins.contract import Client, Progress, ToolMeta
+from toolyard.tools.definition import RegisteredTool
+from toolyard.tools.deadline import DeadlineError, finish_in_time
+from toolyard.tools.generation import Generation
+from toolyard.tools.output import NonsenseError, as_result, cap
+from toolyard.types.call import ANONYMOUS, Caller, Decision, Deny, Rewrite, ToolCall
+from toolyard.types.content import Text
+from toolyard.types.result import Failure, ToolResult
+
+logger = logging.getLogger(__name__)
+
+SHOWN_IN_EVENTS = 2_000
+SHOWN_IN_LOG = 500
+_MOST_BYTES_PER_CHARACTER = 4
+
+
+class EventSink(Protocol):
+    """Where the dispatcher tells what happened."""
+
+    listening: bool
+    """Whether anyone wants the calls that go well; failures are always told."""
+
+    def emit(self, type: str, data: Mapping[str, Any], caller: Caller) -> None:
+        """Tell of one event. Must not block and must not raise."""
+        ...
+
+
+class Gate(Protocol):
+    """Asked before a tool runs. A gate that fails says no."""
+
+    async def __call__(self, call: ToolCall) -> Decision:
+        """Allow (or None), deny with a reason, or rewrite the arguments."""
+        ...
+
+
+class Holder(Protocol):
+    """Who has the current generation."""
+
+    @property
+    def current(self) -> Generation:
+        """The generation that a new call begins with."""
+        ...
+
+
+class Dispatcher:
+    """Calls tools. One for each yard; safe for any number of calls at once."""
+
+    def __init__(
+        self,
+        registry: Holder,
+        *,
+        events: EventSink,
+        cwd: Path,
+        timeout: float = 60,
+        max_output: int = 262_144,
+        gates: Sequence[Gate] = (),
+    ) -> None:
+        self._registry = registry
+        self._events = events
+        self._cwd = cwd
+        self._timeout = timeout
+        self._max_output = max_output
+        self._gates = tuple(gates)
+        self._prefix = secrets.token_hex(4)
+        self._numbers = itertools.count(1)
+
+    async def call(
+        self,
+        name: str,
+        input: Mapping[str, Any] | None = None,
+        caller: Caller = ANONYMOUS,
+        *,
+        progress: Progress | None = None,
+        client: Client | None = None,
+    ) -> ToolResult:
+        """Call a tool with the generation of this moment.
+
+        Args:
+            name: The tool's name.
+            input: Its arguments; None means none.
+            caller: On whose behalf.
+            progress: Receives progress, where the caller wants it.
+            client: The caller's own side, where it can be asked.
+
+        Raises:
+            UnknownToolError: No such tool, or it is blocked.
+            asyncio.CancelledError: The caller gave up; the handler was told the same way.
+        """
+        generation = self._registry.current
+        registered = generation.tools.get(name)
+        if registered is None:
+            raise self._unknown(generation, name, caller)
+        meta = ToolMeta(registered.tool, caller, self._cwd, self._new_id, progress, client)
+        events, started = self._events, time.perf_counter()
+        if events.listening:
+            events.emit("tool_use", {"callId": meta.call_id, "name": name, "input": input or {}}, caller)
+        try:
+            result = await self._run(registered, input, meta, caller)
+        except asyncio.CancelledError:
+            cancelled = ToolResult.error(f"{name} was cancelled", Failure.CANCELLED)
+            self._failed(registered, meta, cancelled, started, caller)
+            raise
+        if result.is_error:
+            self._failed(registered, meta, result, started, caller)
+        elif events.listening:
+            self._tell_result(meta.call_id, name, result, started, caller)
+        return result
+
+    async def _run(
+        self, registered: RegisteredTool, given: Mapping[str, Any] | None, meta: ToolMeta, caller: Caller
+    ) -> ToolResult:
+        tool, schema = registered.tool, registered.input
+        try:
+            arguments = dict(given or ()) if schema.defaults is None else schema.defaults.fill(given or {})
+            if not schema.is_valid(arguments):
+                return _invalid(registered, arguments)
+        except (TypeError, ValueError, RecursionError) as error:  # not an object of JSON values at all
+            return _invalid(registered, given, str(error))
+        if self._gates:
+            decided = await self._ask_gates(registered, arguments, caller)
+            if isinstance(decided, ToolResult):
+                return decided
+            arguments = decided
+        try:
+            steps = tool.handler(registered.context, arguments, meta)
+            try:
+                waiting = steps.send(None)
+            except StopIteration as done:
+                answer = done.value
+            else:
+                answer = await finish_in_time(steps, waiting, tool.timeout or self._timeout)
+        except ToolError as error:
+            return ToolResult.error(str(error), Failure.REFUSED if isinstance(error, RefusedError) else Failure.TOOL)
+        except DeadlineError as late:
+            return ToolResult.error(
+                f"{tool.name} did not finish within {late.seconds:g} seconds and was stopped", Failure.TIMEOUT
+            )
+        except Exception:
+            call_id = meta.call_id
+            logger.exception("crash %s: tool %r (%s)", call_id, tool.name, registered.info.provenance.origin)
+            return ToolResult.error(f"{tool.name} crashed (id {call_id}); the log has the details", Failure.CRASH)
+        if type(answer) is str and registered.output is None:
+            limit = tool.max_output or self._max_output
+            if len(answer) * _MOST_BYTES_PER_CHARACTER <= limit:
+                return ToolResult(content=(Text(answer),))
+        return self._finish(registered, answer, meta)
+
+    def _finish(self, registered: RegisteredTool, answer: Any, meta: ToolMeta) -> ToolResult:
+        """Turn a handler's answer into a bounded result that fits the output schema."""
+        limit = registered.tool.max_output or self._max_output
+        name = registered.tool.name
+        try:
+            result = as_result(answer)
+        except NonsenseError as error:
+            return ToolResult.error(f"{name} returned {error}", Failure.INVALID_OUTPUT)
+        if registered.output is not None and not result.is_error:
+            problems = _output_problems(registered, result)
+            if problems:
+                return ToolResult.error(
+                    f"{name} answered with something its output schema does not allow: {'; '.join(problems)}",
+                    Failure.INVALID_OUTPUT,
+                )
+        capped, left_out = cap(result, limit)
+        if left_out:
+            logger.warning(
+                "call %s: the answer of %r was cut: %s bytes left out, %s allowed", meta.call_id, name, left_out, limit
+            )
+            if registered.output is not None and capped.structured is None:
+                return ToolResult.error(
+                    f"the answer of {name} is larger than {limit:,} bytes; ask for less", Failure.INVALID_OUTPUT
+                )
+        return capped
+
+    async def _ask_gates(
+        self, registered: RegisteredTool, arguments: dict[str, Any], caller: Caller
+    ) -> dict[str, Any] | ToolResult:
+        """Ask every gate in order: the arguments to go on with, or the refusal."""
+        name = registered.tool.name
+        for gate in self._gates:
+            try:
+                decision = await gate(ToolCall(name=name, input=arguments, caller=caller))
+            except Exception:
+                logger.exception("a gate failed on %r, so the call is refused", name)
+                return ToolResult.error(f"{name} was refused: a check before it failed", Failure.REFUSED)
+            match decision:
+                case Deny(reason=reason):
+                    return ToolResult.error(f"{name} was refused: {reason}", Failure.REFUSED)
+                case Rewrite(input=rewritten):
+                    arguments = dict(rewritten)
+                    if not registered.input.is_valid(arguments):
+                        return _invalid(registered, arguments, "a gate rewrote them")
+                    logger.info("a gate rewrote the arguments of %r", name)
+                case _:
+                    continue
+        return arguments
+
+    def _unknown(self, generation: Generation, name: str, caller: Caller) -> UnknownToolError:
+        error = generation.unknown(name)
+        logger.warning("%s (thread %s)", error, caller.thread_id)
+        call_id = caller.call_id or self._new_id()
+        self._tell_result(call_id, error.name, ToolResult.error(str(error)), time.perf_counter(), caller)
+        return error
+
+    def _failed(
+        self, registered: RegisteredTool, meta: ToolMeta, result: ToolResult, started: float, caller: Caller
+    ) -> None:
+        logger.warning(
+            "call %s: %s failed (%s) in thread %s: %s",
+            meta.call_id,
+            registered.tool.name,
+            result.failure or Failure.TOOL,
+            caller.thread_id,
+            result.text[:SHOWN_IN_LOG],
+        )
+        self._tell_result(meta.call_id, registered.tool.name, result, started, caller)
+
+    def _tell_result(self, call_id: str, name: str, result: ToolResult, started: float, caller: Caller) -> None:
+        text = result.text
+        self._events.emit(
+            "tool_result",
+            {
+                "callId": call_id,
+                "name": name,
+                "isError": result.is_error,
+                "content": text if len(text) <= SHOWN_IN_EVENTS else text[:SHOWN_IN_EVENTS] + "…",
+                "durationMs": round((time.perf_counter() - started) * 1000, 3),
+            },
+            caller,
+        )
+
+    def _new_id(self) -> str:
+        return f"call_{self._prefix}_{next(self._numbers)}"
+
+
+def _invalid(registered: RegisteredTool, arguments: Any, why: str = "") -> ToolResult:
+    """The answer to arguments that do not fit: each problem with its pointer, for the model to mend."""
+    if isinstance(arguments, Mapping):
+        lines = registered.input.problems(arguments)
+        if why and not lines:
+            lines = [f"(arguments): {why[:200]}"]
+    else:
+        lines = [f"(arguments): expected object, got {type(arguments).__name__}"]
+    name = registered.tool.name
+    return ToolResult.error(f"Invalid arguments for {name}:\n" + "\n".join(lines), Failure.INVALID_ARGUMENTS)
+
+
+def _output_problems(registered: RegisteredTool, result: ToolResult) -> list[str]:
+    """Why a structured answer does not fit the output schema; text that is JSON counts as structured."""
+    assert registered.output is not None
+    if result.structured is None:
+        return ["it has no structured answer"]
+    try:
+        if registered.output.is_valid(result.structured):
+            return []
+        return registered.output.problems(result.structured)
+    except ValueError as error:
+        return [str(error)[:200]]
