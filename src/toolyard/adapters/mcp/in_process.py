@@ -1,0 +1,21 @@
+"""A real MCP client connected to a server of this process, for tests."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from mcp.client.client import Client
+
+from toolyard.adapters.mcp.server import ToolyardServer
+
+Era = Literal["handshake", "modern"]
+
+
+def in_process_client(server: ToolyardServer, era: Era) -> Client:
+    """The SDK's client; open it with `async with`.
+
+    Args:
+        server: A fresh server.
+        era: `handshake` speaks JSON-RPC frames over memory streams; `modern` is stateless.
+    """
+    return Client(server, mode="legacy" if era == "handshake" else "auto")

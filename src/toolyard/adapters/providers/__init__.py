@@ -1,0 +1,1 @@
+"""Model providers: what their APIs want to be told of a tool."""
