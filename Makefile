@@ -1,0 +1,108 @@
+# Needs Python 3.11 or newer with venv, git and make. Everything else is fetched into .venv, by hash.
+#
+# A stamp inside .venv says which lock is installed there: a change of the lock or of pyproject.toml
+# installs again. An install that was interrupted leaves .venv/unfinished, and the next one begins
+# with an empty folder.
+
+PYTHON ?= python3
+VENV   := .venv
+BIN    := $(VENV)/bin
+CORE   := $(VENV)/core-installed
+TEST   := $(VENV)/test-installed
+PIP    := -m pip install -qq --disable-pip-version-check --no-input
+
+.DELETE_ON_ERROR:
+.PHONY: help run test check check-format check-lint check-types check-imports bench lock clean
+
+help: ## Show this list
+	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-6s %s\n", $$1, $$2}' Makefile
+
+run: $(CORE) ## Start the server (ARGS="--port 8421" and the like are passed on)
+	@$(BIN)/toolyard serve $(ARGS)
+
+test: check ## Run every check and every test (ARGS="-k name" and the like go to pytest)
+	@echo "test: pytest"
+	@$(BIN)/python -m pytest -q $(ARGS)
+
+check: check-format check-lint check-types check-imports ## Look at format, lint, types and import rules
+
+check-format: $(TEST)
+	@echo "check: format (ruff)"
+	@$(BIN)/ruff format --quiet --check .
+
+check-lint: $(TEST)
+	@echo "check: lint (ruff)"
+	@$(BIN)/ruff check --quiet --output-format concise .
+
+check-types: $(TEST)
+	@echo "check: types (basedpyright)"
+	@$(BIN)/basedpyright --pythonpath $(BIN)/python > $(VENV)/types.log || { cat $(VENV)/types.log; exit 1; }
+
+check-imports: $(TEST)
+	@echo "check: imports (import-linter)"
+	@$(BIN)/lint-imports --no-logo > $(VENV)/imports.log || { cat $(VENV)/imports.log; exit 1; }
+
+bench: $(TEST) ## Measure (ARGS are passed on)
+	@$(BIN)/python -m benchmarks $(ARGS)
+
+# uv is the one tool that comes from no lock, because it writes them. A machine's own mirrors and
+# folders of wheels are kept out, so that the hashes are those everybody can fetch; no address is written.
+COMPILE := env -u UV_DEFAULT_INDEX -u UV_INDEX -u UV_INDEX_URL -u UV_EXTRA_INDEX_URL -u UV_FIND_LINKS \
+	.cache/lock/bin/uv pip compile --no-config --quiet --upgrade --universal --python-version 3.11 \
+	--generate-hashes --no-header --no-annotate --no-emit-index-url --no-emit-find-links
+
+lock: ## Choose versions anew and write them, with hashes, into requirements/
+	@$(usable_python)
+	@echo "lock: requirements/core.txt and requirements/test.txt"
+	@$(PYTHON) -m venv --clear .cache/lock
+	@.cache/lock/bin/python $(PIP) uv==0.13.7
+	@$(COMPILE) -o requirements/core.txt pyproject.toml requirements/build.in
+	@$(COMPILE) -o requirements/test.txt -c requirements/core.txt pyproject.toml requirements/test.in
+
+clean: ## Remove what make and the checks have made
+	@echo "clean: $(VENV), caches and build results"
+	@rm -rf $(VENV) .cache dist build .pytest_cache .ruff_cache .hypothesis .import_linter_cache
+	@find src tests -name __pycache__ -type d -prune -exec rm -rf {} +
+
+# test.txt holds all of core.txt, so whoever has installed the one has the other.
+$(TEST): requirements/test.txt pyproject.toml
+	@$(call install,test)
+	@touch $(CORE) $(TEST)
+
+$(CORE): requirements/core.txt pyproject.toml
+	@$(call install,core)
+	@touch $(CORE)
+
+# Another Python than that of .venv was asked for: what is installed counts no longer.
+ifneq ($(origin PYTHON),file)
+ifneq ($(wildcard $(BIN)/python),)
+ifneq ($(shell $(PYTHON) -V 2>&1),$(shell $(BIN)/python -V 2>&1))
+.PHONY: $(CORE) $(TEST)
+endif
+endif
+endif
+
+# $(call install,LOCK): the lock, then this project itself, editable, with the build backend of the lock.
+define install
+set -e; $(usable_python); \
+if [ -e $(VENV)/unfinished ] || [ "$$($(BIN)/python -V 2>&1)" != "$$($(PYTHON) -V 2>&1)" ]; then \
+    echo "install: a new $(VENV) with $$($(PYTHON) -V)"; \
+    rm -rf $(VENV); mkdir $(VENV); touch $(VENV)/unfinished; \
+    $(PYTHON) -m venv $(VENV); \
+fi; \
+touch $(VENV)/unfinished; \
+echo "install: requirements/$(1).txt"; \
+$(BIN)/python $(PIP) --require-hashes -r requirements/$(1).txt; \
+$(BIN)/python $(PIP) --no-deps --no-build-isolation --no-index --editable .; \
+rm $(VENV)/unfinished
+endef
+
+# Written for any Python at all, so that one that is too old can still say so.
+define usable_python
+$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
+    echo "Toolyard needs Python 3.11 or newer; '$(PYTHON)' is $$($(PYTHON) -V 2>&1). Choose one: make PYTHON=python3.13" >&2; \
+    exit 1; }; \
+$(PYTHON) -c 'import ensurepip, venv' 2> /dev/null || { \
+    echo "'$(PYTHON)' lacks venv; install it (Debian: apt install python3-venv) or choose another: make PYTHON=python3.13" >&2; \
+    exit 1; }
+endef

@@ -1,0 +1,95 @@
+"""Catching everything is for isolation boundaries; they are all listed here, each with its reason.
+
+Cleaning up and raising the same again catches nothing, and is free.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+import pytest
+
+from tests.architecture.sources import dotted, module_name, parsed, shown, source_files
+
+BOUNDARIES = {
+    "toolyard.adapters.rest.app": "the top frame of HTTP: a crash is an answer with an id, and a traceback in the log",
+    "toolyard.app.state": "a background watcher: a listener that fails is told of the next change all the same",
+    "toolyard.plugins.decorator": "annotations are the author's own code, run when they are resolved",
+    "toolyard.tools.deadline": "whatever is thrown into a handler is the handler's to see",
+    "toolyard.tools.dispatch": "a handler or a gate may raise anything; the model gets an id, the log the traceback",
+    "toolyard.tools.registry": "a source may raise anything; it is set aside alone, and the rest loads",
+}
+BROAD = {"Exception", "BaseException", "builtins.Exception", "builtins.BaseException"}
+
+
+def _catches_everything(tree: ast.Module) -> Iterator[int]:
+    """The lines where a handler, or `suppress`, catches everything."""
+    for node in ast.walk(tree):
+        match node:
+            case ast.ExceptHandler() if _only_cleans_up(node):
+                pass
+            case ast.ExceptHandler(type=None):
+                yield node.lineno
+            case ast.ExceptHandler(type=ast.Tuple(elts=caught)) if BROAD & {dotted(kind) for kind in caught}:
+                yield node.lineno
+            case ast.ExceptHandler(type=ast.expr() as kind) if dotted(kind) in BROAD:
+                yield node.lineno
+            case ast.Call(func=function, args=kinds) if dotted(function).endswith("suppress"):
+                if BROAD & {dotted(kind) for kind in kinds}:
+                    yield node.lineno
+            case _:
+                pass
+
+
+def _only_cleans_up(handler: ast.ExceptHandler) -> bool:
+    """Whether a handler always ends by raising the same again."""
+    leaves = (ast.Return, ast.Break, ast.Continue)
+    match handler.body[-1]:
+        case ast.Raise(exc=None):
+            return not any(isinstance(node, leaves) for statement in handler.body for node in ast.walk(statement))
+        case _:
+            return False
+
+
+def test_everything_is_caught_only_at_isolation_boundaries() -> None:
+    stray = [
+        shown(path, line)
+        for path in source_files()
+        if module_name(path) not in BOUNDARIES
+        for line in _catches_everything(parsed(path))
+    ]
+    assert not stray, f"catch what you foresee, or add the module and its reason to BOUNDARIES: {stray}"
+
+
+def test_every_listed_boundary_still_is_one() -> None:
+    catching = {module_name(path) for path in source_files() if any(_catches_everything(parsed(path)))}
+    assert not set(BOUNDARIES) - catching, "these catch everything no longer: take them off the list"
+
+
+@pytest.mark.parametrize(
+    "handler",
+    [
+        "try:\n    f()\nexcept:\n    g()",
+        "try:\n    f()\nexcept Exception as e:\n    g()",
+        "try:\n    f()\nexcept (KeyError, BaseException):\n    g()",
+        "try:\n    f()\nexcept* Exception:\n    g()",
+        "with contextlib.suppress(Exception):\n    f()",
+        "try:\n    f()\nexcept BaseException:\n    if g():\n        raise",
+        "while f():\n    try:\n        g()\n    except BaseException:\n        if h():\n            break\n        raise",
+        "try:\n    f()\nexcept Exception as e:\n    raise ValueError from e",
+    ],
+)
+def test_every_way_to_catch_everything_is_seen(handler: str) -> None:
+    assert list(_catches_everything(ast.parse(handler)))
+
+
+@pytest.mark.parametrize(
+    "handler",
+    [
+        "try:\n    f()\nexcept (KeyError, ValueError):\n    g()",
+        "try:\n    f()\nexcept BaseException:\n    g()\n    raise",
+    ],
+)
+def test_catching_what_is_foreseen_and_cleaning_up_are_fine(handler: str) -> None:
+    assert not list(_catches_everything(ast.parse(handler)))

@@ -1,0 +1,87 @@
+"""The import rules of pyproject.toml: they are kept, and each really catches what it is there for."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sysconfig
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from tests.architecture.sources import PACKAGE, ROOT, module_name, parsed, shown, source_files, uses
+
+LAYERS = (
+    "console testing app adapters extensions orchestrator delegation invoker agents|kernel|tools "
+    "plugins schema types errors"
+)
+ONE_WAY = "imports run one way"
+FOREIGN = "foreign SDKs are imported by adapters and console only"
+FACADE = "nobody inside imports the facade"
+CYCLES = "no cycles at any depth"
+EXTENSIONS = "extensions know nothing of each other"
+OPEN_TO_EXTENSIONS = ("toolyard.plugins", "toolyard.schema", "toolyard.types", "toolyard.errors", "toolyard.extensions")
+
+
+def _lint(source: Path, tmp_path: Path) -> subprocess.CompletedProcess[str]:
+    program = Path(sysconfig.get_path("scripts")) / "lint-imports"
+    command = [str(program), "--config", str(ROOT / "pyproject.toml"), "--no-cache", "--no-logo"]
+    environment = {**os.environ, "PYTHONPATH": str(source), "COLUMNS": "300"}
+    return subprocess.run(
+        command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=100, check=False
+    )
+
+
+def test_the_import_rules_are_kept(tmp_path: Path) -> None:
+    done = _lint(ROOT / "src", tmp_path)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+@pytest.mark.parametrize(
+    ("rule", "culprit", "files"),
+    [
+        (ONE_WAY, "toolyard.types.thing -> toolyard.tools", {"types/thing.py": "import toolyard.tools.registry"}),
+        (ONE_WAY, "toolyard.tools.thing -> toolyard.kernel", {"tools/thing.py": "import toolyard.kernel.loop"}),
+        (ONE_WAY, "- toolyard.attic", {"attic/__init__.py": ""}),
+        (FOREIGN, "toolyard.tools.thing -> mcp", {"tools/thing.py": "import mcp.types"}),
+        (FOREIGN, "toolyard.app.thing -> starlette", {"app/thing.py": "def f():\n    import starlette"}),
+        (FACADE, "toolyard.tools.thing -> toolyard", {"tools/thing.py": "from toolyard import Tool"}),
+        (FACADE, "toolyard.console.thing -> toolyard", {"console/thing.py": "import toolyard"}),
+        (CYCLES, "toolyard.tools", {"tools/a.py": "import toolyard.tools.b", "tools/b.py": "import toolyard.tools.a"}),
+        (
+            EXTENSIONS,
+            "toolyard.extensions.a -> toolyard.extensions.b",
+            {"extensions/a.py": "import toolyard.extensions.b"},
+        ),
+    ],
+)
+def test_a_broken_rule_is_found(rule: str, culprit: str, files: dict[str, str], tmp_path: Path) -> None:
+    shutil.copytree(PACKAGE, tmp_path / "toolyard", ignore=shutil.ignore_patterns("__pycache__"))
+    for name, text in {"kernel/loop.py": "", "extensions/b.py": "", **files}.items():
+        path = tmp_path / "toolyard" / name
+        path.parent.mkdir(exist_ok=True)
+        (path.parent / "__init__.py").touch()
+        path.write_text(text + "\n", encoding="utf-8")
+    done = _lint(tmp_path, tmp_path)
+    assert f"{rule} BROKEN" in done.stdout, done.stdout + done.stderr
+    assert culprit in done.stdout, done.stdout
+    assert done.returncode != 0
+
+
+def test_the_layers_are_those_of_the_map() -> None:
+    settings = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["importlinter"]
+    layers = next(contract["layers"] for contract in settings["contracts"] if contract["type"] == "layers")
+    assert [layer.replace("(", "").replace(")", "").replace(" ", "") for layer in layers] == LAYERS.split()
+
+
+def test_extensions_are_written_against_the_contract_alone() -> None:
+    strangers = [
+        f"{shown(path, line)}: {name}"
+        for path in source_files()
+        if module_name(path).startswith("toolyard.extensions.")
+        for line, name in uses(parsed(path))
+        if name.startswith("toolyard.") and not name.startswith(OPEN_TO_EXTENSIONS)
+    ]
+    assert not strangers, strangers

