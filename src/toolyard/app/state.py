@@ -1,0 +1,217 @@
+"""The switches: which tools are turned off, in a small file that every process reads and watches.
+
+`state.json` is private to the user and written whole: under a lock, into a file beside it, synced,
+then moved into place. A file that cannot be understood is never written over.
+
+Above: the wiring applies the switches, `toolyard tools enable|disable` sets them. Nothing is below.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import fcntl
+import logging
+import os
+import time
+from collections.abc import Callable, Generator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self, cast
+
+import msgspec
+
+from toolyard.errors import StateError
+
+logger = logging.getLogger(__name__)
+
+VERSION = 1
+POLL_SECONDS = 0.5
+LOCK_SECONDS = 10.0
+
+_LOCK_STEP = 0.005
+_YOUNG_NS = 2_000_000_000
+
+
+class Switches:
+    """The switches in `state.json` of the data folder. No file means that nothing is turned off."""
+
+    def __init__(self, folder: Path) -> None:
+        self.path = folder / "state.json"
+
+    def disabled_tools(self) -> frozenset[str]:
+        """The names of the tools that are turned off.
+
+        Raises:
+            StateError: The file cannot be read or understood.
+        """
+        return _disabled(self._read())
+
+    def set_tool_enabled(self, name: str, enabled: bool) -> bool:
+        """Turn a tool on or off; say whether that changed anything.
+
+        Waits for other writers, so an event loop calls it in a worker.
+
+        Raises:
+            StateError: The file cannot be read, understood or written.
+        """
+        try:
+            self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            with self._locked():
+                content = self._read()
+                before = _disabled(content)
+                after = before - {name} if enabled else before | {name}
+                if after == before:
+                    return False
+                self._write({**content, "version": VERSION, "disabledTools": sorted(after)})
+                return True
+        except OSError as error:
+            raise StateError(f"{self.path} cannot be written: {error.strerror or error}") from error
+
+    def _read(self) -> dict[str, Any]:
+        try:
+            data = self.path.read_bytes()
+        except FileNotFoundError:
+            return {}
+        except OSError as error:
+            raise StateError(f"{self.path} cannot be read: {error.strerror or error}") from error
+        try:
+            content: Any = msgspec.json.decode(data)
+        except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
+            raise self._broken(f"it is not valid JSON ({error})") from None
+        if not isinstance(content, dict):
+            raise self._broken("it holds no JSON object")
+        content = cast("dict[str, Any]", content)
+        version = content.get("version")
+        if isinstance(version, int) and version > VERSION:
+            raise StateError(
+                f"{self.path} has version {version}, and this Toolyard understands up to {VERSION}: a newer one"
+                " wrote it; update Toolyard, or give this one a folder of its own with TOOLYARD_HOME"
+            )
+        if type(version) is not int or version != VERSION:
+            raise self._broken(f'"version" must be {VERSION}')
+        names: Any = content.get("disabledTools", [])
+        if not isinstance(names, list) or not all(isinstance(name, str) for name in cast("list[Any]", names)):
+            raise self._broken('"disabledTools" must be a list of names')
+        return content
+
+    def _broken(self, reason: str) -> StateError:
+        return StateError(
+            f"{self.path} cannot be understood and is left as it is: {reason};"
+            " repair it, or delete it to turn every tool on again"
+        )
+
+    @contextmanager
+    def _locked(self) -> Generator[None]:
+        path = self.path.with_name(f"{self.path.name}.lock")
+        lock = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            deadline = time.monotonic() + LOCK_SECONDS
+            while True:
+                try:
+                    fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                    break
+                except BlockingIOError:
+                    if time.monotonic() > deadline:
+                        raise StateError(
+                            f"{path} has been held by another process for {LOCK_SECONDS:g} seconds;"
+                            " end that process, then try again"
+                        ) from None
+                    time.sleep(_LOCK_STEP)
+            yield
+        finally:
+            os.close(lock)
+
+    def _write(self, content: dict[str, Any]) -> None:
+        # The lock makes us the only writer, so one fixed name will do, and a crash leaves no litter.
+        fresh = self.path.with_name(f"{self.path.name}.new")
+        with suppress(FileNotFoundError):
+            fresh.unlink()
+        descriptor = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(msgspec.json.format(msgspec.json.encode(content), indent=2) + b"\n")
+            file.flush()
+            os.fsync(file.fileno())
+        fresh.replace(self.path)
+        folder = os.open(self.path.parent, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            os.fsync(folder)
+        finally:
+            os.close(folder)
+
+
+class SwitchWatcher:
+    """Tells a listener when the switches changed, whoever changed them: `async with watcher:`.
+
+    The listener is called on the event loop: first with what the file says when the watcher starts,
+    so that no change falls between reading and watching, then with every other set. A file that
+    cannot be understood changes nothing and is logged once.
+    """
+
+    def __init__(
+        self, switches: Switches, listener: Callable[[frozenset[str]], object], *, interval: float = POLL_SECONDS
+    ) -> None:
+        self._switches = switches
+        self._listener = listener
+        self._interval = interval
+        self._seen: tuple[int, int, int] | None = None
+        self._known: frozenset[str] | None = None
+        self._looked = False
+        self._complained = False
+        self._task: asyncio.Task[None] | None = None
+
+    def check(self) -> None:
+        """Look once, and tell the listener if there is something to tell."""
+        seen = self._signature()
+        if self._looked and seen == self._seen and not _young(seen):
+            return
+        self._looked, self._seen = True, seen
+        try:
+            disabled = self._switches.disabled_tools()
+        except StateError as error:
+            if not self._complained:
+                logger.warning("the switches stay as they were: %s", error)
+            self._complained = True
+            return
+        self._complained = False
+        if disabled == self._known:
+            return
+        self._known = disabled
+        try:
+            self._listener(disabled)
+        except Exception:
+            logger.exception("the listener for switches failed; the next change is told again")
+
+    async def __aenter__(self) -> Self:
+        self.check()
+        self._task = asyncio.create_task(self._watch(), name="toolyard-switches")
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        task, self._task = self._task, None
+        if task is not None:
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+
+    async def _watch(self) -> None:
+        while True:
+            await asyncio.sleep(self._interval)
+            self.check()
+
+    def _signature(self) -> tuple[int, int, int] | None:
+        try:
+            found = self._switches.path.stat()
+        except OSError:  # absent, or reading it will say why not
+            return None
+        return found.st_mtime_ns, found.st_size, found.st_ino
+
+
+def _young(signature: tuple[int, int, int] | None) -> bool:
+    """Whether a file is so new that another write may have left the same time, size and inode."""
+    return signature is not None and time.time_ns() - signature[0] < _YOUNG_NS
+
+
+def _disabled(content: dict[str, Any]) -> frozenset[str]:
+    return frozenset(content.get("disabledTools", ()))

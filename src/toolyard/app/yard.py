@@ -1,0 +1,209 @@
+"""`Toolyard`: one registry, one dispatcher, one event log, and the doors to them.
+
+The CLI, the servers and the tests stand on this object. It is the wiring: the only place that
+knows every part.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import secrets
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from contextlib import AsyncExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Self
+
+from toolyard.app.layers import settings_for
+from toolyard.app.places import find_places
+from toolyard.app.registry_view import RegistryView
+from toolyard.app.state import Switches, SwitchWatcher
+from toolyard.app.version import VERSION
+from toolyard.errors import ToolyardError, UnknownToolError
+from toolyard.orchestrator.event_log import EventLog, EventStream
+from toolyard.schema.compiled import Documents
+from toolyard.tools.builtin import builtin_offers
+from toolyard.tools.dispatch import Dispatcher, Gate
+from toolyard.tools.registry import Registry, Swap
+from toolyard.tools.sources import FixedSource
+from toolyard.tools.visibility import Visibility
+from toolyard.types.call import ANONYMOUS, Caller
+from toolyard.types.result import ToolResult
+
+if TYPE_CHECKING:
+    from toolyard.adapters.mcp.server import ToolyardServer
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Address:
+    """Where a server listens, and the token that was made for it, if one was."""
+
+    url: str
+    new_token: str | None = None
+
+
+class Toolyard:
+    """A yard of tools: `async with Toolyard() as yard: await yard.call("git-status")`."""
+
+    def __init__(
+        self,
+        project: str | Path | None = None,
+        *,
+        settings: Mapping[str, Any] | None = None,
+        overrides: Sequence[str] = (),
+        schemas: Documents | None = None,
+        gates: Sequence[Gate] = (),
+        environ: Mapping[str, str] | None = None,
+    ) -> None:
+        """Decide where things are and what the settings say; nothing is opened yet.
+
+        Args:
+            project: The project's folder; else the nearest one upward with `.toolyard` or `.git`.
+            settings: Settings as nested mappings, above the environment.
+            overrides: Settings as `section.key=value`, above everything.
+            schemas: Documents by address that tools' `$ref`s may name.
+            gates: Asked before every call, in order.
+            environ: Instead of the process's environment.
+
+        Raises:
+            SettingsError: A setting is unknown or has a bad value.
+        """
+        environ = os.environ if environ is None else environ
+        self.places = find_places(explicit=Path(project) if project is not None else None, environ=environ)
+        self.loaded = settings_for(self.places, environ=environ, overrides=overrides, given=settings)
+        tools = self.loaded.settings.tools
+        self._switches = Switches(self.places.data)
+        self._events = EventLog()
+        self._registry = Registry(
+            [FixedSource(name="builtin", offers=builtin_offers(self.places.project, environ))],
+            visibility=Visibility(allowed=tools.allowed, blocked=tools.blocked),
+            documents=schemas,
+        )
+        self._dispatcher = Dispatcher(
+            self._registry,
+            events=self._events,
+            cwd=self.places.project,
+            timeout=tools.timeout,
+            max_output=tools.max_output,
+            gates=gates,
+        )
+        self._open: AsyncExitStack | None = None
+        self.registry = RegistryView(self._registry, self._create_server)
+
+    async def __aenter__(self) -> Self:
+        if self._open is not None:
+            raise ToolyardError("this yard is open already; make another for another `async with`")
+        async with AsyncExitStack() as stack:
+            stack.callback(self._events.close)
+            stack.callback(self._registry.subscribe(self._tell_change))
+            self._registry.switch(self._switches.disabled_tools())
+            await self._registry.reload()
+            await stack.enter_async_context(SwitchWatcher(self._switches, self._registry.switch))
+            self._open = stack.pop_all()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        stack, self._open = self._open, None
+        if stack is not None:
+            await stack.aclose()
+
+    def call(
+        self, name: str, input: Mapping[str, Any] | None = None, *, thread_id: str | None = None
+    ) -> Awaitable[ToolResult]:
+        """Call a tool: `await yard.call("file-reader", {"path": "README.md"})`.
+
+        Raises:
+            UnknownToolError: No such tool, or it is blocked; every other failure is a result.
+        """
+        self._check_open()
+        return self._dispatcher.call(name, input, Caller(thread_id=thread_id) if thread_id else ANONYMOUS)
+
+    def knows(self, name: str) -> bool:
+        """Whether a tool of this name exists here, be it blocked or switched off."""
+        return name in self._registry.current.held
+
+    def unknown_tool(self, name: str) -> UnknownToolError:
+        """The error for a name that cannot be called here: why, or which names look like it."""
+        return self._registry.current.unknown(name)
+
+    def events(self, types: Collection[str] | None = None) -> EventStream:
+        """Events from now on: `with yard.events() as stream: async for event in stream: …`."""
+        return self._events.stream(types)
+
+    async def serve_stdio(self) -> None:
+        """Be an MCP server on this process's stdin and stdout until the client leaves."""
+        from toolyard.adapters.mcp.stdio import serve_stdio
+
+        self._check_open()
+        await serve_stdio(self._create_server("default"), max_message=self.loaded.settings.server.max_body)
+
+    async def serve_http(
+        self,
+        *,
+        host: str | None = None,
+        port: int | None = None,
+        on_ready: Callable[[Address], None] = lambda _: None,
+        stop: asyncio.Event | None = None,
+    ) -> None:
+        """Serve REST and MCP over HTTP until a signal, or until `stop` is set.
+
+        Args:
+            host: Instead of the settings' `server.host`.
+            port: Instead of the settings' `server.port`; 0 picks a free one.
+            on_ready: Told the address, and the token made for it, once the port is open.
+            stop: Ends the server when set; without it SIGTERM and SIGINT do.
+
+        Raises:
+            ServeError: The port is taken, or the bind needs a token.
+        """
+        from toolyard.adapters.mcp.http import McpEndpoint
+        from toolyard.adapters.rest.app import ServerOptions, create_app
+        from toolyard.adapters.rest.server import serve
+
+        self._check_open()
+        server = self.loaded.settings.server
+        options = ServerOptions(
+            host=host if host is not None else server.host,
+            port=port if port is not None else server.port,
+            token=secrets.token_urlsafe(32) if server.token == "auto" else server.token,
+            allowed_hosts=server.allowed_hosts,
+            allowed_origins=server.allowed_origins,
+            max_body=server.max_body,
+        )
+        endpoint = McpEndpoint(self._create_server("default"), max_body=server.max_body)
+        app = create_app(
+            registry=self._registry, dispatcher=self._dispatcher, options=options, version=VERSION, mcp=endpoint
+        )
+        made = options.token if server.token == "auto" else None
+        await serve(
+            app,
+            options,
+            lifespan=endpoint.running(),
+            on_ready=lambda url: on_ready(Address(url=url, new_token=made)),
+            stop=stop,
+        )
+
+    def _create_server(self, thread_id: str) -> ToolyardServer:
+        from toolyard.adapters.mcp.server import create_server
+
+        return create_server(registry=self._registry, dispatcher=self._dispatcher, version=VERSION, thread_id=thread_id)
+
+    def _tell_change(self, swap: Swap) -> None:
+        self._events.emit(
+            "tools.changed",
+            {
+                "generation": swap.generation.number,
+                "added": list(swap.changes.added),
+                "removed": list(swap.changes.removed),
+                "changed": list(swap.changes.changed),
+                "errors": [problem.to_json() for problem in swap.problems],
+            },
+        )
+
+    def _check_open(self) -> None:
+        if self._open is None:
+            raise ToolyardError("this yard is not open; use it inside `async with Toolyard(…) as yard:`")
