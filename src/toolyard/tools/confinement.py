@@ -48,6 +48,7 @@ def resolve_inside(base: Path, path: str, *, named: str = "the project") -> Path
 
     Raises:
         RefusedError: It leads out of the folder, or can be no path at all.
+        ToolError: Where it leads cannot be told.
     """
     if "\0" in path:
         raise RefusedError("the path has a null byte in it, and no file's name can have one")
@@ -57,8 +58,11 @@ def resolve_inside(base: Path, path: str, *, named: str = "the project") -> Path
         raise RefusedError(f"the path {quoted(path)} has a character in it that no file's name can have") from None
     if size > LONGEST_PATH:
         raise RefusedError(f"the path has {size:,} bytes, and at most {LONGEST_PATH:,} are possible: {quoted(path)}")
-    folder = Path(os.path.realpath(base))
-    resolved = Path(os.path.realpath(folder / path))
+    try:
+        folder = Path(os.path.realpath(base))
+        resolved = Path(os.path.realpath(folder / path))
+    except OSError as error:  # a link that vanished while it was followed
+        raise ToolError(f"where {quoted(path)} leads cannot be told: {error.strerror}") from None
     if not resolved.is_relative_to(folder):
         raise _outside(path, named)
     return resolved
@@ -110,7 +114,7 @@ def _outside(path: str, named: str) -> RefusedError:
 def _hint(path: str) -> str:
     if path.startswith("~"):
         return "; `~` is not expanded here, so give a path relative to the folder"
-    return "" if os.path.isabs(path) else "; a path is relative to that folder"
+    return "" if Path(path).is_absolute() else "; a path is relative to that folder"
 
 
 def _path_of_folder(base: Path) -> Path:
@@ -127,6 +131,6 @@ def _path_of(descriptor: int) -> Path:
     if sys.platform == "darwin":
         return Path(os.fsdecode(fcntl.fcntl(descriptor, fcntl.F_GETPATH, bytes(1_024)).rstrip(b"\0")))
     try:
-        return Path(os.readlink(f"/proc/self/fd/{descriptor}"))
+        return Path(f"/proc/self/fd/{descriptor}").readlink()
     except OSError as error:
         raise RefusedError(f"where an open file lies cannot be checked here ({error.strerror}: /proc)") from None

@@ -1,0 +1,42 @@
+"""The tools every project has: one tool, one file, its specification beside its handler.
+
+Above: wiring, which hands them to the registry. Below: `confinement` (paths), `git`, `process`.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from pathlib import Path
+
+from toolyard.plugins.contract import PluginContext
+from toolyard.tools.builtin.file_reader import file_reader_tool
+from toolyard.tools.builtin.git_diff_summary import git_diff_summary_tool
+from toolyard.tools.builtin.git_status import git_status_tool
+from toolyard.tools.builtin.workspace_info import workspace_info_tool
+from toolyard.tools.sources import Offer
+from toolyard.types.tool import Provenance
+
+
+def builtin_offers(root: Path, environ: Mapping[str, str]) -> list[Offer]:
+    """The built-in tools of a project.
+
+    Args:
+        root: The project's root; no tool leads out of it.
+        environ: The user's environment; git is given only a few names of it.
+    """
+    context = PluginContext(name="builtin", logger=logging.getLogger("toolyard.builtin"))
+    tools = (
+        git_status_tool(root, environ),
+        git_diff_summary_tool(root, environ),
+        workspace_info_tool(root, environ),
+        file_reader_tool(root),
+    )
+    return [
+        Offer(
+            tool=tool,
+            provenance=Provenance(source="builtin", origin=tool.handler.__module__),
+            context=context,
+        )
+        for tool in tools
+    ]

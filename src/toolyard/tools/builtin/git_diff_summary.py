@@ -1,0 +1,77 @@
+"""`git-diff-summary`: how much is changed in which file."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from toolyard.errors import ToolError
+from toolyard.plugins.contract import PluginContext, Tool, ToolMeta
+from toolyard.tools.builtin.git import MOST_OUTPUT, Git, StandIn, whole_lines
+from toolyard.tools.builtin.git_filters import note_on_filters
+from toolyard.tools.builtin.process import Finished
+from toolyard.types.content import Text
+from toolyard.types.result import ToolResult
+from toolyard.types.tool import Annotations
+
+_DESCRIPTION = """\
+Summarise the uncommitted changes of the project, as `git diff --stat` prints it: each changed file with the number of \
+changed lines, and the totals. Without `staged` it compares the work tree with the index; new files that were never \
+added are not part of it (git-status lists them). Changes nothing."""
+
+_SCHEMA: Mapping[str, Any] = {
+    "type": "object",
+    "properties": {
+        "staged": {
+            "type": "boolean",
+            "default": False,
+            "description": "True: what is staged for the next commit. False: what is changed but not staged.",
+        }
+    },
+    "additionalProperties": False,
+}
+_CUT_NAME = b"\n ..."
+_WIDE = ("--stat=400", "--stat-graph-width=40")
+
+
+def git_diff_summary_tool(root: Path, environ: Mapping[str, str]) -> Tool:
+    """The tool, for a project.
+
+    Args:
+        root: The project's root; nothing outside it is shown.
+        environ: Where PATH, HOME and the like are taken from.
+    """
+
+    async def handler(_: PluginContext, input: dict[str, Any], __: ToolMeta) -> ToolResult:
+        staged = bool(input.get("staged", False))
+        repository = await Git.for_project(root, environ).find_repository()
+        if repository is None:
+            raise ToolError("the project is not a git repository")
+        async with repository.stand_in() as stand_in:
+            changed = [] if staged else await stand_in.changed_files()
+            finished = await _summarise(stand_in, staged)
+            note = await note_on_filters(stand_in, changed)
+        summary = whole_lines(finished)
+        if not summary:
+            return ToolResult(content=(Text("no staged changes" if staged else "no unstaged changes"),))
+        notes = [Text(note)] if note else []
+        if finished.cut:
+            notes.append(Text(f"[the summary is longer than {MOST_OUTPUT:,} bytes and cut here]"))
+        return ToolResult(content=(Text(summary), *notes))
+
+    return Tool(
+        name="git-diff-summary",
+        title="Git diff summary",
+        description=_DESCRIPTION,
+        schema=_SCHEMA,
+        handler=handler,
+        annotations=Annotations(read_only=True, open_world=False),
+    )
+
+
+async def _summarise(stand_in: StandIn, staged: bool) -> Finished:
+    """Git's summary; where it would cut long names to fit 80 columns, a wider one."""
+    command = ["diff", "--relative", "--ignore-submodules=dirty", *(["--cached"] if staged else [])]
+    finished = await stand_in.run(*command, "--stat")
+    return await stand_in.run(*command, *_WIDE) if _CUT_NAME in b"\n" + finished.stdout else finished
