@@ -61,7 +61,7 @@ lock: ## Choose versions anew and write them, with hashes, into requirements/
 
 clean: ## Remove what make and the checks have made
 	@echo "clean: $(VENV), caches and build results"
-	@rm -rf $(VENV) .cache dist build .pytest_cache .ruff_cache .hypothesis .import_linter_cache
+	@rm -rf $(VENV) .cache dist build benchmarks/.envs .pytest_cache .ruff_cache .hypothesis .import_linter_cache
 	@find src tests -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # test.txt holds all of core.txt, so whoever has installed the one has the other.

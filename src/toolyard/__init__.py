@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from toolyard.plugins.contract import Tool as Tool
     from toolyard.plugins.contract import ToolMeta as ToolMeta
     from toolyard.plugins.decorator import tool as tool
+    from toolyard.tools.sources.validation import Validation as Validation
+    from toolyard.tools.sources.validation import validate_tool_file as validate_tool_file
     from toolyard.types.call import Allow as Allow
     from toolyard.types.call import Deny as Deny
     from toolyard.types.call import Rewrite as Rewrite
@@ -52,10 +54,35 @@ _HOMES = {
     "Toolyard": "toolyard.app.yard",
     "ToolyardError": "toolyard.errors",
     "UnknownToolError": "toolyard.errors",
+    "Validation": "toolyard.tools.sources.validation",
     "tool": "toolyard.plugins.decorator",
+    "validate_tool_file": "toolyard.tools.sources.validation",
 }
 
-__all__ = ["__version__", *sorted(_HOMES)]  # pyright: ignore[reportUnsupportedDunderAll] - resolved by __getattr__
+__all__ = [
+    "Allow",
+    "Annotations",
+    "Audio",
+    "Deny",
+    "EmbeddedResource",
+    "Image",
+    "PluginContext",
+    "RefusedError",
+    "ResourceLink",
+    "Rewrite",
+    "Text",
+    "Tool",
+    "ToolError",
+    "ToolMeta",
+    "ToolResult",
+    "Toolyard",
+    "ToolyardError",
+    "UnknownToolError",
+    "Validation",
+    "__version__",
+    "tool",
+    "validate_tool_file",
+]
 
 
 def __getattr__(name: str) -> Any:

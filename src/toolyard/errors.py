@@ -9,8 +9,8 @@ ToolyardError
 ├── StateError             the switches' file cannot be read or written
 ├── UnknownToolError       no such tool here, or it is blocked
 ├── ToolError              foreseen: the text goes to the model
-│   └── RefusedError       what was asked for is not allowed (a path, a gate's no)
-├── NoClientError          the caller cannot be asked, logged to or shown progress
+│   ├── RefusedError       what was asked for is not allowed (a path, a gate's no)
+│   └── NoClientError      the caller cannot be asked, logged to or shown progress
 └── ServeError             a door cannot be opened (port taken, bind without token)
 ```
 
@@ -42,7 +42,15 @@ class DefinitionError(ToolyardError):
 
 
 class SchemaError(DefinitionError):
-    """A schema that is no schema, is too large or too deep, or refers outside itself."""
+    """A schema that is no schema, is too large or too deep, or refers outside itself.
+
+    Attributes:
+        path: Where in the schema, as far as it is known.
+    """
+
+    def __init__(self, *, tool: str, field: str, reason: str, path: tuple[str | int, ...] = ()) -> None:
+        self.path = path
+        super().__init__(tool=tool, field=field, reason=reason)
 
 
 class DuplicateToolError(DefinitionError):
@@ -100,7 +108,7 @@ class RefusedError(ToolError):
     """What was asked for is not allowed: a path outside the project, a gate's no."""
 
 
-class NoClientError(ToolyardError):
+class NoClientError(ToolError):
     """Whoever made this call cannot be asked, logged to or shown progress."""
 
 

@@ -104,6 +104,8 @@ def uses(tree: ast.Module) -> Iterator[tuple[int, str]]:
     for node in ast.walk(tree):
         if isinstance(node, ast.ImportFrom) and node.module:
             yield from ((node.lineno, f"{node.module}.{alias.name}") for alias in node.names)
+        elif isinstance(node, ast.Import):
+            yield from ((node.lineno, alias.name) for alias in node.names)
         elif (spelled := dotted(node)) and isinstance(node, ast.Name | ast.Attribute):
             first, dot, rest = spelled.partition(".")
             yield node.lineno, names.get(first, first) + dot + rest

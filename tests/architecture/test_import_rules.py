@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import os
 import shutil
 import subprocess
@@ -76,12 +77,31 @@ def test_the_layers_are_those_of_the_map() -> None:
     assert [layer.replace("(", "").replace(")", "").replace(" ", "") for layer in layers] == LAYERS.split()
 
 
+def _beyond_the_contract(tree: ast.Module) -> list[tuple[int, str]]:
+    return [
+        (line, name)
+        for line, name in uses(tree)
+        if name.startswith("toolyard.") and not name.startswith(OPEN_TO_EXTENSIONS)
+    ]
+
+
 def test_extensions_are_written_against_the_contract_alone() -> None:
     strangers = [
         f"{shown(path, line)}: {name}"
         for path in source_files()
         if module_name(path).startswith("toolyard.extensions.")
-        for line, name in uses(parsed(path))
-        if name.startswith("toolyard.") and not name.startswith(OPEN_TO_EXTENSIONS)
+        for line, name in _beyond_the_contract(parsed(path))
     ]
-    assert not strangers, strangers
+    assert not strangers, f"what an extension needs is in the plugin contract, or belongs there: {strangers}"
+
+
+@pytest.mark.parametrize(
+    ("text", "refused"),
+    [
+        ("import toolyard.tools.registry", True),
+        ("from toolyard.orchestrator.event_log import EventLog", True),
+        ("from toolyard.plugins.contract import Tool", False),
+    ],
+)
+def test_what_is_beyond_the_contract_is_seen(text: str, refused: bool) -> None:
+    assert bool(_beyond_the_contract(ast.parse(text))) is refused

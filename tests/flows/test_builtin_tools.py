@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import os
 import threading
 import tracemalloc
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from tests.flows.git_project import first_text, git, repository, tools_of
-from toolyard.orchestrator.event_log import EventLog
 from toolyard.tools.builtin import builtin_offers, file_reader
 from toolyard.tools.builtin.file_reader import MOST_SHOWN
 from toolyard.tools.builtin.workspace_info import without_secrets
-from toolyard.tools.dispatch import Dispatcher
 from toolyard.tools.registry import Registry
 from toolyard.tools.sources import FixedSource
 from toolyard.types.result import Failure
@@ -299,26 +297,27 @@ async def test_a_named_pipe_and_a_folder_are_refused_without_waiting(root: Path)
 @pytest.mark.timeout(60)
 async def test_a_reader_that_was_given_up_stops_reading(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (root / "text").write_text("x\n")
-    reading, stopped = threading.Event(), threading.Event()
+    reading, stopped, test_ended = threading.Event(), threading.Event(), threading.Event()
 
-    def endless(file: object, path: str, given_up: threading.Event) -> object:
-        with contextlib.suppress(GeneratorExit):
-            while not given_up.is_set():
-                reading.set()
-                yield b"x"
+    def endless(file: object, path: str, given_up: threading.Event) -> Iterator[bytes]:
+        while not given_up.is_set():
+            reading.set()
+            if test_ended.wait(0.001):
+                return
+            yield b"x"
         stopped.set()
 
     monkeypatch.setattr(file_reader, "_chunks", endless)
-    monkeypatch.setattr(file_reader, "MOST_SHOWN", 1 << 40)
-    registry = Registry([FixedSource(name="builtin", offers=builtin_offers(root, {}))])
-    await registry.reload()
-    dispatcher = Dispatcher(registry, events=EventLog(), cwd=root)
-    task = asyncio.create_task(dispatcher.call("file-reader", {"path": "text"}))
-    assert await asyncio.to_thread(reading.wait, 20)
-    task.cancel()
-    with pytest.raises(asyncio.CancelledError):
-        await task
-    assert await asyncio.to_thread(stopped.wait, 20)
+    call = await tools_of(root)
+    task = asyncio.ensure_future(call("file-reader", path="text"))
+    try:
+        assert await asyncio.to_thread(reading.wait, 20)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        assert await asyncio.to_thread(stopped.wait, 10)
+    finally:
+        test_ended.set()
 
 
 @pytest.mark.promise("R8")

@@ -405,6 +405,7 @@ async def test_names_in_a_crafted_index_never_lead_out(way: str, root: Path, tmp
 
 SLOW = """#!/bin/sh
 (sleep 600 & echo $! >> "$HOME/pids"; wait) &
+echo $$ > "$HOME/leader"
 echo $$ >> "$HOME/pids"
 {then}
 wait
@@ -426,7 +427,7 @@ async def ended(home: Path, processes: int = 2) -> None:
         pids = [int(line) for line in (home / "pids").read_text().split()]
         assert len(pids) >= processes
         for pid in pids:
-            while _alive(pid):  # noqa: ASYNC110 - the end of somebody else's child has no event
+            while _alive(pid):
                 await asyncio.sleep(0.01)
 
 
@@ -442,7 +443,7 @@ def _alive(pid: int) -> bool:
 
 async def started(home: Path) -> None:
     async with asyncio.timeout(20):
-        while not (home / "pids").exists() or (home / "pids").read_text().count("\n") < 2:  # noqa: ASYNC110 - as above
+        while not (home / "pids").exists() or (home / "pids").read_text().count("\n") < 2:
             await asyncio.sleep(0.01)
 
 
@@ -461,6 +462,8 @@ async def test_a_caller_that_gives_up_ends_git_and_whatever_it_started(root: Pat
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
+    with pytest.raises(ProcessLookupError):  # it is not even a zombie when the call returns
+        os.kill(int((home / "leader").read_text()), 0)
     await ended(home)
 
 

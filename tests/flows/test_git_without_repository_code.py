@@ -247,15 +247,33 @@ async def test_the_environment_cannot_lead_git_astray(name: str, tmp_path: Path)
 
 
 @pytest.mark.parametrize("entry", [".", "", "bin", "{root}/bin"])
-async def test_a_git_inside_the_project_is_never_the_git_that_runs(entry: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("here", ["project", "elsewhere"])
+async def test_a_git_inside_the_project_is_never_the_git_that_runs(
+    entry: str, here: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     root = repository(tmp_path / "project")
     marker = tmp_path / "marker"
-    script(root / "git", marker)
-    script(root / "bin/git", marker)
+    for folder in (root, tmp_path / "elsewhere"):
+        script(folder / "git", marker)
+        script(folder / "bin/git", marker)
     path = f"{entry.format(root=root)}:{os.environ['PATH']}"
+    monkeypatch.chdir(tmp_path / here)
     call = await tools_of(root, {**os.environ, "PATH": path})
     assert first_text(await call("git-status")) == "?? bin/\n?? git\n"
     assert not marker.exists()
+
+
+@pytest.mark.parametrize("name", ["LANG", "LC_ALL", "LANGUAGE"])
+async def test_what_git_says_is_understood_in_every_language(name: str, tmp_path: Path) -> None:
+    """A git that speaks the language it is told to, as a translated one does."""
+    program = script(tmp_path / "bin/git", tmp_path / "marker")
+    program.write_text(
+        "#!/bin/sh\n"
+        '[ -n "$LANG$LC_ALL$LANGUAGE" ] && echo "fatal: Kein Git-Repository" >&2 && exit 128\n'
+        'echo "fatal: not a git repository (or any of the parent directories): .git" >&2; exit 128\n'
+    )
+    call = await tools_of(tmp_path, {**os.environ, "PATH": f"{program.parent}:/usr/bin:/bin", name: "de_DE.UTF-8"})
+    assert (await call("git-status")).text == "the project is not a git repository"
 
 
 async def test_changed_files_under_a_filter_are_marked_as_unsure(tmp_path: Path) -> None:

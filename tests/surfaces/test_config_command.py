@@ -107,6 +107,16 @@ def test_explain_of_everything_is_readable_at_80_columns(tmp_path: Path) -> None
     assert '    "a-rather-long-tool-name-11",' in lines
 
 
+def test_a_path_longer_than_a_line_is_not_cut_in_two(tmp_path: Path) -> None:
+    own = tmp_path / ("long-name-" * 5) / ("other-name-" * 5)
+    own.mkdir(parents=True)
+    (own / "config.toml").write_text("[server]\nport = 1\n", encoding="utf-8")
+
+    shown = run("config", "explain", "server.port", cwd=tmp_path, TOOLYARD_HOME=str(own))
+
+    assert f"{own / 'config.toml'}:2" in shown.stdout
+
+
 @pytest.mark.promise("B3")
 def test_explain_as_json_has_the_same_facts(config: Path, tmp_path: Path) -> None:
     config.write_text('[server]\ntoken = "auto"\nport = 1\n', encoding="utf-8")

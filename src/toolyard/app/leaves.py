@@ -15,7 +15,7 @@ from typing import Any, cast
 
 import msgspec
 
-from toolyard.app.masks import is_secret, masked
+from toolyard.app.masks import masked
 from toolyard.app.settings import OPEN_TABLES, Key, keys, sections
 from toolyard.app.toml_text import kind_of, toml_key, toml_value
 from toolyard.errors import SettingsError
@@ -171,7 +171,7 @@ def _fits(value: Any, kind: Any) -> bool:
 def _shown(path: KeyPath, value: Any) -> str:
     """Show what was found, but no secret and nothing endless."""
     kind = kind_of(value)
-    if isinstance(value, Mapping) or is_secret(path) or path[0] in OPEN_TABLES:
+    if isinstance(value, Mapping) or path[0] in OPEN_TABLES:
         return kind
     try:
         text = toml_value(masked(path, _plain(value)))

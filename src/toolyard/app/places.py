@@ -68,6 +68,12 @@ def find_places(
     )
 
 
+def tool_folders(places: Places, environ: Mapping[str, str], explicit: Path | None = None) -> tuple[Path, ...]:
+    """The folders of JSON tool files: the one that is named, else `TOOLYARD_TOOLS_DIR`, else the user's own."""
+    named = explicit if explicit is not None else environ.get("TOOLYARD_TOOLS_DIR")
+    return (Path(named).expanduser().absolute(),) if named else (places.user / "tools",)
+
+
 def find_project_root(start: Path, explicit: Path | None = None) -> Path:
     """Give the named folder, else the nearest one upward with `.toolyard` or `.git`, else `start`.
 

@@ -29,6 +29,15 @@ class Reloaded:
     errors: tuple[Problem, ...]
     changes: Changes
 
+    def to_json(self) -> dict[str, Any]:
+        """The shape that `POST /api/tools/reload` answers."""
+        return {
+            "success": self.success,
+            "toolCount": self.tool_count,
+            "errors": [problem.to_json() for problem in self.errors],
+            **self.changes.to_json(),
+        }
+
 
 class RegistryView:
     """Names → tools, as the app shows them. What is blocked or switched off is not here."""

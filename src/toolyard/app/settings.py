@@ -152,6 +152,8 @@ IN_EFFECT = frozenset(
         "tools.blocked",
         "tools.timeout",
         "tools.max_output",
+        "tools.allowed_hosts",
+        "tools.proxy",
         "server.host",
         "server.port",
         "server.token",

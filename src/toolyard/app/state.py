@@ -9,27 +9,23 @@ Above: the wiring applies the switches, `toolyard tools enable|disable` sets the
 from __future__ import annotations
 
 import asyncio
-import fcntl
 import logging
-import os
 import time
-from collections.abc import Callable, Generator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self, cast
 
 import msgspec
 
+from toolyard.app.private_file import locked, write_private
 from toolyard.errors import StateError
 
 logger = logging.getLogger(__name__)
 
 VERSION = 1
 POLL_SECONDS = 0.5
-LOCK_SECONDS = 10.0
 
-_LOCK_STEP = 0.005
 _YOUNG_NS = 2_000_000_000
 
 
@@ -56,14 +52,14 @@ class Switches:
             StateError: The file cannot be read, understood or written.
         """
         try:
-            self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            with self._locked():
+            with locked(self.path):
                 content = self._read()
                 before = _disabled(content)
                 after = before - {name} if enabled else before | {name}
                 if after == before:
                     return False
-                self._write({**content, "version": VERSION, "disabledTools": sorted(after)})
+                fresh = {**content, "version": VERSION, "disabledTools": sorted(after)}
+                write_private(self.path, msgspec.json.format(msgspec.json.encode(fresh), indent=2) + b"\n")
                 return True
         except OSError as error:
             raise StateError(f"{self.path} cannot be written: {error.strerror or error}") from error
@@ -101,51 +97,14 @@ class Switches:
             " repair it, or delete it to turn every tool on again"
         )
 
-    @contextmanager
-    def _locked(self) -> Generator[None]:
-        path = self.path.with_name(f"{self.path.name}.lock")
-        lock = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        try:
-            deadline = time.monotonic() + LOCK_SECONDS
-            while True:
-                try:
-                    fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                    break
-                except BlockingIOError:
-                    if time.monotonic() > deadline:
-                        raise StateError(
-                            f"{path} has been held by another process for {LOCK_SECONDS:g} seconds;"
-                            " end that process, then try again"
-                        ) from None
-                    time.sleep(_LOCK_STEP)
-            yield
-        finally:
-            os.close(lock)
-
-    def _write(self, content: dict[str, Any]) -> None:
-        # The lock makes us the only writer, so one fixed name will do, and a crash leaves no litter.
-        fresh = self.path.with_name(f"{self.path.name}.new")
-        with suppress(FileNotFoundError):
-            fresh.unlink()
-        descriptor = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
-        with os.fdopen(descriptor, "wb") as file:
-            file.write(msgspec.json.format(msgspec.json.encode(content), indent=2) + b"\n")
-            file.flush()
-            os.fsync(file.fileno())
-        fresh.replace(self.path)
-        folder = os.open(self.path.parent, os.O_RDONLY | os.O_CLOEXEC)
-        try:
-            os.fsync(folder)
-        finally:
-            os.close(folder)
-
 
 class SwitchWatcher:
     """Tells a listener when the switches changed, whoever changed them: `async with watcher:`.
 
     The listener is called on the event loop: first with what the file says when the watcher starts,
     so that no change falls between reading and watching, then with every other set. A file that
-    cannot be understood changes nothing and is logged once.
+    becomes one that cannot be understood changes nothing and is logged once; a watcher that finds
+    such a file at its start has no switches to keep, and refuses to start.
     """
 
     def __init__(
@@ -161,7 +120,11 @@ class SwitchWatcher:
         self._task: asyncio.Task[None] | None = None
 
     def check(self) -> None:
-        """Look once, and tell the listener if there is something to tell."""
+        """Look once, and tell the listener if there is something to tell.
+
+        Raises:
+            StateError: The file cannot be understood, and nothing is known from before.
+        """
         seen = self._signature()
         if self._looked and seen == self._seen and not _young(seen):
             return
@@ -169,6 +132,8 @@ class SwitchWatcher:
         try:
             disabled = self._switches.disabled_tools()
         except StateError as error:
+            if self._known is None:
+                raise
             if not self._complained:
                 logger.warning("the switches stay as they were: %s", error)
             self._complained = True

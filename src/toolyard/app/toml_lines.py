@@ -29,7 +29,7 @@ def find_lines(text: str) -> Mapping[Path, int]:
 
     A table that is opened more than once is where it was opened first.
     """
-    scanner = _Scanner(text.replace("\r\n", "\n"))
+    scanner = _Scanner(text)
     scanner.document()
     return scanner.lines
 

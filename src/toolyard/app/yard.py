@@ -10,24 +10,30 @@ import asyncio
 import os
 import secrets
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
 from toolyard.app.layers import settings_for
-from toolyard.app.places import find_places
+from toolyard.app.places import find_places, tool_folders
 from toolyard.app.registry_view import RegistryView
+from toolyard.app.server_file import ServerFile
 from toolyard.app.state import Switches, SwitchWatcher
 from toolyard.app.version import VERSION
-from toolyard.errors import ToolyardError, UnknownToolError
+from toolyard.app.watching import FolderWatcher
+from toolyard.errors import ToolError, ToolyardError, UnknownToolError
 from toolyard.orchestrator.event_log import EventLog, EventStream
 from toolyard.schema.compiled import Documents
 from toolyard.tools.builtin import builtin_offers
 from toolyard.tools.dispatch import Dispatcher, Gate
+from toolyard.tools.handlers.http_client import GuardedClient
+from toolyard.tools.handlers.surroundings import Surroundings
 from toolyard.tools.registry import Registry, Swap
 from toolyard.tools.sources import FixedSource
+from toolyard.tools.sources.json_file import FileReader, LoadedFile
+from toolyard.tools.sources.json_files import JsonFiles
 from toolyard.tools.visibility import Visibility
 from toolyard.types.call import ANONYMOUS, Caller
 from toolyard.types.result import ToolResult
@@ -51,21 +57,25 @@ class Toolyard:
         self,
         project: str | Path | None = None,
         *,
+        tools_dir: str | Path | None = None,
         settings: Mapping[str, Any] | None = None,
         overrides: Sequence[str] = (),
         schemas: Documents | None = None,
         gates: Sequence[Gate] = (),
         environ: Mapping[str, str] | None = None,
+        watch: bool = True,
     ) -> None:
         """Decide where things are and what the settings say; nothing is opened yet.
 
         Args:
             project: The project's folder; else the nearest one upward with `.toolyard` or `.git`.
+            tools_dir: The folder of JSON tool files, instead of `TOOLYARD_TOOLS_DIR` and the user's own.
             settings: Settings as nested mappings, above the environment.
             overrides: Settings as `section.key=value`, above everything.
             schemas: Documents by address that tools' `$ref`s may name.
             gates: Asked before every call, in order.
             environ: Instead of the process's environment.
+            watch: Take in changes of tool files and switches while the yard is open.
 
         Raises:
             SettingsError: A setting is unknown or has a bad value.
@@ -76,8 +86,19 @@ class Toolyard:
         tools = self.loaded.settings.tools
         self._switches = Switches(self.places.data)
         self._events = EventLog()
+        self._watch = watch
+        self._http = GuardedClient(proxy=tools.proxy)
+        surroundings = Surroundings(
+            root=self.places.project,
+            environ=environ,
+            max_output=tools.max_output,
+            allowed_hosts=tools.allowed_hosts,
+            proxy=tools.proxy,
+        )
+        folders = tool_folders(self.places, environ, Path(tools_dir) if tools_dir is not None else None)
+        self._files = JsonFiles(folders, FileReader(surroundings, self._http, schemas))
         self._registry = Registry(
-            [FixedSource(name="builtin", offers=builtin_offers(self.places.project, environ))],
+            [FixedSource(name="builtin", offers=builtin_offers(self.places.project, environ)), self._files],
             visibility=Visibility(allowed=tools.allowed, blocked=tools.blocked),
             documents=schemas,
         )
@@ -100,7 +121,10 @@ class Toolyard:
             stack.callback(self._registry.subscribe(self._tell_change))
             self._registry.switch(self._switches.disabled_tools())
             await self._registry.reload()
-            await stack.enter_async_context(SwitchWatcher(self._switches, self._registry.switch))
+            stack.push_async_callback(self._http.aclose)
+            if self._watch:
+                await stack.enter_async_context(SwitchWatcher(self._switches, self._registry.switch))
+                await stack.enter_async_context(FolderWatcher(self._files.folders, self._refresh))
             self._open = stack.pop_all()
         return self
 
@@ -121,6 +145,32 @@ class Toolyard:
         """
         self._check_open()
         return self._dispatcher.call(name, input, Caller(thread_id=thread_id) if thread_id else ANONYMOUS)
+
+    def read_tool_files(self, paths: Sequence[Path] = ()) -> list[LoadedFile]:
+        """Read tool files or folders of them, without registering anything; without paths, the folders in use."""
+        return self._files.read_aside(paths or self._files.folders)
+
+    def tool_files(self) -> list[LoadedFile]:
+        """The tool files that were read, with their examples."""
+        return self._files.files()
+
+    def preview(self, name: str, input: Mapping[str, Any]) -> dict[str, Any]:
+        """What a tool from a file would run for these arguments; nothing is executed.
+
+        Raises:
+            UnknownToolError: No such tool.
+            ToolError: It is no tool from a file, or the arguments do not fit.
+        """
+        registered = self._registry.current.find(name)
+        handler: Any = registered.tool.handler
+        if not hasattr(handler, "preview"):
+            raise ToolError(f"{name} is written in Python; only tools from files can be shown before they run")
+        schema = registered.input
+        filled = schema.defaults.fill(input) if schema.defaults is not None else dict(input)
+        if problems := schema.problems(filled):
+            raise ToolError(f"Invalid arguments for {name}:\n" + "\n".join(problems))
+        shown: dict[str, Any] = handler.preview(filled)
+        return shown
 
     def knows(self, name: str) -> bool:
         """Whether a tool of this name exists here, be it blocked or switched off."""
@@ -179,27 +229,29 @@ class Toolyard:
             registry=self._registry, dispatcher=self._dispatcher, options=options, version=VERSION, mcp=endpoint
         )
         made = options.token if server.token == "auto" else None
-        await serve(
-            app,
-            options,
-            lifespan=endpoint.running(),
-            on_ready=lambda url: on_ready(Address(url=url, new_token=made)),
-            stop=stop,
-        )
+        with ExitStack() as announcing:
+
+            def ready(url: str) -> None:
+                entry = ServerFile(self.places.data).announced(self.places.project, url, options.token)
+                announcing.enter_context(entry)
+                on_ready(Address(url=url, new_token=made))
+
+            await serve(app, options, lifespan=endpoint.running(), on_ready=ready, stop=stop)
 
     def _create_server(self, thread_id: str) -> ToolyardServer:
         from toolyard.adapters.mcp.server import create_server
 
         return create_server(registry=self._registry, dispatcher=self._dispatcher, version=VERSION, thread_id=thread_id)
 
+    async def _refresh(self, paths: Collection[Path]) -> None:
+        await self._registry.refresh(self._files, paths)
+
     def _tell_change(self, swap: Swap) -> None:
         self._events.emit(
             "tools.changed",
             {
                 "generation": swap.generation.number,
-                "added": list(swap.changes.added),
-                "removed": list(swap.changes.removed),
-                "changed": list(swap.changes.changed),
+                **swap.changes.to_json(),
                 "errors": [problem.to_json() for problem in swap.problems],
             },
         )

@@ -15,7 +15,7 @@ from collections.abc import Collection, Mapping
 from types import TracebackType
 from typing import Any, Self
 
-from toolyard.types.call import ANONYMOUS, Caller
+from toolyard.types.call import Caller
 from toolyard.types.event import Event
 
 logger = logging.getLogger(__name__)
@@ -33,7 +33,7 @@ class EventStream:
     def __init__(self, log: EventLog, types: Collection[str] | None, waiting: int = MOST_WAITING) -> None:
         self.lost = 0
         self._log = log
-        self._types = frozenset(types) if types is not None else None
+        self._types = None if types is None else frozenset([types] if isinstance(types, str) else types)
         self._waiting: deque[Event] = deque(maxlen=waiting)
         self._arrived = asyncio.Event()
         self._closed = False
@@ -91,16 +91,19 @@ class EventLog:
         """The last failures and changes, oldest first."""
         return list(self._kept)
 
-    def emit(self, type: str, data: Mapping[str, Any], caller: Caller = ANONYMOUS) -> None:
-        """Number an event, keep it if it must not be lost, hand it to every reader."""
+    def emit(self, type: str, data: Mapping[str, Any], caller: Caller | None = None) -> None:
+        """Number an event, keep it if it must not be lost, hand it to every reader.
+
+        Without a caller it belongs to no thread, as a change of the tools does.
+        """
         event = Event(
-            id=f"{self._epoch}-{next(self._numbers)}",
+            id=f"{self._epoch}-{next(self._numbers):010}",  # padded, so that ids sort as they were given
             type=type,
             time=time.time(),
             data=data,
-            thread_id=caller.thread_id,
-            run_id=caller.run_id,
-            task_id=caller.task_id,
+            thread_id=caller.thread_id if caller else None,
+            run_id=caller.run_id if caller else None,
+            task_id=caller.task_id if caller else None,
         )
         if type == "tools.changed" or data.get("isError"):
             self._kept.append(event)

@@ -68,6 +68,7 @@ class ToolMeta:
         caller: Caller,
         cwd: Path,
         new_id: Callable[[], str],
+        *,
         progress: Progress | None = None,
         client: Client | None = None,
     ) -> None:

@@ -6,23 +6,26 @@ tool is decorated, not before. The decorator builds a value and registers nothin
 
 from __future__ import annotations
 
+import functools
 import inspect
-import types
 import typing
-from collections.abc import Awaitable, Callable
-from typing import Annotated, Any, Literal, TypeVar, cast, overload
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Annotated, Any, overload
 
 from toolyard.errors import DefinitionError, ToolError
+from toolyard.plugins.annotations import Converter, Readable, converter, injected, is_json, members, place
 from toolyard.plugins.contract import Handler, PluginContext, Tool, ToolMeta
 from toolyard.plugins.docstring import read_docstring
+from toolyard.plugins.model_schema import input_schema, output_schema
+from toolyard.schema.explanation import MOST_LINES, pointer
 from toolyard.types.content import Audio, EmbeddedResource, Image, ResourceLink, Text
 from toolyard.types.result import ToolResult
 from toolyard.types.tool import Annotations
 
 Function = Callable[..., Awaitable[Any]]
-_ATOMS: frozenset[Any] = frozenset({str, float, bool, Any, type(None), dict, list, object})
 _OURS = (ToolResult, Text, Image, Audio, ResourceLink, EmbeddedResource)
-_T = TypeVar("_T")
+_NUMBERS = (int, float)
+_NOTHING = (Any, None, type(None), inspect.Parameter.empty, typing.NoReturn, typing.Never)
 
 
 @overload
@@ -56,10 +59,12 @@ def tool(
 
     Parameters annotated `PluginContext` or `ToolMeta` are injected, may stand anywhere or be
     absent, and are not in the schema. The rest become the input schema, with the descriptions
-    under `Args:`. A returned dataclass, TypedDict or pydantic model becomes the output schema.
+    under `Args:`. A returned dataclass, TypedDict or pydantic model becomes the output schema; what
+    else pydantic can turn into JSON is answered as JSON, and None as no text.
 
     Raises:
-        DefinitionError: The function is not async, or a parameter cannot be a JSON argument.
+        DefinitionError: The function is not async, a parameter cannot be a JSON argument, or what it
+            returns cannot become JSON.
     """
 
     def build(function: Function) -> Tool:
@@ -86,167 +91,181 @@ def tool(
 class _Signature:
     """A function's parameters, read once: what is injected, what is converted, the schemas."""
 
-    def __init__(self, function: Function, name: str, texts: dict[str, str]) -> None:
-        if not inspect.iscoroutinefunction(function):
-            raise DefinitionError(
-                tool=name,
-                field="handler",
-                reason="an `async def` function is needed; put blocking work into `await asyncio.to_thread(…)`",
-            )
+    def __init__(self, function: Function, name: str, texts: Mapping[str, str]) -> None:
         self.function = function
         self.name = name
-        self.context_name: str | None = None
-        self.meta_name: str | None = None
-        self.converters: dict[str, Callable[[Any], Any]] = {}
+        self.context_names: list[str] = []
+        self.meta_names: list[str] = []
+        self.converters: dict[str, Converter] = {}
+        self.fallbacks: dict[str, Callable[[], Any]] = {}
+        self.output_schema: dict[str, Any] | None = None
+        self.dump: Callable[[Any], Any] | None = None
+        self._check_function()
+        hints = self._read_hints()
         try:
-            hints = typing.get_type_hints(function, include_extras=True)
-        except Exception as error:  # isolation: annotations are the author's own code
-            raise DefinitionError(tool=name, field="signature", reason=f"unreadable annotation: {error}") from error
-        self.schema = self._read_parameters(hints, texts)
-        self.output_schema, self.dump = self._read_return(hints.get("return", inspect.Parameter.empty))
-        self.returns_none = hints.get("return") is type(None)
-
-    def _read_parameters(self, hints: dict[str, Any], texts: dict[str, str]) -> dict[str, Any]:
-        from pydantic import ConfigDict, Field, create_model
-        from pydantic.errors import PydanticUserError
-
-        fields: dict[str, Any] = {}
-        for parameter in inspect.signature(self.function).parameters.values():
-            annotation = hints.get(parameter.name, Any)
-            if annotation is PluginContext:
-                self.context_name = parameter.name
-                continue
-            if annotation is ToolMeta:
-                self.meta_name = parameter.name
-                continue
-            if parameter.kind not in (parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY):
-                raise DefinitionError(
-                    tool=self.name,
-                    field=f"parameter {parameter.name!r}",
-                    reason="arguments come by name, so *args, **kwargs and positional-only ones cannot be filled",
-                )
-            default = ... if parameter.default is parameter.empty else parameter.default
-            fields[parameter.name] = (annotation, Field(default, description=texts.get(parameter.name)))
-            if converter := _converter(annotation):
-                self.converters[parameter.name] = converter
+            self.schema = self._read_parameters(hints, texts)
+        except DefinitionError:
+            raise
+        except Exception as error:  # isolation: types and their schemas are the author's own code
+            raise self._bad("signature", f"no schema for it: {_first_line(error)}") from error
+        returned = hints.get("return", inspect.Parameter.empty)
+        self.may_be_none = any(part in _NOTHING for part in members(returned))
         try:
-            model = create_model("Arguments", __config__=ConfigDict(extra="forbid"), **fields)
-            schema = cast("dict[str, Any]", _without_titles(model.model_json_schema()))
-        except (PydanticUserError, NameError, TypeError) as error:
-            reason = str(error).split("\n", 1)[0]
-            raise DefinitionError(tool=self.name, field="signature", reason=f"no schema for it: {reason}") from error
-        return schema
-
-    def _read_return(self, annotation: Any) -> tuple[dict[str, Any] | None, Callable[[Any], Any] | None]:
-        """The output schema of a model-like return type, and what turns such a value into JSON."""
-        from pydantic import BaseModel, TypeAdapter
-
-        model_like = isinstance(annotation, type) and (
-            issubclass(annotation, BaseModel) or hasattr(annotation, "__dataclass_fields__")
-        )
-        if annotation in _OURS or not (model_like or typing.is_typeddict(annotation)):
-            return None, None
-        adapter: TypeAdapter[Any] = TypeAdapter(annotation)
-        schema = cast("dict[str, Any]", _without_titles(adapter.json_schema(mode="serialization")))
-        return schema, lambda value: adapter.dump_python(value, mode="json")
+            self._read_return(returned)
+        except Exception as error:  # isolation: as above
+            reason = (
+                "it cannot become JSON; return text, a ToolResult, JSON, a dataclass, a TypedDict or a pydantic model"
+            )
+            raise self._bad("return", f"{reason} ({_first_line(error)})") from error
 
     def handler(self) -> Handler:
-        function, context_name, meta_name = self.function, self.context_name, self.meta_name
-        converters, dump = self.converters, self.dump
-        if not (context_name or meta_name or converters or dump or self.returns_none):
+        """What the dispatcher calls: as little as this signature needs."""
+        function, converters, fallbacks, dump = self.function, self.converters, self.fallbacks, self.dump
+        if not (self.context_names or self.meta_names or converters or fallbacks or dump or self.may_be_none):
 
             async def plain(_: PluginContext, input: dict[str, Any], __: ToolMeta) -> Any:
                 return await function(**input)
 
-            return plain
+            return _named(plain, function)
 
-        name, returns_none = self.name, self.returns_none
+        name, may_be_none = self.name, self.may_be_none
+        context_names, meta_names = tuple(self.context_names), tuple(self.meta_names)
 
         async def full(ctx: PluginContext, input: dict[str, Any], meta: ToolMeta) -> Any:
+            arguments = dict(input)
             for key, convert in converters.items():
-                if key in input:
+                if key in arguments:
                     try:
-                        input[key] = convert(input[key])
-                    except ValueError as error:
-                        raise _refusal(name, key, error) from None
-            if context_name is not None:
-                input[context_name] = ctx
-            if meta_name is not None:
-                input[meta_name] = meta
-            value = await function(**input)
-            if returns_none and value is None:
+                        arguments[key] = convert(arguments[key])
+                    except (ValueError, OverflowError) as error:
+                        raise _refusal(name, key, arguments[key], error) from None
+            for key, default in fallbacks.items():
+                if key not in arguments:
+                    arguments[key] = default()
+            for key in context_names:
+                arguments[key] = ctx
+            for key in meta_names:
+                arguments[key] = meta
+            value = await function(**arguments)
+            if value is None and may_be_none:
                 return ""
             return dump(value) if dump is not None and not isinstance(value, _OURS) else value
 
-        return full
+        return _named(full, function)
+
+    def _check_function(self) -> None:
+        if isinstance(self.function, functools.partial):
+            raise self._bad(
+                "handler", "a partial would show the model what is fixed in it; write an `async def` around it"
+            )
+        if not inspect.iscoroutinefunction(self.function):
+            raise self._bad(
+                "handler",
+                "an `async def` function that returns its answer is needed; "
+                "put blocking work into `await asyncio.to_thread(…)`",
+            )
+        first = next(iter(inspect.signature(self.function).parameters.values()), None)
+        if first is not None and first.name in ("self", "cls") and first.annotation is first.empty:
+            raise self._bad(
+                f"parameter {first.name!r}", "nobody can fill it; make the tool of a bound method: tool(thing.method)"
+            )
+
+    def _read_hints(self) -> dict[str, Any]:
+        try:
+            hints = typing.get_type_hints(self.function, include_extras=True)
+            readable = Readable()
+            return {name: readable.of(hint) for name, hint in hints.items()}
+        except NameError as error:
+            reason = (
+                f"unreadable annotation: {error}; it is read at run time, so import or define it in the module itself"
+            )
+            raise self._bad("signature", reason) from error
+        except Exception as error:  # isolation: annotations are the author's own code
+            raise self._bad("signature", f"unreadable annotation: {error}") from error
+
+    def _read_parameters(self, hints: Mapping[str, Any], texts: Mapping[str, str]) -> dict[str, Any]:
+        from pydantic import ConfigDict, create_model
+        from pydantic.fields import FieldInfo
+
+        fields: dict[str, Any] = {}
+        own_defaults: set[str] = set()
+        for parameter in inspect.signature(self.function).parameters.values():
+            key, annotation, default = parameter.name, hints.get(parameter.name, Any), parameter.default
+            if parameter.kind not in (parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY):
+                raise self._bad(
+                    f"parameter {key!r}",
+                    "arguments come by name, so *args, **kwargs and positional-only ones cannot be filled",
+                )
+            if (wanted := injected(annotation)) is not None:
+                (self.context_names if wanted is PluginContext else self.meta_names).append(key)
+                continue
+            if isinstance(default, FieldInfo):
+                annotation, default = Annotated[annotation, default], parameter.empty
+            elif default is not parameter.empty and type(default) not in (list, dict, set):
+                own_defaults.add(key)
+            fields[f"p{len(fields)}"] = (annotation, _field(key, annotation, default, texts.get(key)))
+            if convert := converter(annotation):
+                self.converters[key] = convert
+        # Fields have names of our own and the parameters' as aliases: a model reserves `json`, `copy`, `_x` and others.
+        model = create_model("Arguments", __config__=ConfigDict(extra="forbid"), **fields)
+        for field in model.model_fields.values():
+            if not field.is_required() and field.alias is not None and field.alias not in own_defaults:
+                self.fallbacks[field.alias] = functools.partial(field.get_default, call_default_factory=True)
+        return input_schema(model)
+
+    def _read_return(self, annotation: Any) -> None:
+        """Find what turns a returned value into JSON, and its schema where it is of one model-like type."""
+        from pydantic import BaseModel, TypeAdapter
+        from typing_extensions import is_typeddict
+
+        parts = members(annotation)
+        rest = [part for part in parts if part not in _NOTHING and part not in _OURS]
+        if all(is_json(part) or part in _NUMBERS for part in rest):
+            return
+        adapter: TypeAdapter[Any] = TypeAdapter(annotation)
+        self.dump = functools.partial(adapter.dump_python, mode="json", by_alias=True, warnings=False)
+        (first, *others) = parts
+        kind: Any = first if isinstance(first, type) else None
+        model_like = kind is not None and (issubclass(kind, BaseModel) or hasattr(kind, "__dataclass_fields__"))
+        if not others and (model_like or is_typeddict(first)):
+            self.output_schema = output_schema(adapter)
+
+    def _bad(self, field: str, reason: str) -> DefinitionError:
+        return DefinitionError(tool=self.name, field=field, reason=reason)
 
 
-def _refusal(tool: str, key: str, error: ValueError) -> ToolError:
+def _named(handler: Handler, function: Function) -> Handler:
+    """Let a handler bear the name and module of the function behind it; origins and logs tell them."""
+    for attribute in ("__module__", "__name__", "__qualname__"):
+        setattr(handler, attribute, getattr(function, attribute, getattr(handler, attribute)))
+    return handler
+
+
+def _field(name: str, annotation: Any, default: Any, text: str | None) -> Any:
+    """A parameter as pydantic's field; a description in the annotation wins over the docstring's."""
+    from pydantic import Field
+    from pydantic.fields import FieldInfo
+
+    said: dict[str, Any] = {"alias": name}
+    metadata = getattr(annotation, "__metadata__", ())
+    if text and not any(isinstance(item, FieldInfo) and item.description for item in metadata):
+        said["description"] = text
+    if default is not inspect.Parameter.empty:
+        said["default"] = default
+    return Field(**said)
+
+
+def _refusal(tool: str, key: str, value: Any, error: Exception) -> ToolError:
     """What the schema let through but the annotated type refuses, for the model to mend."""
     from pydantic import ValidationError
 
-    where, reason = f"/{key}", str(error)
     if isinstance(error, ValidationError):
-        first = error.errors(include_url=False, include_context=False)[0]
-        where, reason = "/" + "/".join(str(step) for step in (key, *first["loc"])), first["msg"]
-    return ToolError(f"Invalid arguments for {tool}:\n{where}: {reason}")
+        problems = error.errors(include_url=False, include_context=False, include_input=False)
+        lines = [f"{pointer([key, *place(value, problem['loc'])])}: {problem['msg']}" for problem in problems]
+    else:
+        lines = [f"{pointer([key])}: {error}"]
+    return ToolError(f"Invalid arguments for {tool}:\n" + "\n".join(dict.fromkeys(lines[:MOST_LINES])))
 
 
-def _converter(annotation: Any) -> Callable[[Any], Any] | None:
-    """What turns a JSON value into the annotation, or None where JSON already is it."""
-    if annotation is int:
-        return _whole
-    if _is_json(annotation):
-        return None
-    from pydantic import TypeAdapter
-
-    adapter: TypeAdapter[Any] = TypeAdapter(annotation)
-    return adapter.validate_python
-
-
-def _whole(value: Any) -> Any:
-    """JSON has one kind of number: 1.0 is an integer there."""
-    return int(value) if type(value) is float else value
-
-
-def _is_json(annotation: Any) -> bool:
-    origin = typing.get_origin(annotation)
-    if origin is None:
-        return annotation in _ATOMS if _hashable(annotation) else False
-    arguments = typing.get_args(annotation)
-    if origin is Annotated:
-        return _is_json(arguments[0])
-    if origin is Literal:
-        return True
-    if origin in (typing.Union, types.UnionType, list, dict):
-        return all(_is_json(argument) for argument in arguments)
-    return False
-
-
-def _hashable(value: Any) -> bool:
-    try:
-        hash(value)
-    except TypeError:
-        return False
-    return True
-
-
-def _without_titles(node: Any) -> Any:
-    """Pydantic titles every property; a model learns nothing from them and pays for each."""
-    match node:
-        case dict():
-            mapping = cast("dict[str, Any]", node)
-            return {
-                key: ({name: _without_titles(item) for name, item in value.items()} if _names(key, value) else _without_titles(value))
-                for key, value in mapping.items()
-                if not (key == "title" and isinstance(value, str))
-            }
-        case list():
-            return [_without_titles(item) for item in cast("list[Any]", node)]
-        case _:
-            return node
-
-
-def _names(key: str, value: Any) -> bool:
-    """Whether a member maps names to schemas, where `title` is a property's own name."""
-    return key in ("properties", "$defs", "patternProperties") and isinstance(value, dict)
+def _first_line(error: Exception) -> str:
+    return str(error).split("\n", 1)[0] or type(error).__name__

@@ -6,7 +6,7 @@ import inspect
 import re
 
 _SECTION = re.compile(r"^(Args|Arguments|Parameters|Returns|Yields|Raises|Examples?|Notes?):\s*$")
-_ARGUMENT = re.compile(r"^\*{0,2}(\w+)(?:\s*\([^)]*\))?:\s*(.*)$")
+_ARGUMENT = re.compile(r"^\*{0,2}(\w+)(?:\s*\(.*?\))?\s*:\s*(.*)$")
 
 
 def read_docstring(function: object) -> tuple[str, dict[str, str]]:
@@ -26,7 +26,9 @@ def read_docstring(function: object) -> tuple[str, dict[str, str]]:
             continue
         depth = len(line) - len(line.lstrip())
         entry = _ARGUMENT.match(line.strip())
-        if entry and (not current or depth <= indent):
+        if not depth and (indent or not entry):  # back at the margin: a section of a name we do not know
+            section = "other"
+        elif entry and (not current or depth <= indent):
             current, indent = entry.group(1), depth
             arguments[current] = entry.group(2)
         elif current:

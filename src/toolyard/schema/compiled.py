@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import json
+import math
+from collections.abc import Iterable, Mapping
 from typing import Any, cast
 
 import jsonschema_rs
 
 from toolyard.errors import SchemaError
 from toolyard.schema.defaults import Defaults, find_defaults
-from toolyard.schema.explanation import explain
+from toolyard.schema.explanation import Finding, explain, find_problems
 
 MAX_DEPTH = 64
+TYPES = ("string", "number", "integer", "boolean", "array", "object", "null")
 MAX_SIZE = 512 * 1024
 """Characters of keys and strings, plus one for each other value."""
 
@@ -38,13 +41,17 @@ class CompiledSchema:
         self.defaults = defaults
         self.warnings = warnings
 
+    def findings(self, value: Any) -> list[Finding]:
+        """Why a value does not fit, each problem with its path; empty when it does."""
+        return [] if self.is_valid(value) else find_problems(self._validator, self.document, value)
+
     def problems(self, value: Any) -> list[str]:
         """Why a value does not fit: a few short lines, each with its JSON pointer."""
         return explain(self._validator, self.document, value)
 
 
 def compile_schema(
-    schema: Any, *, tool: str, field: str = "schema", documents: Documents | None = None
+    schema: Any, *, tool: str, field: str = "schema", documents: Documents | None = None, owned: bool = False
 ) -> CompiledSchema:
     """Compile a schema, or say why it is none.
 
@@ -55,28 +62,37 @@ def compile_schema(
         tool: The tool it belongs to, for error messages.
         field: The tool's field that holds it, for error messages.
         documents: Other documents its `$ref`s may name.
+        owned: It was just read from JSON of bounded size and nobody else holds it, so it need not be copied.
 
     Raises:
         SchemaError: It is not valid, too large, too deep, or refers outside.
     """
-    document = _private_copy(schema, tool=tool, field=field)
+    if owned:
+        document = schema
+        _check_depth(document, tool=tool, field=field)
+    else:
+        document = _private_copy(schema, tool=tool, field=field)
     registry = _registry(documents) if documents else None
     try:
         validator = jsonschema_rs.validator_for(document, offline=True, validate_formats=False, registry=registry)
     except jsonschema_rs.ValidationError as error:
-        raise SchemaError(tool=tool, field=_place(field, error), reason=_reason(error)) from None
+        raise SchemaError(
+            tool=tool, field=_place(field, error), reason=_reason(error), path=tuple(error.instance_path)
+        ) from None
     except (jsonschema_rs.ReferencingError, ValueError) as error:
         raise SchemaError(tool=tool, field=field, reason=str(error).split("\n", 1)[0]) from None
-    defaults, warnings = find_defaults(document, registry) if isinstance(document, dict) else (None, ())
+    if not isinstance(document, dict):
+        return CompiledSchema(document, validator, None, ())
+    defaults, warnings = find_defaults(cast("dict[str, Any]", document), registry)
     return CompiledSchema(document, validator, defaults, warnings)
 
 
 def compile_input_schema(
-    schema: Mapping[str, Any] | None, *, tool: str, documents: Documents | None = None
+    schema: Mapping[str, Any] | None, *, tool: str, documents: Documents | None = None, owned: bool = False
 ) -> CompiledSchema:
     """Compile the schema of a tool's arguments, which are always an object.
 
-    Absent becomes `{"type": "object"}`; a schema without `type` gets it.
+    Absent becomes `{"type": "object"}`; a schema without `type` is shown with it.
 
     Raises:
         SchemaError: As `compile_schema`, and when the schema describes something else.
@@ -90,7 +106,25 @@ def compile_input_schema(
         raise SchemaError(
             tool=tool, field="schema.type", reason=f'arguments are an object, so it must be "object", not {kind!r}'
         )
-    return compile_schema({"type": "object", **schema}, tool=tool, documents=documents)
+    compiled = compile_schema(schema, tool=tool, documents=documents, owned=owned)
+    # Shown only: compiled in, it would also bind what the schema says of itself through `"$ref": "#"`.
+    if "type" not in schema:
+        compiled.document = {"type": "object", **compiled.document}
+    return compiled
+
+
+def _check_depth(document: Any, *, tool: str, field: str) -> None:
+    """Refuse what is nested too deeply, level by level."""
+    level: list[Any] = [document] if isinstance(document, dict | list) else []
+    for _ in range(MAX_DEPTH + 1):
+        level = [item for node in level for item in _items(node) if isinstance(item, dict | list)]
+        if not level:
+            return
+    raise SchemaError(tool=tool, field=field, reason=f"nested deeper than {MAX_DEPTH} levels")
+
+
+def _items(node: Any) -> Iterable[Any]:
+    return cast("dict[str, Any]", node).values() if isinstance(node, dict) else node
 
 
 def _private_copy(value: Any, *, tool: str, field: str) -> Any:
@@ -105,6 +139,8 @@ def _private_copy(value: Any, *, tool: str, field: str) -> Any:
         if room < 0:
             raise SchemaError(tool=tool, field=field, reason=f"larger than {MAX_SIZE:,} characters")
         match node:
+            case float() if not math.isfinite(node):
+                raise SchemaError(tool=tool, field=path, reason=f"{node} is not a JSON value")
             case str() | bool() | int() | float() | None:
                 return node
             case Mapping():
@@ -140,4 +176,6 @@ def _reason(error: jsonschema_rs.ValidationError) -> str:
             f"refers to {address}, and references are never fetched; "
             "put the schema under $defs and refer to it as #/$defs/NAME"
         )
+    if error.instance_path and error.instance_path[-1] == "type":
+        return f"{json.dumps(error.instance)[:60]} is no JSON type; one of {', '.join(TYPES)} is needed"
     return text[:300]

@@ -10,10 +10,11 @@ import difflib
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import islice
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 MOST_LINES = 5
 LONGEST_LINE = 300
+MOST_FINDINGS = 20
 _SHOWN = 60
 
 
@@ -26,7 +27,7 @@ def explain(validator: Any, document: Any, value: Any) -> list[str]:
         value: The value that does not fit.
     """
     try:
-        errors = list(islice(validator.iter_errors(value), MOST_LINES + 20))
+        errors: list[Any] = list(islice(validator.iter_errors(value), MOST_LINES + 20))
     except ValueError as error:  # not JSON at all, such as a key that is no string
         return [f"(arguments): {str(error)[:LONGEST_LINE]}"]
     lines = [_line(error, document) for error in errors[:MOST_LINES]]
@@ -34,6 +35,24 @@ def explain(validator: Any, document: Any, value: Any) -> list[str]:
         more = len(errors) - MOST_LINES
         lines.append(f"… and {'at least ' if more >= 20 else ''}{more} more")
     return lines
+
+
+class Finding(NamedTuple):
+    """One problem of a value: where, why, and the property's name where that is what is wrong."""
+
+    path: tuple[str | int, ...]
+    reason: str
+    key: str | None = None
+
+
+def find_problems(validator: Any, document: Any, value: Any) -> list[Finding]:
+    """The problems of a value with their places, for reports that point into a file."""
+    found: list[Finding] = []
+    for error in islice(validator.iter_errors(value), MOST_FINDINGS):
+        unexpected = getattr(error.kind, "unexpected", None)
+        key = unexpected[0] if unexpected and isinstance(unexpected[0], str) else None
+        found.append(Finding(tuple(error.instance_path), _reason(error, document), key))
+    return found
 
 
 def preview(value: Any) -> str:

@@ -16,8 +16,12 @@ def schema_from_parameters(parameters: Mapping[str, Any], *, tool: str) -> dict[
     `required` is false unless said. Anything else in a parameter is kept as its schema.
 
     Raises:
-        SchemaError: A parameter is no mapping, has no known type, or `required` is no boolean.
+        SchemaError: They or one of them is no mapping; one has no known type; `required` is no boolean.
     """
+    if not isinstance(parameters, Mapping):  # pyright: ignore[reportUnnecessaryIsInstance] - definitions come from people
+        raise SchemaError(
+            tool=tool, field="parameters", reason=f"a mapping of names is needed, not {type(parameters).__name__}"
+        )
     properties: dict[str, Any] = {}
     required: list[str] = []
     for name, given in parameters.items():

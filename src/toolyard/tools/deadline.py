@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import types
-from collections.abc import Awaitable, Coroutine, Generator
+from collections.abc import Coroutine, Generator
 from typing import Any, TypeVar
 
 _T = TypeVar("_T")
@@ -38,8 +38,9 @@ async def finish_in_time(steps: Coroutine[Any, Any, _T], waiting: Any, seconds: 
     Raises:
         DeadlineError: It did not finish in time, and was cancelled.
     """
+    deadline = asyncio.timeout(seconds)
     try:
-        async with asyncio.timeout(seconds) as deadline:
+        async with deadline:
             return await _resume(steps, waiting)
     except TimeoutError:
         if deadline.expired():

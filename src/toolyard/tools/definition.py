@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
+import json
 import logging
 import re
-from typing import Any
+from dataclasses import replace
+from typing import Any, cast
 
 from toolyard.errors import DefinitionError
 from toolyard.plugins.contract import PluginContext, Tool
@@ -40,9 +43,19 @@ class RegisteredTool:
         self.input = input_schema
         self.output = output_schema
 
+    def as_stale(self) -> RegisteredTool:
+        """The same tool, marked as the last good version of something that became bad."""
+        return RegisteredTool(
+            tool=self.tool,
+            info=replace(self.info, stale=True),
+            context=self.context,
+            input_schema=self.input,
+            output_schema=self.output,
+        )
+
     def same_as(self, other: RegisteredTool) -> bool:
         """Whether a caller would see and get the same."""
-        return self.info == other.info and self.tool.handler is other.tool.handler
+        return self.tool == other.tool and _json_text(self.info) == _json_text(other.info)
 
 
 def define(
@@ -83,16 +96,28 @@ def define(
         output = compile_schema(tool.output_schema, tool=tool.name, field="output_schema", documents=documents)
     for warning in compiled.warnings:
         logger.warning("tool %r (%s): %s", tool.name, provenance.origin, warning)
+    return assemble(tool, provenance, context, input_schema=compiled, output_schema=output)
+
+
+def assemble(
+    tool: Tool,
+    provenance: Provenance,
+    context: PluginContext,
+    *,
+    input_schema: CompiledSchema,
+    output_schema: CompiledSchema | None,
+) -> RegisteredTool:
+    """Put together a tool whose fields were checked already and whose schemas are compiled."""
     info = ToolInfo(
         name=tool.name,
         description=tool.description,
         provenance=provenance,
-        input_schema=compiled.document,
-        output_schema=output.document if output else None,
+        input_schema=input_schema.document,
+        output_schema=output_schema.document if output_schema is not None else None,
         annotations=tool.annotations,
         title=tool.title,
     )
-    return RegisteredTool(tool=tool, info=info, context=context, input_schema=compiled, output_schema=output)
+    return RegisteredTool(tool=tool, info=info, context=context, input_schema=input_schema, output_schema=output_schema)
 
 
 def _check_name(name: Any) -> None:
@@ -104,31 +129,56 @@ def _check_name(name: Any) -> None:
         )
     if len(name) > LONGEST_NAME:
         raise DefinitionError(
-            tool=name, field="name", reason=f"{len(name)} characters; at most {LONGEST_NAME}, the limit of model APIs"
+            tool=name[:80],
+            field="name",
+            reason=f"{len(name)} characters; at most {LONGEST_NAME}, the limit of model APIs",
         )
 
 
 def _check_handler(tool: Tool) -> None:
     handler: Any = tool.handler
-    function = handler if inspect.isroutine(handler) else getattr(handler, "__call__", None)  # noqa: B004 - its type matters
-    if function is None or not inspect.iscoroutinefunction(inspect.unwrap(function)):
+    if not _is_async(handler):
         raise DefinitionError(
             tool=tool.name, field="handler", reason="an `async def` with (ctx, input, meta) is needed"
         )
+    # As it is called, not as it is documented: a decorator may take other arguments than what it wraps.
+    signature = inspect.signature(handler, follow_wrapped=False)
     try:
-        inspect.signature(handler).bind(None, None, None)
+        signature.bind(None, None, None)
     except TypeError:
         raise DefinitionError(
-            tool=tool.name,
-            field="handler",
-            reason=f"it is called with (ctx, input, meta), but takes {inspect.signature(handler)}",
+            tool=tool.name, field="handler", reason=f"it is called with (ctx, input, meta), but takes {signature}"
         ) from None
 
 
+def _is_async(handler: Any) -> bool:
+    """Whether calling it gives a coroutine: a function, a method, a partial, an object with an async `__call__`.
+
+    A plain function that wraps an async one (`functools.wraps`) is believed to return its coroutine.
+    """
+    while isinstance(handler, functools.partial):
+        handler = cast("Any", handler.func)
+    function = handler if inspect.isroutine(handler) else cast("Any", type(handler)).__call__
+    return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(inspect.unwrap(function))
+
+
 def _check_limits(tool: Tool) -> None:
-    if tool.timeout is not None and not tool.timeout > 0:
-        raise DefinitionError(tool=tool.name, field="timeout", reason=f"seconds above 0, not {tool.timeout!r}")
-    if tool.max_output is not None and tool.max_output < 1:
-        raise DefinitionError(tool=tool.name, field="max_output", reason=f"bytes above 0, not {tool.max_output!r}")
+    timeout: Any = tool.timeout
+    if timeout is not None and not (_is_number(timeout) and timeout > 0):
+        raise DefinitionError(tool=tool.name, field="timeout", reason=f"seconds above 0, not {timeout!r}")
+    most: Any = tool.max_output
+    if most is not None and not (isinstance(most, int) and _is_number(most) and most >= 1):
+        raise DefinitionError(tool=tool.name, field="max_output", reason=f"bytes above 0, not {most!r}")
     if not isinstance(tool.annotations, Annotations):  # pyright: ignore[reportUnnecessaryIsInstance] - as above
         raise DefinitionError(tool=tool.name, field="annotations", reason="an Annotations(…) is needed")
+    if tool.title is not None and not isinstance(tool.title, str):  # pyright: ignore[reportUnnecessaryIsInstance] - as above
+        raise DefinitionError(tool=tool.name, field="title", reason=f"text is needed, not {tool.title!r}")
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _json_text(info: ToolInfo) -> str:
+    """What is shown, as text: `true` and `1` are equal in Python, and the order of keys is not seen there."""
+    return json.dumps(info.to_json())

@@ -18,8 +18,9 @@ from typing import Any, Protocol
 
 from toolyard.errors import RefusedError, ToolError, UnknownToolError
 from toolyard.plugins.contract import Client, Progress, ToolMeta
-from toolyard.tools.definition import RegisteredTool
+from toolyard.schema.compiled import CompiledSchema
 from toolyard.tools.deadline import DeadlineError, finish_in_time
+from toolyard.tools.definition import RegisteredTool
 from toolyard.tools.generation import Generation
 from toolyard.tools.output import NonsenseError, as_result, cap
 from toolyard.types.call import ANONYMOUS, Caller, Decision, Deny, Rewrite, ToolCall
@@ -109,71 +110,49 @@ class Dispatcher:
         registered = generation.tools.get(name)
         if registered is None:
             raise self._unknown(generation, name, caller)
-        meta = ToolMeta(registered.tool, caller, self._cwd, self._new_id, progress, client)
+        meta = ToolMeta(registered.tool, caller, self._cwd, self._new_id, progress=progress, client=client)
         events, started = self._events, time.perf_counter()
         if events.listening:
             events.emit("tool_use", {"callId": meta.call_id, "name": name, "input": input or {}}, caller)
         try:
-            result = await self._run(registered, input, meta, caller)
+            arguments = _validated(registered, input)
+            if self._gates and isinstance(arguments, dict):
+                arguments = await self._ask_gates(registered, arguments, caller)
+            if isinstance(arguments, ToolResult):
+                result = arguments
+            else:
+                steps = registered.tool.handler(registered.context, arguments, meta)
+                try:
+                    waiting = steps.send(None)
+                except StopIteration as done:
+                    answer = done.value
+                else:
+                    answer = await finish_in_time(steps, waiting, registered.tool.timeout or self._timeout)
+                result = self._finish(registered, answer, meta)
         except asyncio.CancelledError:
             cancelled = ToolResult.error(f"{name} was cancelled", Failure.CANCELLED)
             self._failed(registered, meta, cancelled, started, caller)
             raise
+        except Exception as error:  # noqa: BLE001 - whatever a handler raises is explained and logged there
+            result = _explained(registered, meta, error)
         if result.is_error:
             self._failed(registered, meta, result, started, caller)
         elif events.listening:
             self._tell_result(meta.call_id, name, result, started, caller)
         return result
 
-    async def _run(
-        self, registered: RegisteredTool, given: Mapping[str, Any] | None, meta: ToolMeta, caller: Caller
-    ) -> ToolResult:
-        tool, schema = registered.tool, registered.input
-        try:
-            arguments = dict(given or ()) if schema.defaults is None else schema.defaults.fill(given or {})
-            if not schema.is_valid(arguments):
-                return _invalid(registered, arguments)
-        except (TypeError, ValueError, RecursionError) as error:  # not an object of JSON values at all
-            return _invalid(registered, given, str(error))
-        if self._gates:
-            decided = await self._ask_gates(registered, arguments, caller)
-            if isinstance(decided, ToolResult):
-                return decided
-            arguments = decided
-        try:
-            steps = tool.handler(registered.context, arguments, meta)
-            try:
-                waiting = steps.send(None)
-            except StopIteration as done:
-                answer = done.value
-            else:
-                answer = await finish_in_time(steps, waiting, tool.timeout or self._timeout)
-        except ToolError as error:
-            return ToolResult.error(str(error), Failure.REFUSED if isinstance(error, RefusedError) else Failure.TOOL)
-        except DeadlineError as late:
-            return ToolResult.error(
-                f"{tool.name} did not finish within {late.seconds:g} seconds and was stopped", Failure.TIMEOUT
-            )
-        except Exception:
-            call_id = meta.call_id
-            logger.exception("crash %s: tool %r (%s)", call_id, tool.name, registered.info.provenance.origin)
-            return ToolResult.error(f"{tool.name} crashed (id {call_id}); the log has the details", Failure.CRASH)
-        if type(answer) is str and registered.output is None:
-            limit = tool.max_output or self._max_output
-            if len(answer) * _MOST_BYTES_PER_CHARACTER <= limit:
-                return ToolResult(content=(Text(answer),))
-        return self._finish(registered, answer, meta)
-
     def _finish(self, registered: RegisteredTool, answer: Any, meta: ToolMeta) -> ToolResult:
         """Turn a handler's answer into a bounded result that fits the output schema."""
         limit = registered.tool.max_output or self._max_output
+        if type(answer) is str and registered.output is None and len(answer) * _MOST_BYTES_PER_CHARACTER <= limit:
+            return ToolResult(content=(Text(answer),))
         name = registered.tool.name
         try:
             result = as_result(answer)
         except NonsenseError as error:
             return ToolResult.error(f"{name} returned {error}", Failure.INVALID_OUTPUT)
         if registered.output is not None and not result.is_error:
-            problems = _output_problems(registered, result)
+            problems = _output_problems(registered.output, result)
             if problems:
                 return ToolResult.error(
                     f"{name} answered with something its output schema does not allow: {'; '.join(problems)}",
@@ -251,6 +230,35 @@ class Dispatcher:
         return f"call_{self._prefix}_{next(self._numbers)}"
 
 
+def _validated(registered: RegisteredTool, given: Mapping[str, Any] | None) -> dict[str, Any] | ToolResult:
+    """The arguments with defaults filled in, or why they do not fit."""
+    schema = registered.input
+    try:
+        given = {} if given is None else given
+        arguments: dict[str, Any] = dict(given) if schema.defaults is None else schema.defaults.fill(given)
+        return arguments if schema.is_valid(arguments) else _invalid(registered, arguments)
+    except (TypeError, ValueError, RecursionError) as error:  # not an object of JSON values at all
+        return _invalid(registered, given, str(error))
+
+
+def _explained(registered: RegisteredTool, meta: ToolMeta, error: Exception) -> ToolResult:
+    """What a handler raised, as the model may read it."""
+    name = registered.tool.name
+    match error:
+        case RefusedError():
+            return ToolResult.error(str(error), Failure.REFUSED)
+        case ToolError():
+            return ToolResult.error(str(error), Failure.TOOL)
+        case DeadlineError():
+            return ToolResult.error(
+                f"{name} did not finish within {error.seconds:g} seconds and was stopped", Failure.TIMEOUT
+            )
+        case _:
+            origin = registered.info.provenance.origin
+            logger.error("crash %s: tool %r (%s)", meta.call_id, name, origin, exc_info=error)
+            return ToolResult.error(f"{name} crashed (id {meta.call_id}); the log has the details", Failure.CRASH)
+
+
 def _invalid(registered: RegisteredTool, arguments: Any, why: str = "") -> ToolResult:
     """The answer to arguments that do not fit: each problem with its pointer, for the model to mend."""
     if isinstance(arguments, Mapping):
@@ -263,14 +271,11 @@ def _invalid(registered: RegisteredTool, arguments: Any, why: str = "") -> ToolR
     return ToolResult.error(f"Invalid arguments for {name}:\n" + "\n".join(lines), Failure.INVALID_ARGUMENTS)
 
 
-def _output_problems(registered: RegisteredTool, result: ToolResult) -> list[str]:
-    """Why a structured answer does not fit the output schema; text that is JSON counts as structured."""
-    assert registered.output is not None
+def _output_problems(schema: CompiledSchema, result: ToolResult) -> list[str]:
+    """Why a structured answer does not fit the output schema."""
     if result.structured is None:
         return ["it has no structured answer"]
     try:
-        if registered.output.is_valid(result.structured):
-            return []
-        return registered.output.problems(result.structured)
+        return [] if schema.is_valid(result.structured) else schema.problems(result.structured)
     except ValueError as error:
         return [str(error)[:200]]

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable, Mapping
+import heapq
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 
 from toolyard.errors import UnknownToolError
+from toolyard.schema.difference import compare_schemas
 from toolyard.tools.definition import RegisteredTool
 from toolyard.tools.visibility import Visibility
 from toolyard.types.tool import Changes, Problem
+
+MOST_COMPARED = 100
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,7 +47,20 @@ class Generation:
 
     def unknown(self, name: str) -> UnknownToolError:
         """The error for a name that cannot be called here."""
-        return UnknownToolError(str(name), tuple(difflib.get_close_matches(str(name)[:64], self.tools, n=2)))
+        return UnknownToolError(str(name), nearest(str(name), self.tools))
+
+
+def nearest(name: str, names: Collection[str]) -> tuple[str, ...]:
+    """The one or two names that look most like this one, best first.
+
+    Exact comparison costs half a second for ten thousand names, so among many only those that
+    share the most pairs of letters are compared.
+    """
+    asked = str(name)[:64]
+    if len(names) > MOST_COMPARED:
+        pairs = {asked[at : at + 2] for at in range(len(asked) - 1)}
+        names = heapq.nlargest(MOST_COMPARED, names, key=lambda known: sum(pair in known for pair in pairs))
+    return tuple(difflib.get_close_matches(asked, names, n=2))
 
 
 def next_generation(
@@ -54,17 +71,66 @@ def next_generation(
     problems: Iterable[Problem],
 ) -> Generation:
     """The generation after `before`: the same rules, applied to what is held now."""
-    hidden = {name: reason for name in held if (reason := visibility.hides(name)) is not None}
+    hides = visibility.hides
+    hidden = {name: reason for name in held if (reason := hides(name)) is not None}
     tools = {name: tool for name, tool in held.items() if name not in hidden} if hidden else dict(held)
     return Generation(number=before.number + 1, tools=tools, held=held, hidden=hidden, problems=tuple(problems))
 
 
-def differences(before: Generation, after: Generation) -> Changes:
-    """What a caller would notice between two generations."""
-    return Changes(
-        added=tuple(name for name in after.tools if name not in before.tools),
-        removed=tuple(name for name in before.tools if name not in after.tools),
-        changed=tuple(
-            name for name, tool in after.tools.items() if name in before.tools and not tool.same_as(before.tools[name])
-        ),
+def amend(
+    before: Generation,
+    gone: Collection[RegisteredTool],
+    fresh: Collection[RegisteredTool],
+    visibility: Visibility,
+    problems: Iterable[Problem],
+) -> Generation | None:
+    """The generation after `before` without some tools and with some others, or None when a name is contested.
+
+    A tool that replaces another of its name takes its place in the order.
+    """
+    held, tools, hidden = dict(before.held), dict(before.tools), dict(before.hidden)
+    leaving = {tool.info.name: tool for tool in gone}
+    if any(held.get(name) is not tool for name, tool in leaving.items()):
+        return None
+    coming = {tool.info.name: tool for tool in fresh}
+    if len(coming) != len(fresh) or any(name in held and name not in leaving for name in coming):
+        return None
+    for name in leaving.keys() - coming.keys():
+        del held[name]
+        tools.pop(name, None)
+        hidden.pop(name, None)
+    for name, tool in coming.items():
+        held[name] = tool
+        reason = visibility.hides(name)
+        if reason is None:
+            tools[name] = tool
+        else:
+            hidden[name] = reason
+    return Generation(number=before.number + 1, tools=tools, held=held, hidden=hidden, problems=tuple(problems))
+
+
+def differences(before: Generation, after: Generation, names: Collection[str] | None = None) -> Changes:
+    """What a caller would notice between two generations, looking at all names or at some."""
+    changed = tuple(
+        name
+        for name in _among(after, names)
+        if (former := before.tools.get(name)) is not None
+        and former is not after.tools[name]
+        and not after.tools[name].same_as(former)
     )
+    schemas = {
+        name: [change.to_json() for change in compare_schemas(was, now)]
+        for name in changed
+        if (was := before.tools[name].info.input_schema) != (now := after.tools[name].info.input_schema)
+    }
+    return Changes(
+        added=tuple(name for name in _among(after, names) if name not in before.tools),
+        removed=tuple(name for name in _among(before, names) if name not in after.tools),
+        changed=changed,
+        schema_changes=schemas,
+    )
+
+
+def _among(generation: Generation, names: Collection[str] | None) -> Iterable[str]:
+    """The visible tools, or those of some names; few names are not worth a walk over all tools."""
+    return generation.tools if names is None else [name for name in names if name in generation.tools]

@@ -9,7 +9,7 @@ from typing import Any, cast
 from toolyard.types.content import Audio, Content, EmbeddedResource, Image, ResourceLink, Text
 from toolyard.types.result import ToolResult
 
-_CONTENT = (Text, Image, Audio, ResourceLink, EmbeddedResource)
+_LONGEST_NOTE = 160
 
 
 class NonsenseError(Exception):
@@ -22,18 +22,21 @@ def as_result(value: Any) -> ToolResult:
     Raises:
         NonsenseError: It is neither text, content, a result nor a JSON value.
     """
-    if isinstance(value, str):
-        return ToolResult(content=(Text(value),))
-    if isinstance(value, ToolResult):
-        return _checked(value)
-    if isinstance(value, _CONTENT):
-        return ToolResult(content=(value,))
-    if isinstance(value, Mapping | list | int | float):
-        try:
-            return ToolResult.of_json(value)
-        except (TypeError, ValueError, RecursionError) as error:
-            raise NonsenseError(f"a {type(value).__name__} that is no JSON ({str(error)[:120]})") from None
-    raise NonsenseError(f"{type(value).__name__}; text, a ToolResult or a JSON value is needed")
+    match value:
+        case str():
+            return ToolResult(content=(Text(value),))
+        case ToolResult():
+            return _checked(value)
+        case Text() | Image() | Audio() | ResourceLink() | EmbeddedResource():
+            return _checked(ToolResult(content=(value,)))
+        case dict() | list() | int() | float():
+            return _of_json(cast("Any", value))
+        case tuple():
+            return _of_json(list(cast("tuple[Any, ...]", value)))
+        case Mapping():
+            return _of_json(dict(cast("Mapping[Any, Any]", value)))
+        case _:
+            raise NonsenseError(f"{type(value).__name__}; text, a ToolResult or a JSON value is needed")
 
 
 def cap(result: ToolResult, limit: int) -> tuple[ToolResult, int]:
@@ -43,32 +46,26 @@ def cap(result: ToolResult, limit: int) -> tuple[ToolResult, int]:
         The result, and how many bytes were left out (0 when it is the same result).
     """
     total = sum(_size(part) for part in result.content)
-    structured = 0 if result.structured is None else _json_size(result.structured, limit)
+    structured = 0 if result.structured is None else _text_size(_json_text(result.structured))
     if total <= limit and structured <= limit:
         return result, 0
-    left_out = 0
-    room = limit
-    content: list[Content] = []
-    for part in result.content:
-        size = _size(part)
-        if size <= room:
-            content.append(part)
-            room -= size
-            continue
-        kept, cut = _shorten(part, room, size)
-        content.append(kept)
-        left_out += cut
-        room = 0
+    content, left_out = _shortened(result.content, limit)
+    kept = result.structured
     if structured > limit:
-        left_out += structured
+        kept, left_out = None, left_out + structured
         content.append(Text(f"[toolyard: the structured answer was larger than {limit:,} bytes and is left out]"))
-        return ToolResult(content=content, is_error=result.is_error, failure=result.failure), left_out
-    return (
-        ToolResult(
-            content=content, is_error=result.is_error, structured=result.structured, failure=result.failure
-        ),
-        left_out,
-    )
+    return ToolResult(content=content, is_error=result.is_error, structured=kept, failure=result.failure), left_out
+
+
+def _of_json(value: Any) -> ToolResult:
+    return ToolResult(content=(Text(_json_text(value)),), structured=value)
+
+
+def _json_text(value: Any) -> str:
+    try:
+        return json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+    except (TypeError, ValueError, RecursionError) as error:
+        raise NonsenseError(f"{type(value).__name__} that is no JSON ({str(error)[:120]})") from None
 
 
 def _checked(result: ToolResult) -> ToolResult:
@@ -76,21 +73,65 @@ def _checked(result: ToolResult) -> ToolResult:
     if not isinstance(content, Sequence) or isinstance(content, str):
         raise NonsenseError(f"a ToolResult whose content is {type(content).__name__}, not a list")
     for part in cast("Sequence[Any]", content):
-        if not isinstance(part, _CONTENT):
-            raise NonsenseError(f"a ToolResult with {type(part).__name__} in its content")
+        _check_part(part)
+    if result.structured is not None:
+        _json_text(result.structured)
     return result
+
+
+def _check_part(part: Any) -> None:
+    """Doors and `cap` take a part by its word, so one that holds something else stops here."""
+    match part:
+        case Text(text=str()) | ResourceLink(uri=str(), name=str(), description=str() | None, mime_type=str() | None):
+            return
+        case Image(data=bytes(), mime_type=str()) | Audio(data=bytes(), mime_type=str()):
+            return
+        case EmbeddedResource(uri=str(), content=str() | bytes(), mime_type=str() | None):
+            return
+        case Text() | ResourceLink() | Image() | Audio() | EmbeddedResource():
+            raise NonsenseError(f"{type(part).__name__} with a field of a wrong type: {str(part)[:120]}")
+        case _:
+            raise NonsenseError(f"a ToolResult with {type(part).__name__} in its content")
+
+
+def _shortened(parts: Sequence[Content], limit: int) -> tuple[list[Content], int]:
+    """What fits of the parts, with a note for what does not; the notes are bounded too."""
+    content: list[Content] = []
+    room, left_out, dropped, dropped_bytes = limit, 0, 0, 0
+    for part in parts:
+        size = _size(part)
+        if size <= room:
+            content.append(part)
+            room -= size
+        elif isinstance(part, Text) and room > 0:
+            kept, cut = _head_and_tail(part.text, room, size)
+            content.append(kept)
+            room, left_out = 0, left_out + cut
+        elif room > _LONGEST_NOTE or not left_out:
+            kind = getattr(part, "mime_type", None) or type(part).__name__
+            content.append(Text(f"[toolyard: {kind[:60]} of {size:,} bytes left out: more than the limit allows]"))
+            room, left_out = max(0, room - _LONGEST_NOTE), left_out + size
+        else:
+            dropped, dropped_bytes = dropped + 1, dropped_bytes + size
+    if dropped:
+        content.append(Text(f"[toolyard: {dropped:,} more parts of {dropped_bytes:,} bytes left out]"))
+    return content, left_out + dropped_bytes
 
 
 def _size(part: Content) -> int:
     match part:
         case Text(text=text):
-            return len(text) if text.isascii() else _utf8_size(text)
+            return _text_size(text)
         case Image(data=data) | Audio(data=data):
             return len(data)
-        case EmbeddedResource(content=content):
-            return len(content) if isinstance(content, bytes) or content.isascii() else _utf8_size(content)
+        case EmbeddedResource(uri=uri, content=content):
+            return len(uri) + (len(content) if isinstance(content, bytes) else _text_size(content))
         case ResourceLink():
-            return len(part.uri)
+            return sum(_text_size(text) for text in (part.uri, part.name, part.description or ""))
+
+
+def _text_size(text: str) -> int:
+    return len(text) if text.isascii() else _utf8_size(text)
 
 
 def _utf8_size(text: str) -> int:
@@ -99,22 +140,9 @@ def _utf8_size(text: str) -> int:
     return sum(len(text[at : at + step].encode("utf-8", "surrogatepass")) for at in range(0, len(text), step))
 
 
-def _json_size(value: Any, limit: int) -> int:
-    """Bytes of a JSON value, counted only as far as matters."""
-    size = 0
-    for chunk in json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).iterencode(value):
-        size += len(chunk)
-        if size > limit:
-            return size
-    return size
-
-
-def _shorten(part: Content, room: int, size: int) -> tuple[Content, int]:
-    if not isinstance(part, Text):
-        kind = getattr(part, "mime_type", None) or type(part).__name__
-        return Text(f"[toolyard: {kind} of {size:,} bytes left out: more than the limit allows]"), size
-    head = _clip(part.text[:room], room * 3 // 4)
-    tail = _clip(part.text[-room:] if room else "", room - room * 3 // 4, from_end=True)
+def _head_and_tail(text: str, room: int, size: int) -> tuple[Text, int]:
+    head = _clip(text[:room], room * 3 // 4)
+    tail = _clip(text[-room:], room - room * 3 // 4, from_end=True)
     cut = size - _utf8_size(head) - _utf8_size(tail)
     note = f"\n[toolyard: {cut:,} of {size:,} bytes left out here; ask for less, or for a part]\n"
     return Text(head + note + tail), cut

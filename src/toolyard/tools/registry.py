@@ -1,22 +1,25 @@
 """The registry: sources in, immutable generations out, and a signal when one follows another.
 
 A reload builds the next generation aside and swaps it in. The holder of a name keeps it; a second
-tool of that name is reported and set aside.
+tool of that name is reported and set aside. Below: `sources`, `definition`, `generation`. Above:
+the dispatcher and every door.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections import deque
+from collections.abc import Callable, Collection, Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
 
 from toolyard.errors import DefinitionError, DuplicateToolError, UnknownToolError
 from toolyard.plugins.contract import PluginContext, Tool
 from toolyard.schema.compiled import Documents
 from toolyard.tools.definition import RegisteredTool, define
-from toolyard.tools.generation import Generation, differences, next_generation
-from toolyard.tools.sources import Offer, Offers, ToolSource
+from toolyard.tools.generation import Generation, amend, differences, nearest, next_generation
+from toolyard.tools.sources import Offer, RefreshingSource, ToolSource
 from toolyard.tools.visibility import Visibility
 from toolyard.types.tool import Changes, Problem, Provenance
 
@@ -35,6 +38,14 @@ class Swap:
     problems: tuple[Problem, ...] = ()
 
 
+@dataclass(slots=True, kw_only=True)
+class _Load:
+    """What a source gave: its tools by identity, two of one name included, and what was set aside."""
+
+    tools: dict[int, RegisteredTool] = field(default_factory=dict[int, RegisteredTool])
+    problems: Sequence[Problem] = ()
+
+
 class Registry:
     """Names → tools. Not thread-safe: it belongs to the event loop it is used on."""
 
@@ -49,24 +60,38 @@ class Registry:
         self._sources = tuple(sources)
         self._visibility = visibility or Visibility()
         self._documents = documents
-        self._offered: dict[str, Mapping[str, RegisteredTool]] = {}
-        self._problems: tuple[Problem, ...] = ()
+        self._loads = {id(source): _Load() for source in self._sources}
+        self._contested = False
         self._registered: dict[str, RegisteredTool] = {}
-        self._listeners: list[Listener] = []
+        self._listeners: dict[object, Listener] = {}
+        self._untold: deque[Swap] = deque()
+        self._telling = False
         self._loading = asyncio.Lock()
 
     async def reload(self) -> Swap:
-        """Read every source anew, build the next generation aside, swap it in."""
+        """Read every source anew, build the next generation aside, swap it in.
+
+        A source that cannot be read keeps the tools it gave last, and the problem is reported.
+        """
         async with self._loading:
-            loaded = [(source.name, await self._load(source)) for source in self._sources]
-            offered: dict[str, Mapping[str, RegisteredTool]] = {}
-            problems: list[Problem] = []
-            for name, offers in loaded:
-                problems.extend(offers.problems)
-                offered[name] = self._define(offers.tools, problems)
-            held = self._settle(offered, problems)
-            self._offered, self._problems = offered, tuple(problems)
-            return self._swap(held)
+            self._loads = {id(source): await self._load(source, self._loads[id(source)]) for source in self._sources}
+            swap = self._swap()
+        known = {problem for load in self._loads.values() for problem in load.problems}
+        for problem in swap.problems:
+            if problem not in known:  # the others were logged where they arose
+                logger.warning("%s: tool %r: %s", problem.source, problem.tool_name, problem.message)
+        return swap
+
+    async def refresh(self, source: RefreshingSource, paths: Iterable[Path]) -> Swap:
+        """Let a source look again at some of its files only; costs what changed, not what there is."""
+        async with self._loading:
+            delta = await source.refresh(paths)
+            load = self._loads[id(source)]
+            for tool in delta.gone:
+                load.tools.pop(id(tool), None)
+            load.tools.update({id(tool): tool for tool in delta.fresh})
+            load.problems = delta.problems
+            return self._amend(delta.gone, delta.fresh)
 
     def register(self, *tools: Tool, plugin_name: str = PYTHON, origin: str | None = None) -> Changes:
         """Add tools at run time: all of them, or none.
@@ -84,102 +109,153 @@ class Registry:
             if holder is not None:
                 raise DuplicateToolError(tool=tool.name, holder=_describe(holder))
             fresh[tool.name] = registered
+        if not fresh:
+            return Changes()
         self._registered.update(fresh)
-        return self._swap({**self.current.held, **fresh}).changes
+        return self._amend((), fresh.values()).changes
 
     def unregister(self, *names: str) -> Changes:
-        """Take away tools that were added at run time.
+        """Take away tools that were added at run time: all of them, or none.
+
+        Where a source waits with a tool of the same name, that one gets the name now.
 
         Raises:
             UnknownToolError: None of that name was added at run time.
         """
         for name in names:
             if name not in self._registered:
-                raise UnknownToolError(name, tuple(self._registered)[:2])
-        for name in names:
-            del self._registered[name]
-        gone = frozenset(names)
-        return self._swap({name: tool for name, tool in self.current.held.items() if name not in gone}).changes
+                raise UnknownToolError(name, nearest(name, self._registered))
+        if not names:
+            return Changes()
+        leaving = names if len(names) == 1 else [name for name in self._registered if name in names]
+        return self._amend([self._registered.pop(name) for name in leaving], ()).changes
 
     def set_visibility(self, visibility: Visibility) -> Changes:
         """Apply other allow, block and switch rules."""
         if visibility == self._visibility:
             return Changes()
         self._visibility = visibility
-        return self._swap(self.current.held).changes
+        return self._swap().changes
 
     def switch(self, disabled: frozenset[str]) -> Changes:
         """Apply other switches, keeping the allow-list and block-list."""
         return self.set_visibility(replace(self._visibility, disabled=disabled))
 
     def subscribe(self, listener: Listener) -> Callable[[], None]:
-        """Be told of every swap, on the event loop; the answer ends the subscription."""
-        self._listeners.append(listener)
+        """Be told, on the event loop, of every swap that changed the tools or what is set aside.
+
+        The answer ends the subscription. A listener that raises is logged, and the others are told.
+        """
+        key = object()
+        self._listeners[key] = listener
 
         def end() -> None:
-            if listener in self._listeners:
-                self._listeners.remove(listener)
+            self._listeners.pop(key, None)
 
         return end
 
-    async def _load(self, source: ToolSource) -> Offers:
+    async def _load(self, source: ToolSource, last: _Load) -> _Load:
         try:
-            return await source.load()
+            offers = await source.load()
+            problems = list(offers.problems)
+            tools = {id(tool): tool for tool in self._define(offers.tools, problems)}
+            return _Load(tools=tools, problems=problems)
         except Exception as error:
-            logger.exception("source %s could not be read", source.name)
-            return Offers(problems=[Problem(source=source.name, message=f"could not be read: {error}")])
+            logger.exception("source %s could not be read; it keeps the %s tools it had", source.name, len(last.tools))
+            reason = f"could not be read: {str(error) or type(error).__name__}"
+            return _Load(tools=last.tools, problems=[Problem(source=source.name, message=reason)])
 
-    def _define(self, offers: Sequence[Offer], problems: list[Problem]) -> dict[str, RegisteredTool]:
-        defined: dict[str, RegisteredTool] = {}
+    def _define(self, offers: Sequence[Offer | RegisteredTool], problems: list[Problem]) -> Sequence[RegisteredTool]:
+        defined: list[RegisteredTool] = []
         for offer in offers:
+            if isinstance(offer, RegisteredTool):
+                defined.append(offer)
+                continue
             origin = offer.provenance.origin
             try:
-                registered = define(offer.tool, offer.provenance, offer.context, documents=self._documents)
-                if offer.tool.name in defined:
-                    raise DuplicateToolError(tool=offer.tool.name, holder=_describe(defined[offer.tool.name]))
+                defined.append(define(offer.tool, offer.provenance, offer.context, documents=self._documents))
             except DefinitionError as error:
                 logger.warning("%s: %s", origin, error)
-                problems.append(
-                    Problem(source=origin, tool_name=error.tool, message=f"{error.field}: {error.reason}")
-                )
-                continue
-            defined[offer.tool.name] = registered
+                problems.append(Problem(source=origin, tool_name=error.tool, message=f"{error.field}: {error.reason}"))
         return defined
 
-    def _settle(
-        self, offered: Mapping[str, Mapping[str, RegisteredTool]], problems: list[Problem]
-    ) -> dict[str, RegisteredTool]:
-        """Decide who holds each name: who held it before, else the first in the sources' order."""
-        claims: dict[str, list[RegisteredTool]] = {}
-        for tools in (*offered.values(), self._registered):
-            for name, tool in tools.items():
-                claims.setdefault(name, []).append(tool)
+    def _settle(self) -> tuple[dict[str, RegisteredTool], list[Problem]]:
+        """Decide who holds each name, in the order of the sources; who loses is a problem."""
+        loads = self._loads.values()
+        offered = [*(tool for load in loads for tool in load.tools.values()), *self._registered.values()]
+        problems = [problem for load in loads for problem in load.problems]
         held: dict[str, RegisteredTool] = {}
-        for name, claimants in claims.items():
-            before = self.current.held.get(name)
-            winner = claimants[0]
-            if len(claimants) > 1 and before is not None and winner.info.provenance.source != "builtin":
-                kept = [tool for tool in claimants if tool.info.provenance == before.info.provenance]
-                winner = kept[0] if kept else winner
-            held[name] = winner
-            for loser in claimants:
-                if loser is not winner:
-                    error = DuplicateToolError(tool=name, holder=_describe(winner))
-                    logger.warning("%s: %s", loser.info.provenance.origin, error)
-                    problems.append(
-                        Problem(source=loser.info.provenance.origin, tool_name=name, message=f"name: {error.reason}")
-                    )
-        return held
+        contested: dict[str, list[RegisteredTool]] = {}
+        for tool in offered:
+            first = held.setdefault(tool.info.name, tool)
+            if first is not tool:
+                contested.setdefault(tool.info.name, [first]).append(tool)
+        self._contested = bool(contested)
+        if not contested:
+            return held, problems
+        winners = {name: _winner(claimants, self.current.held.get(name)) for name, claimants in contested.items()}
+        held = {tool.info.name: tool for tool in offered if winners.get(tool.info.name, tool) is tool}
+        for name, claimants in contested.items():
+            reason = DuplicateToolError(tool=name, holder=_describe(winners[name])).reason
+            problems.extend(
+                Problem(source=loser.info.provenance.origin, tool_name=name, message=f"name: {reason}")
+                for loser in claimants
+                if loser is not winners[name]
+            )
+        return held, problems
 
-    def _swap(self, held: Mapping[str, RegisteredTool]) -> Swap:
+    def _amend(self, gone: Collection[RegisteredTool], fresh: Collection[RegisteredTool]) -> Swap:
+        """Swap in what differs only in some tools; where names are contested, settle everything anew."""
         before = self.current
-        after = next_generation(before, held=held, visibility=self._visibility, problems=self._problems)
-        swap = Swap(generation=after, changes=differences(before, after), problems=after.problems)
+        problems = [problem for load in self._loads.values() for problem in load.problems]
+        amended = None if self._contested else amend(before, gone, fresh, self._visibility, problems)
+        if amended is None:
+            return self._swap()
+        names = tuple(dict.fromkeys(tool.info.name for tool in (*gone, *fresh)))
+        return self._follow(before, amended, differences(before, amended, names))
+
+    def _swap(self) -> Swap:
+        before = self.current
+        held, problems = self._settle()
+        after = next_generation(before, held=held, visibility=self._visibility, problems=problems)
+        return self._follow(before, after, differences(before, after))
+
+    def _follow(self, before: Generation, after: Generation, changes: Changes) -> Swap:
+        swap = Swap(generation=after, changes=changes, problems=after.problems)
         self.current = after
-        if swap.changes or before.number == 0:
-            for listener in tuple(self._listeners):
-                listener(swap)
+        if swap.changes or after.problems != before.problems or before.number == 0:
+            self._untold.append(swap)
+            self._tell()
         return swap
+
+    def _tell(self) -> None:
+        """Tell every listener of every swap, in order, also of one that a listener caused."""
+        if self._telling:
+            return
+        self._telling = True
+        try:
+            while self._untold:
+                swap = self._untold.popleft()
+                for key in tuple(self._listeners):
+                    listener = self._listeners.get(key)
+                    if listener is None:  # it left while the others were told
+                        continue
+                    try:
+                        listener(swap)
+                    except Exception:
+                        logger.exception("a listener failed on generation %s", swap.generation.number)
+        finally:
+            self._telling = False
+
+
+def _winner(claimants: Sequence[RegisteredTool], before: RegisteredTool | None) -> RegisteredTool:
+    """A built-in before all others; then who held the name before; then the first in order."""
+    entitled = [tool for tool in claimants if tool.info.provenance.source == "builtin"] or claimants
+    if before is not None and len(entitled) > 1:
+        for tool in entitled:
+            if tool.info.provenance == before.info.provenance:
+                return tool
+    return entitled[0]
 
 
 def _describe(tool: RegisteredTool) -> str:

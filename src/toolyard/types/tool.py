@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -100,6 +100,21 @@ class Changes:
     added: tuple[str, ...] = ()
     removed: tuple[str, ...] = ()
     changed: tuple[str, ...] = ()
+    schema_changes: Mapping[str, Sequence[Mapping[str, Any]]] = field(
+        default_factory=dict[str, Sequence[Mapping[str, Any]]]
+    )
+    """For a changed tool whose input schema differs: where, what, and whether callers may break."""
+
+    def to_json(self) -> dict[str, Any]:
+        """The shape that reloads and `tools.changed` share."""
+        shown: dict[str, Any] = {
+            "added": list(self.added),
+            "removed": list(self.removed),
+            "changed": list(self.changed),
+        }
+        if self.schema_changes:
+            shown["schemaChanges"] = {name: list(changes) for name, changes in self.schema_changes.items()}
+        return shown
 
     def __bool__(self) -> bool:
         """True when anything differs."""

@@ -284,7 +284,7 @@ def test_an_endless_value_is_shown_in_part() -> None:
         (None, None, {"server": {"token": datetime.date(4711, 1, 1)}}),
         ("plugins.api_key=4711", None, None),
         ("tools.timeout=http://me:4711@x/", None, None),
-        ("plugins.p.api_key", None, None),
+        ("plugins p.api_key=4711", None, None),
     ],
 )
 def test_a_complaint_never_tells_a_secret(

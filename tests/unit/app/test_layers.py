@@ -185,8 +185,8 @@ def test_the_environment_reaches_deeper_tables() -> None:
     settings = load(
         environ={
             "TOOLYARD_RUNTIME__CLAUDE__TOOLS": '["Read"]',
-            "TOOLYARD_MCP_SERVERS__GITHUB__ENV": '{GITHUB_TOKEN = "x"}',
             "TOOLYARD_MCP_SERVERS__GITHUB__ENV__A": "1",
+            "TOOLYARD_MCP_SERVERS__GITHUB__ENV": '{GITHUB_TOKEN = "x", a = 0}',
             "HOME": "/home/me",
             "NOT_TOOLYARD_X": "1",
         }

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from toolyard.app import state
+from toolyard.app import private_file
 from toolyard.app.state import Switches
 from toolyard.errors import StateError
 
@@ -171,7 +171,7 @@ def test_what_is_moved_into_place_has_reached_the_disk_before(
 
 def test_a_writer_that_never_lets_go_is_told(switches: Switches, monkeypatch: pytest.MonkeyPatch) -> None:
     switches.set_tool_enabled("a", False)
-    monkeypatch.setattr(state, "LOCK_SECONDS", 0.05)
+    monkeypatch.setattr(private_file, "LOCK_SECONDS", 0.05)
     with switches.path.with_name("state.json.lock").open("rb") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         with pytest.raises(StateError, match=r"state\.json\.lock has been held by another process"):

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from toolyard.app.state import Switches, SwitchWatcher
+from toolyard.errors import StateError
 
 
 class Listener:
@@ -114,6 +115,19 @@ async def test_a_broken_file_keeps_the_switches_and_is_logged_once(
     switches.path.write_text("[]", encoding="utf-8")
     watcher.check()
     assert len(caplog.records) == 2, "a file that broke again is told again"
+
+
+async def test_a_file_that_is_broken_at_the_start_is_refused_rather_than_taken_as_empty(switches: Switches) -> None:
+    listener = Listener()
+    switches.path.write_text("{", encoding="utf-8")
+    before = asyncio.all_tasks()
+
+    with pytest.raises(StateError, match="cannot be understood"):
+        async with SwitchWatcher(switches, listener):
+            pytest.fail("it started")
+
+    assert listener.told == []
+    assert asyncio.all_tasks() == before
 
 
 async def test_an_unchanged_file_is_not_read_again(switches: Switches, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -72,6 +72,14 @@ def test_arrays_of_tables_count_their_tables() -> None:
     assert lines[("a", 1, "b", 0, "z")] == 9
 
 
+def test_a_table_opened_twice_is_where_it_was_opened_first() -> None:
+    assert find_lines("[a.b]\n\n[a.c]\n")[("a",)] == 1
+
+
+def test_a_key_without_a_value_is_left_out_with_all_that_follows() -> None:
+    assert find_lines("a = 1\nb\nc = 1\n") == {("a",): 1}
+
+
 def test_windows_line_ends_count_once() -> None:
     lines = find_lines("[a]\r\nx = 1\r\ny = [\r\n 1,\r\n 2]\r\nz = 1\r\n")
 
@@ -80,7 +88,9 @@ def test_windows_line_ends_count_once() -> None:
     assert lines[("a", "z")] == 6
 
 
-@pytest.mark.parametrize("text", ["", "\n", "=", "[", "[[", "a", "a=", "a=[", "a={", 'a="', '"\\q"=1', "a=[1 2]", "{}"])
+@pytest.mark.parametrize(
+    "text", ["", "\n", "=", "[", "[[", "a", "a=", "a=[", "a={", 'a="', '"\\q"=1', "a=[1 2]", "a=[}", "{}"]
+)
 def test_a_text_that_is_no_toml_ends_without_a_crash(text: str) -> None:
     find_lines(text)
 

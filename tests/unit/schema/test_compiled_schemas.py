@@ -46,7 +46,10 @@ def test_what_is_no_schema_is_refused_with_its_place() -> None:
 
 
 def test_older_drafts_are_read_by_their_own_rules() -> None:
-    draft4 = {"$schema": "http://json-schema.org/draft-04/schema#", "properties": {"n": {"maximum": 5, "exclusiveMaximum": True}}}
+    draft4 = {
+        "$schema": "http://json-schema.org/draft-04/schema#",
+        "properties": {"n": {"maximum": 5, "exclusiveMaximum": True}},
+    }
     assert not compile_input_schema(draft4, tool="t").is_valid({"n": 5})
     assert "exclusiveMaximum" in refusal({"properties": {"n": {"maximum": 5, "exclusiveMaximum": True}}})
 

@@ -29,7 +29,11 @@ def lines(properties: dict[str, Any], value: Any, **keywords: Any) -> list[str]:
         ({"minItems": 2}, [1], "/x: expected at least 2 items, got 1"),
         ({"pattern": "^a"}, "b", '/x: expected text that matches ^a, got string "b"'),
         ({"type": "object", "required": ["k"]}, {}, '/x: "k" is missing'),
-        ({"anyOf": [{"type": "string"}, {"type": "null"}]}, 1, "/x: fits none of 2 alternatives: expected string, got number 1; or expected null, got number 1"),
+        (
+            {"anyOf": [{"type": "string"}, {"type": "null"}]},
+            1,
+            "/x: fits none of 2 alternatives: expected string, got number 1; or expected null, got number 1",
+        ),
         ({"type": "string"}, True, "/x: expected string, got true"),
         ({"type": "string"}, {"a": 1}, "/x: expected string, got object with a"),
     ],

@@ -25,4 +25,6 @@ class McpEndpoint:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
-        await self._sessions.asgi_app(scope, receive, send)
+        # Blanks around a header's value are no part of it (RFC 9110 §5.5), and httptools keeps those behind it.
+        headers = [(name, value.strip(b" \t")) for name, value in scope["headers"]]
+        await self._sessions.asgi_app({**scope, "headers": headers}, receive, send)

@@ -9,9 +9,10 @@ from mcp.client.client import Client
 from toolyard.adapters.mcp.server import ToolyardServer
 
 Era = Literal["handshake", "modern"]
+McpClient = Client
 
 
-def in_process_client(server: ToolyardServer, era: Era) -> Client:
+def in_process_client(server: ToolyardServer, era: Era) -> McpClient:
     """The SDK's client; open it with `async with`.
 
     Args:

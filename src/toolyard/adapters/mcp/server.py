@@ -5,17 +5,18 @@ The SDK's low level neither validates arguments nor tells errors apart; the disp
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
 from typing import Any
 
 import mcp_types
-from mcp.server.context import ServerRequestContext
+from mcp.server.context import CallNext, HandlerResult, ServerRequestContext
 from mcp.server.lowlevel import NotificationOptions, Server
 from mcp.server.models import InitializationOptions
 from mcp.shared.exceptions import MCPError
 
-from toolyard.adapters.mcp.caller_side import McpCallerSide
+from toolyard.adapters.mcp.caller_side import McpCallerSide, set_log_level
+from toolyard.adapters.mcp.connection import connection_of
 from toolyard.adapters.mcp.notices import Notices
 from toolyard.adapters.mcp.wire import is_modern, result_for, tool_for
 from toolyard.errors import UnknownToolError
@@ -68,18 +69,16 @@ def create_server(
         return _page(tools, params.cursor if params is not None else None)
 
     async def call_tool(request: Request, params: mcp_types.CallToolRequestParams) -> mcp_types.CallToolResult:
-        call_id = _call_id(request.meta)
-        caller = Caller(thread_id=thread_id, call_id=call_id)
+        caller = Caller(thread_id=thread_id, call_id=_call_id(request.meta))
+        client = McpCallerSide(request)
         try:
             result = await dispatcher.call(
-                params.name,
-                params.arguments,
-                caller,
-                progress=request.session.report_progress,
-                client=McpCallerSide(request),
+                params.name, params.arguments, caller, progress=client.report_progress, client=client
             )
         except UnknownToolError as error:
             raise MCPError(code=mcp_types.INVALID_PARAMS, message=str(error)) from None
+        if (missing := client.missing_capability(result)) is not None:
+            raise missing
         return result_for(result, modern=is_modern(request.protocol_version))
 
     def input_schema(name: str) -> Mapping[str, Any] | None:
@@ -87,7 +86,7 @@ def create_server(
         return tool.info.input_schema if tool is not None else None
 
     @asynccontextmanager
-    async def lifespan(_: Server[Any]) -> AsyncIterator[None]:
+    async def lifespan(_: Server[Any]) -> AsyncGenerator[None]:
         async with notices.running():
             yield
 
@@ -100,8 +99,22 @@ def create_server(
         on_call_tool=call_tool,
         on_subscriptions_listen=notices.listen,
     )
-    server.middleware.append(notices.learn)
+    # Not as the constructor's argument: the 2026 revision deprecates it, and handshake clients still ask.
+    server.add_request_handler("logging/setLevel", mcp_types.SetLevelRequestParams, set_log_level)
+    server.middleware += [_ask_for_handshake, notices.learn]
     return server
+
+
+async def _ask_for_handshake(ctx: Request, call_next: CallNext) -> HandlerResult:
+    """Middleware: a client that skipped the handshake is told so; the SDK only says that something is invalid."""
+    try:
+        return await call_next(ctx)
+    except MCPError as error:
+        if error.code != mcp_types.INVALID_PARAMS or connection_of(ctx).initialize_accepted:
+            raise
+        raise MCPError(
+            code=error.code, message=f"{ctx.method}: this connection is not initialized; send `initialize` first"
+        ) from None
 
 
 class _Shelf:

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Any, get_args
-from typing import Literal
+from typing import Any, Literal, get_args
 
 from toolyard.errors import ToolyardError
 from toolyard.types.tool import ToolInfo

@@ -36,7 +36,7 @@ _MOST_SETTINGS = 4 << 20
 _MOST_NAMES = 16 << 20
 _LARGEST_INDEX = 1 << 30
 _STEP = 1 << 20
-_PASSED_ON = ("HOME", "USER", "TMPDIR", "XDG_CONFIG_HOME")
+_PASSED_ON = ("HOME", "USER", "TMPDIR", "XDG_CONFIG_HOME")  # no language: what git says is read below
 _HARMLESS = frozenset(
     {
         "core.attributesfile",
@@ -91,7 +91,7 @@ class Git:
         if program is None:
             raise ToolError("git is not installed here, or not in a folder that PATH names")
         env = {name: environ[name] for name in _PASSED_ON if name in environ}
-        return cls(program=program, root=folder, env={**env, "PATH": path, "LC_ALL": "C.UTF-8"})
+        return cls(program=program, root=folder, env={**env, "PATH": path})
 
     async def run(self, *arguments: str, limit: int = MOST_OUTPUT, env: Mapping[str, str] | None = None) -> Finished:
         """Run git in the project's root, whatever its exit status.
@@ -147,7 +147,7 @@ class Git:
         if listed.status != 0 or listed.cut:
             raise _not_readable(listed, self.root)
         settings: list[tuple[str, str]] = []
-        for entry in os.fsdecode(listed.stdout).split("\0"):
+        for entry in os.fsdecode(listed.stdout).split("\0")[:-1]:
             name, has_value, value = entry.partition("\n")
             settings.append((name, value if has_value else "true"))
         return settings

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Protocol
 
 from toolyard.plugins.contract import PluginContext, Tool
+from toolyard.tools.definition import RegisteredTool
 from toolyard.types.tool import Problem, Provenance
 
 
@@ -21,9 +23,13 @@ class Offer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Offers:
-    """Everything a source has right now, and what it had to set aside."""
+    """Everything a source has right now, and what it had to set aside.
 
-    tools: Sequence[Offer] = ()
+    A source may hand over tools that it has checked and compiled itself; the same object again
+    means that nothing changed, and costs nothing.
+    """
+
+    tools: Sequence[Offer | RegisteredTool] = ()
     problems: Sequence[Problem] = field(default=())
 
 
@@ -37,6 +43,23 @@ class ToolSource(Protocol):
 
     async def load(self) -> Offers:
         """Read the tools anew."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Delta:
+    """What changed in a source since it was last asked, and everything it now sets aside."""
+
+    gone: Sequence[RegisteredTool] = ()
+    fresh: Sequence[RegisteredTool] = ()
+    problems: Sequence[Problem] = ()
+
+
+class RefreshingSource(ToolSource, Protocol):
+    """A source that can look again at a part of what it reads."""
+
+    async def refresh(self, paths: Iterable[Path]) -> Delta:
+        """Look again at these files only."""
         ...
 
 

@@ -1,0 +1,7 @@
+"""The REST door: tools over HTTP, with the guard that stands before every route, `/mcp` included.
+
+A request passes `server` (sockets, signals) → `protocol` (bytes, bounded) → `app` (the top frame)
+→ `guard` (Host, Origin, token, size) → `routing` → `tool_routes` or `pages` → the dispatcher.
+Plain ASGI, without a framework: a call through one costs more than the call itself.
+Below: `tools`. Beside it: `adapters.mcp`, which is mounted as one ASGI application.
+"""

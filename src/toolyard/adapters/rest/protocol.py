@@ -1,0 +1,75 @@
+"""Bytes on a connection, bounded: what uvicorn's protocol leaves open is closed here.
+
+Its parser reads heads of any length, its connections wait for a request for ever, and it answers
+malformed HTTP with plain text. Here a head has a size, a request has a time to arrive, and every
+refusal is a problem document.
+"""
+
+from __future__ import annotations
+
+import asyncio
+
+from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
+
+from toolyard.adapters.rest.asgi import Answer
+from toolyard.adapters.rest.problem import BAD_HTTP, HEAD_TOO_LARGE, TOO_SLOW, problem
+
+LARGEST_HEAD = 65_536
+ARRIVAL = 60.0
+"""Seconds from the first byte of a request to its last."""
+
+
+class BoundedProtocol(HttpToolsProtocol):
+    """One connection.
+
+    Attributes:
+        waiting_since: When the request that has not arrived whole began; None when none is under way.
+    """
+
+    waiting_since: float | None = None
+    _head = 0
+
+    def connection_made(self, transport: asyncio.Transport) -> None:
+        """Count from here: a client that connects and says nothing is late, too."""
+        super().connection_made(transport)
+        self.waiting_since = self.loop.time()
+
+    def data_received(self, data: bytes) -> None:
+        """Parse, then look how far the request has come."""
+        super().data_received(data)
+        if self.scope and "path" in self.scope:  # the head is complete
+            self._head = 0
+            if not self.cycle.more_body:
+                self.waiting_since = None
+            elif self.waiting_since is None:
+                self.waiting_since = self.loop.time()
+            return
+        if self.waiting_since is None:
+            self.waiting_since = self.loop.time()
+        self._head += len(data)
+        if self._head > LARGEST_HEAD and not self.transport.is_closing():
+            detail = (
+                f"The request line and the headers have more than {LARGEST_HEAD:,} bytes, which is the most allowed."
+            )
+            self._refuse(problem(HEAD_TOO_LARGE, detail))
+
+    def close_if_late(self, now: float) -> None:
+        """End the connection when its request takes too long to arrive."""
+        if self.waiting_since is None or now - self.waiting_since < ARRIVAL or self.transport.is_closing():
+            return
+        if self.scope and "path" in self.scope:
+            self.transport.close()  # whoever reads the body is told that the client has gone
+        else:
+            self._refuse(problem(TOO_SLOW, f"No whole request arrived within {ARRIVAL:.0f} seconds."))
+
+    def send_400_response(self, msg: str) -> None:
+        """Refuse what is no HTTP."""
+        self._refuse(problem(BAD_HTTP, f"{msg} Methods, header names and lengths must be as RFC 9112 says."))
+
+    def _refuse(self, answer: Answer) -> None:
+        """Answer from here, before there is a request that the application could answer."""
+        lines = [STATUS_LINE[answer.status]]
+        headers = (*answer.headers, (b"content-length", b"%d" % len(answer.body)), (b"connection", b"close"))
+        lines.extend(name + b": " + value + b"\r\n" for name, value in headers)
+        self.transport.write(b"".join((*lines, b"\r\n", answer.body)))
+        self.transport.close()

@@ -1,0 +1,71 @@
+"""The end of a server: who is still being answered, and who must go when.
+
+Three steps: `begin` (new requests are refused, streams end at once), `cut` (calls that took too
+long are cancelled), and the sockets, which are the server's.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+Listener = Callable[[], None]
+
+
+class Stopping:
+    """The requests in flight, as the tasks that answer them. One for each server."""
+
+    def __init__(self) -> None:
+        self.begun = False
+        self._requests: set[asyncio.Task[None]] = set()
+        self._streams: set[asyncio.Task[None]] = set()
+        self._cut: set[asyncio.Task[None]] = set()
+        self._listeners: list[Listener] = []
+
+    @property
+    def in_flight(self) -> int:
+        """How many requests are being answered right now."""
+        return len(self._requests)
+
+    def enter(self, task: asyncio.Task[None], *, stream: bool = False) -> None:
+        """A request begins; a stream is one that ends only when somebody ends it."""
+        self._requests.add(task)
+        if stream:
+            self._streams.add(task)
+
+    def leave(self, task: asyncio.Task[None]) -> None:
+        """A request was answered."""
+        self._requests.discard(task)
+        if self._streams:
+            self._streams.discard(task)
+        if self._cut:
+            self._cut.discard(task)
+
+    def subscribe(self, listener: Listener) -> None:
+        """Be told, on the event loop, when the end begins: for streams that only their owner knows."""
+        self._listeners.append(listener)
+
+    def begin(self) -> None:
+        """Refuse new requests from now on, and end the streams."""
+        if self.begun:
+            return
+        self.begun = True
+        for task in tuple(self._streams):
+            self._end(task)
+        for listener in self._listeners:
+            listener()
+
+    def cut(self) -> None:
+        """Cancel every request that is still being answered."""
+        self.begun = True
+        for task in tuple(self._requests):
+            self._end(task)
+
+    def was_cut(self, task: asyncio.Task[None]) -> bool:
+        """Whether a cancellation came from here, and not from a client that went away."""
+        return task in self._cut
+
+    def _end(self, task: asyncio.Task[None]) -> None:
+        if task not in self._cut:
+            self._cut.add(task)
+            task.cancel()

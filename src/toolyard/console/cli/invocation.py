@@ -1,0 +1,103 @@
+"""One run of the command: its global options, and the yard they lead to.
+
+`--project` and `--set` may stand before the command or after it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Coroutine
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+if TYPE_CHECKING:
+    from toolyard.app.effective import LoadedSettings
+    from toolyard.app.places import Places
+    from toolyard.app.yard import Toolyard
+
+_T = TypeVar("_T")
+_F = TypeVar("_F", bound=Callable[..., Any])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Invocation:
+    """What was said on the command line besides the command."""
+
+    project: Path | None = None
+    overrides: tuple[str, ...] = ()
+    verbose: int = 0
+
+    def places(self) -> Places:
+        """Where this project, the user's folder and the data are."""
+        from toolyard.app.places import find_places
+
+        return find_places(explicit=self.project)
+
+    def load(self) -> LoadedSettings:
+        """The settings in effect."""
+        from toolyard.app.layers import settings_for
+
+        return settings_for(self.places(), overrides=self.overrides)
+
+    def yard(self, *, watch: bool = False, tools_dir: Path | None = None) -> Toolyard:
+        """A yard for this project; open it with `async with`. Only what serves need watch for changes."""
+        from toolyard.app.yard import Toolyard
+
+        return Toolyard(self.project, tools_dir=tools_dir, overrides=self.overrides, watch=watch)
+
+    def run(self, main: Coroutine[Any, Any, _T], *, level: int = logging.WARNING, fast_loop: bool = False) -> _T:
+        """Run to the end, with the log at the level that `-v` asks for.
+
+        Args:
+            main: What to run.
+            level: The log's level without `-v`.
+            fast_loop: Use uvloop where it is installed; it is for servers, and costs time to import.
+        """
+        chosen = {0: level, 1: logging.INFO}.get(self.verbose, logging.DEBUG)
+        logging.getLogger("toolyard").setLevel(chosen)
+        with asyncio.Runner(loop_factory=_fast_loop() if fast_loop else None) as runner:
+            return runner.run(main)
+
+
+def common_options(command: _F) -> _F:
+    """`--project`, `--set` and `-v` on a command too, joined with what stood before it."""
+    command = click.option("-v", "--verbose", count=True, hidden=True, expose_value=False, callback=_add_verbose)(
+        command
+    )
+    command = click.option(
+        "--set", multiple=True, metavar="KEY=VALUE", expose_value=False, callback=_add_overrides, help="A setting."
+    )(command)
+    return click.option(
+        "--project",
+        type=click.Path(path_type=Path),
+        expose_value=False,
+        callback=_add_project,
+        help="The project's folder.",
+    )(command)
+
+
+def _add_project(ctx: click.Context, _: click.Parameter, value: Path | None) -> None:
+    if value is not None:
+        ctx.obj = replace(ctx.obj, project=value)
+
+
+def _add_overrides(ctx: click.Context, _: click.Parameter, value: tuple[str, ...]) -> None:
+    if value:
+        ctx.obj = replace(ctx.obj, overrides=(*ctx.obj.overrides, *value))
+
+
+def _add_verbose(ctx: click.Context, _: click.Parameter, value: int) -> None:
+    if value:
+        ctx.obj = replace(ctx.obj, verbose=max(ctx.obj.verbose, value))
+
+
+def _fast_loop() -> Callable[[], asyncio.AbstractEventLoop] | None:
+    try:
+        import uvloop
+    except ImportError:  # not made for every platform
+        return None
+    return uvloop.new_event_loop

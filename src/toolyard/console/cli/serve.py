@@ -1,0 +1,38 @@
+"""`toolyard serve`: REST and MCP over HTTP."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from toolyard.console.cli.invocation import Invocation, common_options
+
+if TYPE_CHECKING:
+    from toolyard.app.yard import Address
+
+
+@click.command("serve")
+@click.option("--host", metavar="HOST", help="The address to bind; not loopback needs a token.")
+@click.option("--port", type=click.IntRange(0, 65_535), metavar="N", help="The port; 0 picks a free one.")
+@common_options
+@click.pass_obj
+def serve(invocation: Invocation, host: str | None, port: int | None) -> int:
+    """Serve the tools over HTTP: REST at /api, MCP at /mcp, the documentation at /docs."""
+    return invocation.run(_serve(invocation, host, port), fast_loop=True)
+
+
+async def _serve(invocation: Invocation, host: str | None, port: int | None) -> int:
+    async with invocation.yard(watch=True) as yard:
+
+        def ready(address: Address) -> None:
+            url, key = address.url, f"?token={address.new_token}" if address.new_token else ""
+            click.echo(f"toolyard serves {yard.registry.get_tool_count()} tools of {yard.places.project}", err=True)
+            click.echo(f"  REST  {url}/api/tools", err=True)
+            click.echo(f"  MCP   {url}/mcp", err=True)
+            click.echo(f"  docs  {url}/docs{key}", err=True)
+            if address.new_token:
+                click.echo(f"  token {address.new_token}", err=True)
+
+        await yard.serve_http(host=host, port=port, on_ready=ready)
+    return 0

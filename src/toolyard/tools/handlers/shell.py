@@ -1,0 +1,201 @@
+"""The shell handler: a command template that runs without a shell.
+
+Exit 0: stdout is the answer and stderr goes to the log. Anything else: an error with stdout,
+stderr and the exit status.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import shlex
+from collections.abc import AsyncGenerator, Callable, Collection, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from toolyard.errors import ToolError
+from toolyard.plugins.contract import PluginContext, ToolMeta
+from toolyard.tools.handlers.capture import Capture
+from toolyard.tools.handlers.pipeline import Setting, run_pipeline
+from toolyard.tools.handlers.secrets import Mask, expand, references, too_short
+from toolyard.tools.handlers.shell_argv import Argv, Parameters, Template, build_argv, load_template, suspicious
+from toolyard.tools.handlers.surroundings import Surroundings
+from toolyard.tools.handlers.template import Piece, cut, fill, slots
+from toolyard.types.content import Text
+from toolyard.types.result import Failure, ToolResult
+
+logger = logging.getLogger(__name__)
+
+ALLOWED_ENVIRONMENT = frozenset({"PATH", "HOME", "LANG", "TZ", "TERM", "TMPDIR", "USER"})
+LONGEST_STDIN = 4_194_304
+MOST_WAITING_LINES = 1_000
+_ROOM_FOR_NOTES = 512
+_MOST_STDERR = 65_536
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShellConfig:
+    """A shell handler as its file says it."""
+
+    command: str
+    cwd: str | None = None
+    env: Mapping[str, str] = field(default_factory=dict[str, str])
+    stdin: str | None = None
+    max_output: int | None = None
+    stream: bool = False
+    allow_leading_dash: Sequence[str] = ()
+    allow_script: Sequence[str] = ()
+
+
+def load_shell(
+    config: ShellConfig,
+    *,
+    properties: Collection[str],
+    required: Collection[str],
+    with_default: Collection[str],
+    surroundings: Surroundings,
+) -> ShellHandler:
+    """Check a shell handler and make it ready.
+
+    Raises:
+        TemplateError: The command could not work, or would run a value as code.
+    """
+    stdin = cut(config.stdin) if config.stdin is not None else None
+    parameters = Parameters(
+        names=properties,
+        required=required,
+        with_default=with_default,
+        allow_leading_dash=config.allow_leading_dash,
+        allow_script=config.allow_script,
+    )
+    template = load_template(config.command, parameters, stdin_slots=slots(stdin) if stdin else ())
+    return ShellHandler(config, template, stdin, surroundings)
+
+
+class ShellHandler:
+    """Runs one command template."""
+
+    def __init__(
+        self, config: ShellConfig, template: Template, stdin: tuple[Piece, ...] | None, surroundings: Surroundings
+    ) -> None:
+        self._config = config
+        self._template = template
+        self._stdin = stdin
+        self._surroundings = surroundings
+        self._secrets = [name for value in config.env.values() for name in references(value)]
+
+    async def __call__(self, ctx: PluginContext, input: dict[str, Any], meta: ToolMeta) -> ToolResult:
+        """Run the command with validated arguments."""
+        commands = self._fill(input)
+        stdin = self._input(input)
+        for name in suspicious(input):
+            ctx.logger.info("%r holds characters a shell would act on; no shell is started", name)
+        surroundings = self._surroundings
+        for name in too_short(self._secrets, surroundings.environ):
+            ctx.logger.warning("the secret %s is too short to be masked in results and logs", name)
+        mask = Mask.of(self._secrets, surroundings.environ)
+        limit = max((self._config.max_output or surroundings.max_output) - _ROOM_FOR_NOTES, _ROOM_FOR_NOTES)
+        async with _told(meta if self._config.stream else None, mask) as on_line:
+            setting = Setting(
+                cwd=self._folder(),
+                env=self._environment(),
+                stdout=Capture(limit, on_line),
+                stderr=Capture(min(limit, _MOST_STDERR)),
+            )
+            status = await self._run(commands, setting, stdin)
+            setting.stdout.end()
+        return _answer(status, mask(setting.stdout.text), mask(setting.stderr.text), ctx.logger)
+
+    def preview(self, input: Mapping[str, Any]) -> dict[str, Any]:
+        """The argument vectors that would run, as a script a person can read."""
+        commands = self._fill(input)
+        lines: list[str] = []
+        for step, pipeline in zip(self._template.script, commands, strict=True):
+            joined = " | ".join(shlex.join(argv) for argv in pipeline)
+            lines.append(joined if not lines else f"{step.after} {joined}")
+        shown: dict[str, Any] = {"command": " ".join(lines), "argv": commands, "cwd": str(self._folder())}
+        if self._stdin is not None:
+            shown["stdin"] = fill(self._stdin, input, LONGEST_STDIN)
+        return shown
+
+    async def _run(self, commands: list[list[Argv]], setting: Setting, stdin: bytes | None) -> int:
+        """Run the steps by the rules of `;`, `&&` and `||`; the status is the last one's that ran."""
+        status = 0
+        for step, pipeline in zip(self._template.script, commands, strict=True):
+            if (step.after == "&&" and status != 0) or (step.after == "||" and status == 0):
+                continue
+            status = await run_pipeline(pipeline, setting, stdin)
+            stdin = None
+        return status
+
+    def _fill(self, input: Mapping[str, Any]) -> list[list[Argv]]:
+        parameters = self._template.parameters
+        return [[build_argv(command, input, parameters) for command in step.pipeline] for step in self._template.script]
+
+    def _input(self, input: Mapping[str, Any]) -> bytes | None:
+        return None if self._stdin is None else fill(self._stdin, input, LONGEST_STDIN).encode("utf-8", "replace")
+
+    def _folder(self) -> Path:
+        root = self._surroundings.root
+        given = self._config.cwd
+        if given is None:
+            return root
+        if given == "~" or given.startswith("~/"):
+            given = self._surroundings.environ.get("HOME", "~") + given[1:]
+        folder = root / given
+        if not folder.is_dir():
+            raise ToolError(f"the folder {str(folder)!r} that this tool runs in does not exist")
+        return folder
+
+    def _environment(self) -> dict[str, str]:
+        environ = self._surroundings.environ
+        allowed = {
+            name: value for name, value in environ.items() if name in ALLOWED_ENVIRONMENT or name.startswith("LC_")
+        }
+        return {**allowed, **{name: expand(value, environ) for name, value in self._config.env.items()}}
+
+
+def _answer(status: int, stdout: str, stderr: str, log: logging.Logger) -> ToolResult:
+    if status == 0:
+        if stderr.strip():
+            log.info("stderr: %s", stderr.strip())
+        return ToolResult(content=(Text(stdout),))
+    ending = f"exit status {status}" if status > 0 else f"ended by signal {-status}"
+    parts = [part.rstrip("\n") for part in (stdout, stderr) if part.strip()]
+    return ToolResult.error("\n".join([*parts, ending]), Failure.TOOL)
+
+
+@asynccontextmanager
+async def _told(meta: ToolMeta | None, mask: Mask) -> AsyncGenerator[Callable[[str], None] | None]:
+    """Hand on each line as progress while the command runs; a caller that is slow misses some, and is told."""
+    if meta is None:
+        yield None
+        return
+    waiting: asyncio.Queue[str | None] = asyncio.Queue(MOST_WAITING_LINES)
+    missed = 0
+
+    def take(line: str) -> None:
+        nonlocal missed
+        try:
+            waiting.put_nowait(mask(line))
+        except asyncio.QueueFull:
+            missed += 1
+
+    async def tell() -> None:
+        count = 0
+        while (line := await waiting.get()) is not None:
+            count += 1
+            await meta.report_progress(count, None, line)
+
+    telling = asyncio.create_task(tell(), name="toolyard-shell-progress")
+    try:
+        yield take
+        await waiting.put(None)
+        await telling
+    finally:
+        telling.cancel()
+        await asyncio.gather(telling, return_exceptions=True)
+        if missed:
+            logger.warning("%s lines of progress were dropped: the caller reads too slowly", missed)

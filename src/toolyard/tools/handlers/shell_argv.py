@@ -1,0 +1,161 @@
+"""From a command template to argument vectors: checked when loaded, filled on every call."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+from typing import Any, cast
+
+from toolyard.errors import ToolError
+from toolyard.tools.handlers.interpreters import code_places, runs_stdin
+from toolyard.tools.handlers.shell_syntax import Command, Script, Word, parse
+from toolyard.tools.handlers.template import Slot, TemplateError, checked_text, missing
+
+Argv = list[str]
+METACHARACTERS = re.compile(r"[;|&$`<>(){}\\\n*?\[\]#~!'\"]")
+MOST_WORDS = 4_096
+_ASSIGNMENT = re.compile(r"[A-Za-z_]\w*=")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Parameters:
+    """What a template may refer to: the tool's properties, and what is known about each."""
+
+    names: Collection[str]
+    required: Collection[str] = ()
+    with_default: Collection[str] = ()
+    allow_leading_dash: Collection[str] = ()
+    allow_script: Collection[str] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Template:
+    """A command template that passed every check."""
+
+    script: Script
+    parameters: Parameters = field(repr=False)
+
+
+def load_template(text: str, parameters: Parameters, *, stdin_slots: Collection[str] = ()) -> Template:
+    """Parse a template and check where its placeholders stand.
+
+    Raises:
+        TemplateError: Something in it could not work, or would run a value as code.
+    """
+    script = parse(text)
+    for step in script:
+        for command in step.pipeline:
+            _check_command(command, parameters)
+    _check_stdin(script[0].pipeline[0], stdin_slots, parameters)
+    return Template(script=script, parameters=parameters)
+
+
+def build_argv(command: Command, arguments: Mapping[str, Any], parameters: Parameters) -> Argv:
+    """One command's words with every placeholder filled.
+
+    Raises:
+        ToolError: A value is missing, too long, or would become an option.
+    """
+    argv: Argv = []
+    after_separator = False
+    for word in command:
+        if word.literal is not None:
+            argv.append(word.literal)
+            after_separator = after_separator or word.literal == "--"
+            continue
+        for filled, leader in _fill_word(word, arguments):
+            if (
+                filled.startswith("-")
+                and leader
+                and not after_separator
+                and leader not in parameters.allow_leading_dash
+            ):
+                raise ToolError(
+                    f"{leader!r} begins with a dash ({filled[:40]!r}), which {argv[0] if argv else 'the program'!r} "
+                    "would read as an option; give a value that does not (for a path, begin it with ./)"
+                )
+            argv.append(filled)
+            if len(argv) > MOST_WORDS:
+                raise ToolError(f"more than {MOST_WORDS:,} arguments; give fewer values")
+    return argv
+
+
+def suspicious(arguments: Mapping[str, Any]) -> list[str]:
+    """Parameters whose values hold characters a shell would act on; harmless here, and worth a log line."""
+    return [name for name, value in arguments.items() if isinstance(value, str) and METACHARACTERS.search(value)]
+
+
+def _fill_word(word: Word, arguments: Mapping[str, Any]) -> list[tuple[str, str | None]]:
+    """The arguments a word becomes, each with the parameter that its first character came from."""
+    alone = word.only_slot
+    if alone is not None:
+        if alone not in arguments:
+            if word.quoted:
+                raise missing(alone)
+            return []
+        value = arguments[alone]
+        values = cast("list[Any]", value) if isinstance(value, list) else [value]
+        return [(checked_text(alone, item), alone) for item in values]
+    text, leader = "", None
+    for piece in word.pieces:
+        if isinstance(piece, Slot):
+            if piece.name not in arguments:
+                raise missing(piece.name)
+            part = checked_text(piece.name, arguments[piece.name])
+            leader = piece.name if not text and part else leader
+        else:
+            part = piece
+        text += part
+    return [(text, leader)]
+
+
+def _check_command(command: Command, parameters: Parameters) -> None:
+    program = command[0].literal
+    if program is not None and _ASSIGNMENT.match(program) and not command[0].quoted:
+        raise TemplateError(f'{program!r} before a program is not supported: set variables with "env"')
+    if program in ("", "!"):
+        raise TemplateError(f"{program!r} is no program")
+    if not any(word.literal is None for word in command):
+        return
+    for place in code_places(command):
+        _check_known(place.parameter, parameters)
+        if place.parameter not in parameters.allow_script:
+            raise TemplateError(
+                f"{{{{{place.parameter}}}}} stands where its value would run as code: {place.reason}; pass the value "
+                f'as an argument or "stdin" instead, or accept the risk with "allowScript": ["{place.parameter}"]'
+            )
+    before: Word | None = None
+    for word in command:
+        for name in word.slots:
+            _check_known(name, parameters)
+        alone = word.only_slot
+        if alone is not None and not word.quoted and before is not None and _is_option(before):
+            optional = alone not in parameters.required and alone not in parameters.with_default
+            if optional:
+                raise TemplateError(
+                    f"{{{{{alone}}}}} is optional and follows {before.literal!r}: left out, it would shift the "
+                    f'options; give {alone!r} a "default", make it required, or write {before.literal}={{{{{alone}}}}}'
+                )
+        before = word
+
+
+def _check_stdin(first: Command, stdin_slots: Collection[str], parameters: Parameters) -> None:
+    program = runs_stdin(first)
+    for name in stdin_slots:
+        _check_known(name, parameters)
+        if program is not None and name not in parameters.allow_script:
+            raise TemplateError(
+                f'{{{{{name}}}}} in "stdin" would run as code: {program} runs what it reads; '
+                f'accept the risk with "allowScript": ["{name}"]'
+            )
+
+
+def _check_known(name: str, parameters: Parameters) -> None:
+    if name not in parameters.names:
+        known = ", ".join(parameters.names) or "none"
+        raise TemplateError(f"{{{{{name}}}}} is no property of the inputSchema; there are: {known}")
+
+
+def _is_option(word: Word) -> bool:
+    return word.literal is not None and word.literal.startswith("-") and word.literal != "--"

@@ -1,0 +1,101 @@
+"""Every Python example in the documentation is run as it stands, and every shell one is a real command."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import shlex
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from toolyard.console.cli.main import COMMANDS
+
+ROOT = Path(__file__).parents[2]
+PAGES = sorted([ROOT / "README.md", *(ROOT / "docs").glob("*.md")])
+PYTHON = re.compile(r"^```python\n(.*?)^```", re.MULTILINE | re.DOTALL)
+CONSOLE = re.compile(r"^```console\n(.*?)^```", re.MULTILINE | re.DOTALL)
+
+
+def commands() -> list[Any]:
+    found: list[Any] = []
+    for page in PAGES:
+        for block in CONSOLE.findall(page.read_text("utf-8")):
+            found += [
+                pytest.param(line[2:].split("#")[0].strip(), id=f"{page.name}: {line[2:50]}")
+                for line in block.splitlines()
+                if line.startswith("$ toolyard")
+            ]
+    return found
+
+
+def test_the_readme_example_prints_what_its_comments_say(tmp_path: Path) -> None:
+    (example,) = PYTHON.findall((ROOT / "README.md").read_text("utf-8"))
+    assert len([line for line in example.splitlines() if line.strip()]) <= 20
+    done = subprocess.run(
+        [sys.executable, "-c", example], cwd=tmp_path, capture_output=True, encoding="utf-8", timeout=60, check=True
+    )
+    assert done.stdout.splitlines()[0] == "HELLO HELLO"
+    assert "/text: expected string, got number 5" in done.stdout
+
+
+@pytest.mark.parametrize("command", commands())
+def test_every_toolyard_command_shown_exists(command: str) -> None:
+    words = shlex.split(command)
+    assert words[1] in COMMANDS
+    group = words[1:3] if words[1] in ("tools", "config") else words[1:2]
+    done = subprocess.run(
+        [sys.executable, "-m", "toolyard", *group, "--help"],
+        capture_output=True,
+        encoding="utf-8",
+        timeout=60,
+        check=True,
+    )
+    for option in (word for word in words[3:] if word.startswith("--")):
+        assert option in done.stdout
+
+
+async def test_the_python_page_runs_from_top_to_bottom(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The blocks are one program: `async with` blocks stay open for those that follow."""
+    monkeypatch.chdir(tmp_path)
+    blocks = PYTHON.findall((ROOT / "docs" / "python.md").read_text("utf-8"))
+    first, writing, registering, models, gates, testing = blocks
+    await run(first)
+    names = await run(writing, "return {'tools': tools, 'greet': greet}")
+    greet = names["greet"]
+    from toolyard.testing import memory_yard
+
+    async with memory_yard() as yard:
+        await run(registering.split("with yard.events")[0], yard=yard, greet=greet)
+        watching = asyncio.create_task(run(registering[registering.index("with yard.events") :], yard=yard))
+        await asyncio.sleep(0)
+        yard.registry.register(*names["tools"])
+        with yard.events(["tools.changed"]) as told:
+            yard.registry.unregister("raw")
+            await asyncio.wait_for(anext(told), 5)
+        await asyncio.sleep(0)
+        assert "tools.changed" in capsys.readouterr().out
+        yard.registry.register(names["tools"][1])
+        watching.cancel()
+        assert (await yard.call("greet", {"name": "Ada", "shout": True})).text == "Hello, ADA!"
+        assert (await yard.call("raw", {"x": 1}, thread_id="t")).text == "t: 1"
+        assert (await yard.call("simple", {"x": "1"}, thread_id="t")).text == "t: 1"
+        calls = [line for line in models.splitlines() if line.startswith("yard.")]
+        assert len(calls) == 3
+        await run("\n".join(calls), yard=yard)
+    await run(gates)
+    await run(testing, greet=greet)
+
+
+async def run(code: str, tail: str = "", **names: Any) -> Any:
+    """Run a block with `await` at its top level, as a reader would inside an async function."""
+    body = textwrap.indent(code + "\n" + tail, "    ")
+    scope: dict[str, Any] = {**names}
+    exec(compile(f"async def block():\n{body}", "example", "exec", dont_inherit=True), scope)
+    return await scope["block"]()

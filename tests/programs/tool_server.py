@@ -1,0 +1,240 @@
+"""A yard with the tools that tests of the MCP door need, served with the public API alone.
+
+Usage: tool_server.py stdio | http | stdio-on-uvloop [KEY=VALUE …]. Over HTTP the first line on stdout is the address.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import resource
+import signal
+import subprocess
+import sys
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from toolyard import EmbeddedResource, PluginContext, Text, Tool, ToolError, ToolMeta, ToolResult, Toolyard, tool
+
+
+@tool
+async def echo(text: str) -> str:
+    """Say it again.
+
+    Args:
+        text: What to say.
+    """
+    return text
+
+
+@tool
+async def fail(text: str) -> str:
+    """Fail in a way that was foreseen.
+
+    Args:
+        text: What to say about it.
+    """
+    raise ToolError(text)
+
+
+def write(path: str, text: str) -> None:
+    Path(path).write_text(text, encoding="utf-8")
+
+
+@tool
+async def wait(began: str, ended: str) -> str:
+    """Wait until somebody ends the call.
+
+    Args:
+        began: A file to make once the call runs.
+        ended: A file to make when it ends, with the reason in it.
+    """
+    reason = "finished"
+    try:
+        write(began, "began")
+        await asyncio.Event().wait()
+    except asyncio.CancelledError:
+        reason = "cancelled"
+        raise
+    finally:
+        write(ended, reason)
+    return reason
+
+
+@tool
+async def wait_for_child(began: str) -> str:
+    """Wait for a child process that never ends by itself.
+
+    Args:
+        began: A file to write the child's process id to.
+    """
+    child = await asyncio.create_subprocess_exec("sleep", "1000")
+    try:
+        write(began, str(child.pid))
+        await child.wait()
+    finally:
+        with suppress(ProcessLookupError):
+            child.kill()
+        await child.wait()
+    return "ended"
+
+
+async def count(ctx: PluginContext, input: dict[str, Any], meta: ToolMeta) -> str:
+    for number in range(1, input["to"] + 1):
+        await meta.report_progress(number, input["to"], f"{number} of {input['to']}")
+    return "counted"
+
+
+async def ask(ctx: PluginContext, input: dict[str, Any], meta: ToolMeta) -> ToolResult:
+    name = {"type": "string", "description": "No UTF-8 holds \ud800."}
+    schema = {"type": "object", "properties": {"name": name}, "required": ["name"]}
+    answer = await meta.client.elicit("Who are you? \ud800", schema)
+    return ToolResult.of_json(dict(answer))
+
+
+async def think(ctx: PluginContext, input: dict[str, Any], meta: ToolMeta) -> str:
+    return await meta.client.sample(input["prompt"] + "\ud800", 100)
+
+
+async def log(ctx: PluginContext, input: dict[str, Any], meta: ToolMeta) -> str:
+    for level in ("debug", "info", "error"):
+        await meta.client.log(level, f"a line at {level}")
+    return "logged"
+
+
+@tool
+async def make_noise() -> str:
+    """Write to stdout in every way there is."""
+    print("printed")
+    sys.stdout.write("written\n")
+    sys.stdout.flush()
+    os.write(1, b"to the descriptor\n")
+    child = await asyncio.create_subprocess_exec("echo", "from a child")
+    await child.wait()
+    subprocess.run(["echo", "from another child"], check=True)  # noqa: ASYNC221 - blocking is what is tried
+    return "made noise"
+
+
+@tool
+async def read_input() -> str:
+    """Read from stdin in every way there is."""
+    own = await asyncio.to_thread(sys.stdin.read)
+    child = await asyncio.create_subprocess_exec("cat", stdout=asyncio.subprocess.PIPE)
+    of_child, _ = await child.communicate()
+    return repr([own, os.read(0, 100), of_child])
+
+
+async def half_a_character(ctx: PluginContext, input: dict[str, Any], meta: ToolMeta) -> ToolResult:
+    await meta.report_progress(1, 1, "\ud800")
+    await meta.client.log("error", "\ud800")
+    held = EmbeddedResource(uri="test://half", content="\ud800", mime_type="text/plain")
+    return ToolResult(content=[Text("\ud800"), held], structured={"\ud800": ["\ud800"]})
+
+
+@tool
+async def memory() -> int:
+    """The most memory this process has held so far, in bytes."""
+    most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return most if sys.platform == "darwin" else most * 1024
+
+
+@tool
+async def repeat(text: str, times: int) -> str:
+    """Say it often.
+
+    Args:
+        text: What to say.
+        times: How often.
+    """
+    return text * times
+
+
+def growing_tools(yard: Toolyard) -> list[Tool]:
+    """Tools that change the yard they are in."""
+
+    def grown(name: str) -> Tool:
+        async def handler(ctx: PluginContext, input: dict[str, Any], meta: ToolMeta) -> str:
+            return name
+
+        return Tool(name=name, description=f"Says {name}.", handler=handler)
+
+    @tool
+    async def grow(name: str) -> str:
+        """Register a tool.
+
+        Args:
+            name: Its name.
+        """
+        yard.registry.register(grown(name))
+        return name
+
+    @tool
+    async def grow_many(prefix: str, count: int, at_once: bool = False) -> str:
+        """Register many tools.
+
+        Args:
+            prefix: What their names begin with.
+            count: How many.
+            at_once: All in one change, not one after the other.
+        """
+        tools = [grown(f"{prefix}{number}") for number in range(count)]
+        for some in [tools] if at_once else [[one] for one in tools]:
+            yard.registry.register(*some)
+            await asyncio.sleep(0)
+        return "grown"
+
+    @tool
+    async def shrink(name: str) -> str:
+        """Unregister the tools whose names begin like this.
+
+        Args:
+            name: What their names begin with.
+        """
+        gone = [tool.name for tool in yard.registry.list_tools() if tool.name.startswith(name)]
+        yard.registry.unregister(*gone)
+        return name
+
+    return [grow, grow_many, shrink]
+
+
+def fixed_tools() -> list[Tool]:
+    """Tools that only do what their callers want."""
+    simple = [echo, fail, wait, wait_for_child, make_noise, read_input, memory, repeat]
+    number = {"type": "object", "properties": {"to": {"type": "integer"}}, "required": ["to"]}
+    prompt = {"type": "object", "properties": {"prompt": {"type": "string"}}, "required": ["prompt"]}
+    return [
+        *simple,
+        Tool(name="count", description="Count, and say how far it is.", schema=number, handler=count, progress=True),
+        Tool(name="ask", description="Ask for a name.", handler=ask, interactive=True),
+        Tool(
+            name="half_a_character",
+            title="\ud800",
+            description="Say what no UTF-8 can hold, \ud800, everywhere.",
+            handler=half_a_character,
+            progress=True,
+            interactive=True,
+        ),
+        Tool(name="think", description="Let the client think.", schema=prompt, handler=think, interactive=True),
+        Tool(name="log", description="Write three log lines.", handler=log, interactive=True),
+    ]
+
+
+async def main(door: str, overrides: list[str]) -> None:
+    async with Toolyard(overrides=overrides) as yard:
+        yard.registry.register(*fixed_tools(), *growing_tools(yard))
+        if door == "http":
+            await yard.serve_http(port=0, on_ready=lambda address: print(address.url, flush=True))
+            return
+        serving = asyncio.ensure_future(yard.serve_stdio())
+        asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, serving.cancel)
+        with suppress(asyncio.CancelledError):
+            await serving
+
+
+if __name__ == "__main__":
+    import uvloop
+
+    factory = uvloop.new_event_loop if sys.argv[1] == "stdio-on-uvloop" else None
+    with asyncio.Runner(loop_factory=factory) as runner:
+        runner.run(main(sys.argv[1], sys.argv[2:]))

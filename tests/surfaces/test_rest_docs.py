@@ -1,0 +1,175 @@
+"""The documentation: the OpenAPI document, the page made from it, and `docs/http.md`."""
+
+from __future__ import annotations
+
+import re
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import jsonschema_rs
+import pytest
+from openapi_spec_validator import OpenAPIV31SpecValidator
+
+from tests.surfaces.rest_server import SAY, Live, running
+from toolyard.adapters.rest.asgi import Receive, Scope, Send
+from toolyard.adapters.rest.options import ServerOptions
+from toolyard.adapters.rest.problem import KINDS
+
+HTTP_PAGE = Path(__file__).parents[2] / "docs" / "http.md"
+ROUTE = re.compile(r"^\| `(GET|POST|PUT|PATCH|DELETE) (/[^`]*)` \|", re.MULTILINE)
+
+
+async def mcp(scope: Scope, receive: Receive, send: Send) -> None:
+    await send({"type": "http.response.start", "status": 200, "headers": []})
+    await send({"type": "http.response.body", "body": b""})
+
+
+def routes_of(document: Any) -> set[tuple[str, str]]:
+    return {(method.upper(), path) for path, methods in document["paths"].items() for method in methods}
+
+
+class Page(HTMLParser):
+    """What a browser would load, run and jump to."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.ids: list[str] = []
+        self.links: list[str] = []
+        self.tags: list[str] = []
+        self.loads: list[str] = []
+        self.text: list[str] = []
+        self.feed(text)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        given = dict(attrs)
+        self.tags.append(tag)
+        if given.get("id"):
+            self.ids.append(str(given["id"]))
+        if tag == "a":
+            self.links.append(str(given["href"]))
+        self.loads += [str(given[name]) for name in ("src", "data", "srcset") if name in given]
+        if tag == "link":
+            self.loads.append(str(given["href"]))
+
+    def handle_data(self, data: str) -> None:
+        self.text.append(data)
+
+
+@pytest.mark.parametrize("with_mcp", [False, True])
+@pytest.mark.parametrize("token", ["", "s3cret"])
+async def test_the_openapi_document_is_valid_and_describes_exactly_the_routes_that_exist(
+    with_mcp: bool, token: str
+) -> None:
+    async with running(SAY, mcp=mcp if with_mcp else None, token=token) as live:
+        reply = await live.get("/openapi.json", authorization="Bearer s3cret")
+        assert reply.headers["content-type"] == "application/json"
+        document = reply.json
+        OpenAPIV31SpecValidator(document).validate()
+        assert document["info"]["version"] == "1.2.3"
+        table = {(endpoint.method, endpoint.path) for endpoint in live.app.routes.endpoints}
+        extra = {(method, "/mcp") for method in ("GET", "POST", "DELETE")} if with_mcp else set()
+        assert routes_of(document) == table | extra
+        assert ("security" in document) is bool(token)
+
+
+async def test_every_route_of_the_document_is_there_and_no_other_method_is() -> None:
+    async with running(SAY, mcp=mcp) as live:
+        for method, path in routes_of(live.app.document):
+            reply = await live.ask(method, path.replace("{name}", "say"))
+            assert reply.status in (200, 307), (method, path)
+        for path in {path for _, path in routes_of(live.app.document)} - {"/mcp"}:
+            described = {method for method, found in routes_of(live.app.document) if found == path}
+            allowed = (await live.ask("OPTIONS", path.replace("{name}", "x"))).headers["allow"].split(", ")
+            overlap = {"GET"} if path == "/api/tools/reload" else set()  # a tool may be called that
+            assert set(allowed) - {"HEAD", "OPTIONS"} == described | overlap
+
+
+async def test_every_example_fits_the_shape_it_stands_beside() -> None:
+    async with running(SAY, mcp=mcp) as live:
+        document = live.app.document
+        checked = 0
+        for media in _media(document["paths"]):
+            if "example" in media:
+                schema = {**media["schema"], "components": document["components"]}
+                assert not [
+                    error.message for error in jsonschema_rs.validator_for(schema).iter_errors(media["example"])
+                ]
+                checked += 1
+        assert checked >= 6
+
+
+def _media(node: Any) -> list[Any]:
+    found: list[Any] = []
+    if isinstance(node, dict):
+        if "schema" in node:
+            found.append(node)
+        for item in node.values():
+            found += _media(item)
+    elif isinstance(node, list):
+        for item in node:
+            found += _media(item)
+    return found
+
+
+async def _page(live: Live) -> Page:
+    reply = await live.get("/docs")
+    assert reply.headers["content-type"] == "text/html; charset=utf-8"
+    return Page(reply.body.decode())
+
+
+async def test_the_page_shows_every_route_with_an_example_that_names_the_address_it_was_asked_by() -> None:
+    async with running(SAY, mcp=mcp) as live:
+        page = await _page(live)
+        text = "".join(page.text)
+        for method, path in routes_of(live.app.document):
+            assert path in text
+            assert method in text
+        assert f"curl http://127.0.0.1:{live.port}/api/tools" in text
+        assert "toolyard.invalid" not in text
+
+
+async def test_the_page_loads_nothing_runs_nothing_and_its_links_lead_somewhere() -> None:
+    async with running(SAY, mcp=mcp) as live:
+        page = await _page(live)
+        assert "script" not in page.tags
+        assert all(load.startswith("data:") for load in page.loads)
+        assert len(page.ids) == len(set(page.ids))
+        for link in page.links:
+            if link.startswith("#"):
+                assert link[1:] in page.ids, link
+            else:
+                assert (await live.get(link)).status == 200, link
+
+
+async def test_every_problem_has_its_place_on_the_page() -> None:
+    async with running(SAY) as live:
+        page = await _page(live)
+        for kind in KINDS:
+            assert kind.slug in page.ids
+        refused = (await live.get("/nowhere")).problem
+        assert refused["type"].removeprefix("/docs#") in page.ids
+
+
+async def test_a_strange_host_header_is_not_written_into_the_page_as_it_is() -> None:
+    async with running(SAY) as live:
+        reply = await live.get("/docs", host="[::1]:8420")
+        assert b"curl http://[::1]:8420/api/tools" in reply.body
+        refused = await live.get("/docs", host="<script>alert(1)</script>")
+        assert (refused.status, refused.headers["content-type"]) == (421, "application/problem+json")
+
+
+async def test_the_root_leads_to_the_documentation() -> None:
+    async with running(SAY) as live:
+        reply = await live.get("/")
+        assert (reply.status, reply.headers["location"]) == (307, "/docs")
+
+
+async def test_the_http_page_lists_every_route_every_problem_and_every_setting() -> None:
+    text = HTTP_PAGE.read_text("utf-8")
+    async with running(SAY, mcp=mcp) as live:
+        assert set(ROUTE.findall(text)) == routes_of(live.app.document)
+    for kind in KINDS:
+        assert f"| {kind.status} | `{kind.slug}` |" in text
+    for setting in ServerOptions.__dataclass_fields__:
+        assert f"`{setting}`" in text

@@ -1,0 +1,154 @@
+"""Placeholders that would be run as code are found; those that are only arguments are not."""
+
+from __future__ import annotations
+
+import pytest
+
+from toolyard.tools.handlers.shell_argv import Parameters, load_template
+from toolyard.tools.handlers.template import TemplateError
+
+pytestmark = pytest.mark.promise("R8")
+
+CODE = """
+{{x}}
+{{x}} --version
+./{{x}}
+bin/{{x}}/run
+ls | {{x}}
+ls && {{x}} a
+sh -c {{x}}
+sh -c 'echo {{x}}'
+bash -lc "echo {{x}}"
+/bin/bash -c {{x}}
+dash -ec {{x}}
+zsh {{x}}
+bash -o pipefail -c {{x}}
+python -c {{x}}
+python3 -c {{x}}
+python3.12 -m {{x}}
+python {{x}}
+python -W ignore {{x}}
+perl -e {{x}}
+perl -ne {{x}} file
+perl -e{{x}}
+ruby -e {{x}}
+node -e {{x}}
+node --eval={{x}}
+node {{x}}
+php -r {{x}}
+awk {{x}} file
+gawk -f {{x}} file
+awk -v a=1 '{{x}}' file
+sed {{x}} file
+sed s/a/{{x}}/ file
+sed -n -e {{x}} file
+xargs {{x}}
+xargs -n 1 {{x}}
+xargs sh -c {{x}}
+xargs -I '{}' bash -c 'echo {{x}} {}'
+find . -exec {{x}} '{}' ';'
+find . -exec grep {{x}} '{}' +
+find . -execdir sh -c {{x}} ';'
+ssh host {{x}}
+ssh -p 22 host ls {{x}}
+ssh -o {{x}} host
+env -S {{x}}
+env {{x}} ls
+env A=1 {{x}}
+env A=1 bash -c {{x}}
+nice -n 5 {{x}}
+timeout 5 {{x}}
+timeout -k 1 5 sh -c {{x}}
+sudo -u me {{x}}
+nohup {{x}}
+busybox sh -c {{x}}
+flock /tmp/lock {{x}}
+docker exec box {{x}}
+docker exec -u root box sh -c {{x}}
+docker run --rm image {{x}}
+kubectl exec pod -- {{x}}
+kubectl exec pod -- sh -c {{x}}
+psql -c {{x}}
+mysql -e {{x}}
+sqlite3 db {{x}}
+git -c {{x}} log
+git -c core.pager={{x}} log
+tar --to-command={{x}} -xf a.tar
+tar -I {{x}} -xf a.tar
+rsync -e {{x}} a b
+vim -c {{x}}
+gdb -ex {{x}}
+eval {{x}}
+make --eval={{x}}
+""".strip().splitlines()
+
+ARGUMENTS = """
+ls {{x}}
+grep -rn '{{x}}' src
+rg -n -- {{x}}
+git log --author={{x}}
+git show {{x}}
+sh script.sh {{x}}
+sh -c 'printf %s "\\$1"' _ {{x}}
+python script.py {{x}}
+python -m json.tool {{x}}
+node app.js {{x}}
+awk '{print}' {{x}}
+awk -v name={{x}} '{print name}' file
+awk -F , '{print}' {{x}}
+sed -n 1,5p {{x}}
+sed -e s/a/b/ {{x}}
+xargs grep {{x}}
+xargs -n 1 -P 4 wc {{x}}
+find {{x}} -name '*.py'
+find . -name {{x}}
+find . -name '*.py' -exec wc -l '{}' ';' -name {{x}}
+ssh {{x}} uptime
+env LANG=C ls {{x}}
+env NAME={{x}} prog
+timeout 5 grep {{x}} file
+sudo -u me ls {{x}}
+docker logs {{x}}
+docker exec box ls {{x}}
+kubectl get pods -n {{x}}
+kubectl exec pod -- ls {{x}}
+psql -v pattern={{x}} -f query.sql
+jq -r .name {{x}}
+ffmpeg -i {{x}} out.mp3
+""".strip().splitlines()
+
+
+def load(template: str, **allowed: list[str]) -> None:
+    load_template(template, Parameters(names=["x"], required=["x"], **allowed))
+
+
+@pytest.mark.parametrize("template", CODE)
+def test_a_value_that_would_run_as_code_is_a_load_error(template: str) -> None:
+    with pytest.raises(TemplateError) as caught:
+        load(template)
+    assert "{{x}} stands where its value would run as code" in str(caught.value)
+    assert '"allowScript": ["x"]' in str(caught.value)
+
+
+@pytest.mark.parametrize("template", CODE)
+def test_the_author_may_accept_the_risk_by_name(template: str) -> None:
+    load(template, allow_script=["x"])
+
+
+@pytest.mark.parametrize("template", ARGUMENTS)
+def test_a_value_that_is_only_an_argument_is_fine(template: str) -> None:
+    load(template)
+
+
+@pytest.mark.parametrize(
+    "program", ["sh", "bash -s", "python", "python -", "perl", "node", "nice sh", "psql", "env A=1 bash"]
+)
+def test_text_for_the_stdin_of_an_interpreter_is_code_too(program: str) -> None:
+    with pytest.raises(TemplateError, match="runs what it reads"):
+        load_template(program, Parameters(names=["x"], required=["x"]), stdin_slots=["x"])
+    load_template(program, Parameters(names=["x"], required=["x"], allow_script=["x"]), stdin_slots=["x"])
+
+
+@pytest.mark.parametrize("program", ["cat", "sh script.sh", "python -c 'print(1)'", "jq .", "sort", "env A=1 cat"])
+def test_text_for_the_stdin_of_other_programs_is_text(program: str) -> None:
+    load_template(program, Parameters(names=["x"], required=["x"]), stdin_slots=["x"])
