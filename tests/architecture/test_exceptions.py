@@ -19,6 +19,7 @@ BOUNDARIES = {
     "toolyard.plugins.decorator": "annotations are the author's own code, run when they are resolved",
     "toolyard.tools.deadline": "whatever is thrown into a handler is the handler's to see",
     "toolyard.tools.dispatch": "a handler or a gate may raise anything; the model gets an id, the log the traceback",
+    "toolyard.tools.sources.json_files": "a file that makes the loader fail is set aside alone, and the rest loads",
     "toolyard.tools.registry": "a source may raise anything; it is set aside alone, and the rest loads",
 }
 BROAD = {"Exception", "BaseException", "builtins.Exception", "builtins.BaseException"}

@@ -106,6 +106,7 @@ class Server:
                 waiting.cancel()
                 raise ConnectionResetError
             hung_up.cancel()
+            await asyncio.wait({hung_up})
             answer = await waiting
         if isinstance(answer, bytes):
             writer.write(answer)
@@ -150,15 +151,21 @@ class Names:
 
 
 class Internet:
-    """Public addresses that are servers on loopback; every connection is noted."""
+    """Public addresses that are servers on loopback, or say nothing at all; every connection is noted."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.hosts: dict[tuple[str, int], int] = {}
+        self.silent: set[str] = set()
         self.connected: list[tuple[str, int]] = []
         original = httpcore2.AnyIOBackend.connect_tcp
 
         async def connect(network: Any, host: str, port: int, *rest: Any, **named: Any) -> Any:
             self.connected.append((host, port))
+            if host in self.silent:
+                try:
+                    await asyncio.wait_for(asyncio.Event().wait(), rest[0])
+                except TimeoutError:
+                    raise httpcore2.ConnectTimeout from None
             local = self.hosts.get((host, port))
             if local is not None:
                 return await original(network, "127.0.0.1", local, *rest, **named)

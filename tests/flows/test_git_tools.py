@@ -261,6 +261,10 @@ async def test_a_machine_without_git_is_told(root: Path, tmp_path: Path) -> None
         assert (await call(name)).text == "git is not installed here, or not in a folder that PATH names"
 
 
+async def test_a_project_that_is_the_whole_machine_has_git(tmp_path: Path) -> None:
+    assert "not installed" not in (await (await tools_of(Path("/")))("workspace-info")).text
+
+
 @pytest.mark.requires("root")
 async def test_a_repository_of_another_user_is_told_with_the_way_out(root: Path) -> None:
     os.chown(root, 12_345, 12_345)

@@ -272,7 +272,9 @@ async def test_what_git_says_is_understood_in_every_language(name: str, tmp_path
         '[ -n "$LANG$LC_ALL$LANGUAGE" ] && echo "fatal: Kein Git-Repository" >&2 && exit 128\n'
         'echo "fatal: not a git repository (or any of the parent directories): .git" >&2; exit 128\n'
     )
-    call = await tools_of(tmp_path, {**os.environ, "PATH": f"{program.parent}:/usr/bin:/bin", name: "de_DE.UTF-8"})
+    root = tmp_path / "project"
+    root.mkdir()
+    call = await tools_of(root, {**os.environ, "PATH": f"{program.parent}:/usr/bin:/bin", name: "de_DE.UTF-8"})
     assert (await call("git-status")).text == "the project is not a git repository"
 
 

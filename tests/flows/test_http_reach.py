@@ -1,4 +1,4 @@
-"""Where http tools may go: addresses, names that change, redirects, proxies and certificates, through the dispatcher."""
+"""Where http tools may go: addresses, names that change, redirects, proxies, certificates; through the dispatcher."""
 
 from __future__ import annotations
 
@@ -187,13 +187,17 @@ async def test_a_private_host_is_reached_when_the_tool_or_the_settings_name_it(o
         assert (await wrong_port()).failure == Failure.REFUSED
 
 
+@pytest.mark.parametrize("silent", [True, False])
 async def test_the_next_address_is_tried_when_one_does_not_answer(
-    internet: Internet, monkeypatch: pytest.MonkeyPatch
+    silent: bool, internet: Internet, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(http_network, "HELD_BACK", 0.2)
     async with serving(ok) as server, GuardedClient(resolver=Names(two_test=[[PUBLIC, OTHER]])) as client:
         internet.put(server, OTHER)
-        internet.hosts[PUBLIC, 80] = 1  # nobody listens there
+        if silent:
+            internet.silent.add(PUBLIC)
+        else:
+            internet.hosts[PUBLIC, 80] = 1  # nobody listens there
         assert (await tool_for(client, "http://two.test/", method="GET")()).text == "reached"
         assert internet.connected == [(PUBLIC, 80), (OTHER, 80)]
 
@@ -420,6 +424,7 @@ async def test_a_handshake_that_never_ends_is_given_up_and_leaves_no_connection(
     listener = await asyncio.start_server(silent, "127.0.0.1", 0)
     internet.hosts[PUBLIC, 443] = listener.sockets[0].getsockname()[1]
     async with GuardedClient(resolver=names(), ssl_context=ssl.create_default_context()) as client:
+        await client._opened()  # its half second is not what this is about
         result = await tool_for(client, "https://public.test/", method="GET", timeout=0.3)()
         assert result.failure == Failure.TIMEOUT
         async with asyncio.timeout(10):

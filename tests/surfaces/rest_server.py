@@ -7,7 +7,7 @@ import gc
 import json
 import os
 import stat
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -187,6 +187,13 @@ async def running(
             writer.close()
         stop.set()
         await asyncio.wait_for(live.task, PATIENCE)
+
+
+async def until(ready: Callable[[], bool]) -> None:
+    """Wait until a look at the world says yes; the look must be cheap."""
+    async with asyncio.timeout(PATIENCE):
+        while not ready():
+            await asyncio.sleep(0.01)
 
 
 @asynccontextmanager

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.programs.running import PATIENCE, TOOL_SERVER, TOOLYARD, Wire, is_alive, running, text_in, until, wire_to
+from tests.programs.running import TOOL_SERVER, TOOLYARD, Wire, is_alive, running, text_in, until, wire_to
 
 pytestmark = pytest.mark.promise("B6")
 
@@ -82,15 +82,17 @@ async def test_a_signal_cancels_the_handler_and_its_cleanup_runs(tmp_path: Path)
         assert await text_in(tmp_path / "ended") == "cancelled"
 
 
-async def test_a_closed_stdin_cancels_the_handler_and_its_child_and_ends_the_server(tmp_path: Path) -> None:
+async def test_a_closed_stdin_cancels_the_handlers_and_their_children_and_ends_the_server(tmp_path: Path) -> None:
     async with wire_to([*TOOL_SERVER, "stdio"], tmp_path) as wire:
         await wire.shake_hands()
+        children = calls(20, "wait_for_child", began=str(tmp_path / "child"))
+        await wire.write(lines(*children[1:]))
         await start_waiting(wire, tmp_path)
-        await wire.say(calls(2, "wait_for_child", began=str(tmp_path / "child"))[1])
         child = int(await text_in(tmp_path / "child"))
         wire.close()
-        answers = {0: await wire.hear(), 1: await wire.hear()}
-        assert {answer["error"]["message"] for answer in answers.values()} == {"Connection closed"}
+        answers = [await wire.hear() for _ in range(20)]
+        assert sorted(answer["id"] for answer in answers) == list(range(20))
+        assert {answer["error"]["message"] for answer in answers} == {"Connection closed"}
         await ended_well(wire)
         assert await text_in(tmp_path / "ended") == "cancelled"
         assert not is_alive(child)
@@ -181,7 +183,7 @@ async def test_without_a_stderr_what_tools_print_is_lost_and_the_wire_is_whole(t
     closing = ["/bin/sh", "-c", 'exec "$@" 2>&-', "sh", *TOOL_SERVER, "stdio"]
     async with wire_to(closing, tmp_path) as wire:
         await wire.shake_hands()
-        assert (await wire.call(1, "make_noise"))["result"]["content"][0]["text"]
+        assert (await wire.call(1, "make_noise"))["result"]["content"][0]["text"] == "made noise"
         assert (await wire.call(2, "echo", {"text": "next"}))["result"]["content"][0]["text"] == "next"
         wire.close()
         assert await wire.program.ended() == 0
@@ -195,18 +197,48 @@ async def test_without_a_wire_it_says_so(closed: str, name: str, tmp_path: Path)
         assert f"toolyard: {name} is closed" in wire.program.stderr
 
 
-async def test_descriptors_are_given_back_after_serving(tmp_path: Path) -> None:
-    program = (
-        "import asyncio, os, sys\n"
-        "from toolyard import Toolyard\n"
-        "async def main():\n"
-        "    async with Toolyard() as yard:\n"
-        "        await yard.serve_stdio()\n"
-        "asyncio.run(main())\n"
-        "print('mine again', os.get_blocking(0), os.get_blocking(1))\n"
-    )
-    async with wire_to([sys.executable, "-c", program], tmp_path) as wire:
+async def test_whoever_reads_late_still_gets_the_last_line_whole(tmp_path: Path) -> None:
+    reading, writing = os.pipe()
+    asked = {"name": "repeat", "arguments": {"text": "x" * 1_000, "times": 100}}
+    async with running(
+        [*TOOL_SERVER, "stdio"], errors=tmp_path / "stderr.txt", cwd=tmp_path, stdout=writing
+    ) as program:
+        os.close(writing)
+        wire = Wire(program)
+        await wire.write(lines(HELLO, {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": asked}))
+        wire.close()
+        with os.fdopen(reading, "rb") as source:
+            await asyncio.to_thread(source.peek)
+            await asyncio.sleep(0.3)  # late, which is the point: the pipe is full, and a rest waits behind it
+            said = await asyncio.to_thread(source.read)
+        assert await program.ended() == 0
+    answers = [json.loads(line) for line in said.splitlines()]
+    assert [answer["id"] for answer in answers] == ["hello", 1]
+    assert said.endswith(b"\n")
+
+
+SERVE_AND_GO_ON = """
+import asyncio, os, sys, tempfile, uvloop
+from toolyard import Toolyard
+
+async def main():
+    async with Toolyard() as yard:
+        await yard.serve_stdio()
+        mine = [tempfile.TemporaryFile() for _ in range(20)]
+    await asyncio.sleep(0.05)  # whatever the loop still closes, it must not be one of these
+    for file in mine:
+        os.fstat(file.fileno())
+    print("mine again", os.get_blocking(0), os.get_blocking(1))
+
+with asyncio.Runner(loop_factory=uvloop.new_event_loop if sys.argv[1] == "uvloop" else None) as runner:
+    runner.run(main())
+"""
+
+
+@pytest.mark.parametrize("loop", ["asyncio", "uvloop"])
+async def test_descriptors_are_given_back_after_serving(loop: str, tmp_path: Path) -> None:
+    async with wire_to([sys.executable, "-c", SERVE_AND_GO_ON, loop], tmp_path) as wire:
         await wire.shake_hands()
         wire.close()
-        assert await asyncio.wait_for(wire.program.line(), PATIENCE) == b"mine again True True\n"
+        assert await wire.program.line() == b"mine again True True\n", wire.program.stderr
         assert await wire.program.ended() == 0

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.surfaces.rest_server import PATIENCE, SAY, Live, nothing_left, request, running, tool
+from tests.surfaces.rest_server import PATIENCE, SAY, Live, nothing_left, request, running, tool, until
 from toolyard.adapters.rest.disconnect import Watch
 from toolyard.plugins.contract import Tool
 
@@ -154,6 +154,44 @@ async def test_a_call_that_finishes_at_once_costs_no_watcher(monkeypatch: pytest
             await asyncio.wait_for(waiting.begun.wait(), PATIENCE)
         assert await asyncio.wait_for(waiting.ended, PATIENCE) == "cancelled"
         assert len(watched) == 1
+
+
+async def test_a_watch_ends_with_its_call_although_the_client_stays() -> None:
+    async def stays() -> Any:
+        await asyncio.Event().wait()
+
+    async with nothing_left():
+        with Watch(stays) as watch:
+            while watch._watcher is None:
+                await asyncio.sleep(0)
+        assert not watch.gone
+
+
+async def test_a_client_that_goes_away_before_its_body_is_complete_calls_nothing() -> None:
+    called: list[Any] = []
+
+    async def remember(input: dict[str, Any]) -> str:
+        called.append(input)
+        return "called"
+
+    async with nothing_left(), running(tool("remember", remember)) as live:
+        for half in (b"", b"{}", b'{"input": {}'):
+            connection = await live.connect()
+            head = "POST /api/tools/remember/call HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+            await connection.send(f"{head}Content-Length: 20\r\n\r\n".encode() + half)
+            await until(lambda: live.app.stopping.in_flight == 1)
+            await connection.close()
+            await until(lambda: live.app.stopping.in_flight == 0)
+        assert not called
+
+
+async def test_a_call_is_never_answered_with_the_refusal_of_what_was_sent_behind_it() -> None:
+    waiting = Waiting()
+    async with nothing_left(), running(waiting.tool) as live, calling(live, "wait") as connection:
+        await asyncio.wait_for(waiting.begun.wait(), PATIENCE)
+        await connection.send(b"no HTTP at all\r\n\r\n")
+        assert await asyncio.wait_for(connection.reader.read(), PATIENCE) == b""
+        assert await asyncio.wait_for(waiting.ended, PATIENCE) == "cancelled"
 
 
 async def test_a_connection_serves_more_calls_after_one_that_was_watched() -> None:

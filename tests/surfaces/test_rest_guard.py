@@ -330,3 +330,4 @@ async def test_a_crash_in_the_middle_of_an_answer_breaks_it_off(caplog: pytest.L
         assert b"half" in answer
         assert not answer.endswith(b"0\r\n\r\n")
         assert "in the middle" in caplog.text
+        assert "Expected ASGI message" not in caplog.text, "nothing is sent behind half an answer"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import resource
+import socket
 from pathlib import Path
 
 import pytest
@@ -212,6 +213,20 @@ async def test_a_body_of_100_megabytes_is_refused_in_bounded_memory_and_its_send
         await asyncio.wait_for(pouring, PATIENCE)
         assert most - before < 64 * MEGABYTE
         assert (await live.get("/api/health")).status == 200
+
+
+def _send_all_then_read(port: int, head: bytes, body: bytes) -> bytes:
+    with socket.create_connection(("127.0.0.1", port), PATIENCE) as client:
+        client.sendall(head)
+        client.sendall(body)
+        return client.recv(65_536)
+
+
+async def test_a_sender_who_writes_everything_before_it_reads_still_learns_why_it_was_refused() -> None:
+    async with running(SAY) as live:
+        head = f"POST {CALL} HTTP/1.1\r\nHost: localhost\r\nContent-Length: {16 * MEGABYTE}\r\n\r\n".encode()
+        answer = await asyncio.to_thread(_send_all_then_read, live.port, head, b" " * 16 * MEGABYTE)
+        assert answer.startswith(b"HTTP/1.1 413 ")
 
 
 async def test_a_refused_sender_that_never_stops_is_cut_off(monkeypatch: pytest.MonkeyPatch) -> None:

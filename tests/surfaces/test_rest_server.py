@@ -128,8 +128,9 @@ async def test_a_bind_that_lets_others_in_needs_a_token(host: str) -> None:
             pytest.fail("the port must not open")
 
 
-async def test_with_a_token_a_wildcard_bind_opens_and_is_told_by_an_address_one_can_open() -> None:
-    async with running(SAY, host="0.0.0.0", token="s3cret") as live:
+@pytest.mark.parametrize("host", ["0.0.0.0", ""])
+async def test_with_a_token_a_wildcard_bind_opens_and_is_told_by_an_address_one_can_open(host: str) -> None:
+    async with running(SAY, host=host, token="s3cret") as live:
         assert live.url == f"http://127.0.0.1:{live.port}"
         assert (await live.get("/api/health", authorization="Bearer s3cret")).status == 200
 
@@ -142,6 +143,12 @@ async def test_a_port_held_by_another_toolyard_says_so(token: str) -> None:
             async with running(SAY, port=live.port):
                 pytest.fail("the port must not open twice")
         assert (await live.get("/api/health", authorization="Bearer s3cret")).status == 200
+
+
+async def test_a_port_is_held_from_the_moment_it_is_opened() -> None:
+    (first,) = await port.open_sockets(ServerOptions(port=0))
+    with first, pytest.raises(ServeError, match="is taken by"):
+        await port.open_sockets(ServerOptions(port=first.getsockname()[1]))
 
 
 @pytest.mark.parametrize("answers", [False, True])
@@ -225,9 +232,10 @@ async def test_a_call_that_ignores_its_cancellation_does_not_keep_the_server_up(
 
     async def stubborn(_: dict[str, Any]) -> str:
         begun.set()
-        while not go.is_set():
+        for _ in range(3):
             try:
                 await go.wait()
+                break
             except asyncio.CancelledError:
                 continue
         return "at last"

@@ -1,7 +1,8 @@
 """Watching the tool folders: a change of a file is a change of the tools, without anybody asking.
 
 The library that watches is imported in a worker thread after the yard is open, so that no start
-waits for it. Network folders are polled, because they send no notices.
+waits for it; what changed before the watch stood is looked for then. Network folders are polled,
+because they send no notices.
 """
 
 from __future__ import annotations
@@ -18,17 +19,25 @@ logger = logging.getLogger(__name__)
 
 MISSING_FOLDER_POLL = 1.0
 DEBOUNCE_MS, STEP_MS = 200, 50
+SECOND_LOOK = 0.3
+"""Seconds that a file which is gone or cut off gets to be finished before anybody is told."""
 _NETWORK = frozenset({"nfs", "nfs4", "cifs", "smb3", "smbfs", "9p", "fuse.sshfs", "afs", "ceph", "glusterfs", "vboxsf"})
 
 OnChange = Callable[[Collection[Path]], Awaitable[Any]]
+"""Told which files changed, or a folder for whatever is in it."""
+Unsettled = Callable[[Collection[Path]], Collection[Path]]
+"""Which of some files look as if somebody were still writing them."""
 
 
 class FolderWatcher:
     """Watches folders while open, and tells which files changed; folders may come and go."""
 
-    def __init__(self, folders: Collection[Path], on_change: OnChange) -> None:
+    def __init__(
+        self, folders: Collection[Path], on_change: OnChange, *, unsettled: Unsettled = lambda _: frozenset()
+    ) -> None:
         self._folders = tuple(folders)
         self._on_change = on_change
+        self._unsettled = unsettled
         self._tasks: list[asyncio.Task[None]] = []
 
     async def __aenter__(self) -> Self:
@@ -46,36 +55,48 @@ class FolderWatcher:
 
     async def _watch(self, folder: Path) -> None:
         watchfiles = await asyncio.to_thread(importlib.import_module, "watchfiles")
-        seen = await asyncio.to_thread(folder.is_dir)
+        polling = seen = False
         while True:
-            if not await asyncio.to_thread(folder.is_dir):
+            if await asyncio.to_thread(folder.is_dir):
+                seen = True
+                polling = polling or await asyncio.to_thread(is_network_folder, folder)
+                try:
+                    await self._follow(watchfiles.awatch, folder, polling=polling)
+                except Exception as error:
+                    how = "trying again" if polling else "it is polled from now on"
+                    logger.warning("%s cannot be watched (%s); %s", folder, error, how)
+                    polling = True
+            elif seen:  # it went, with all that was in it
                 seen = False
-                await asyncio.sleep(MISSING_FOLDER_POLL)
-                continue
-            polling = await asyncio.to_thread(is_network_folder, folder)
-            try:
-                if not seen:  # it came while nobody watched, with what is in it
-                    await self._tell(await asyncio.to_thread(lambda: list(folder.iterdir())))
-                    seen = True
-                watching = watchfiles.awatch(
-                    folder,
-                    watch_filter=None,
-                    recursive=False,
-                    debounce=DEBOUNCE_MS,
-                    step=STEP_MS,
-                    force_polling=polling,
-                )
-                async for changes in watching:
-                    await self._tell({Path(path) for _, path in changes})
-                    if not await asyncio.to_thread(folder.is_dir):
-                        break
-            except OSError as error:
-                logger.warning("%s cannot be watched (%s); trying again", folder, error)
-                await asyncio.sleep(MISSING_FOLDER_POLL)
+                await self._tell([folder])
+            await asyncio.sleep(MISSING_FOLDER_POLL)
+
+    async def _follow(self, awatch: Callable[..., Any], folder: Path, *, polling: bool) -> None:
+        """Tell of changes until the folder is gone."""
+        watching = awatch(
+            folder, watch_filter=None, recursive=False, debounce=DEBOUNCE_MS, step=STEP_MS, force_polling=polling
+        )
+        following = asyncio.ensure_future(anext(watching))
+        try:
+            await asyncio.sleep(0)  # now the watch stands
+            await self._tell([folder])
+            while await asyncio.to_thread(folder.is_dir):
+                await self._tell({Path(path) for _, path in await following})
+                following = asyncio.ensure_future(anext(watching))
+        finally:
+            following.cancel()
+            await asyncio.gather(following, return_exceptions=True)
+            await watching.aclose()
 
     async def _tell(self, paths: Collection[Path]) -> None:
         try:
-            await self._on_change(paths)
+            unsettled = frozenset(self._unsettled(paths))
+            if settled := [path for path in paths if path not in unsettled]:
+                await self._on_change(settled)
+            if unsettled:
+                logger.debug("%s: not finished, looking again", ", ".join(map(str, unsettled)))
+                await asyncio.sleep(SECOND_LOOK)
+                await self._on_change(unsettled)
         except Exception:
             logger.exception("a change of %s could not be taken", ", ".join(sorted(map(str, paths))[:5]))
 

@@ -124,7 +124,7 @@ class Toolyard:
             stack.push_async_callback(self._http.aclose)
             if self._watch:
                 await stack.enter_async_context(SwitchWatcher(self._switches, self._registry.switch))
-                await stack.enter_async_context(FolderWatcher(self._files.folders, self._refresh))
+                await stack.enter_async_context(self._watcher())
             self._open = stack.pop_all()
         return self
 
@@ -243,8 +243,12 @@ class Toolyard:
 
         return create_server(registry=self._registry, dispatcher=self._dispatcher, version=VERSION, thread_id=thread_id)
 
+    def _watcher(self) -> FolderWatcher:
+        return FolderWatcher(self._files.folders, self._refresh, unsettled=self._files.unsettled)
+
     async def _refresh(self, paths: Collection[Path]) -> None:
-        await self._registry.refresh(self._files, paths)
+        if changed := self._files.changed(paths):
+            await self._registry.refresh(self._files, changed)
 
     def _tell_change(self, swap: Swap) -> None:
         self._events.emit(

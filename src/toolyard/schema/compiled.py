@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any, cast
 
 import jsonschema_rs
@@ -62,16 +62,12 @@ def compile_schema(
         tool: The tool it belongs to, for error messages.
         field: The tool's field that holds it, for error messages.
         documents: Other documents its `$ref`s may name.
-        owned: It was just read from JSON of bounded size and nobody else holds it, so it need not be copied.
+        owned: It was just read from JSON within the bounds and nobody else holds it, so it need not be copied.
 
     Raises:
         SchemaError: It is not valid, too large, too deep, or refers outside.
     """
-    if owned:
-        document = schema
-        _check_depth(document, tool=tool, field=field)
-    else:
-        document = _private_copy(schema, tool=tool, field=field)
+    document = schema if owned else _private_copy(schema, tool=tool, field=field)
     registry = _registry(documents) if documents else None
     try:
         validator = jsonschema_rs.validator_for(document, offline=True, validate_formats=False, registry=registry)
@@ -104,27 +100,16 @@ def compile_input_schema(
     kind = schema.get("type", "object")
     if kind != "object":
         raise SchemaError(
-            tool=tool, field="schema.type", reason=f'arguments are an object, so it must be "object", not {kind!r}'
+            tool=tool,
+            field="schema.type",
+            reason=f'arguments are an object, so it must be "object", not {kind!r}',
+            path=("type",),
         )
     compiled = compile_schema(schema, tool=tool, documents=documents, owned=owned)
     # Shown only: compiled in, it would also bind what the schema says of itself through `"$ref": "#"`.
     if "type" not in schema:
         compiled.document = {"type": "object", **compiled.document}
     return compiled
-
-
-def _check_depth(document: Any, *, tool: str, field: str) -> None:
-    """Refuse what is nested too deeply, level by level."""
-    level: list[Any] = [document] if isinstance(document, dict | list) else []
-    for _ in range(MAX_DEPTH + 1):
-        level = [item for node in level for item in _items(node) if isinstance(item, dict | list)]
-        if not level:
-            return
-    raise SchemaError(tool=tool, field=field, reason=f"nested deeper than {MAX_DEPTH} levels")
-
-
-def _items(node: Any) -> Iterable[Any]:
-    return cast("dict[str, Any]", node).values() if isinstance(node, dict) else node
 
 
 def _private_copy(value: Any, *, tool: str, field: str) -> Any:

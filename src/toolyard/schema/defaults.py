@@ -63,6 +63,9 @@ def find_defaults(
             if not isinstance(item, dict):
                 continue
             inner = cast("dict[str, Any]", item)
+            nests = "properties" in inner and inner.get("type", "object") == "object" and _INDIRECT.isdisjoint(inner)
+            if not nests and "default" not in inner:
+                continue
             place = f"{pointer}/properties/{_escape(key)}"
             if "default" in inner:
                 default = inner["default"]
@@ -73,7 +76,7 @@ def find_defaults(
                         f"{place}: the default {json.dumps(default)[:80]} does not fit its own schema "
                         "and is not filled in"
                     )
-            if inner.get("type", "object") == "object" and _INDIRECT.isdisjoint(inner):
+            if nests:
                 below = collect(inner, place)
                 if below is not None:
                     nested[key] = below

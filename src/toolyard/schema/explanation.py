@@ -49,9 +49,13 @@ def find_problems(validator: Any, document: Any, value: Any) -> list[Finding]:
     """The problems of a value with their places, for reports that point into a file."""
     found: list[Finding] = []
     for error in islice(validator.iter_errors(value), MOST_FINDINGS):
-        unexpected = getattr(error.kind, "unexpected", None)
-        key = unexpected[0] if unexpected and isinstance(unexpected[0], str) else None
-        found.append(Finding(tuple(error.instance_path), _reason(error, document), key))
+        unexpected: Sequence[Any] = getattr(error.kind, "unexpected", None) or ()
+        path = tuple(error.instance_path)
+        if not unexpected or not isinstance(unexpected[0], str):
+            found.append(Finding(path, _reason(error, document)))
+            continue
+        allowed = _properties(document, error.schema_path)
+        found.extend(Finding(path, _unexpected([name], allowed), name) for name in unexpected[:MOST_FINDINGS])
     return found
 
 

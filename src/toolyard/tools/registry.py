@@ -75,18 +75,21 @@ class Registry:
         """
         async with self._loading:
             self._loads = {id(source): await self._load(source, self._loads[id(source)]) for source in self._sources}
-            swap = self._swap()
-        known = {problem for load in self._loads.values() for problem in load.problems}
-        for problem in swap.problems:
-            if problem not in known:  # the others were logged where they arose
-                logger.warning("%s: tool %r: %s", problem.source, problem.tool_name, problem.message)
-        return swap
+            return self._swap()
 
     async def refresh(self, source: RefreshingSource, paths: Iterable[Path]) -> Swap:
-        """Let a source look again at some of its files only; costs what changed, not what there is."""
+        """Let a source look again at some of its files only; costs what changed, not what there is.
+
+        A source that fails at that is read whole.
+        """
         async with self._loading:
-            delta = await source.refresh(paths)
             load = self._loads[id(source)]
+            try:
+                delta = await source.refresh(paths)
+            except Exception:
+                logger.exception("source %s could not look again at a part, so it is read whole", source.name)
+                self._loads[id(source)] = await self._load(source, load)
+                return self._swap()
             for tool in delta.gone:
                 load.tools.pop(id(tool), None)
             load.tools.update({id(tool): tool for tool in delta.fresh})
@@ -127,7 +130,8 @@ class Registry:
                 raise UnknownToolError(name, nearest(name, self._registered))
         if not names:
             return Changes()
-        leaving = names if len(names) == 1 else [name for name in self._registered if name in names]
+        wanted = frozenset(names)
+        leaving = wanted if len(wanted) == 1 else [name for name in self._registered if name in wanted]
         return self._amend([self._registered.pop(name) for name in leaving], ()).changes
 
     def set_visibility(self, visibility: Visibility) -> Changes:
@@ -180,7 +184,7 @@ class Registry:
         return defined
 
     def _settle(self) -> tuple[dict[str, RegisteredTool], list[Problem]]:
-        """Decide who holds each name, in the order of the sources; who loses is a problem."""
+        """Decide who holds each name, in the order the names were taken; who loses is a problem."""
         loads = self._loads.values()
         offered = [*(tool for load in loads for tool in load.tools.values()), *self._registered.values()]
         problems = [problem for load in loads for problem in load.problems]
@@ -191,18 +195,12 @@ class Registry:
             if first is not tool:
                 contested.setdefault(tool.info.name, [first]).append(tool)
         self._contested = bool(contested)
-        if not contested:
-            return held, problems
-        winners = {name: _winner(claimants, self.current.held.get(name)) for name, claimants in contested.items()}
-        held = {tool.info.name: tool for tool in offered if winners.get(tool.info.name, tool) is tool}
         for name, claimants in contested.items():
-            reason = DuplicateToolError(tool=name, holder=_describe(winners[name])).reason
-            problems.extend(
-                Problem(source=loser.info.provenance.origin, tool_name=name, message=f"name: {reason}")
-                for loser in claimants
-                if loser is not winners[name]
-            )
-        return held, problems
+            held[name] = winner = _winner(claimants, self.current.held.get(name))
+            problems.extend(_lost(loser, winner) for loser in claimants if loser is not winner)
+        # Whoever reads a list twice finds the old names at their old places, and the new ones behind them.
+        kept = {name: held[name] for name in self.current.held if name in held}
+        return kept | held, problems
 
     def _amend(self, gone: Collection[RegisteredTool], fresh: Collection[RegisteredTool]) -> Swap:
         """Swap in what differs only in some tools; where names are contested, settle everything anew."""
@@ -217,6 +215,10 @@ class Registry:
     def _swap(self) -> Swap:
         before = self.current
         held, problems = self._settle()
+        known = {*before.problems, *(problem for load in self._loads.values() for problem in load.problems)}
+        for problem in problems:
+            if problem not in known:  # the others were logged where they arose
+                logger.warning("%s: tool %r: %s", problem.source, problem.tool_name, problem.message)
         after = next_generation(before, held=held, visibility=self._visibility, problems=problems)
         return self._follow(before, after, differences(before, after))
 
@@ -256,6 +258,12 @@ def _winner(claimants: Sequence[RegisteredTool], before: RegisteredTool | None) 
             if tool.info.provenance == before.info.provenance:
                 return tool
     return entitled[0]
+
+
+def _lost(loser: RegisteredTool, winner: RegisteredTool) -> Problem:
+    name = loser.info.name
+    error = DuplicateToolError(tool=name, holder=_describe(winner))
+    return Problem(source=loser.info.provenance.origin, tool_name=name, message=f"{error.field}: {error.reason}")
 
 
 def _describe(tool: RegisteredTool) -> str:

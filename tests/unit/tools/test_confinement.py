@@ -209,8 +209,8 @@ def test_a_link_that_vanishes_while_it_is_followed_is_an_error_with_a_sentence(
         return real(path)
 
     monkeypatch.setattr(os, "readlink", too_late)
-    with pytest.raises(ToolError, match="where 'here' leads cannot be told: No such file"):
-        resolve_inside(base, "here")
+    with pytest.raises(ToolError, match=r"where 'here' leads cannot be told|there is no file 'here'"):
+        open_inside(base, "here")  # Python 3.13 takes it for an ordinary name, and then it is not there
 
 
 @contextmanager

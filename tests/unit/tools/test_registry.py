@@ -4,100 +4,48 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.unit.tools.shelf import Shelf, handler, held_by, hidden, holder, names, offer, problems, tool
 from toolyard.errors import DefinitionError, DuplicateToolError, UnknownToolError
 from toolyard.orchestrator.event_log import EventLog
-from toolyard.plugins.contract import PluginContext, Tool, ToolMeta
+from toolyard.plugins.contract import PluginContext, ToolMeta
 from toolyard.schema import compiled
 from toolyard.tools import generation
 from toolyard.tools.dispatch import Dispatcher
 from toolyard.tools.generation import MOST_COMPARED
 from toolyard.tools.registry import Registry, Swap
-from toolyard.tools.sources import FixedSource, Offer, Offers
+from toolyard.tools.sources import FixedSource, Offers
 from toolyard.tools.visibility import Visibility
-from toolyard.types.tool import Changes, Problem, Provenance, Source
+from toolyard.types.tool import Changes, Problem, Provenance
 
-
-async def handler(ctx: PluginContext, input: dict[str, Any], meta: ToolMeta) -> str:
-    return "ok"
+HERE = handler.__module__
+"""Where the tools of these tests come from, as the registry tells it."""
 
 
 async def other_handler(ctx: PluginContext, input: dict[str, Any], meta: ToolMeta) -> str:
     return "other"
 
 
-def tool(name: str, **fields: Any) -> Tool:
-    return Tool(**{"name": name, "description": "A tool.", "handler": handler, **fields})
-
-
-def offer(name: str, origin: str, source: Source = "plugin", **fields: Any) -> Offer:
-    owner = origin.removesuffix(".json") if source == "plugin" else None
-    provenance = Provenance(source=source, origin=origin, plugin_name=owner)
-    return Offer(tool=tool(name, **fields), provenance=provenance, context=PluginContext(name=origin))
-
-
-class Shelf:
-    """A source whose tools the test decides, and whose reading it can hold up or break."""
-
-    def __init__(self, name: str, *tools: str, source: Source = "plugin") -> None:
-        self.name = name
-        self.kind: Source = source
-        self.error: Exception | None = None
-        self.problems: list[Problem] = []
-        self.reading = asyncio.Event()
-        self.open = asyncio.Event()
-        self.open.set()
-        self.reads = 0
-        self.put(*tools)
-
-    def put(self, *tools: str | Offer) -> None:
-        self.offers = [one if isinstance(one, Offer) else offer(one, self.name, self.kind) for one in tools]
-
-    async def load(self) -> Offers:
-        self.reads += 1
-        self.reading.set()
-        await self.open.wait()
-        if self.error is not None:
-            raise self.error
-        return Offers(tools=list(self.offers), problems=self.problems)
-
-
-def names(registry: Registry) -> list[str]:
-    return list(registry.current.tools)
-
-
-def holder(registry: Registry, name: str) -> str:
-    return registry.current.held[name].info.provenance.origin
-
-
-def problems(registry: Registry) -> list[tuple[str, str | None, str]]:
-    return [(one.source, one.tool_name, one.message) for one in registry.current.problems]
-
-
-def held_by(who: str) -> str:
-    return f"name: the name is already held by {who}; choose another, or remove that one first"
-
-
 # --- registering at run time
 
 
 @pytest.mark.promise("R3")
-async def test_tools_are_listed_in_the_order_they_came_through_every_change() -> None:
-    registry = Registry([Shelf("b.json", "z", "y"), Shelf("a.json", "x")])
-    registry.register(tool("early"))
+async def test_tools_are_listed_in_the_order_they_came_and_a_new_one_stands_behind_them() -> None:
+    first, second = Shelf("b.json", "z", "y"), Shelf("a.json", "x")
+    registry = Registry([first, second])
     await registry.reload()
     registry.register(tool("w"), tool("v"))
-    assert names(registry) == ["z", "y", "x", "early", "w", "v"]
+    assert names(registry) == ["z", "y", "x", "w", "v"]
     registry.switch(frozenset({"y"}))
     registry.switch(frozenset())
+    first.put("u", offer("y", "b.json", description="Changed."), "z")
     await registry.reload()
     registry.unregister("w")
-    assert names(registry) == ["z", "y", "x", "early", "v"]
+    assert names(registry) == ["z", "y", "x", "v", "u"]
 
 
 def test_registered_tools_are_added_together_and_told_as_such() -> None:
@@ -107,7 +55,7 @@ def test_registered_tools_are_added_together_and_told_as_such() -> None:
     assert (info.provenance.source, info.provenance.plugin_name, info.provenance.origin) == (
         "plugin",
         "python",
-        __name__,
+        HERE,
     )
     registry.register(tool("c"), plugin_name="shouty", origin="shouty.py")
     assert registry.current.tools["c"].info.provenance == Provenance(
@@ -121,8 +69,8 @@ def test_registered_tools_are_added_together_and_told_as_such() -> None:
     ("bad", "said"),
     [
         (tool("b", timeout=0), "tool 'b': timeout: seconds above 0, not 0"),
-        (tool("old"), f"tool 'old': {held_by(f'plugin python ({__name__})')}"),
-        (tool("a"), f"tool 'a': {held_by(f'plugin python ({__name__})')}"),
+        (tool("old"), f"tool 'old': {held_by(f'plugin python ({HERE})')}"),
+        (tool("a"), f"tool 'a': {held_by(f'plugin python ({HERE})')}"),
         ("no tool", "tool 'no tool': tool: a Tool is needed"),
     ],
 )
@@ -235,6 +183,28 @@ def test_registering_ten_thousand_tools_at_once_stays_linear(monkeypatch: pytest
     assert (len(asked), len(compiling)) == (10_001, 10_001)
 
 
+class Counted(str):
+    """A name that counts how often it is compared."""
+
+    __slots__ = ()
+    compared = 0
+
+    def __eq__(self, other: object) -> bool:
+        Counted.compared += 1
+        return super().__eq__(other)
+
+    __hash__ = str.__hash__
+
+
+def test_unregistering_very_many_tools_at_once_stays_linear() -> None:
+    registry = Registry()
+    registry.register(*(tool(f"t{n}") for n in range(2_000)))
+    changes = registry.unregister(*(Counted(f"t{n}") for n in reversed(range(2_000))))
+    assert changes.removed[:2] == ("t0", "t1")
+    assert len(changes.removed) == 2_000
+    assert Counted.compared < 20 * 2_000
+
+
 # --- reloading
 
 
@@ -258,7 +228,7 @@ async def test_the_holder_keeps_its_name_when_an_earlier_source_claims_it_later(
     early.put("w", "x")
     assert (await registry.reload()).changes == Changes(added=("w",))
     assert holder(registry, "x") == "late.json"
-    assert names(registry) == ["w", "x", "y"]
+    assert names(registry) == ["x", "y", "w"]
     assert problems(registry) == [("early.json", "x", held_by("plugin late (late.json)"))]
     late.put("y")
     assert (await registry.reload()).changes == Changes(changed=("x",))
@@ -297,7 +267,7 @@ async def test_nothing_shadows_a_builtin_wherever_it_stands(*, first: bool) -> N
     builtin.put("git-status", "workspace-info")
     await registry.reload()
     assert [holder(registry, name) for name in ("git-status", "workspace-info")] == ["builtin", "builtin"]
-    assert {problem[:2] for problem in problems(registry)} == {("p.json", "git-status"), (__name__, "workspace-info")}
+    assert {problem[:2] for problem in problems(registry)} == {("p.json", "git-status"), (HERE, "workspace-info")}
     registry.unregister("workspace-info")
     assert holder(registry, "workspace-info") == "builtin"
     assert [problem[1] for problem in problems(registry)] == ["git-status"]
@@ -306,10 +276,10 @@ async def test_nothing_shadows_a_builtin_wherever_it_stands(*, first: bool) -> N
 async def test_who_waited_for_a_name_gets_it_when_the_holder_is_unregistered() -> None:
     shelf = Shelf("s.json")
     registry = Registry([shelf])
-    registry.register(tool("x", handler=other_handler))
+    registry.register(tool("x", handler=other_handler), origin="mine.py")
     shelf.put("x")
     await registry.reload()
-    assert problems(registry) == [("s.json", "x", held_by(f"plugin python ({__name__})"))]
+    assert problems(registry) == [("s.json", "x", held_by("plugin python (mine.py)"))]
     assert registry.unregister("x") == Changes(changed=("x",))
     assert (holder(registry, "x"), problems(registry)) == ("s.json", [])
 
@@ -422,10 +392,10 @@ async def test_what_is_registered_or_unregistered_during_a_reload_stays_so() -> 
     shelf.open.set()
     swap = await asyncio.wait_for(reload, 5)
     assert swap.generation is registry.current
-    assert list(registry.current.held) == ["a", "staying", "mine"]
-    assert names(registry) == ["a", "mine"]
-    assert holder(registry, "mine") == __name__
-    assert problems(registry) == [("s.json", "mine", held_by(f"plugin python ({__name__})"))]
+    assert list(registry.current.held) == ["staying", "mine", "a"]
+    assert names(registry) == ["mine", "a"]
+    assert holder(registry, "mine") == HERE
+    assert problems(registry) == [("s.json", "mine", held_by(f"plugin python ({HERE})"))]
 
 
 async def test_a_reload_that_is_cancelled_changes_nothing() -> None:
@@ -470,10 +440,6 @@ async def test_a_fixed_source_gives_the_same_tools_always() -> None:
 
 
 # --- what is hidden
-
-
-def hidden(registry: Registry) -> Mapping[str, str]:
-    return registry.current.hidden
 
 
 async def test_hidden_tools_are_neither_listed_nor_callable_but_known() -> None:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterable
 from fnmatch import fnmatchcase
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,8 +15,9 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 
 from toolyard.errors import DuplicateToolError, UnknownToolError
 from toolyard.plugins.contract import PluginContext, Tool, ToolMeta
+from toolyard.tools.definition import RegisteredTool, define
 from toolyard.tools.registry import Registry
-from toolyard.tools.sources import Offer, Offers
+from toolyard.tools.sources import Delta, Offers
 from toolyard.tools.visibility import Visibility
 from toolyard.types.tool import Changes, Provenance
 
@@ -36,24 +39,41 @@ def tool(name: str, version: int) -> Tool:
 
 
 class Shelf:
-    """A source that offers what the machine says, or breaks."""
+    """A source that offers what the machine says, whole or by what changed, or breaks."""
 
     def __init__(self, name: str) -> None:
         self.name = name
         self.offered: dict[str, int] = {}
         self.broken = False
+        self._handed: dict[str, tuple[int, RegisteredTool]] = {}
 
     async def load(self) -> Offers:
+        self._break()
+        self._handed = {name: self._handed_or_new(name, version) for name, version in self.offered.items()}
+        return Offers(tools=[made for _, made in self._handed.values()])
+
+    async def refresh(self, paths: Iterable[Path]) -> Delta:
+        self._break()
+        gone = {name: old for name, old in self._handed.items() if self.offered.get(name) != old[0]}
+        self._handed = {name: old for name, old in self._handed.items() if name not in gone}
+        fresh = {
+            name: self._handed_or_new(name, version)
+            for name, version in self.offered.items()
+            if name not in self._handed
+        }
+        self._handed |= fresh
+        return Delta(gone=[old for _, old in gone.values()], fresh=[new for _, new in fresh.values()])
+
+    def _break(self) -> None:
         if self.broken:
             raise OSError("broken on purpose")
-        kind = "builtin" if self.name == BUILTIN else "plugin"
-        provenance = Provenance(source=kind, origin=self.name)
-        context = PluginContext(name=self.name)
-        return Offers(
-            tools=[
-                Offer(tool=tool(name, n), provenance=provenance, context=context) for name, n in self.offered.items()
-            ]
-        )
+
+    def _handed_or_new(self, name: str, version: int) -> tuple[int, RegisteredTool]:
+        handed = self._handed.get(name)
+        if handed is not None and handed[0] == version:
+            return handed
+        provenance = Provenance(source="builtin" if self.name == BUILTIN else "plugin", origin=self.name)
+        return version, define(tool(name, version), provenance, PluginContext(name=self.name))
 
 
 class Model:
@@ -63,6 +83,7 @@ class Model:
         self.claims: dict[str, dict[str, int]] = {owner: {} for owner in (*SOURCES, PYTHON)}
         self.broken: set[str] = set()
         self.owner: dict[str, str] = {}
+        self.order: list[str] = []
         self.allowed: list[str] = ["*"]
         self.blocked: list[str] = []
         self.disabled: frozenset[str] = frozenset()
@@ -77,15 +98,12 @@ class Model:
                 self.owner[name] = former[name]
             else:
                 self.owner[name] = claimants[0]
+        kept = [name for name in self.order if name in self.owner]
+        self.order = [*kept, *dict.fromkeys(n for claims in self.claims.values() for n in claims if n not in kept)]
 
     @property
     def held(self) -> dict[str, tuple[str, int]]:
-        return {
-            name: (owner, version)
-            for owner, claims in self.claims.items()
-            for name, version in claims.items()
-            if self.owner[name] == owner
-        }
+        return {name: (self.owner[name], self.claims[self.owner[name]][name]) for name in self.order}
 
     @property
     def visible(self) -> dict[str, tuple[str, int]]:
@@ -122,8 +140,8 @@ class Machine(RuleBasedStateMachine):
     def expect(self, before: dict[str, tuple[str, int]], changes: Changes) -> None:
         after = self.model.visible
         assert changes.added == tuple(name for name in after if name not in before)
-        assert changes.removed == tuple(name for name in before if name not in after)
-        assert changes.changed == tuple(name for name in after if name in before and before[name] != after[name])
+        assert sorted(changes.removed) == sorted(name for name in before if name not in after)
+        assert sorted(changes.changed) == sorted(n for n in after if n in before and before[n] != after[n])
 
     @rule(source=st.sampled_from(SOURCES), names=some_names)
     def offer(self, source: str, names: list[str]) -> None:
@@ -150,6 +168,20 @@ class Machine(RuleBasedStateMachine):
         self.model.settle()
         self.expect(before, swap.changes)
         assert swap.generation is self.registry.current
+
+    @rule(source=st.sampled_from(SOURCES))
+    def refresh(self, source: str) -> None:
+        before = self.model.visible
+        shelf, claims = self.shelves[source], self.model.claims[source]
+        swap = self.runner.run(self.registry.refresh(shelf, []))
+        if shelf.broken:
+            self.model.broken.add(source)
+        else:
+            self.model.broken.discard(source)
+            same = {name: version for name, version in claims.items() if shelf.offered.get(name) == version}
+            self.model.claims[source] = same | shelf.offered
+        self.model.settle()
+        self.expect(before, swap.changes)
 
     @rule(names=some_names)
     def register(self, names: list[str]) -> None:

@@ -7,7 +7,6 @@ poll is pumped by a thread that never outlives the process.
 from __future__ import annotations
 
 import asyncio
-import fcntl
 import os
 import stat
 import sys
@@ -32,7 +31,7 @@ async def claimed() -> AsyncGenerator[tuple[int, int]]:
     for stream, name in ((sys.__stdin__, "stdin"), (sys.__stdout__, "stdout")):
         if stream is None:
             raise ServeError(f"{name} is closed; an MCP client connects to both stdin and stdout")
-    wire_in, wire_out = (fcntl.fcntl(standard, fcntl.F_DUPFD_CLOEXEC, 3) for standard in (0, 1))
+    wire_in, wire_out = os.dup(0), os.dup(1)
     was_blocking = os.get_blocking(wire_in), os.get_blocking(wire_out)
     nothing = os.open(os.devnull, os.O_RDWR)
     os.dup2(nothing, 0)
@@ -112,17 +111,13 @@ class Wire:
             loop = asyncio.get_running_loop()
             pipe = os.fdopen(os.dup(self._descriptor), "wb", buffering=0)
             transport, protocol = await loop.connect_write_pipe(asyncio.streams.FlowControlMixin, pipe)
+            transport.set_write_buffer_limits(high=0)  # a line is sent when the pipe has taken all of it
             self._writer = asyncio.StreamWriter(transport, protocol, None, loop)
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        if self._writer is not None:
-            transport = self._writer.transport
-            # Closing waits for a reader; what nobody has read by now is given up.
-            if transport.get_write_buffer_size():
-                transport.abort()
-            else:
-                transport.close()
+        if self._writer is not None and not self._writer.transport.is_closing():
+            self._writer.transport.abort()  # closing would wait for a reader, for ever
 
     async def send(self, line: bytes) -> None:
         """Write a line, at the pace of whoever reads.

@@ -24,7 +24,7 @@ from toolyard.adapters.mcp.server import ToolyardServer
 logger = logging.getLogger(__name__)
 
 GRACE = 1.0
-"""Seconds without an answer, or without a reader, after which a client that closed its side is not waited for."""
+"""Seconds without an answer after which a client that closed its side is not waited for."""
 
 _ENDLESS = "subscriptions/listen"
 """The one request that ends only when its client does."""
@@ -51,7 +51,6 @@ class Conversation:
         self._write_stream, self._outgoing = anyio.create_memory_object_stream[SessionMessage](0)
         self._unanswered: set[str] = set()
         self._answered = asyncio.Event()
-        self._all_sent = asyncio.Event()
 
     async def run(self) -> None:
         """Until the client closes its side, or is gone."""
@@ -68,8 +67,6 @@ class Conversation:
                 await self._server.run(
                     self._read_stream, self._write_stream, self._server.create_initialization_options()
                 )
-                with anyio.move_on_after(GRACE):
-                    await self._all_sent.wait()
                 tasks.cancel_scope.cancel()
 
             tasks.start_soon(until_gone, self._read)
@@ -105,7 +102,6 @@ class Conversation:
                 await self._wire.send(_encoded(message.message))
                 if isinstance(message.message, mcp_types.JSONRPCResponse | mcp_types.JSONRPCError):
                     self._note_answered(message.message.id)
-        self._all_sent.set()
 
     def _note_question(self, message: mcp_types.JSONRPCMessage) -> None:
         match message:

@@ -67,9 +67,11 @@ class BoundedProtocol(HttpToolsProtocol):
         self._refuse(problem(BAD_HTTP, f"{msg} Methods, header names and lengths must be as RFC 9112 says."))
 
     def _refuse(self, answer: Answer) -> None:
-        """Answer from here, before there is a request that the application could answer."""
-        lines = [STATUS_LINE[answer.status]]
-        headers = (*answer.headers, (b"content-length", b"%d" % len(answer.body)), (b"connection", b"close"))
-        lines.extend(name + b": " + value + b"\r\n" for name, value in headers)
-        self.transport.write(b"".join((*lines, b"\r\n", answer.body)))
+        """End the connection with an answer from here, unless an earlier request would take it for its own."""
+        cycle = self.cycle
+        if not cycle or cycle.response_complete or (cycle.more_body and not cycle.response_started):
+            lines = [STATUS_LINE[answer.status]]
+            headers = (*answer.headers, (b"content-length", b"%d" % len(answer.body)), (b"connection", b"close"))
+            lines.extend(name + b": " + value + b"\r\n" for name, value in headers)
+            self.transport.write(b"".join((*lines, b"\r\n", answer.body)))
         self.transport.close()

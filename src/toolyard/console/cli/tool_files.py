@@ -41,7 +41,7 @@ def check_files(invocation: Invocation, paths: tuple[Path, ...]) -> int:
         click.echo(f"{_count(len(loaded), 'file')}, {_count(tools, 'good tool')}, {_problems(len(problems))}", err=True)
         return BAD if problems else GOOD
 
-    return invocation.run(run(), level=logging.ERROR)
+    return invocation.run(run(), level=logging.WARNING)
 
 
 @click.command("test")

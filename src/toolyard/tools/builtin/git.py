@@ -84,7 +84,7 @@ class Git:
         kept = [
             entry
             for entry in environ.get("PATH", os.defpath).split(os.pathsep)
-            if Path(entry).is_absolute() and not Path(os.path.realpath(entry)).is_relative_to(folder)
+            if Path(entry).is_absolute() and not _is_below(folder, Path(os.path.realpath(entry)))
         ]
         path = os.pathsep.join(kept)
         program = shutil.which("git", path=path)
@@ -264,6 +264,11 @@ def whole_lines(finished: Finished) -> str:
     """Git's output without a last line that was cut in the middle."""
     output = finished.stdout
     return decoded(output[: output.rfind(b"\n") + 1] if finished.cut else output)
+
+
+def _is_below(folder: Path, path: Path) -> bool:
+    """Whether a path lies inside a project; where that is the whole machine, nothing is its own."""
+    return folder != folder.parent and path.is_relative_to(folder)
 
 
 def _belongs(top: Path, git_dir: Path, settings: Sequence[tuple[str, str]]) -> bool:

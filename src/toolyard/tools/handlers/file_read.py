@@ -43,6 +43,15 @@ class FileReadHandler:
             given = surroundings.environ.get("HOME", "~") + given[1:]
         self._base = surroundings.root / given
 
+    def __eq__(self, other: object) -> bool:
+        """Two that were loaded from the same text are equal."""
+        if not isinstance(other, FileReadHandler):
+            return NotImplemented
+        return (self._base, self._largest) == (other._base, other._largest)
+
+    def __hash__(self) -> int:
+        return hash((self._base, self._largest))
+
     async def __call__(self, ctx: PluginContext, input: dict[str, Any], meta: ToolMeta) -> str | ToolResult:
         """Read the file that `path` names."""
         return await asyncio.to_thread(self._read, input["path"])

@@ -6,6 +6,7 @@ the parameter in `allowScript`.
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -23,6 +24,8 @@ class Interpreter:
         operand: Whether the first operand is code, or names a program file.
         rest: Whether everything after the first operand is code, as for ssh.
         reads_stdin: Whether it runs what it reads from stdin when it has no operand.
+        names_data: Whether its operands are no code, such as a database, so that it runs stdin all the same.
+        stdin_flag: The option that makes it run stdin whatever its operands are.
     """
 
     flags: frozenset[str] = frozenset()
@@ -30,6 +33,8 @@ class Interpreter:
     operand: bool = False
     rest: bool = False
     reads_stdin: bool = False
+    names_data: bool = False
+    stdin_flag: str = ""
 
 
 def _words(text: str) -> frozenset[str]:
@@ -41,12 +46,13 @@ _SHELL = Interpreter(
     values=_words("-o +o -O +O"),
     operand=True,
     reads_stdin=True,
+    stdin_flag="-s",
 )
 _SCRIPT = Interpreter(
     flags=_words("-e --eval -p --print -r --require eval --import --loader"), operand=True, reads_stdin=True
 )
 _SSH_VALUES = _words("-p -l -i -b -c -D -E -e -I -J -L -m -Q -R -W -w -B")
-_SQL = Interpreter(flags=_words("-c --command -e --execute -cmd -f --file"), reads_stdin=True)
+_SQL = Interpreter(flags=_words("-c --command -e --execute -cmd -f --file"), reads_stdin=True, names_data=True)
 _AWK = Interpreter(flags=_words("-e --source -f --file -i --include -l --load"), values=_words("-v -F"), operand=True)
 _SED = Interpreter(flags=_words("-e --expression -f --file"), operand=True)
 
@@ -72,7 +78,7 @@ INTERPRETERS: dict[str, Interpreter] = {
     "Rscript": Interpreter(flags=_words("-e"), operand=True),
     "julia": Interpreter(flags=_words("-e -E --eval --print -L"), operand=True, reads_stdin=True),
     "osascript": Interpreter(flags=_words("-e"), operand=True, reads_stdin=True),
-    "sqlite3": Interpreter(flags=_words("-cmd -init"), rest=True, reads_stdin=True),
+    "sqlite3": Interpreter(flags=_words("-cmd -init"), rest=True, reads_stdin=True, names_data=True),
     "gdb": Interpreter(flags=_words("-ex -x -ix -iex --eval-command --command")),
     "ssh": Interpreter(flags=_words("-o -F -S"), values=_SSH_VALUES, rest=True),
     "eval": Interpreter(operand=True, rest=True),
@@ -115,6 +121,11 @@ _CONTAINER_VALUES = _words(
     "-e --env -u --user -w --workdir -v --volume -p --publish --name --network -c --container -n"
 )
 
+SUSPECTS = frozenset({*INTERPRETERS, *WRAPPERS, *_CONTAINERS, "find"})
+"""Every name that needs a closer look where it stands in a command."""
+
+_STDIN_NAMES = frozenset({"-", "/dev/stdin", "/dev/fd/0", "/proc/self/fd/0"})
+MAKES_ARGUMENTS = frozenset({"xargs", "parallel"})
 _RUNS_A_COMMAND = frozenset({"-exec", "-execdir", "-ok", "-okdir"})
 _VERSION = re.compile(r"[-\d.]+$")
 _ASSIGNMENT = re.compile(r"[A-Za-z_]\w*=")
@@ -151,21 +162,35 @@ def code_places(command: Command) -> Iterator[CodePlace]:
 
 
 def runs_stdin(command: Command) -> str | None:
-    """The program's name, where it would run what it reads from stdin."""
+    """The program's name, where it would run what it reads from stdin, or make arguments of it."""
     words = command
     while words:
         called = _basename(words[0].literal or "")
+        if called in MAKES_ARGUMENTS:
+            return called
         interpreter = INTERPRETERS.get(called)
-        if interpreter is not None and interpreter.reads_stdin:
-            operands = [word for word in words[1:] if not (word.literal or "").startswith("-") or word.literal == "-"]
-            flagged = any(_is_flag(word.literal or "", interpreter.flags) for word in words[1:])
-            return called if not flagged and (not operands or operands[0].literal == "-") else None
+        if interpreter is not None and (interpreter.reads_stdin or called not in WRAPPERS):
+            return called if _takes_code_from_stdin(interpreter, [word.literal or "" for word in words[1:]]) else None
         if called not in WRAPPERS:
             return None
         words = words[1:]
         while words and ((words[0].literal or "").startswith("-") or _is_setting(words[0].literal or "")):
             words = words[1:]
     return None
+
+
+def _takes_code_from_stdin(interpreter: Interpreter, literals: list[str]) -> bool:
+    """Whether a program with these arguments runs its stdin; what a placeholder fills is an empty text here."""
+    for literal, following in itertools.pairwise([*literals, ""]):
+        option, _, value = literal.partition("=")
+        if (_is_flag(option, interpreter.flags) and (value or following) in _STDIN_NAMES) or (
+            interpreter.stdin_flag and _is_flag(literal, frozenset({interpreter.stdin_flag}))
+        ):
+            return True
+    if not interpreter.reads_stdin or any(_is_flag(literal, interpreter.flags) for literal in literals):
+        return False
+    operands = [literal for literal in literals if not literal.startswith("-") or literal in _STDIN_NAMES]
+    return interpreter.names_data or not operands or operands[0] in _STDIN_NAMES
 
 
 def _code_of(called: str, words: Command) -> Iterator[CodePlace]:

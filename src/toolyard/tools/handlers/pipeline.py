@@ -1,27 +1,35 @@
 """Processes joined by real pipes, without a shell; all of them end when the call does.
 
 Every process has a session of its own, so a kill reaches its children too. What escapes into
-another session is found by the mark in its environment, where the system lets one look.
+another session is found by its parents and by the mark in its environment, where the system lets
+one look. Processes are started with `subprocess` and read with the loop's readers, because uvloop's
+own would hand on every inheritable descriptor, and sockets in the place of pipes. Above: `shell`.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 import os
 import secrets
 import signal
-from collections.abc import Mapping, Sequence
+import subprocess
+from collections.abc import Coroutine, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import cast
+from typing import Any
 
 from toolyard.errors import ToolError
 from toolyard.tools.handlers.capture import Capture
+from toolyard.tools.handlers.escaped import MARK, kill_escaped
+from toolyard.tools.handlers.process_pipes import Exit, InputPipe, OutputPipe
 
-MARK = "TOOLYARD_CALL"
+logger = logging.getLogger(__name__)
+
 NOT_FOUND, NOT_EXECUTABLE = 127, 126
-_STDIN, _STDERR = 0, 2
+_SECONDS_TO_DIE = 5.0
+"""After SIGKILL. Longer takes only what may not be killed (another user's) or hangs in the kernel."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,17 +61,33 @@ async def run_pipeline(commands: Sequence[Sequence[str]], setting: Setting, stdi
         commands: The argument vectors.
         setting: Where and how.
         stdin: What the first one reads; without it, nothing.
+
+    Raises:
+        ToolError: A program cannot be started for a reason that no shell has a status for.
     """
     running = _Running(setting)
     try:
-        await running.start(commands, stdin)
+        running.start(commands, stdin)
         await running.ended()
-        return running.status
     except BaseException:
-        await running.kill(everywhere=True)
+        await _finished(running.kill())
         raise
     finally:
-        await running.kill()
+        running.release()
+    return running.status
+
+
+async def _finished(cleaning: Coroutine[Any, Any, None]) -> None:
+    """Let a clean-up finish, however often its caller is cancelled meanwhile."""
+    task = asyncio.create_task(cleaning)
+    cancelled: asyncio.CancelledError | None = None
+    while not task.done():
+        try:
+            await asyncio.shield(task)
+        except asyncio.CancelledError as error:
+            cancelled = error
+    if cancelled is not None:
+        raise cancelled
 
 
 class _Running:
@@ -71,49 +95,58 @@ class _Running:
 
     def __init__(self, setting: Setting) -> None:
         self._setting = setting
-        self._started: list[tuple[asyncio.SubprocessTransport, _Process]] = []
-        self.status = 0
+        self._started: list[tuple[subprocess.Popen[bytes], Exit]] = []
+        self._pipes: list[InputPipe | OutputPipe] = []
+        self._failed = 0
 
-    async def start(self, commands: Sequence[Sequence[str]], stdin: bytes | None) -> None:
-        upstream: int = asyncio.subprocess.DEVNULL if stdin is None else asyncio.subprocess.PIPE
+    @property
+    def status(self) -> int:
+        """The last command's: how it ended, or the number that stands for a failed start."""
+        return self._failed or (self._started[-1][0].returncode or 0)
+
+    def start(self, commands: Sequence[Sequence[str]], stdin: bytes | None) -> None:
+        """Start every command. Nothing is awaited, so no cancellation finds this half-way."""
         try:
-            for position, argv in enumerate(commands):
-                last = position == len(commands) - 1
-                reading, writing = (asyncio.subprocess.DEVNULL, asyncio.subprocess.PIPE) if last else os.pipe()
-                try:
-                    self.status = await self._start_one(argv, upstream, writing)
-                finally:
-                    _close(upstream)
-                    _close(writing)
-                    upstream = reading
-                if position == 0 and stdin is not None and self.status == 0:
-                    self._started[0][1].write(stdin)
-        finally:
-            _close(upstream)
+            with contextlib.ExitStack() as theirs:  # the children's ends, closed here once they have them
+                errors, output = self._captured(self._setting.stderr, theirs), None
+                upstream = subprocess.DEVNULL if stdin is None else self._fed(stdin, theirs)
+                for argv in commands[:-1]:
+                    following, output = _pipe(theirs)
+                    self._failed = self._start_one(argv, upstream, output, errors)
+                    upstream = following
+                output = self._captured(self._setting.stdout, theirs)
+                self._failed = self._start_one(commands[-1], upstream, output, errors)
+        except OSError as error:  # such as no descriptor left
+            raise ToolError(f"{commands[0][0]} cannot be started: {error.strerror}") from None
 
-    async def _start_one(self, argv: Sequence[str], stdin: int, stdout: int) -> int:
+    def _captured(self, capture: Capture, theirs: contextlib.ExitStack) -> int:
+        reading, writing = os.pipe()
+        theirs.callback(os.close, writing)
+        self._pipes.append(OutputPipe(reading, capture.feed))
+        return writing
+
+    def _fed(self, data: bytes, theirs: contextlib.ExitStack) -> int:
+        reading, writing = os.pipe()
+        theirs.callback(os.close, reading)
+        self._pipes.append(InputPipe(writing, data))
+        return reading
+
+    def _start_one(self, argv: Sequence[str], stdin: int, stdout: int, stderr: int) -> int:
         """Start one process; the answer is 0, or the status that stands for a failed start."""
         setting = self._setting
-        loop = asyncio.get_running_loop()
-        starting = loop.create_task(
-            loop.subprocess_exec(
-                lambda: _Process(setting.stdout, setting.stderr),
-                *argv,
+        try:
+            process = subprocess.Popen(  # noqa: S603 - the template is the author's, and no shell is involved
+                [word.encode() for word in argv],
                 stdin=stdin,
                 stdout=stdout,
-                stderr=asyncio.subprocess.PIPE,
+                stderr=stderr,
                 cwd=setting.cwd,
                 env={**setting.env, MARK: setting.mark},
                 start_new_session=True,
             )
-        )
-        try:
-            self._started.append(await asyncio.shield(starting))
-        except asyncio.CancelledError:  # a start cancelled half-way loses its pipes: finish it, then end it
-            with contextlib.suppress(OSError):
-                self._started.append(await starting)
-            raise
-        except FileNotFoundError:
+        except (FileNotFoundError, NotADirectoryError):
+            if not setting.cwd.is_dir():
+                raise ToolError(f"the folder {str(setting.cwd)!r} that this tool runs in does not exist") from None
             setting.stderr.feed(f"{argv[0]}: program not found; install it, or give its path\n".encode())
             return NOT_FOUND
         except PermissionError as error:
@@ -121,79 +154,44 @@ class _Running:
             return NOT_EXECUTABLE
         except OSError as error:  # such as more arguments than the system takes
             raise ToolError(f"{argv[0]} cannot be started: {error.strerror}") from None
+        self._started.append((process, Exit(process)))
         return 0
 
     async def ended(self) -> None:
         """Wait until every process has ended, then end what they left behind in their groups."""
-        for _, process in self._started:
-            await process.exited.wait()
-        await self.kill()
-        if self._started and self.status == 0:
-            self.status = self._started[-1][0].get_returncode() or 0
+        for _, exit_ in self._started:
+            await exit_.seen.wait()
+        self._kill_groups()
 
-    async def kill(self, *, everywhere: bool = False) -> None:
-        """End every process and its group; see them gone and their pipes closed."""
-        for transport, process in self._started:
-            if not process.closed.is_set():
+    async def kill(self) -> None:
+        """End every process, its group, and what escaped from it: that first, while its parents can be told."""
+        try:
+            await asyncio.to_thread(kill_escaped, self._setting.mark, [process.pid for process, _ in self._started])
+        finally:
+            self._kill_groups()
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(_SECONDS_TO_DIE):
+                for _, exit_ in self._started:
+                    await exit_.seen.wait()
+
+    def _kill_groups(self) -> None:
+        for process, _ in self._started:
+            if process.returncode is None:  # until it is reaped in the end, its number is nobody else's
                 with contextlib.suppress(ProcessLookupError, PermissionError):
-                    os.killpg(transport.get_pid(), signal.SIGKILL)
-        if everywhere:
-            await asyncio.to_thread(_kill_marked, self._setting.mark)
-        for transport, process in self._started:
-            await process.exited.wait()
-            if not process.closed.is_set():
-                with contextlib.suppress(TimeoutError):
-                    async with asyncio.timeout(1):
-                        await process.closed.wait()
-            transport.close()
+                    os.killpg(process.pid, signal.SIGKILL)
+
+    def release(self) -> None:
+        """Take what is in the pipes, and let go of everything."""
+        for pipe in self._pipes:
+            pipe.close()
+        for process, exit_ in self._started:
+            exit_.close()
+            if process.poll() is None:
+                logger.error("process %s does not end although it was killed; it is left alone", process.pid)
 
 
-class _Process(asyncio.SubprocessProtocol):
-    """One process: hands on what it writes, and tells when it is gone."""
-
-    def __init__(self, stdout: Capture, stderr: Capture) -> None:
-        self.exited = asyncio.Event()
-        self.closed = asyncio.Event()
-        self._stdout = stdout
-        self._stderr = stderr
-        self._transport: asyncio.SubprocessTransport
-
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self._transport = cast("asyncio.SubprocessTransport", transport)
-
-    def write(self, data: bytes) -> None:
-        """Give it its input; what it does not read is dropped when it ends."""
-        pipe = cast("asyncio.WriteTransport", self._transport.get_pipe_transport(_STDIN))
-        pipe.write(data)
-        pipe.write_eof()
-
-    def pipe_data_received(self, fd: int, data: bytes) -> None:
-        (self._stderr if fd == _STDERR else self._stdout).feed(data)
-
-    def process_exited(self) -> None:
-        self.exited.set()
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        self.closed.set()
-
-
-def _close(descriptor: int) -> None:
-    """Close a descriptor of ours; the special values of `subprocess` are below zero."""
-    if descriptor >= 0:
-        os.close(descriptor)
-
-
-def _kill_marked(mark: str) -> None:
-    """End every process that carries the mark, also one that left its session; again until none is left."""
-    wanted = f"{MARK}={mark}".encode()
-    for _ in range(10):
-        found = False
-        for folder in Path("/proc").glob("[0-9]*"):
-            try:
-                if wanted in (folder / "environ").read_bytes().split(b"\0"):
-                    os.kill(int(folder.name), signal.SIGKILL)
-                    found = True
-            except (OSError, ValueError):
-                continue
-        if not found:
-            return
+def _pipe(theirs: contextlib.ExitStack) -> tuple[int, int]:
+    reading, writing = os.pipe()
+    theirs.callback(os.close, reading)
+    theirs.callback(os.close, writing)
+    return reading, writing

@@ -8,21 +8,23 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import re
 import shlex
 from collections.abc import AsyncGenerator, Callable, Collection, Mapping, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+
+import msgspec
 
 from toolyard.errors import ToolError
 from toolyard.plugins.contract import PluginContext, ToolMeta
 from toolyard.tools.handlers.capture import Capture
-from toolyard.tools.handlers.pipeline import Setting, run_pipeline
-from toolyard.tools.handlers.secrets import Mask, expand, references, too_short
+from toolyard.tools.handlers.pipeline import MARK, Setting, run_pipeline
+from toolyard.tools.handlers.secrets import REFERENCE, Mask, expand, references, too_short
 from toolyard.tools.handlers.shell_argv import Argv, Parameters, Template, build_argv, load_template, suspicious
 from toolyard.tools.handlers.surroundings import Surroundings
-from toolyard.tools.handlers.template import Piece, cut, fill, slots
+from toolyard.tools.handlers.template import Piece, TemplateError, cut, fill, slots, unknown_name
 from toolyard.types.content import Text
 from toolyard.types.result import Failure, ToolResult
 
@@ -31,17 +33,17 @@ logger = logging.getLogger(__name__)
 ALLOWED_ENVIRONMENT = frozenset({"PATH", "HOME", "LANG", "TZ", "TERM", "TMPDIR", "USER"})
 LONGEST_STDIN = 4_194_304
 MOST_WAITING_LINES = 1_000
+_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _ROOM_FOR_NOTES = 512
 _MOST_STDERR = 65_536
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ShellConfig:
+class ShellConfig(msgspec.Struct, frozen=True, kw_only=True):
     """A shell handler as its file says it."""
 
     command: str
     cwd: str | None = None
-    env: Mapping[str, str] = field(default_factory=dict[str, str])
+    env: Mapping[str, str] = msgspec.field(default_factory=dict[str, str])
     stdin: str | None = None
     max_output: int | None = None
     stream: bool = False
@@ -62,7 +64,14 @@ def load_shell(
     Raises:
         TemplateError: The command could not work, or would run a value as code.
     """
-    stdin = cut(config.stdin) if config.stdin is not None else None
+    if "\0" in config.command:
+        raise TemplateError("a null byte (\\u0000) cannot stand in a command; remove it")
+    stdin = _stdin(config.stdin) if config.stdin is not None else None
+    _check_env(config.env)
+    for key, names in (("allowLeadingDash", config.allow_leading_dash), ("allowScript", config.allow_script)):
+        for name in names:
+            if name not in properties:
+                raise TemplateError(unknown_name(repr(name), name, properties), key=(key,))
     parameters = Parameters(
         names=properties,
         required=required,
@@ -72,6 +81,26 @@ def load_shell(
     )
     template = load_template(config.command, parameters, stdin_slots=slots(stdin) if stdin else ())
     return ShellHandler(config, template, stdin, surroundings)
+
+
+def _stdin(text: str) -> tuple[Piece, ...]:
+    try:
+        return cut(text)
+    except TemplateError as error:
+        raise TemplateError(str(error), key=("stdin",)) from None
+
+
+def _check_env(env: Mapping[str, str]) -> None:
+    for name, value in env.items():
+        if not _VARIABLE.fullmatch(name):
+            reason = "no name of a variable: letters, digits and _, not beginning with a digit"
+        elif name == MARK:
+            reason = "set by toolyard itself, to find what a call has started; leave it out"
+        elif "${" in REFERENCE.sub("", value):
+            reason = "a ${…} that names no variable; write it as in ${NAME}"
+        else:
+            continue
+        raise TemplateError(reason, key=("env", name))
 
 
 class ShellHandler:
@@ -85,6 +114,12 @@ class ShellHandler:
         self._stdin = stdin
         self._surroundings = surroundings
         self._secrets = [name for value in config.env.values() for name in references(value)]
+
+    def __eq__(self, other: object) -> bool:
+        """Two that were loaded from the same text are equal, so that an edit elsewhere in the file changes neither."""
+        if not isinstance(other, ShellHandler):
+            return NotImplemented
+        return self._config == other._config and self._surroundings == other._surroundings
 
     async def __call__(self, ctx: PluginContext, input: dict[str, Any], meta: ToolMeta) -> ToolResult:
         """Run the command with validated arguments."""

@@ -2,24 +2,35 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field
 from typing import Any, cast
 
+import msgspec
+
 from toolyard.errors import ToolError
-from toolyard.tools.handlers.interpreters import code_places, runs_stdin
-from toolyard.tools.handlers.shell_syntax import Command, Script, Word, parse
-from toolyard.tools.handlers.template import Slot, TemplateError, checked_text, missing
+from toolyard.tools.handlers.interpreters import MAKES_ARGUMENTS, SUSPECTS, code_places, runs_stdin
+from toolyard.tools.handlers.shell_syntax import Command, Pipeline, Script, Word, parse
+from toolyard.tools.handlers.template import Slot, TemplateError, checked_text, missing, unknown_name
 
 Argv = list[str]
 METACHARACTERS = re.compile(r"[;|&$`<>(){}\\\n*?\[\]#~!'\"]")
 MOST_WORDS = 4_096
 _ASSIGNMENT = re.compile(r"[A-Za-z_]\w*=")
+_PLAIN = r"[\w./:,@%+-]"
+_COMMON = re.compile(
+    rf"""[ ]* {_PLAIN}+
+    (?: [ ]+ (?: (?: {_PLAIN} | = )* (?: \{{\{{ [\w-]+ \}}\}} )? | '[^'{{}}]*' | '\{{\{{ [\w-]+ \}}\}}' ) )*
+    [ ]* (?: \|\| [ ]* true [ ]* )?""",
+    re.VERBOSE | re.ASCII,
+)
+_SLOTS = re.compile(r"\{\{([\w-]+)\}\}")
+_AFTER_OPTION = re.compile(r" -[^ ]* +\{\{([\w-]+)\}\}")
+_SUSPECT = re.compile(rf"(?<![A-Za-z])(?:{'|'.join(map(re.escape, sorted(SUSPECTS)))})(?![A-Za-z])")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Parameters:
+class Parameters(msgspec.Struct, frozen=True, kw_only=True):
     """What a template may refer to: the tool's properties, and what is known about each."""
 
     names: Collection[str]
@@ -29,12 +40,22 @@ class Parameters:
     allow_script: Collection[str] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Template:
-    """A command template that passed every check."""
+    """A command template that passed every check; it is parsed when it is first used."""
 
-    script: Script
-    parameters: Parameters = field(repr=False)
+    __slots__ = ("_script", "_text", "parameters")
+
+    def __init__(self, text: str, parameters: Parameters, script: Script | None = None) -> None:
+        self._text = text
+        self._script = script
+        self.parameters = parameters
+
+    @property
+    def script(self) -> Script:
+        """The commands, and how they follow each other."""
+        if self._script is None:
+            self._script = parse(self._text)
+        return self._script
 
 
 def load_template(text: str, parameters: Parameters, *, stdin_slots: Collection[str] = ()) -> Template:
@@ -43,12 +64,29 @@ def load_template(text: str, parameters: Parameters, *, stdin_slots: Collection[
     Raises:
         TemplateError: Something in it could not work, or would run a value as code.
     """
+    if not stdin_slots and surely_good(text, parameters):
+        return Template(text, parameters)
     script = parse(text)
+    _check_stdin(script[0].pipeline[0], stdin_slots, parameters)
     for step in script:
         for command in step.pipeline:
             _check_command(command, parameters)
-    _check_stdin(script[0].pipeline[0], stdin_slots, parameters)
-    return Template(script=script, parameters=parameters)
+        _check_pipeline(step.pipeline, stdin_slots if step is script[0] else (), parameters)
+    return Template(text, parameters, script)
+
+
+def surely_good(text: str, parameters: Parameters) -> bool:
+    """Whether a template is of a common kind that passes every check, found with one look.
+
+    One plain program, plain words, quoted text and placeholders, perhaps `|| true`, and no name in it
+    that could be an interpreter. Thousands of files are loaded at start; parsing each template then
+    would take longer than everything else together. What this does not know is parsed at once.
+    """
+    if _COMMON.fullmatch(text) is None or _SUSPECT.search(text) is not None:
+        return False
+    if not all(name in parameters.names for name in _SLOTS.findall(text)):
+        return False
+    return all(name in parameters.required or name in parameters.with_default for name in _AFTER_OPTION.findall(text))
 
 
 def build_argv(command: Command, arguments: Mapping[str, Any], parameters: Parameters) -> Argv:
@@ -135,26 +173,43 @@ def _check_command(command: Command, parameters: Parameters) -> None:
             if optional:
                 raise TemplateError(
                     f"{{{{{alone}}}}} is optional and follows {before.literal!r}: left out, it would shift the "
-                    f'options; give {alone!r} a "default", make it required, or write {before.literal}={{{{{alone}}}}}'
+                    f'options; give {alone!r} a "default", or name it in "required"'
                 )
         before = word
 
 
 def _check_stdin(first: Command, stdin_slots: Collection[str], parameters: Parameters) -> None:
     program = runs_stdin(first)
+    does = "makes arguments of" if program in MAKES_ARGUMENTS else "runs"
     for name in stdin_slots:
-        _check_known(name, parameters)
+        _check_known(name, parameters, ("stdin",))
         if program is not None and name not in parameters.allow_script:
             raise TemplateError(
-                f'{{{{{name}}}}} in "stdin" would run as code: {program} runs what it reads; '
-                f'accept the risk with "allowScript": ["{name}"]'
+                f'{{{{{name}}}}} in "stdin" would run as code: {program} {does} what it reads; '
+                f'accept the risk with "allowScript": ["{name}"]',
+                key=("stdin",),
             )
 
 
-def _check_known(name: str, parameters: Parameters) -> None:
+def _check_pipeline(pipeline: Pipeline, stdin_slots: Collection[str], parameters: Parameters) -> None:
+    """What flows through a pipe into an interpreter is code, whoever writes it there."""
+    upstream: list[str] = list(stdin_slots)
+    for before, command in itertools.pairwise(pipeline):
+        upstream += [name for word in before for name in word.slots]
+        program = runs_stdin(command)
+        if program is None or program in MAKES_ARGUMENTS:
+            continue
+        for name in upstream:
+            if name not in parameters.allow_script:
+                raise TemplateError(
+                    f"{{{{{name}}}}} stands where its value would run as code: {program} runs what comes through the "
+                    f'pipe; accept the risk with "allowScript": ["{name}"]'
+                )
+
+
+def _check_known(name: str, parameters: Parameters, key: tuple[str, ...] = ()) -> None:
     if name not in parameters.names:
-        known = ", ".join(parameters.names) or "none"
-        raise TemplateError(f"{{{{{name}}}}} is no property of the inputSchema; there are: {known}")
+        raise TemplateError(unknown_name(f"{{{{{name}}}}}", name, parameters.names), key=key)
 
 
 def _is_option(word: Word) -> bool:

@@ -6,9 +6,10 @@ objects are compact JSON.
 
 from __future__ import annotations
 
+import difflib
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 import msgspec
@@ -16,6 +17,7 @@ import msgspec
 from toolyard.errors import ToolError
 
 LONGEST_VALUE = 10_000
+_HALF = re.compile("[\ud800-\udfff]")
 PLACEHOLDER = re.compile(r"\{\{(.*?)\}\}", re.DOTALL)
 
 
@@ -29,7 +31,22 @@ Piece = str | Slot
 
 
 class TemplateError(ValueError):
-    """A template that cannot be used: what is wrong in it, and what would be right."""
+    """A template that cannot be used: what is wrong in it, and what would be right.
+
+    Attributes:
+        key: The handler's key, and the name inside it, where that is not the template itself.
+    """
+
+    def __init__(self, reason: str, *, key: tuple[str, ...] = ()) -> None:
+        self.key = key
+        super().__init__(reason)
+
+
+def unknown_name(named: str, name: str, known: Collection[str]) -> str:
+    """What to say about a name that is no property; the nearest one is suggested."""
+    nearest = difflib.get_close_matches(name, known, n=1)
+    hint = f"did you mean {nearest[0]!r}?" if nearest else f"there are: {', '.join(known) or 'none'}"
+    return f"{named} is no property of the inputSchema; {hint}"
 
 
 def cut(text: str) -> tuple[Piece, ...]:
@@ -79,13 +96,15 @@ def checked_text(name: str, value: Any, longest: int = LONGEST_VALUE) -> str:
     """A value as text that may stand in a command or an address.
 
     Raises:
-        ToolError: It has a null byte, or is too long.
+        ToolError: It has a null byte or half a character, or is too long.
     """
     text = value_text(value)
     if "\0" in text:
         raise ToolError(f"{name!r} contains a null byte, which is not allowed")
     if len(text) > longest:
         raise ToolError(f"{name!r} is {len(text):,} characters long; at most {longest:,} are allowed here")
+    if not text.isascii() and _HALF.search(text):
+        raise ToolError(f"{name!r} contains half of a surrogate pair; give whole characters")
     return text
 
 

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import logging
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, cast
-
-import msgspec
 
 from toolyard.errors import SchemaError, ToolError
 from toolyard.plugins.contract import PluginContext, Tool
@@ -23,14 +20,16 @@ from toolyard.tools.handlers.shell import ShellConfig, load_shell
 from toolyard.tools.handlers.surroundings import LoadedHandler, Surroundings
 from toolyard.tools.handlers.template import TemplateError
 from toolyard.tools.sources.json_format import Checks
-from toolyard.tools.sources.json_positions import locate
+from toolyard.tools.sources.json_report import Place, Report
 from toolyard.types.tool import Annotations, Problem, Provenance
 
-LARGEST_FILE = 4_194_304
-_PLACEHOLDER = re.compile(r"\{\{.*?\}\}", re.DOTALL)
-_DEFAULT_TIMEOUT = {"shell": 30_000, "http": 10_000}
+logger = logging.getLogger(__name__)
 
-Path_ = tuple[str | int, ...]
+_AUTHORS_ONLY = frozenset({"cwd", "basePath", "env", "headers"})
+_NO_HINTS = Annotations()
+_PLACEHOLDER = re.compile(r"\{\{.*?\}\}", re.DOTALL)
+_NAMED_KEY = re.compile(r'"(\w+)": ')
+_DEFAULT_TIMEOUT = {"shell": 30_000, "http": 10_000}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,16 +68,18 @@ class FileReader:
 
     def read(self, path: Path, data: bytes) -> LoadedFile:
         """Read a file's content. Never raises for what is in it."""
-        report = _Report(path)
+        report = Report(path)
         content = report.parse(data)
-        if content is None or not report.check(self._checks.file, content, ()):
-            return LoadedFile(path=path, problems=tuple(report.problems))
+        if content is None or not report.check_format(self._checks.file, content, ()):
+            return LoadedFile(path=path, problems=report.problems)
         plugin = content["name"]
         context = PluginContext(name=plugin, logger=logging.getLogger(f"toolyard.plugin.{plugin}"))
         provenance = Provenance(source="plugin", origin=str(path), plugin_name=plugin)
         tools: dict[str, RegisteredTool] = {}
         examples: dict[str, Sequence[Example]] = {}
         for index, given in enumerate(content["tools"]):
+            if index in report.spoilt:
+                continue
             tool = self._tool(given, ("tools", index), provenance, context, report)
             if tool is None:
                 continue
@@ -89,21 +90,21 @@ class FileReader:
             tools[name] = tool
             if "examples" in given:
                 examples[name] = [Example(**example) for example in given["examples"]]
-        return LoadedFile(path=path, tools=tuple(tools.values()), problems=tuple(report.problems), examples=examples)
+        return LoadedFile(path=path, tools=tuple(tools.values()), problems=report.problems, examples=examples)
 
     def _tool(
-        self, given: Any, at: Path_, provenance: Provenance, context: PluginContext, report: _Report
+        self, given: Any, at: Place, provenance: Provenance, context: PluginContext, report: Report
     ) -> RegisteredTool | None:
         """One tool, or None when something is wrong with it."""
         name: Any = cast("dict[str, Any]", given).get("name") if isinstance(given, dict) else None
-        report.tool = name if isinstance(name, str) else None
-        before = len(report.problems)
+        report.tool = name if isinstance(name, str) and name else None
+        before = report.count
         try:
-            if not report.check(self._checks.tool, given, at):
+            if not report.check_format(self._checks.tool, given, at):
                 return None
             tool = cast("dict[str, Any]", given)
             kind = tool["handler"]["type"]
-            if not report.check(self._checks.handlers[kind], tool["handler"], (*at, "handler")):
+            if not report.check_format(self._checks.handlers[kind], tool["handler"], (*at, "handler")):
                 return None
             schema = self._schemas(tool, at, report)
             handler = self._handler(tool, schema[0], at, report) if schema is not None else None
@@ -113,42 +114,50 @@ class FileReader:
                 _described(tool, kind, handler), provenance, context, input_schema=schema[0], output_schema=schema[1]
             )
             self._check_examples(tool, registered, handler, at, report)
-            return registered if len(report.problems) == before else None
+            return registered if report.count == before else None
         finally:
             report.tool = None
 
     def _schemas(
-        self, tool: dict[str, Any], at: Path_, report: _Report
+        self, tool: dict[str, Any], at: Place, report: Report
     ) -> tuple[CompiledSchema, CompiledSchema | None] | None:
         try:
             compiled = compile_input_schema(
-                tool["inputSchema"], tool=tool["name"], documents=self._documents, owned=True
+                tool["inputSchema"], tool=tool["name"], documents=self._documents, owned=report.is_flat
             )
         except SchemaError as error:
-            report.add((*at, "inputSchema", *error.path), error.reason)
+            report.add_schema_error(error, tool["inputSchema"], (*at, "inputSchema"))
             return None
         for warning in compiled.warnings:
-            logging.getLogger(__name__).warning("%s: tool %r: inputSchema%s", report.path, tool["name"], warning)
+            pointer, _, reason = warning.partition(": ")
+            line, column = report.position((*at, "inputSchema", *_steps(pointer), "default"))
+            logger.warning("%s:%s:%s: tool %r: %s", report.path, line, column, tool["name"], reason)
         if "outputSchema" not in tool:
             return compiled, None
         try:
             output = compile_schema(
-                tool["outputSchema"], tool=tool["name"], field="outputSchema", documents=self._documents, owned=True
+                tool["outputSchema"],
+                tool=tool["name"],
+                field="outputSchema",
+                documents=self._documents,
+                owned=report.is_flat,
             )
         except SchemaError as error:
-            report.add((*at, "outputSchema", *error.path), error.reason)
+            report.add_schema_error(error, tool["outputSchema"], (*at, "outputSchema"))
             return None
         return compiled, output
 
-    def _handler(
-        self, tool: dict[str, Any], schema: CompiledSchema, at: Path_, report: _Report
-    ) -> LoadedHandler | None:
+    def _handler(self, tool: dict[str, Any], schema: CompiledSchema, at: Place, report: Report) -> LoadedHandler | None:
         given = tool["handler"]
         at = (*at, "handler")
-        for key, value in _fixed(given):
-            if _PLACEHOLDER.search(value):
-                report.add((*at, *key), "a placeholder may not stand here; only the author decides this")
-                return None
+        if not _AUTHORS_ONLY.isdisjoint(given):
+            for key, value in _fixed(given):
+                if _PLACEHOLDER.search(value):
+                    report.add((*at, *key), "a placeholder may not stand here; only the author decides this")
+                    return None
+                if "\0" in value:
+                    report.add((*at, *key), "a null byte (\\u0000) cannot stand here; remove it")
+                    return None
         properties: dict[str, Any] = schema.document.get("properties") or {}
         blamed = "command"
         try:
@@ -169,11 +178,14 @@ class FileReader:
                 case _:
                     return self._file_read(given, properties, schema, at, report)
         except TemplateError as error:
-            report.add((*at, blamed), str(error))
+            key, reason = error.key or (blamed,), str(error)
+            if (named := _NAMED_KEY.match(reason)) and named[1] in given:
+                key, reason = (named[1],), reason[named.end() :]
+            report.add((*at, *key), reason)
             return None
 
     def _file_read(
-        self, given: dict[str, Any], properties: dict[str, Any], schema: CompiledSchema, at: Path_, report: _Report
+        self, given: dict[str, Any], properties: dict[str, Any], schema: CompiledSchema, at: Place, report: Report
     ) -> LoadedHandler | None:
         path: dict[str, Any] = properties["path"] if isinstance(properties.get("path"), dict) else {}
         if path.get("type") != "string":
@@ -186,11 +198,16 @@ class FileReader:
         return FileReadHandler(config, self._surroundings)
 
     def _check_examples(
-        self, tool: dict[str, Any], registered: RegisteredTool, handler: LoadedHandler, at: Path_, report: _Report
+        self, tool: dict[str, Any], registered: RegisteredTool, handler: LoadedHandler, at: Place, report: Report
     ) -> None:
         """Validate every example's input, and build what it would run; nothing is executed."""
         for number, example in enumerate(tool.get("examples", ())):
             place = (*at, "examples", number, "input")
+            match example.get("expect"):
+                case {"schema": expected}:
+                    self._check_expected(expected, (*at, "examples", number, "expect", "schema"), report)
+                case _:
+                    pass
             schema = registered.input
             filled = schema.defaults.fill(example["input"]) if schema.defaults is not None else example["input"]
             if not report.check(schema, filled, place):
@@ -200,80 +217,19 @@ class FileReader:
             except ToolError as error:
                 report.add(place, str(error))
 
-
-class _Report:
-    """Collects a file's problems; positions are looked up only for them."""
-
-    def __init__(self, path: Path) -> None:
-        self.path = path
-        self.problems: list[Problem] = []
-        self.tool: str | None = None
-        self._text = ""
-
-    def parse(self, data: bytes) -> dict[str, Any] | None:
-        """The file's content, or None with a problem that says where it stops being JSON."""
-        if len(data) > LARGEST_FILE:
-            self._at(1, 1, f"the file has {len(data):,} bytes; at most {LARGEST_FILE:,} are read")
-            return None
+    def _check_expected(self, schema: Any, at: Place, report: Report) -> None:
         try:
-            content = msgspec.json.decode(data.removeprefix(b"\xef\xbb\xbf"))
-        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-            self._explain_syntax(data)
-            return None
-        self._text = ""
-        self._data = data
-        if not isinstance(content, dict):
-            kind = type(content).__name__
-            self._at(1, 1, f'a tool file is a JSON object such as {{"name": "my-tools", "tools": […]}}, not {kind}')
-            return None
-        return cast("dict[str, Any]", content)
-
-    def check(self, schema: CompiledSchema, value: Any, at: Path_) -> bool:
-        """Whether a value fits; what does not is reported with its place."""
-        found = schema.findings(value)
-        for finding in found:
-            path = (*at, *finding.path)
-            if finding.key is not None:
-                self.add((*path, finding.key), finding.reason, key=True, field=path)
-            else:
-                self.add(path, finding.reason)
-        return not found
-
-    def add(
-        self, path: Path_, reason: str, *, tool: str | None = None, key: bool = False, field: Path_ | None = None
-    ) -> None:
-        """Report a problem at a path of the file."""
-        if not self._text:
-            self._text = self._data.decode("utf-8-sig")
-        line, column = locate(self._text, path, key=key)
-        shown = ".".join(str(step) for step in (path if field is None else field)[2 if self._in_tool(path) else 0 :])
-        self._at(line, column, f"{shown}: {reason}" if shown else reason, tool)
-
-    def _in_tool(self, path: Path_) -> bool:
-        return len(path) >= 2 and path[0] == "tools"
-
-    def _explain_syntax(self, data: bytes) -> None:
-        try:
-            text = data.decode("utf-8-sig")
-            json.loads(text)
-        except UnicodeDecodeError as error:
-            before = data[: error.start]
-            line, column = before.count(b"\n") + 1, error.start - before.rfind(b"\n")
-            self._at(line, column, f"not UTF-8: byte 0x{data[error.start]:02x}")
-        except json.JSONDecodeError as error:
-            self._at(error.lineno, error.colno, f"not valid JSON: {error.msg}")
-        except RecursionError:
-            self._at(1, 1, "nested too deeply")
-        else:
-            self._at(1, 1, "not valid JSON")
-
-    def _at(self, line: int, column: int, message: str, tool: str | None = None) -> None:
-        self.problems.append(
-            Problem(source=str(self.path), tool_name=tool or self.tool, message=message, line=line, column=column)
-        )
+            compile_schema(schema, tool="example", field="expect", documents=self._documents)
+        except SchemaError as error:
+            report.add_schema_error(error, schema, at)
 
 
-def _fixed(handler: dict[str, Any]) -> Iterator[tuple[Path_, str]]:
+def _steps(pointer: str) -> list[str]:
+    """The steps of a JSON pointer."""
+    return [step.replace("~1", "/").replace("~0", "~") for step in pointer.split("/")[1:]]
+
+
+def _fixed(handler: dict[str, Any]) -> Iterator[tuple[Place, str]]:
     """The texts of a handler that no caller may fill."""
     for key in ("cwd", "basePath"):
         if key in handler:
@@ -308,9 +264,18 @@ def _http_config(given: dict[str, Any]) -> HttpConfig:
     )
 
 
+def _annotations(hints: dict[str, Any]) -> Annotations:
+    return Annotations(
+        read_only=hints.get("readOnlyHint"),
+        destructive=hints.get("destructiveHint"),
+        idempotent=hints.get("idempotentHint"),
+        open_world=hints.get("openWorldHint"),
+    )
+
+
 def _described(tool: dict[str, Any], kind: str, handler: LoadedHandler) -> Tool:
     given = tool["handler"]
-    hints = tool.get("annotations", {})
+    hints = tool.get("annotations")
     timeout = given.get("timeout", _DEFAULT_TIMEOUT.get(kind))
     return Tool(
         name=tool["name"],
@@ -318,13 +283,8 @@ def _described(tool: dict[str, Any], kind: str, handler: LoadedHandler) -> Tool:
         handler=handler,
         schema=tool["inputSchema"],
         output_schema=tool.get("outputSchema"),
-        annotations=Annotations(
-            read_only=hints.get("readOnlyHint"),
-            destructive=hints.get("destructiveHint"),
-            idempotent=hints.get("idempotentHint"),
-            open_world=hints.get("openWorldHint"),
-        ),
-        title=hints.get("title"),
+        annotations=_annotations(hints) if hints else _NO_HINTS,
+        title=hints.get("title") if hints else None,
         timeout=timeout / 1000 if timeout is not None else None,
         max_output=given.get("maxOutput"),
         progress=bool(given.get("stream")),

@@ -6,16 +6,21 @@ stale, and its problems are reported. Editors' own files and hidden ones are not
 
 from __future__ import annotations
 
+import gc
 import logging
 import os
 import stat
-from collections.abc import Iterable, Sequence
+from collections.abc import Generator, Iterable, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+import msgspec
+
 from toolyard.tools.definition import RegisteredTool
 from toolyard.tools.sources import Delta, Offers
-from toolyard.tools.sources.json_file import LARGEST_FILE, FileReader, LoadedFile
+from toolyard.tools.sources.json_file import FileReader, LoadedFile
+from toolyard.tools.sources.json_report import LARGEST_FILE
 from toolyard.types.tool import Problem
 
 logger = logging.getLogger(__name__)
@@ -56,7 +61,8 @@ class JsonFiles:
         found, self._folder_problems = _scan(self.folders)
         for gone in self._kept.keys() - found.keys():
             logger.info("%s is gone, and its tools with it", gone)
-        self._kept = {path: self._look(path, signature) for path, signature in found.items()}
+        with _uncollected():
+            self._kept = {path: self._look(path, signature) for path, signature in found.items()}
         return self._offers()
 
     async def refresh(self, paths: Iterable[Path]) -> Delta:
@@ -78,6 +84,21 @@ class JsonFiles:
             gone.extend(before.tools if before is not None else ())
         return Delta(gone=gone, fresh=fresh, problems=self._problems())
 
+    def changed(self, paths: Iterable[Path]) -> list[Path]:
+        """The tool files among these, and in the folders among these, that are not as they were last seen."""
+        looked_at: dict[Path, None] = {}
+        for path in paths:
+            if path in self.folders:
+                inside = (known for known in self._kept if known.parent == path)
+                looked_at.update(dict.fromkeys((*_scan([path])[0], *inside)))
+            elif is_tool_file(path) and path.parent in self.folders:
+                looked_at[path] = None
+        return [path for path in looked_at if _signature(path) != self._last_signature(path)]
+
+    def unsettled(self, paths: Iterable[Path]) -> list[Path]:
+        """The changed files among these that are gone, or cut off: somebody may be about to finish them."""
+        return [path for path in self.changed(path for path in paths if path not in self.folders) if _is_cut_off(path)]
+
     def files(self) -> list[LoadedFile]:
         """Every file's good version, for `toolyard tools test`."""
         return [kept.good for kept in self._kept.values()]
@@ -89,6 +110,10 @@ class JsonFiles:
         files = [*found, *(path for path in paths if not path.is_dir())]
         unreadable = [LoadedFile(path=Path(problem.source), problems=(problem,)) for problem in problems]
         return [*unreadable, *(self._read(path) for path in files)]
+
+    def _last_signature(self, path: Path) -> Signature | None:
+        kept = self._kept.get(path)
+        return None if kept is None else kept.signature
 
     def _look(self, path: Path, signature: Signature) -> _Kept:
         kept = self._kept.get(path)
@@ -110,7 +135,12 @@ class JsonFiles:
         except OSError as error:
             problem = Problem(source=str(path), message=f"cannot be read: {error.strerror}")
             return LoadedFile(path=path, problems=(problem,))
-        return self._reader.read(path, data)
+        try:
+            return self._reader.read(path, data)
+        except Exception:
+            logger.exception("%s made the loader fail; please report this", path)
+            problem = Problem(source=str(path), message="the loader failed on this file; the log has the details")
+            return LoadedFile(path=path, problems=(problem,))
 
     def _offers(self) -> Offers:
         tools = [tool for kept in self._kept.values() for tool in kept.tools]
@@ -119,6 +149,18 @@ class JsonFiles:
     def _problems(self) -> list[Problem]:
         kept = (problem for kept in self._kept.values() for problem in kept.problems)
         return [*self._folder_problems, *kept]
+
+
+@contextmanager
+def _uncollected() -> Generator[None]:
+    """Pause the collector of cycles: thousands of tools that are all kept make it walk them again and again."""
+    was_on = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_on:
+            gc.enable()
 
 
 def is_tool_file(path: Path) -> bool:
@@ -165,6 +207,14 @@ def _signature(path: Path) -> Signature | None:
     except OSError:
         return None
     return (seen.st_mtime_ns, seen.st_size, seen.st_ino)
+
+
+def _is_cut_off(path: Path) -> bool:
+    try:
+        msgspec.json.decode(_read_regular(path).removeprefix(b"\xef\xbb\xbf"))
+    except (OSError, ValueError, RecursionError):
+        return True
+    return False
 
 
 def _read_regular(path: Path) -> bytes:

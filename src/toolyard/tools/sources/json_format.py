@@ -75,18 +75,26 @@ EXPECTED: dict[str, Any] = {
     "minProperties": 1,
     "maxProperties": 1,
     "additionalProperties": False,
-    "description": "The exact text, or {contains}, or {schema} for an answer that is JSON.",
+    "description": 'The exact text, or {"contains": text}, or {"schema": JSON Schema} for an answer that is JSON.',
 }
-EXAMPLE = _object({"input": {"type": "object"}, "expect": EXPECTED}, ["input"])
+EXAMPLE = _object(
+    {"input": {"type": "object", "description": "The arguments of the call."}, "expect": EXPECTED}, ["input"]
+)
 TOOL: dict[str, Any] = _object(
     {
-        "name": {"type": "string", "pattern": "^[a-zA-Z0-9_-]+$", "maxLength": 64},
+        "name": {
+            "type": "string",
+            "pattern": "^[a-zA-Z0-9_-]+$",
+            "maxLength": 64,
+            "description": "Letters, digits, _ and -, such as list-todos.",
+        },
         "description": {**_TEXT, "description": "What it does, for the model."},
         "inputSchema": {"type": "object", "description": "JSON Schema of the arguments."},
         "handler": {
             "type": "object",
-            "properties": {"type": {"enum": list(HANDLERS)}},
+            "properties": {"type": {"enum": list(HANDLERS), "description": "One of shell, http, file-read."}},
             "required": ["type"],
+            "description": 'How it runs, such as {"type": "shell", "command": "rg {{pattern}}"}.',
         },
         "outputSchema": {"type": "object", "description": "JSON Schema of the structured answer."},
         "annotations": ANNOTATIONS,
@@ -99,7 +107,7 @@ FILE: dict[str, Any] = _object(
         "$schema": {"type": "string"},
         "name": {**_TEXT, "maxLength": 64, "description": "The collection's name."},
         "version": {"type": "string"},
-        "tools": {"type": "array"},
+        "tools": {"type": "array", "description": "A list of tools."},
     },
     ["name", "tools"],
 )
@@ -110,7 +118,11 @@ def format_schema() -> dict[str, Any]:
     handler = {
         **TOOL["properties"]["handler"],
         "allOf": [
-            {"if": {"properties": {"type": {"const": kind}}}, "then": {"$ref": f"#/$defs/{kind}"}} for kind in HANDLERS
+            {
+                "if": {"properties": {"type": {"const": kind}}, "required": ["type"]},
+                "then": {"$ref": f"#/$defs/{kind}"},
+            }
+            for kind in HANDLERS
         ],
     }
     tool = {**TOOL, "properties": {**TOOL["properties"], "handler": handler}}
@@ -118,7 +130,10 @@ def format_schema() -> dict[str, Any]:
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": "Toolyard tool file",
         **FILE,
-        "properties": {**FILE["properties"], "tools": {"type": "array", "items": {"$ref": "#/$defs/tool"}}},
+        "properties": {
+            **FILE["properties"],
+            "tools": {**FILE["properties"]["tools"], "items": {"$ref": "#/$defs/tool"}},
+        },
         "$defs": {"tool": tool, **HANDLERS},
     }
 

@@ -1,17 +1,31 @@
-"""Where a value stands in a JSON text: found only when something is wrong with it."""
+"""Where things stand in a JSON text: looked up only when something is wrong with them."""
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
 
 _BLANK = re.compile(r"[ \t\n\r]*")
+_TOKEN = re.compile(r'(?P<text>"(?:[^"\\]|\\.)*")(?P<colon>[ \t\n\r]*:)?|[\[\]{},]')
 _decode = json.JSONDecoder().raw_decode
 
 
-def locate(text: str, path: Sequence[str | int], *, key: bool = False) -> tuple[int, int]:
-    """The line and column, both from 1, of the value at a path in a valid JSON text.
+class Position(NamedTuple):
+    """A place in a text, as editors count: both from 1."""
+
+    line: int
+    column: int
+
+
+def position_of(text: str, at: int) -> Position:
+    """The position of an offset."""
+    return Position(text.count("\n", 0, at) + 1, at - text.rfind("\n", 0, at))
+
+
+def locate(text: str, path: Sequence[str | int], *, key: bool = False) -> Position:
+    """The position of the value at a path in a valid JSON text.
 
     Args:
         text: The text.
@@ -27,7 +41,46 @@ def locate(text: str, path: Sequence[str | int], *, key: bool = False) -> tuple[
             break
         name_at, value_at = found
         at = name_at if key and number == len(path) - 1 else value_at
-    return text.count("\n", 0, at) + 1, at - text.rfind("\n", 0, at)
+    return position_of(text, at)
+
+
+def repeated_names(text: str) -> Iterator[tuple[tuple[str | int, ...], Position]]:
+    """Names that stand in an object a second time, of a valid JSON text: the path to each, and its position."""
+    path: list[str | int] = []
+    names: list[set[str] | None] = []
+    for token in _TOKEN.finditer(text):
+        match token[0][0]:
+            case "{" | "[" as bracket:
+                names.append(set() if bracket == "{" else None)
+                path.append(0)
+            case "}" | "]":
+                names.pop()
+                path.pop()
+            case "," if isinstance(path[-1], int):
+                path[-1] += 1
+            case '"' if token["colon"] is not None and (seen := names[-1]) is not None:
+                path[-1] = name = str(json.loads(token["text"]))
+                if name in seen:
+                    yield tuple(path), position_of(text, token.start())
+                seen.add(name)
+            case _:
+                pass
+
+
+def first_deeper_than(text: str, most: int) -> Position | None:
+    """Where a text, be it valid JSON or not, is first nested more deeply than allowed."""
+    depth = 0
+    for token in _TOKEN.finditer(text):
+        match token[0][0]:
+            case "{" | "[":
+                depth += 1
+                if depth > most:
+                    return position_of(text, token.start())
+            case "}" | "]":
+                depth -= 1
+            case _:
+                pass
+    return None
 
 
 def _member(text: str, at: int, step: str | int) -> tuple[int, int] | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 from collections.abc import AsyncGenerator
 
@@ -124,6 +125,11 @@ async def test_an_image_is_an_image() -> None:
     assert result.content == (Image(data=b"\x89PNG....", mime_type="image/png"),)
 
 
+async def test_an_image_just_above_the_limit_is_a_sentence_whatever_room_a_mask_needs() -> None:
+    result = await answer(b"\x89" * 1_001, "image/png", limit=1_000, mask=MASK)
+    assert result.content == (Text("[toolyard: image/png, 1,001 bytes: more than the 1,000 that are shown]"),)
+
+
 async def test_an_image_above_the_limit_is_a_sentence() -> None:
     result = await answer(b"\x89PNG" * 500, "image/png", limit=1_000)
     assert result.content == (Text("[toolyard: image/png, 2,000 bytes: more than the 1,000 that are shown]"),)
@@ -192,6 +198,12 @@ async def test_the_size_the_server_said_is_believed_where_it_is_larger() -> None
     stream = Stream(b"x" * 65_536, endless=True)
     assert "9,999,1" in (await answer(stream, limit=1_000, content_length="10000000")).text
     assert "at least" in (await answer(Stream(b"x" * 65_536, endless=True), content_length="9" * 5_000)).text
+
+
+async def test_the_size_of_a_compressed_body_is_not_the_size_of_the_text() -> None:
+    bomb = gzip.compress(b"x" * 5_000_000)
+    result = await answer(bomb, content_encoding="gzip", content_length="900000000")
+    assert "at least" in result.text
 
 
 async def test_a_character_that_is_cut_in_two_is_left_out() -> None:

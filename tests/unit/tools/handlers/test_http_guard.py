@@ -171,7 +171,7 @@ def test_a_host_has_one_spelling(text: str, host: str) -> None:
     ],
 )
 def test_what_is_no_host_is_refused(text: str) -> None:
-    with pytest.raises(ValueError, match="is no|names a network interface"):
+    with pytest.raises(ValueError, match=r"is no|names a network interface"):
         canonical_host(text)
 
 
@@ -199,7 +199,7 @@ def test_a_host_is_allowed_by_its_exact_name(
     "entry", ["http://localhost", "localhost/x", "*.corp", "a b", "host:0", "host:65536", "host:", "[::1", "a@b", ""]
 )
 def test_an_entry_that_is_no_host_is_refused(entry: str) -> None:
-    with pytest.raises(ValueError, match="is no|is neither"):
+    with pytest.raises(ValueError, match=r"is no|is neither"):
         AllowedHosts.of([entry])
 
 

@@ -1,0 +1,1 @@
+"""The floor: the least a program can do that still parses, validates, calls and answers."""

@@ -1,0 +1,1 @@
+"""Toolyard through its public Python API, with default settings."""

@@ -1,0 +1,18 @@
+"""What is measured: one race a module, each with a `race(bench)`."""
+
+from __future__ import annotations
+
+from benchmarks.harness import Bench, Race
+from benchmarks.rows import http, in_process, many_tools, stdio
+
+
+def races(bench: Bench) -> list[Race]:
+    """Every race, in the order of the table."""
+    return [
+        in_process.race(bench),
+        stdio.shipped(bench),
+        stdio.python(bench),
+        http.shipped(bench),
+        http.python(bench),
+        many_tools.race(bench),
+    ]

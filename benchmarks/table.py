@@ -1,0 +1,141 @@
+"""The outcome in Markdown: one table, whether each goal was met, and where Toolyard is behind."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from statistics import median
+
+from benchmarks.harness import Entry, Goal, Outcome
+
+HEAD = (
+    "| what | who | CPU | wall | × floor (CPU) | × toolyard (CPU) | notes |",
+    "|---|---|---:|---:|---:|---:|---|",
+)
+LEVEL = 0.97
+"""Whoever takes less than this part of our time is ahead of us; what is nearer is noise."""
+_UNITS = ((1.0, "s"), (1e-3, "ms"), (1e-6, "µs"))
+
+
+def render(outcomes: Sequence[Outcome], about: Sequence[str]) -> str:
+    """The whole text."""
+    lines = [*(f"- {line}" for line in about), "", *HEAD]
+    for outcome in outcomes:
+        for position, entry in enumerate(_ordered(outcome)):
+            lines.append(_line(outcome, entry, outcome.row.title if position == 0 else ""))
+    verdicts = [verdict for outcome in outcomes for verdict in _verdicts(outcome)]
+    if verdicts:
+        lines += ["", "Goals, in CPU time:", "", *(f"- {verdict}" for verdict in verdicts)]
+    notes = [f"- {outcome.row.title}: {outcome.row.note}" for outcome in outcomes if outcome.row.note]
+    if notes:
+        lines += ["", "Notes:", "", *notes]
+    return "\n".join(lines) + "\n"
+
+
+def _ordered(outcome: Outcome) -> list[Entry]:
+    """The floor, then Toolyard, then the peers from fast to slow, then what failed."""
+    rank = {"floor": 0, "ours": 1, "peer": 2}
+    return sorted(
+        outcome.entries,
+        key=lambda e: (not e.samples, rank[e.contestant.role], e.cpu() if e.samples else 0.0),
+    )
+
+
+def _line(outcome: Outcome, entry: Entry, title: str) -> str:
+    notes = [entry.contestant.note] if entry.contestant.note else []
+    name = f"**{entry.contestant.name}**" if entry.contestant.role == "ours" else entry.contestant.name
+    if not entry.samples:
+        return f"| {title} | {name} | – | – | – | – | not measured: {_cell(entry.failure)} |"
+    if entry.validates is False:
+        notes.append("does not validate")
+    if entry.failure:
+        notes.append(f"failed after {len(entry.samples)} rounds: {_cell(entry.failure)}")
+    walls = [sample.wall for sample in entry.samples.values()]
+    cells = [
+        title,
+        name,
+        _spread_of_times([sample.cpu for sample in entry.samples.values()]),
+        _spread_of_rates(walls) if outcome.row.rate else _spread_of_times(walls),
+        _ratio(entry, outcome.of("floor")),
+        _ratio(entry, outcome.of("ours")),
+        "; ".join(notes),
+    ]
+    return "| " + " | ".join(cells) + " |"
+
+
+def _cell(text: str) -> str:
+    return " ".join(text.split()).replace("|", "\\|")[:160]
+
+
+def _spread_of_times(seconds: Sequence[float]) -> str:
+    middle = median(seconds)
+    size, unit = next(((size, unit) for size, unit in _UNITS if middle >= size), _UNITS[-1])
+    return f"{_short(middle / size)} {unit}{_range([value / size for value in seconds])}"
+
+
+def _spread_of_rates(seconds: Sequence[float]) -> str:
+    rates = [1 / value for value in seconds]
+    return f"{median(rates):,.0f}/s" + (f" ({min(rates):,.0f}–{max(rates):,.0f})" if len(rates) > 1 else "")
+
+
+def _ratio(entry: Entry, to: Entry | None) -> str:
+    ratios = entry.ratios(to) if to is not None else []
+    if not ratios:
+        return "–"
+    return "1" if entry is to else f"{_short(median(ratios))}{_range(ratios)}"
+
+
+def _range(values: Sequence[float]) -> str:
+    return f" ({_short(min(values))}–{_short(max(values))})" if len(values) > 1 else ""
+
+
+def _short(value: float) -> str:
+    """Three digits that say something, no more."""
+    if value >= 100:
+        return f"{value:,.0f}"
+    if value >= 10:
+        return f"{value:.1f}"
+    return f"{value:.2f}" if value >= 0.1 else f"{value:.1g}"
+
+
+def _verdicts(outcome: Outcome) -> Iterable[str]:
+    ours = outcome.of("ours")
+    if ours is None:
+        yield f"{outcome.row.title}: toolyard was not measured"
+        return
+    for goal in outcome.row.goals:
+        yield f"{outcome.row.title}: {_verdict(outcome, ours, goal)}"
+    ahead = [
+        f"{entry.contestant.name} at {_short(median(ratios))}× our time{_reservation(entry)}"
+        for entry in _ordered(outcome)
+        if entry.contestant.role == "peer" and (ratios := entry.ratios(ours)) and median(ratios) < LEVEL
+    ]
+    if ahead:
+        yield f"{outcome.row.title}: behind {', '.join(ahead)}"
+
+
+def _reservation(entry: Entry) -> str:
+    if entry.validates is False:
+        return " (does not validate)"
+    return "" if entry.contestant.complete else " (not a whole call)"
+
+
+def _verdict(outcome: Outcome, ours: Entry, goal: Goal) -> str:
+    if goal.against == "floor":
+        floor = outcome.of("floor")
+        if floor is None:
+            return f"goal ≤{goal.limit:g}× the floor: the floor was not measured"
+        ratio = median(ours.ratios(floor))
+        return f"goal ≤{goal.limit:g}× the floor: {'met' if ratio <= goal.limit else 'behind'}, {_short(ratio)}×"
+    rivals = [
+        entry
+        for entry in outcome.entries
+        if entry.contestant.role == "peer" and entry.contestant.complete and entry.samples and entry.validates
+    ]
+    if not rivals:
+        return f"goal ≥{goal.limit:g}× under the best peer that validates: no peer was measured"
+    best = min(rivals, key=Entry.cpu)
+    ratio = median(best.ratios(ours))
+    return (
+        f"goal ≥{goal.limit:g}× under the best peer that validates ({best.contestant.name}): "
+        f"{'met' if ratio >= goal.limit else 'behind'}, {_short(ratio)}×"
+    )
