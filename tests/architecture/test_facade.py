@@ -32,7 +32,9 @@ NAMES = [
     "Toolyard",
     "ToolyardError",
     "UnknownToolError",
+    "Validation",
     "tool",
+    "validate_tool_file",
 ]
 MOST_NAMES = 25
 FOREIGN = [

@@ -185,6 +185,20 @@ async def test_a_client_that_goes_away_before_its_body_is_complete_calls_nothing
         assert not called
 
 
+@pytest.mark.parametrize("length", [5, 200_000])
+async def test_head_and_body_arrive_together_unless_the_body_is_large(length: int) -> None:
+    async with running(SAY) as live:
+        connection = await live.connect()
+        body = {"input": {"text": "x" * length}}
+        await connection.send(request("POST", "/api/tools/say/call", body, host=connection.host))
+        first = await asyncio.wait_for(connection.reader.read(65_536), PATIENCE)
+        assert first.endswith(b"}") is (length == 5)
+        whole = first
+        while not whole.endswith(b"}"):
+            whole += await asyncio.wait_for(connection.reader.read(65_536), PATIENCE)
+        assert whole.count(b"x" * length) == 1
+
+
 async def test_a_call_is_never_answered_with_the_refusal_of_what_was_sent_behind_it() -> None:
     waiting = Waiting()
     async with nothing_left(), running(waiting.tool) as live, calling(live, "wait") as connection:

@@ -34,12 +34,12 @@ class ServerFile:
 
     def find(self, project: Path) -> RunningServer | None:
         """The running server of a project, or None."""
-        entry: Any = self._read().get(str(project), {})
-        try:
-            server = RunningServer(url=str(entry["url"]), token=str(entry["token"]), pid=int(entry["pid"]))
-        except (TypeError, KeyError, ValueError):
-            return None
-        return server if _is_alive(server.pid) else None
+        return _running(self._read().get(str(project)))
+
+    def find_url(self, url: str) -> RunningServer | None:
+        """The running server at an address, whichever project it serves, or None."""
+        found = (_running(entry) for entry in self._read().values())
+        return next((server for server in found if server is not None and server.url == url.rstrip("/")), None)
 
     @contextmanager
     def announced(self, project: Path, url: str, token: str) -> Generator[None]:
@@ -67,6 +67,14 @@ class ServerFile:
         except (OSError, ValueError):
             return {}
         return cast("dict[str, Any]", content) if isinstance(content, dict) else {}
+
+
+def _running(entry: Any) -> RunningServer | None:
+    try:
+        server = RunningServer(url=str(entry["url"]), token=str(entry["token"]), pid=int(entry["pid"]))
+    except (TypeError, KeyError, ValueError):
+        return None
+    return server if _is_alive(server.pid) else None
 
 
 def _pid(entry: Any) -> int:

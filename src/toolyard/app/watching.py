@@ -62,9 +62,9 @@ class FolderWatcher:
                 polling = polling or await asyncio.to_thread(is_network_folder, folder)
                 try:
                     await self._follow(watchfiles.awatch, folder, polling=polling)
-                except Exception as error:
+                except (OSError, RuntimeError, StopAsyncIteration) as error:  # as the library says it
                     how = "trying again" if polling else "it is polled from now on"
-                    logger.warning("%s cannot be watched (%s); %s", folder, error, how)
+                    logger.warning("%s cannot be watched (%s); %s", folder, error or "it ended", how)
                     polling = True
             elif seen:  # it went, with all that was in it
                 seen = False

@@ -97,8 +97,9 @@ class Toolyard:
         )
         folders = tool_folders(self.places, environ, Path(tools_dir) if tools_dir is not None else None)
         self._files = JsonFiles(folders, FileReader(surroundings, self._http, schemas))
+        self._builtin = builtin_offers(self.places.project, environ)
         self._registry = Registry(
-            [FixedSource(name="builtin", offers=builtin_offers(self.places.project, environ)), self._files],
+            [FixedSource(name="builtin", offers=self._builtin), self._files],
             visibility=Visibility(allowed=tools.allowed, blocked=tools.blocked),
             documents=schemas,
         )
@@ -148,7 +149,8 @@ class Toolyard:
 
     def read_tool_files(self, paths: Sequence[Path] = ()) -> list[LoadedFile]:
         """Read tool files or folders of them, without registering anything; without paths, the folders in use."""
-        return self._files.read_aside(paths or self._files.folders)
+        taken = {offer.tool.name: f"builtin {offer.provenance.origin}" for offer in self._builtin}
+        return self._files.read_aside(paths or self._files.folders, taken)
 
     def tool_files(self) -> list[LoadedFile]:
         """The tool files that were read, with their examples."""

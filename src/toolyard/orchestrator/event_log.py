@@ -81,7 +81,7 @@ class EventLog:
     def __init__(self, kept: int = MOST_KEPT) -> None:
         self._kept: deque[Event] = deque(maxlen=kept)
         self._streams: list[EventStream] = []
-        self._epoch = f"{int(time.time()):x}{secrets.token_hex(2)}"
+        self._epoch = f"{int(time.time()):x}{secrets.token_hex(6)}"
         self._numbers = itertools.count(1)
         self.listening = False
         """Whether anyone reads along right now; a plain attribute, asked on every call."""

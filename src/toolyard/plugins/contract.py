@@ -122,6 +122,11 @@ class ToolMeta:
         """How deep in the tree of runs; the root is 0."""
         return self._caller.depth
 
+    @property
+    def wants_progress(self) -> bool:
+        """Whether anybody listens to progress; without a listener, what is costly to report need not be made."""
+        return self._progress is not None
+
     async def report_progress(self, progress: float, total: float | None = None, message: str | None = None) -> None:
         """Tell the caller how far the call has come; nothing happens when nobody listens.
 

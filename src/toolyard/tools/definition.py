@@ -7,6 +7,7 @@ import inspect
 import json
 import logging
 import re
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, cast
 
@@ -24,9 +25,13 @@ logger = logging.getLogger(__name__)
 
 
 class RegisteredTool:
-    """A tool with its schemas compiled: everything a call needs, decided once."""
+    """A tool with its schemas compiled: everything a call needs, decided once.
 
-    __slots__ = ("context", "info", "input", "output", "tool")
+    Attributes:
+        position: Finds the line and column where it is written; asked only when it has to be set aside.
+    """
+
+    __slots__ = ("context", "info", "input", "output", "position", "tool")
 
     def __init__(
         self,
@@ -42,6 +47,7 @@ class RegisteredTool:
         self.context = context
         self.input = input_schema
         self.output = output_schema
+        self.position: Callable[[], tuple[int, int] | None] = _nowhere
 
     def as_stale(self) -> RegisteredTool:
         """The same tool, marked as the last good version of something that became bad."""
@@ -56,6 +62,10 @@ class RegisteredTool:
     def same_as(self, other: RegisteredTool) -> bool:
         """Whether a caller would see and get the same."""
         return self.tool == other.tool and _json_text(self.info) == _json_text(other.info)
+
+
+def _nowhere() -> None:
+    """A tool that is written in no file."""
 
 
 def define(

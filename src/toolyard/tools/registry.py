@@ -263,7 +263,9 @@ def _winner(claimants: Sequence[RegisteredTool], before: RegisteredTool | None) 
 def _lost(loser: RegisteredTool, winner: RegisteredTool) -> Problem:
     name = loser.info.name
     error = DuplicateToolError(tool=name, holder=_describe(winner))
-    return Problem(source=loser.info.provenance.origin, tool_name=name, message=f"{error.field}: {error.reason}")
+    line, column = loser.position() or (None, None)
+    message = f"{error.field}: {error.reason}"
+    return Problem(source=loser.info.provenance.origin, tool_name=name, message=message, line=line, column=column)
 
 
 def _describe(tool: RegisteredTool) -> str:

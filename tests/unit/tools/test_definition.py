@@ -264,3 +264,13 @@ def test_another_origin_is_a_change() -> None:
     tool, context = Tool(name="t", description="d", handler=handler), PluginContext(name="p")
     moved = replace(HERE, origin="there.py")
     assert not define(tool, HERE, context).same_as(define(tool, moved, context))
+
+
+@pytest.mark.promise("R6")
+def test_a_stale_tool_is_the_same_tool_marked_and_that_is_a_change() -> None:
+    good = defined(output_schema={"type": "object"})
+    stale = good.as_stale()
+    assert (stale.tool, stale.context, stale.input, stale.output) == (good.tool, good.context, good.input, good.output)
+    assert stale.info == replace(good.info, stale=True)
+    assert not stale.same_as(good)
+    assert stale.same_as(good.as_stale())

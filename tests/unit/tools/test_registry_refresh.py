@@ -13,7 +13,7 @@ from toolyard.tools.definition import RegisteredTool, define
 from toolyard.tools.registry import Registry
 from toolyard.tools.sources import Delta, Offers
 from toolyard.tools.visibility import Visibility
-from toolyard.types.tool import Changes
+from toolyard.types.tool import Changes, Problem
 
 HERE = "tests.unit.tools.shelf"
 
@@ -159,3 +159,35 @@ async def test_looking_at_a_part_costs_what_changed_not_what_there_is(monkeypatc
     files.files["f7"] = "t7:Changed."
     assert (await registry.refresh(files, paths("f7"))).changes == Changes(changed=("t7",))
     assert asked == ["t7"]
+
+
+async def test_two_new_files_of_one_name_are_settled_like_any_two() -> None:
+    files = Files("files")
+    registry = Registry([files])
+    await registry.reload()
+    files.files = {"one": "x", "two": "x"}
+    assert (await registry.refresh(files, paths("one", "two"))).changes == Changes(added=("x",))
+    assert holder(registry, "x") == "one"
+    assert problems(registry) == [("two", "x", held_by("plugin one (one)"))]
+
+
+async def test_what_a_part_sets_aside_is_reported_until_it_is_mended() -> None:
+    files = Files("files", a="a")
+    registry = Registry([files])
+    await registry.reload()
+    files.problems = [Problem(source="b", message="no JSON at all")]
+    await registry.refresh(files, paths("b"))
+    assert problems(registry) == [("b", None, "no JSON at all")]
+    files.problems = []
+    await registry.refresh(files, paths("b"))
+    assert problems(registry) == []
+
+
+async def test_a_source_takes_away_only_what_is_its_own() -> None:
+    files = Files("files", a="a")
+    registry = Registry([files, Shelf("s.json", "b")])
+    await registry.reload()
+    other = Files("other", b="b")
+    files.handed["b"] = other.made("b")
+    assert not (await registry.refresh(files, paths("b"))).changes
+    assert (names(registry), holder(registry, "b")) == (["a", "b"], "s.json")

@@ -2,12 +2,13 @@
 
 Its parser reads heads of any length, its connections wait for a request for ever, and it answers
 malformed HTTP with plain text. Here a head has a size, a request has a time to arrive, and every
-refusal is a problem document.
+refusal is a problem document. It also writes an answer's head and body apart; here they go together.
 """
 
 from __future__ import annotations
 
 import asyncio
+from typing import cast
 
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 
@@ -17,6 +18,57 @@ from toolyard.adapters.rest.problem import BAD_HTTP, HEAD_TOO_LARGE, TOO_SLOW, p
 LARGEST_HEAD = 65_536
 ARRIVAL = 60.0
 """Seconds from the first byte of a request to its last."""
+
+_COPIED = 65_536
+"""Bytes that are cheaper to copy than to send apart."""
+
+
+class Together:
+    """A transport that sends in one write what is written in one breath.
+
+    A system call less for each answer, and a client that wakes up once. What stands alone, such as
+    the head of a stream, goes out when the event loop comes round.
+    """
+
+    __slots__ = ("_call_soon", "_flushing", "_held", "_transport", "is_closing")
+
+    def __init__(self, transport: asyncio.Transport, loop: asyncio.AbstractEventLoop) -> None:
+        self.is_closing = transport.is_closing
+        self._transport = transport
+        self._call_soon = loop.call_soon
+        self._held = b""
+        self._flushing: asyncio.Handle | None = None
+
+    def write(self, data: bytes) -> None:
+        """Send it, together with what came just before it."""
+        if self._flushing is None:
+            self._held = data
+            self._flushing = self._call_soon(self.flush)
+            return
+        self._flushing.cancel()
+        if len(data) > _COPIED:
+            self.flush()
+            self._transport.write(data)
+        else:
+            self._held += data
+            self.flush()
+
+    def flush(self) -> None:
+        """Send what is held back."""
+        held, self._held, self._flushing = self._held, b"", None
+        if held and not self.is_closing():
+            self._transport.write(held)
+
+    def close(self) -> None:
+        """Send what is held back, then close."""
+        if self._flushing is not None:
+            self._flushing.cancel()
+            self.flush()
+        self._transport.close()
+
+    def abort(self) -> None:
+        """Close now; what is held back is lost."""
+        self._transport.abort()
 
 
 class BoundedProtocol(HttpToolsProtocol):
@@ -32,6 +84,7 @@ class BoundedProtocol(HttpToolsProtocol):
     def connection_made(self, transport: asyncio.Transport) -> None:
         """Count from here: a client that connects and says nothing is late, too."""
         super().connection_made(transport)
+        self.transport = cast("asyncio.Transport", Together(transport, self.loop))
         self.waiting_since = self.loop.time()
 
     def data_received(self, data: bytes) -> None:

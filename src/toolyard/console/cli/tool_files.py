@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import logging
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +15,7 @@ from toolyard.console.cli.invocation import Invocation, common_options
 
 if TYPE_CHECKING:
     from toolyard.app.yard import Toolyard
-    from toolyard.tools.sources.json_file import LoadedFile
+    from toolyard.tools.sources.json_file import Example
 
 GOOD, BAD = 0, 1
 
@@ -30,10 +32,8 @@ def check_files(invocation: Invocation, paths: tuple[Path, ...]) -> int:
     from toolyard.tools.sources.json_files import describe
 
     async def run() -> int:
-        yard = invocation.yard()
-        loaded = yard.read_tool_files([path.absolute() for path in paths])
-        if missing := [str(path) for path in paths if not path.exists()]:
-            raise click.UsageError(f"no such file or folder: {', '.join(missing)}")
+        _must_exist(paths)
+        loaded = invocation.yard().read_tool_files([path.absolute() for path in paths])
         problems = [problem for file in loaded for problem in file.problems]
         for problem in problems:
             click.echo(describe(problem))
@@ -49,18 +49,34 @@ def check_files(invocation: Invocation, paths: tuple[Path, ...]) -> int:
 @common_options
 @click.pass_obj
 def test_files(invocation: Invocation, names: tuple[str, ...]) -> int:
-    """Run the examples of tool files, and compare what they answer with what they expect."""
+    """Run the examples of tool files, and compare what they answer with what they expect.
+
+    TOOLs are names, FILEs end with .json and need not be in the folders that are in use.
+    """
+    from toolyard.tools.sources.json_files import describe
+
+    wanted = _Wanted(
+        files=tuple(Path(name).absolute() for name in names if name.endswith(".json")),
+        tools=tuple(name for name in names if not name.endswith(".json")),
+    )
 
     async def run() -> int:
-        folder = Path(names[0]).parent if len(names) == 1 and names[0].endswith(".json") else None
-        async with invocation.yard(tools_dir=folder) as yard:
-            wanted = [file for file in yard.tool_files() if _is_wanted_file(file, names)]
-            outcomes = [await _test(yard, file, names) for file in wanted]
-        failed, done = (sum(counts) for counts in zip(*outcomes, strict=True)) if outcomes else (0, 0)
-        click.echo(f"{_count(done, 'example')}, {failed or 'none'} failed", err=True)
+        async with invocation.yard(tools_dir=wanted.folder()) as yard:
+            for name in wanted.tools:
+                if not yard.registry.has_tool(name):
+                    raise yard.unknown_tool(name)
+            problems = [
+                problem
+                for problem in yard.registry.quarantined
+                if wanted.includes(Path(problem.source), problem.tool_name)
+            ]
+            failed, done = await _test(yard, wanted)
+        for problem in problems:
+            click.echo(f"FAIL {describe(problem)}")
+        click.echo(f"{_count(done, 'example')}, {failed or 'none'} failed, {_problems(len(problems))}", err=True)
         if not done:
             click.echo('note: no example was run; give a tool "examples": [{"input": {…}}]', err=True)
-        return BAD if failed else GOOD
+        return BAD if failed or problems else GOOD
 
     return invocation.run(run(), level=logging.ERROR)
 
@@ -74,20 +90,48 @@ def print_schema() -> int:
     return GOOD
 
 
-async def _test(yard: Toolyard, file: LoadedFile, names: tuple[str, ...]) -> tuple[int, int]:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Wanted:
+    """The files and tools that were named; none means all."""
+
+    files: tuple[Path, ...]
+    tools: tuple[str, ...]
+
+    def folder(self) -> Path | None:
+        """The folder of the named files, instead of those in use."""
+        _must_exist(self.files)
+        folders = {file.parent for file in self.files}
+        if len(folders) > 1:
+            raise click.UsageError("the files must be in one folder; test the others with another command")
+        return folders.pop() if folders else None
+
+    def includes(self, file: Path, tool: str | None) -> bool:
+        return not (self.files or self.tools) or file in self.files or tool in self.tools
+
+
+async def _test(yard: Toolyard, wanted: _Wanted) -> tuple[int, int]:
+    """Run the examples; how many failed, of how many."""
     failed = done = 0
-    for name, examples in file.examples.items():
-        if names and name not in names and not _names_file(file, names):
-            continue
-        for number, example in enumerate(examples, start=1):
-            result = await yard.call(name, example.input)
-            reason = result.text if result.is_error else _mismatch(example.expect, result.text)
-            done += 1
-            failed += reason is not None
-            click.echo(f"{'ok  ' if reason is None else 'FAIL'} {name} example {number}")
-            if reason is not None:
-                click.echo("     " + reason.replace("\n", "\n     "))
+    for file in yard.tool_files():
+        for name, examples in file.examples.items():
+            if not wanted.includes(file.path, name):
+                continue
+            for number, example in enumerate(examples, start=1):
+                reason = await _try(yard, name, example)
+                done += 1
+                failed += reason is not None
+                click.echo(f"{'ok  ' if reason is None else 'FAIL'} {name} example {number}")
+                if reason is not None:
+                    click.echo("     " + reason.rstrip("\n").replace("\n", "\n     "))
     return failed, done
+
+
+async def _try(yard: Toolyard, name: str, example: Example) -> str | None:
+    """Why an example fails, or None."""
+    if not yard.registry.has_tool(name):
+        return "it cannot be called here: it is switched off or blocked"
+    result = await yard.call(name, example.input)
+    return result.text if result.is_error else _mismatch(example.expect, result.text)
 
 
 def _mismatch(expected: Any, text: str) -> str | None:
@@ -112,12 +156,9 @@ def _mismatch(expected: Any, text: str) -> str | None:
             return f"cannot compare with {expected!r}"
 
 
-def _is_wanted_file(file: LoadedFile, names: tuple[str, ...]) -> bool:
-    return not names or _names_file(file, names) or any(name in file.examples for name in names)
-
-
-def _names_file(file: LoadedFile, names: tuple[str, ...]) -> bool:
-    return any(Path(name).absolute() == file.path for name in names)
+def _must_exist(paths: Sequence[Path]) -> None:
+    if missing := [str(path) for path in paths if not path.exists()]:
+        raise click.UsageError(f"no such file or folder: {', '.join(missing)}")
 
 
 def _count(number: int, noun: str) -> str:

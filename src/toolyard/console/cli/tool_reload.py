@@ -24,13 +24,22 @@ def reload_tools(invocation: Invocation, url: str | None, as_json: bool) -> int:
     from toolyard.app.server_file import ServerFile
 
     places = invocation.places()
-    server = ServerFile(places.data).find(places.project)
-    if url is not None or server is not None:
-        address = url or (server.url if server else "")
-        token = server.token if server is not None else invocation.load().settings.server.token
-        answer = _ask(f"{address.rstrip('/')}/api/tools/reload", token)
-        click.echo(f"reloaded by the server at {address}", err=True)
-    else:
+    servers = ServerFile(places.data)
+    server = servers.find(places.project) if url is None else servers.find_url(url)
+    answer: dict[str, Any] | None = None
+    if url is not None:
+        # The token of one server is nobody else's business: another address gets what the settings say, or none.
+        own = invocation.load().settings.server.token
+        token = server.token if server is not None else own if own != "auto" else ""
+        answer = _ask(url, token)
+        if answer is None:
+            raise ServeError(f"{url} cannot be reached: nobody listens there")
+        click.echo(f"reloaded by the server at {url}", err=True)
+    elif server is not None:
+        answer = _ask(server.url, server.token)
+        said = f"reloaded by the server at {server.url}"
+        click.echo(said if answer else f"the server at {server.url} does not answer any more", err=True)
+    if answer is None:
         answer = invocation.run(_here(invocation), level=logging.ERROR)
         click.echo("no server runs for this project; the files were read by this command only", err=True)
     _print(answer, as_json=as_json)
@@ -42,12 +51,25 @@ async def _here(invocation: Invocation) -> dict[str, Any]:
         return (await yard.registry.reload_plugins()).to_json()
 
 
-def _ask(address: str, token: str) -> dict[str, Any]:
+class _NoRedirects(urllib.request.HTTPRedirectHandler):
+    """A token goes to the address it is for, and nowhere else."""
+
+    def redirect_request(self, *_: Any, **__: Any) -> None:
+        """Never."""
+
+
+def _ask(server: str, token: str) -> dict[str, Any] | None:
+    """Let a server reload; None when nobody listens there.
+
+    Raises:
+        ServeError: It cannot be asked, or said no.
+    """
+    address = f"{server.rstrip('/')}/api/tools/reload"
     headers = {"Content-Type": "application/json"} | ({"Authorization": f"Bearer {token}"} if token else {})
     if not address.startswith(("http://", "https://")):
         raise ServeError(f"{address}: an address begins with http:// or https://")
     request = urllib.request.Request(address, data=b"{}", headers=headers, method="POST")  # noqa: S310 - checked above
-    opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+    opener = urllib.request.build_opener(urllib.request.ProxyHandler({}), _NoRedirects())
     try:
         with opener.open(request, timeout=60) as response:
             answer: dict[str, Any] = json.load(response)
@@ -56,7 +78,12 @@ def _ask(address: str, token: str) -> dict[str, Any]:
         detail = error.read(2_000).decode("utf-8", "replace")
         raise ServeError(f"{address} answered {error.code}: {detail}") from None
     except OSError as error:
-        raise ServeError(f"{address} cannot be reached: {error}") from None
+        reason = getattr(error, "reason", error)
+        if isinstance(reason, ConnectionRefusedError):
+            return None
+        raise ServeError(f"{address} cannot be reached: {reason}") from None
+    except ValueError as error:
+        raise ServeError(f"{address} gave no answer that can be understood: {error}") from None
 
 
 def _print(answer: dict[str, Any], *, as_json: bool) -> None:

@@ -35,6 +35,7 @@ def tools() -> None:
 @click.pass_obj
 def list_tools(invocation: Invocation, as_json: bool) -> int:
     """List the tools of this project."""
+    from toolyard.tools.sources.json_files import describe
 
     async def run() -> int:
         async with invocation.yard() as yard:
@@ -44,7 +45,7 @@ def list_tools(invocation: Invocation, as_json: bool) -> int:
             else:
                 _print_table(shown)
             for problem in yard.registry.quarantined:
-                click.echo(f"set aside: {problem.source}: {problem.tool_name or ''}: {problem.message}", err=True)
+                click.echo(f"set aside: {describe(problem)}", err=True)
         return DONE
 
     return invocation.run(run(), level=logging.ERROR)

@@ -90,7 +90,8 @@ class Capture:
     def _kept(self) -> tuple[bytes, bytes]:
         """Head and tail as they are shown: no character cut in two, and fewer bytes where they are no text."""
         head, tail = bytes(self._head), bytes(self._tail)
-        if len(head) + len(tail) == self.total and _fits(head + tail, self._room + self._tail_room):
+        limit = self._room + self._tail_room
+        if self.total <= limit and _fits(head + tail, limit):
             return head, tail
         tail = tail[-self._tail_room :] if self._tail_room else b""
         if not _fits(head, self._room):

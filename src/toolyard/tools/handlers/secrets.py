@@ -6,9 +6,10 @@ would mask half of every text, so they are only warned about.
 
 from __future__ import annotations
 
+import codecs
 import functools
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from toolyard.errors import ToolError
@@ -17,6 +18,7 @@ REFERENCE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
 SHORTEST_MASKED = 8
 MASK = "********"
 _LONGEST_SPELLING = 12  # two times \\uXXXX
+_SHORT_ESCAPES = {"\n": "n", "\r": "r", "\t": "t", "\b": "b", "\f": "f"}
 
 
 def references(text: str) -> list[str]:
@@ -49,22 +51,84 @@ class Mask:
     @classmethod
     def of(cls, names: Iterable[str], environ: Mapping[str, str]) -> Mask:
         """A mask for the values of these names, longest first."""
-        values = {environ[name] for name in names if len(environ.get(name, "")) >= SHORTEST_MASKED}
-        return cls(tuple(sorted(values, key=len, reverse=True)))
+        secrets = {environ[name] for name in names if len(environ.get(name, "")) >= SHORTEST_MASKED}
+        values = {value for secret in secrets for value in _appearances(secret)}
+        return cls(tuple(sorted(values, key=lambda value: (-len(value), value))))
 
     def __call__(self, text: str) -> str:
-        """The text with every secret replaced."""
-        for value in self.values:
-            text = text.replace(value, MASK)
+        """The text with every secret replaced; where secrets overlap, all of them together."""
+        return _replaced(text, self.found(text), len(text))
+
+    def found(self, text: str) -> list[tuple[int, int]]:
+        """Where secrets begin and end in a text, in order; they may overlap."""
+        spans = [span for value in self.values for span in _occurrences(text, value)]
         if "\\" in text or "%" in text:
-            for value in self.values:
-                text = _spellings(value).sub(MASK, text)
-        return text
+            spans += [found.span() for value in self.values for found in _spellings(value).finditer(text)]
+        return sorted(spans)
 
     @property
     def longest(self) -> int:
         """The most characters a secret can take up in a text."""
         return max((len(value) for value in self.values), default=0) * _LONGEST_SPELLING
+
+
+class MaskedStream:
+    """A mask for what comes in pieces: a secret that is split over two of them is replaced all the same.
+
+    What could be the beginning of a secret is held back: at most the line that is not over yet.
+    """
+
+    def __init__(self, mask: Mask) -> None:
+        self._mask = mask
+        self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
+        self._held = ""
+
+    def feed(self, data: bytes) -> bytes:
+        """The next part that is safe to show."""
+        text = self._held + self._decoder.decode(data)
+        found = self._mask.found(text)
+        safe = max(text.rfind("\n") + 1, len(text) - self._mask.longest)
+        safe = min([safe, *(begin for begin, end in found if begin < safe < end)])
+        self._held = text[safe:]
+        return _replaced(text, found, safe).encode()
+
+    def end(self) -> bytes:
+        """What was held back."""
+        text, self._held = self._held + self._decoder.decode(b"", final=True), ""
+        return self._mask(text).encode()
+
+
+def too_short(names: Iterable[str], environ: Mapping[str, str]) -> list[str]:
+    """The names whose values are set but too short to be masked."""
+    return [name for name in names if 0 < len(environ.get(name, "")) < SHORTEST_MASKED]
+
+
+def _appearances(secret: str) -> Iterator[str]:
+    """A secret as it may be printed: as it is, line by line, and with bytes that are no text replaced."""
+    shown = secret.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
+    yield from {secret, shown}
+    yield from (line for line in shown.splitlines() if len(line) >= SHORTEST_MASKED)
+
+
+def _occurrences(text: str, value: str) -> Iterator[tuple[int, int]]:
+    at = text.find(value)
+    while at >= 0:
+        yield at, at + len(value)
+        at = text.find(value, at + 1)
+
+
+def _replaced(text: str, found: list[tuple[int, int]], end: int) -> str:
+    """The text up to an end, with each run of spans replaced by one mask."""
+    parts: list[str] = []
+    at = 0
+    for start, stop in found:
+        if start >= end:
+            break
+        if start >= at:
+            parts += [text[at:start], MASK]
+        at = max(at, min(stop, end))
+    parts.append(text[at:end])
+    return "".join(parts)
 
 
 @functools.lru_cache(maxsize=64)
@@ -77,9 +141,5 @@ def _spelling(character: str) -> str:
     encoded = "".join(f"%{byte:02x}" for byte in character.encode("utf-8", "surrogatepass"))
     units = character.encode("utf-16-be", "surrogatepass")
     escaped = "".join(rf"\\u{units[at]:02x}{units[at + 1]:02x}" for at in range(0, len(units), 2))
-    return rf"(?:{re.escape(character)}|\\{re.escape(character)}|(?i:{escaped}|{encoded}))"
-
-
-def too_short(names: Iterable[str], environ: Mapping[str, str]) -> list[str]:
-    """The names whose values are set but too short to be masked."""
-    return [name for name in names if 0 < len(environ.get(name, "")) < SHORTEST_MASKED]
+    after = re.escape(character) + _SHORT_ESCAPES.get(character, "")
+    return rf"(?:{re.escape(character)}|\\[{after}]|(?i:{escaped}|{encoded}))"

@@ -6,12 +6,11 @@ stderr and the exit status.
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import re
 import shlex
-from collections.abc import AsyncGenerator, Callable, Collection, Mapping, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Collection, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -19,20 +18,18 @@ import msgspec
 
 from toolyard.errors import ToolError
 from toolyard.plugins.contract import PluginContext, ToolMeta
-from toolyard.tools.handlers.capture import Capture
+from toolyard.tools.handlers.capture import Capture, OnLines
+from toolyard.tools.handlers.line_progress import LineProgress
 from toolyard.tools.handlers.pipeline import MARK, Setting, run_pipeline
-from toolyard.tools.handlers.secrets import REFERENCE, Mask, expand, references, too_short
+from toolyard.tools.handlers.secrets import REFERENCE, Mask, MaskedStream, expand, references, too_short
 from toolyard.tools.handlers.shell_argv import Argv, Parameters, Template, build_argv, load_template, suspicious
 from toolyard.tools.handlers.surroundings import Surroundings
 from toolyard.tools.handlers.template import Piece, TemplateError, cut, fill, slots, unknown_name
 from toolyard.types.content import Text
 from toolyard.types.result import Failure, ToolResult
 
-logger = logging.getLogger(__name__)
-
 ALLOWED_ENVIRONMENT = frozenset({"PATH", "HOME", "LANG", "TZ", "TERM", "TMPDIR", "USER"})
 LONGEST_STDIN = 4_194_304
-MOST_WAITING_LINES = 1_000
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _ROOM_FOR_NOTES = 512
 _MOST_STDERR = 65_536
@@ -121,6 +118,9 @@ class ShellHandler:
             return NotImplemented
         return self._config == other._config and self._surroundings == other._surroundings
 
+    def __hash__(self) -> int:
+        return hash(self._config.command)
+
     async def __call__(self, ctx: PluginContext, input: dict[str, Any], meta: ToolMeta) -> ToolResult:
         """Run the command with validated arguments."""
         commands = self._fill(input)
@@ -132,15 +132,16 @@ class ShellHandler:
             ctx.logger.warning("the secret %s is too short to be masked in results and logs", name)
         mask = Mask.of(self._secrets, surroundings.environ)
         limit = max((self._config.max_output or surroundings.max_output) - _ROOM_FOR_NOTES, _ROOM_FOR_NOTES)
-        async with _told(meta if self._config.stream else None, mask) as on_line:
+        async with _told(meta if self._config.stream else None) as progress:
             setting = Setting(
                 cwd=self._folder(),
                 env=self._environment(),
-                stdout=Capture(limit, on_line),
-                stderr=Capture(min(limit, _MOST_STDERR)),
+                stdout=_capture(limit, mask, progress.take if progress is not None else None),
+                stderr=_capture(min(limit, _MOST_STDERR), mask),
             )
             status = await self._run(commands, setting, stdin)
             setting.stdout.end()
+            setting.stderr.end()
         return _answer(status, mask(setting.stdout.text), mask(setting.stderr.text), ctx.logger)
 
     def preview(self, input: Mapping[str, Any]) -> dict[str, Any]:
@@ -202,35 +203,11 @@ def _answer(status: int, stdout: str, stderr: str, log: logging.Logger) -> ToolR
     return ToolResult.error("\n".join([*parts, ending]), Failure.TOOL)
 
 
-@asynccontextmanager
-async def _told(meta: ToolMeta | None, mask: Mask) -> AsyncGenerator[Callable[[str], None] | None]:
-    """Hand on each line as progress while the command runs; a caller that is slow misses some, and is told."""
-    if meta is None:
-        yield None
-        return
-    waiting: asyncio.Queue[str | None] = asyncio.Queue(MOST_WAITING_LINES)
-    missed = 0
+def _capture(limit: int, mask: Mask, on_lines: OnLines | None = None) -> Capture:
+    """Masked before it is cut: half of a secret is one too."""
+    return Capture(limit, on_lines, MaskedStream(mask) if mask.values else None)
 
-    def take(line: str) -> None:
-        nonlocal missed
-        try:
-            waiting.put_nowait(mask(line))
-        except asyncio.QueueFull:
-            missed += 1
 
-    async def tell() -> None:
-        count = 0
-        while (line := await waiting.get()) is not None:
-            count += 1
-            await meta.report_progress(count, None, line)
-
-    telling = asyncio.create_task(tell(), name="toolyard-shell-progress")
-    try:
-        yield take
-        await waiting.put(None)
-        await telling
-    finally:
-        telling.cancel()
-        await asyncio.gather(telling, return_exceptions=True)
-        if missed:
-            logger.warning("%s lines of progress were dropped: the caller reads too slowly", missed)
+def _told(meta: ToolMeta | None) -> AbstractAsyncContextManager[LineProgress | None]:
+    """Lines go to whoever listens; without a listener none are made."""
+    return LineProgress(meta.report_progress) if meta is not None and meta.wants_progress else nullcontext()

@@ -273,6 +273,13 @@ def _annotations(hints: dict[str, Any]) -> Annotations:
     )
 
 
+def _deadline(kind: str, timeout: int | None) -> float | None:
+    """The call's deadline in seconds; an http request ends by its own, which says more, a second before."""
+    if timeout is None:
+        return None
+    return timeout / 1000 + (1 if kind == "http" else 0)
+
+
 def _described(tool: dict[str, Any], kind: str, handler: LoadedHandler) -> Tool:
     given = tool["handler"]
     hints = tool.get("annotations")
@@ -285,7 +292,7 @@ def _described(tool: dict[str, Any], kind: str, handler: LoadedHandler) -> Tool:
         output_schema=tool.get("outputSchema"),
         annotations=_annotations(hints) if hints else _NO_HINTS,
         title=hints.get("title") if hints else None,
-        timeout=timeout / 1000 if timeout is not None else None,
+        timeout=_deadline(kind, timeout),
         max_output=given.get("maxOutput"),
         progress=bool(given.get("stream")),
     )

@@ -7,25 +7,31 @@ stale, and its problems are reported. Editors' own files and hidden ones are not
 from __future__ import annotations
 
 import gc
+import json
 import logging
 import os
 import stat
-from collections.abc import Generator, Iterable, Sequence
+import time
+from collections.abc import Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import lru_cache, partial
 from pathlib import Path
 
 import msgspec
 
+from toolyard.errors import DuplicateToolError
 from toolyard.tools.definition import RegisteredTool
 from toolyard.tools.sources import Delta, Offers
 from toolyard.tools.sources.json_file import FileReader, LoadedFile
+from toolyard.tools.sources.json_positions import Position, locate_each
 from toolyard.tools.sources.json_report import LARGEST_FILE
 from toolyard.types.tool import Problem
 
 logger = logging.getLogger(__name__)
 
 MOST_FILES = 10_000
+_CLOCK_STEP = 20_000_000  # nanoseconds: no file system's clock has longer steps than this
 Signature = tuple[int, int, int]
 
 
@@ -35,12 +41,14 @@ class _Kept:
 
     Attributes:
         signature: What changes when the file does.
+        content: The hash of what was in it.
         tools: What it offers now: its own, or the last good ones marked stale.
         good: The last version without a problem, or the first one.
         problems: What is wrong with it now.
     """
 
     signature: Signature
+    content: int
     tools: tuple[RegisteredTool, ...]
     good: LoadedFile
     problems: tuple[Problem, ...]
@@ -75,7 +83,7 @@ class JsonFiles:
             before, signature = self._kept.get(path), _signature(path)
             if signature is not None:
                 after = self._kept[path] = self._look(path, signature)
-                if after is before:
+                if before is not None and after.tools is before.tools and after.problems is before.problems:
                     continue
                 fresh.extend(after.tools)
             elif before is not None:
@@ -103,13 +111,18 @@ class JsonFiles:
         """Every file's good version, for `toolyard tools test`."""
         return [kept.good for kept in self._kept.values()]
 
-    def read_aside(self, paths: Iterable[Path]) -> list[LoadedFile]:
-        """Read files, and the tool files of folders, without taking them in."""
-        folders = [path for path in paths if path.is_dir()]
-        found, problems = _scan(folders)
-        files = [*found, *(path for path in paths if not path.is_dir())]
+    def read_aside(self, paths: Sequence[Path], taken: Mapping[str, str]) -> list[LoadedFile]:
+        """Read files, and the tool files of folders, without taking them in.
+
+        Args:
+            paths: Files and folders.
+            taken: Names that are not free, with their holders.
+        """
+        found, problems = _scan(path for path in paths if path.is_dir())
+        files = dict.fromkeys((*found, *(path for path in paths if not path.is_dir())))
         unreadable = [LoadedFile(path=Path(problem.source), problems=(problem,)) for problem in problems]
-        return [*unreadable, *(self._read(path) for path in files)]
+        held = dict(taken)
+        return [*unreadable, *(_without_taken(self._read(path, _content(path)), held) for path in files)]
 
     def _last_signature(self, path: Path) -> Signature | None:
         kept = self._kept.get(path)
@@ -119,22 +132,26 @@ class JsonFiles:
         kept = self._kept.get(path)
         if kept is not None and kept.signature == signature:
             return kept
-        loaded = self._read(path)
+        data = _content(path)
+        content = hash(data)
+        if kept is not None and kept.content == content:
+            return replace(kept, signature=signature)
+        loaded = self._read(path, data)
+        for tool in loaded.tools:
+            tool.position = partial(tool_position, path, tool.info.name)
         for problem in loaded.problems:
             logger.warning("%s", describe(problem))
         if not loaded.problems or kept is None:
-            return _Kept(signature=signature, tools=loaded.tools, good=loaded, problems=loaded.problems)
-        stale = tuple(tool.as_stale() for tool in kept.good.tools)
-        if stale:
-            logger.warning("%s became bad: its %s last good tools stay, marked stale", path, len(stale))
-        return _Kept(signature=signature, tools=stale, good=kept.good, problems=loaded.problems)
+            tools, good = loaded.tools, loaded
+        else:
+            tools, good = tuple(tool.as_stale() for tool in kept.good.tools), kept.good
+            if tools:
+                logger.warning("%s became bad: its %s last good tools stay, marked stale", path, len(tools))
+        return _Kept(signature=signature, content=content, tools=tools, good=good, problems=loaded.problems)
 
-    def _read(self, path: Path) -> LoadedFile:
-        try:
-            data = _read_regular(path)
-        except OSError as error:
-            problem = Problem(source=str(path), message=f"cannot be read: {error.strerror}")
-            return LoadedFile(path=path, problems=(problem,))
+    def _read(self, path: Path, data: bytes | str) -> LoadedFile:
+        if isinstance(data, str):
+            return LoadedFile(path=path, problems=(Problem(source=str(path), message=data),))
         try:
             return self._reader.read(path, data)
         except Exception:
@@ -149,6 +166,23 @@ class JsonFiles:
     def _problems(self) -> list[Problem]:
         kept = (problem for kept in self._kept.values() for problem in kept.problems)
         return [*self._folder_problems, *kept]
+
+
+def _without_taken(file: LoadedFile, held: dict[str, str]) -> LoadedFile:
+    """A file without the tools whose names have a holder; its other tools hold theirs from now on."""
+    lost: list[Problem] = []
+    for tool in file.tools:
+        name = tool.info.name
+        if name in held:
+            line, column = tool_position(file.path, name) or (None, None)
+            message = f"name: {DuplicateToolError(tool=name, holder=held[name]).reason}"
+            lost.append(Problem(source=str(file.path), tool_name=name, message=message, line=line, column=column))
+    if not lost:
+        held.update((tool.info.name, str(file.path)) for tool in file.tools)
+        return file
+    kept = tuple(tool for tool in file.tools if tool.info.name not in held)
+    held.update((tool.info.name, str(file.path)) for tool in kept)
+    return replace(file, tools=kept, problems=(*file.problems, *lost))
 
 
 @contextmanager
@@ -177,6 +211,22 @@ def describe(problem: Problem) -> str:
     return f"{place}: {tool}{problem.message}"
 
 
+def tool_position(path: Path, name: str) -> Position | None:
+    """Where a tool's name stands in its file, as the file is now; None where it cannot be told."""
+    data = _content(path)
+    return None if isinstance(data, str) else _tool_positions(data).get(name)
+
+
+@lru_cache(maxsize=2)
+def _tool_positions(data: bytes) -> dict[str, Position]:
+    try:
+        text = data.decode("utf-8-sig")
+        json.loads(text)
+    except (ValueError, RecursionError):
+        return {}
+    return locate_each(text, "tools", "name")
+
+
 def _scan(folders: Iterable[Path]) -> tuple[dict[Path, Signature], tuple[Problem, ...]]:
     """Every tool file with its signature, in the order of folders and names."""
     found: dict[Path, Signature] = {}
@@ -202,11 +252,21 @@ def _scan(folders: Iterable[Path]) -> tuple[dict[Path, Signature], tuple[Problem
 
 
 def _signature(path: Path) -> Signature | None:
+    """What changes when a file does; one that was written this very moment may be written again within its mark."""
     try:
         seen = path.stat()
     except OSError:
         return None
-    return (seen.st_mtime_ns, seen.st_size, seen.st_ino)
+    fresh = abs(time.time_ns() - seen.st_mtime_ns) < _CLOCK_STEP
+    return (time.monotonic_ns() if fresh else seen.st_mtime_ns, seen.st_size, seen.st_ino)
+
+
+def _content(path: Path) -> bytes | str:
+    """A file's bytes, or why they cannot be read."""
+    try:
+        return _read_regular(path)
+    except OSError as error:
+        return f"cannot be read: {error.strerror}"
 
 
 def _is_cut_off(path: Path) -> bool:

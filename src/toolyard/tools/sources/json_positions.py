@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 _BLANK = re.compile(r"[ \t\n\r]*")
 _TOKEN = re.compile(r'(?P<text>"(?:[^"\\]|\\.)*")(?P<colon>[ \t\n\r]*:)?|[\[\]{},]')
@@ -42,6 +42,24 @@ def locate(text: str, path: Sequence[str | int], *, key: bool = False) -> Positi
         name_at, value_at = found
         at = name_at if key and number == len(path) - 1 else value_at
     return position_of(text, at)
+
+
+def locate_each(text: str, name: str, key: str) -> dict[Any, Position]:
+    """Where the members `key` of the objects in the root's list `name` stand, by their values, in one walk."""
+    found = _member(text, _skip(text, 0), name)
+    offsets: dict[Any, int] = {}
+    at = _skip(text, found[1] + 1) if found is not None else len(text)
+    while at < len(text) and text[at] != "]":
+        member = _member(text, at, key)
+        if member is not None:
+            offsets.setdefault(_decode(text, member[1])[0], member[1])
+        at = _next(text, at)
+    positions: dict[Any, Position] = {}
+    line, counted = 1, 0
+    for value, offset in offsets.items():
+        line, counted = line + text.count("\n", counted, offset), offset
+        positions[value] = Position(line, offset - text.rfind("\n", 0, offset))
+    return positions
 
 
 def repeated_names(text: str) -> Iterator[tuple[tuple[str | int, ...], Position]]:
