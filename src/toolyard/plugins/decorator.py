@@ -17,6 +17,7 @@ from toolyard.plugins.annotations import Converter, Readable, converter, injecte
 from toolyard.plugins.contract import Handler, PluginContext, Tool, ToolMeta
 from toolyard.plugins.docstring import read_docstring
 from toolyard.plugins.model_schema import input_schema, output_schema
+from toolyard.plugins.plain_schema import plain_schema
 from toolyard.schema.explanation import MOST_LINES, pointer
 from toolyard.types.content import Audio, EmbeddedResource, Image, ResourceLink, Text
 from toolyard.types.result import ToolResult
@@ -184,12 +185,18 @@ class _Signature:
             raise self._bad("signature", f"unreadable annotation: {error}") from error
 
     def _read_parameters(self, hints: Mapping[str, Any], texts: Mapping[str, str]) -> dict[str, Any]:
+        parameters = inspect.signature(self.function).parameters
+        plain = plain_schema(parameters.values(), hints, texts)
+        if plain is not None:
+            self.converters = {key: convert for key in parameters if (convert := converter(hints[key]))}
+            return plain
+
         from pydantic import ConfigDict, create_model
         from pydantic.fields import FieldInfo
 
         fields: dict[str, Any] = {}
         own_defaults: set[str] = set()
-        for parameter in inspect.signature(self.function).parameters.values():
+        for parameter in parameters.values():
             key, annotation, default = parameter.name, hints.get(parameter.name, Any), parameter.default
             if parameter.kind not in (parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY):
                 raise self._bad(
@@ -215,13 +222,13 @@ class _Signature:
 
     def _read_return(self, annotation: Any) -> None:
         """Find what turns a returned value into JSON, and its schema where it is of one model-like type."""
-        from pydantic import BaseModel, TypeAdapter
-        from typing_extensions import is_typeddict
-
         parts = members(annotation)
         rest = [part for part in parts if part not in _NOTHING and part not in _OURS]
         if all(is_json(part) or part in _NUMBERS for part in rest):
             return
+        from pydantic import BaseModel, TypeAdapter
+        from typing_extensions import is_typeddict
+
         adapter: TypeAdapter[Any] = TypeAdapter(annotation)
         self.dump = functools.partial(adapter.dump_python, mode="json", by_alias=True, warnings=False)
         (first, *others) = parts

@@ -6,12 +6,18 @@ A change breaks callers when arguments that fitted before may no longer fit.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any, cast
 
 MOST_CHANGES = 20
-_SILENT = frozenset({"description", "title", "examples", "default", "$comment", "deprecated"})
+_SILENT = frozenset(
+    {"description", "title", "examples", "default", "deprecated", "readOnly", "writeOnly", "format", "$comment"}
+    | {"contentMediaType", "contentEncoding", "contentSchema"}
+)
+_DEFINITIONS = ("$defs", "definitions")
+_SCHEMAS = frozenset({"items", "additionalProperties", "propertyNames", "contains"})
+_NARROWER_WITHOUT = frozenset({"patternProperties", "prefixItems", "minContains"})
 _UPPER = frozenset({"maximum", "exclusiveMaximum", "maxLength", "maxItems", "maxProperties"})
 _LOWER = frozenset({"minimum", "exclusiveMinimum", "minLength", "minItems", "minProperties"})
 
@@ -40,7 +46,8 @@ def _compare(before: Any, after: Any, pointer: str, found: list[SchemaChange]) -
     if before == after or len(found) >= MOST_CHANGES:
         return
     if not isinstance(before, Mapping) or not isinstance(after, Mapping):
-        _add(found, pointer, f"{_shown(before)} became {_shown(after)}", breaking=after is not True)
+        breaking = after is not True and before is not False
+        _add(found, pointer, f"{_shown(before)} became {_shown(after)}", breaking=breaking)
         return
     old, new = cast("Mapping[str, Any]", before), cast("Mapping[str, Any]", after)
     _properties(old, new, pointer, found)
@@ -48,59 +55,81 @@ def _compare(before: Any, after: Any, pointer: str, found: list[SchemaChange]) -
     for key in dict.fromkeys((*old, *new)):
         if key in ("properties", "required") or old.get(key) == new.get(key):
             continue
-        if key == "items" and key in old and key in new:
-            _compare(old[key], new[key], f"{pointer}/items", found)
-            continue
-        _keyword(key, old, new, pointer, found)
+        if key in _DEFINITIONS:
+            was, now = old.get(key, {}), new.get(key, {})
+            for name in (name for name in was if name in now):
+                _compare(was[name], now[name], f"{pointer}/{key}/{_escaped(name)}", found)
+        elif key in _SCHEMAS and key in old and key in new:
+            _compare(old[key], new[key], f"{pointer}/{key}", found)
+        else:
+            _keyword(key, old, new, pointer, found)
 
 
 def _properties(old: Mapping[str, Any], new: Mapping[str, Any], pointer: str, found: list[SchemaChange]) -> None:
     was: dict[str, Any] = old.get("properties") or {}
     now: dict[str, Any] = new.get("properties") or {}
-    closed = new.get("additionalProperties") is False
+    needed: Collection[str] = new.get("required") or ()
+    closed = new.get("additionalProperties", True) not in (True, {})
     for name, schema in was.items():
-        place = f"{pointer}/properties/{name}"
+        place = f"{pointer}/properties/{_escaped(name)}"
         if name not in now:
             _add(found, place, "was removed", breaking=closed)
-        else:
-            _compare(schema, now[name], place, found)
-    for name in now:
+            continue
+        if name in needed and _has_default(schema) and not _has_default(now[name]):
+            _add(found, place, "is required, and has no default any more", breaking=True)
+        _compare(schema, now[name], place, found)
+    for name, schema in now.items():
         if name not in was:
-            required = name in (new.get("required") or ())
-            _add(found, f"{pointer}/properties/{name}", "was added", breaking=required)
+            required = name in needed and not _has_default(schema)
+            _add(found, f"{pointer}/properties/{_escaped(name)}", "was added", breaking=required)
 
 
 def _required(old: Mapping[str, Any], new: Mapping[str, Any], pointer: str, found: list[SchemaChange]) -> None:
     was, now = set(old.get("required") or ()), set(new.get("required") or ())
     known: Mapping[str, Any] = old.get("properties") or {}
+    described: Mapping[str, Any] = new.get("properties") or {}
     for name in sorted(now - was):
-        if name in known:
-            _add(found, f"{pointer}/required", f"{name!r} is required now", breaking=True)
+        if name in known or name not in described:  # a new property has said so itself
+            _add(
+                found,
+                f"{pointer}/required",
+                f"{name!r} is required now",
+                breaking=not _has_default(described.get(name)),
+            )
     for name in sorted(was - now):
         _add(found, f"{pointer}/required", f"{name!r} is optional now", breaking=False)
 
 
 def _keyword(key: str, old: Mapping[str, Any], new: Mapping[str, Any], pointer: str, found: list[SchemaChange]) -> None:
     was, now = old.get(key), new.get(key)
-    change = f"{key}: {_shown(was)} became {_shown(now)}"
+    change = f"{key}: {_shown(was)} became {_shown(now)}" if key in old else f"{key} {_shown(now)} was added"
     if key not in new:
-        _add(found, f"{pointer}/{key}", f"{key} {_shown(was)} was removed", breaking=False)
+        _add(found, f"{pointer}/{key}", f"{key} {_shown(was)} was removed", breaking=key in _NARROWER_WITHOUT)
     elif key in _SILENT:
         _add(found, f"{pointer}/{key}", change, breaking=False)
     elif key in _UPPER and isinstance(was, int | float) and isinstance(now, int | float):
         _add(found, f"{pointer}/{key}", change, breaking=now < was)
     elif key in _LOWER and isinstance(was, int | float) and isinstance(now, int | float):
         _add(found, f"{pointer}/{key}", change, breaking=now > was)
-    elif key in ("enum", "type"):
-        kept = all(item in _as_list(now) for item in _as_list(was)) if key in old else False
-        wider = key == "type" and "number" in _as_list(now) and _as_list(was) == ["integer"]
-        _add(found, f"{pointer}/{key}", change, breaking=not (kept or wider))
+    elif key in ("enum", "type") and key in old:
+        left_out = [item for item in _as_list(was) if item not in _as_list(now)]
+        if key == "type" and "number" in _as_list(now):
+            left_out = [item for item in left_out if item != "integer"]
+        _add(found, f"{pointer}/{key}", change, breaking=bool(left_out))
     else:
         _add(found, f"{pointer}/{key}", change, breaking=now is not True)
 
 
 def _add(found: list[SchemaChange], pointer: str, change: str, *, breaking: bool) -> None:
     found.append(SchemaChange(pointer=pointer or "/", change=change, breaking=breaking))
+
+
+def _has_default(schema: Any) -> bool:
+    return isinstance(schema, Mapping) and "default" in schema
+
+
+def _escaped(name: str) -> str:
+    return name.replace("~", "~0").replace("/", "~1")
 
 
 def _as_list(value: Any) -> list[Any]:
