@@ -10,13 +10,14 @@ import sys
 import tempfile
 from dataclasses import replace
 from datetime import UTC, datetime
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
-from benchmarks import environments, workload
+from benchmarks import environments, subject, workload
 from benchmarks.harness import QUICK, SELFCHECK, Bench, Outcome, Scale, run_race
 from benchmarks.rows import races
 from benchmarks.table import render
+
+CHANGED = "toolyard's source files changed during the run, so its rounds are of different versions"
 
 
 def main() -> int:
@@ -25,17 +26,23 @@ def main() -> int:
     scale = SELFCHECK if asked.selfcheck else QUICK if asked.quick else Scale()
     if asked.rounds:
         scale = replace(scale, rounds=asked.rounds, heavy_rounds=min(asked.rounds, scale.heavy_rounds))
-    began, load = datetime.now(UTC), os.getloadavg()[0]
+    began, load, measured = datetime.now(UTC), os.getloadavg()[0], subject.mark()
     with tempfile.TemporaryDirectory(prefix="toolyard-bench-") as folder:
         bench = _bench(Path(folder), scale, peers=not asked.no_peers)
         outcomes = _run(bench, asked.rows.split(",") if asked.rows else [])
-    text = render(outcomes, _about(scale, began, load, peers=not asked.no_peers))
+    about = _about(scale, began, load, peers=not asked.no_peers)
+    changed = subject.mark() != measured
+    if changed:
+        about.append(f"**not one program: {CHANGED}**")
+    text = render(outcomes, about)
     print(text, end="")
     if asked.output:
         Path(asked.output).write_text(text)
     failures = [line for outcome in outcomes for line in outcome.failures("floor", "ours")]
     if asked.selfcheck:
         failures += [line for outcome in outcomes for line in outcome.failures("peer")]
+    if changed:
+        failures.append(CHANGED)
     for line in failures:
         print(f"benchmarks: failed: {line}", file=sys.stderr)
     return 1 if failures else 0
@@ -80,10 +87,7 @@ def _run(bench: Bench, wanted: list[str]) -> list[Outcome]:
 
 
 def _about(scale: Scale, began: datetime, load: float, *, peers: bool) -> list[str]:
-    try:
-        ours = version("toolyard")
-    except PackageNotFoundError:
-        ours = "not installed"
+    ours = f"{subject.installed_version()} (files {subject.mark()})"
     minutes = (datetime.now(UTC) - began).total_seconds() / 60
     python = f"{platform.python_implementation()} {platform.python_version()}"
     system = f"{platform.system()} {platform.machine()}, {os.cpu_count()} CPUs, load {load:.1f} before the start"

@@ -7,5 +7,5 @@ import sys
 
 def without_extras() -> None:
     """Hide uvloop and httptools, which are here for the best mode and which neither mcp nor fastmcp bring along."""
-    sys.modules["uvloop"] = None  # type: ignore[assignment]
-    sys.modules["httptools"] = None  # type: ignore[assignment]
+    sys.modules["uvloop"] = None
+    sys.modules["httptools"] = None

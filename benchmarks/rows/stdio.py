@@ -27,7 +27,7 @@ PEERS = (
 
 
 def shipped(bench: Bench) -> Race:
-    """The command `toolyard mcp`; since it has only its built-in tools, everybody reads a small file."""
+    """The command `toolyard mcp` and its built-in file reader; everybody else reads the same small file."""
     ours = Program(name="toolyard", role="ours", note="`toolyard mcp`")
 
     def measure(program: Program) -> Measured:

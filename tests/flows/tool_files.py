@@ -9,6 +9,8 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
+import httpx2
+
 from tests.programs.running import PATIENCE
 from toolyard import Toolyard
 from toolyard.orchestrator.event_log import EventStream
@@ -111,3 +113,27 @@ async def told(events: EventStream, which: Callable[[Mapping[str, Any]], Any] = 
 
 def stale(yard: Toolyard) -> list[str]:
     return [info.name for info in yard.registry.list_tools() if info.stale]
+
+
+@asynccontextmanager
+async def served(yard: Toolyard) -> AsyncGenerator[str]:
+    """The address of a real server of the yard."""
+    ready: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+    stop = asyncio.Event()
+    serving = asyncio.create_task(
+        yard.serve_http(port=0, on_ready=lambda address: ready.set_result(address.url), stop=stop)
+    )
+    await asyncio.wait([serving, ready], timeout=PATIENCE, return_when=asyncio.FIRST_COMPLETED)
+    try:
+        yield await ready if ready.done() else str(await serving)
+    finally:
+        stop.set()
+        await asyncio.wait_for(serving, PATIENCE)
+
+
+async def ask(method: str, address: str, body: Any = None) -> Any:
+    """What a server answers, as JSON; any status but 200 fails the test."""
+    async with httpx2.AsyncClient(trust_env=False, timeout=PATIENCE) as client:
+        answer = await client.request(method, address, json=body)
+    assert answer.status_code == 200, answer.text
+    return answer.json()

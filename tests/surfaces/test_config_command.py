@@ -77,14 +77,14 @@ def test_explain_tells_each_value_its_origin_and_what_it_overrode(config: Path, 
         "tools.include_plan_tool = true  (default; not used by this version)",
         'tools.allowed = ["*"]  (default)',
         "tools.blocked = []  (default)",
-        "tools.allowed_hosts = []  (default; not used by this version)",
+        "tools.allowed_hosts = []  (default)",
         "tools.timeout = 5",
         "    from --set",
         "    instead of 10 (environment TOOLYARD_TOOLS__TIMEOUT)",
         *_folded(f"instead of 20 ({config}:3)"),
         "    instead of 60 (default)",
         "tools.max_output = 262144  (default)",
-        'tools.proxy = ""  (default; not used by this version)',
+        'tools.proxy = ""  (default)',
     ]
 
 

@@ -144,7 +144,8 @@ class Toolyard:
         Raises:
             UnknownToolError: No such tool, or it is blocked; every other failure is a result.
         """
-        self._check_open()
+        if self._open is None:
+            self._check_open()
         return self._dispatcher.call(name, input, Caller(thread_id=thread_id) if thread_id else ANONYMOUS)
 
     def read_tool_files(self, paths: Sequence[Path] = ()) -> list[LoadedFile]:

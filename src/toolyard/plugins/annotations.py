@@ -156,3 +156,16 @@ def place(value: Any, steps: tuple[int | str, ...]) -> list[int | str]:
                 continue
         path.append(step)
     return path
+
+
+def other_numbers(converters: Mapping[str, Converter]) -> list[tuple[str, type, type]] | None:
+    """For parameters that are all plain numbers: the kind that may come instead, and the kind it becomes."""
+    found: list[tuple[str, type, type]] = []
+    for key, convert in converters.items():
+        if convert is _whole:
+            found.append((key, float, int))
+        elif convert is _real:
+            found.append((key, int, float))
+        else:
+            return None
+    return found

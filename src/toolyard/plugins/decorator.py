@@ -9,11 +9,20 @@ from __future__ import annotations
 import functools
 import inspect
 import typing
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Annotated, Any, overload
 
 from toolyard.errors import DefinitionError, ToolError
-from toolyard.plugins.annotations import Converter, Readable, converter, injected, is_json, members, place
+from toolyard.plugins.annotations import (
+    Converter,
+    Readable,
+    converter,
+    injected,
+    is_json,
+    members,
+    other_numbers,
+    place,
+)
 from toolyard.plugins.contract import Handler, PluginContext, Tool, ToolMeta
 from toolyard.plugins.docstring import read_docstring
 from toolyard.plugins.model_schema import input_schema, output_schema
@@ -122,12 +131,9 @@ class _Signature:
     def handler(self) -> Handler:
         """What the dispatcher calls: as little as this signature needs."""
         function, converters, fallbacks, dump = self.function, self.converters, self.fallbacks, self.dump
-        if not (self.context_names or self.meta_names or converters or fallbacks or dump or self.may_be_none):
-
-            async def plain(_: PluginContext, input: dict[str, Any], __: ToolMeta) -> Any:
-                return await function(**input)
-
-            return _named(plain, function)
+        numbers = other_numbers(converters)
+        if not (self.context_names or self.meta_names or fallbacks or dump or self.may_be_none) and numbers is not None:
+            return _named(_plain(function, self.name, numbers), function)
 
         name, may_be_none = self.name, self.may_be_none
         context_names, meta_names = tuple(self.context_names), tuple(self.meta_names)
@@ -239,6 +245,27 @@ class _Signature:
 
     def _bad(self, field: str, reason: str) -> DefinitionError:
         return DefinitionError(tool=self.name, field=field, reason=reason)
+
+
+def _plain(function: Function, name: str, numbers: Sequence[tuple[str, type, type]]) -> Handler:
+    """A handler whose arguments are JSON as they are, but for numbers of the other kind.
+
+    Not a coroutine function itself: it hands over the function's own coroutine, one layer less on
+    every call. `__wrapped__` says what it stands for.
+    """
+
+    def plain(_: PluginContext, input: dict[str, Any], __: ToolMeta | None) -> Any:
+        for key, other, wanted in numbers:
+            if type(input.get(key)) is other:
+                try:
+                    input[key] = wanted(input[key])
+                except (ValueError, OverflowError) as error:
+                    raise _refusal(name, key, input[key], error) from None
+        return function(**input)
+
+    plain.__wrapped__ = function  # pyright: ignore[reportFunctionMemberAccess] - as functools.wraps does
+    plain.ignores_meta = True  # pyright: ignore[reportFunctionMemberAccess] - read when the tool is defined
+    return plain
 
 
 def _named(handler: Handler, function: Function) -> Handler:

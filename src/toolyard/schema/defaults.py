@@ -21,12 +21,13 @@ _IMMUTABLE = (str, int, float, bool, type(None))
 class Defaults:
     """The defaults of one object, and of the plain objects inside it."""
 
-    __slots__ = ("_copied", "_nested", "_plain")
+    __slots__ = ("_copied", "_is_plain", "_nested", "_plain")
 
     def __init__(self, plain: dict[str, Any], copied: dict[str, Any], nested: dict[str, Defaults]) -> None:
         self._plain = plain
         self._copied = copied
         self._nested = nested
+        self._is_plain = not copied and not nested
 
     @property
     def names(self) -> frozenset[str]:
@@ -36,6 +37,8 @@ class Defaults:
     def fill(self, value: Mapping[str, Any]) -> dict[str, Any]:
         """A copy of the object with what it lacks filled in; the original is not touched."""
         filled = {**self._plain, **value}
+        if self._is_plain:
+            return filled
         for key, default in self._copied.items():
             if key not in filled:
                 filled[key] = copy.deepcopy(default)

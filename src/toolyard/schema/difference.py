@@ -36,7 +36,7 @@ class SchemaChange:
 
 
 def compare_schemas(before: Any, after: Any) -> list[SchemaChange]:
-    """The differences, a bounded number of them, outermost first."""
+    """The differences, a bounded number of them, those of properties first."""
     found: list[SchemaChange] = []
     _compare(before, after, "", found)
     return found[:MOST_CHANGES]

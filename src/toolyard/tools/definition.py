@@ -28,10 +28,12 @@ class RegisteredTool:
     """A tool with its schemas compiled: everything a call needs, decided once.
 
     Attributes:
+        answers_text: Short text is a good answer as it is: no output schema, no limit of its own.
+        ignores_meta: The handler never looks at its meta, so none is built for it.
         position: Finds the line and column where it is written; asked only when it has to be set aside.
     """
 
-    __slots__ = ("context", "info", "input", "output", "position", "tool")
+    __slots__ = ("answers_text", "context", "ignores_meta", "info", "input", "output", "position", "tool")
 
     def __init__(
         self,
@@ -47,6 +49,8 @@ class RegisteredTool:
         self.context = context
         self.input = input_schema
         self.output = output_schema
+        self.answers_text = output_schema is None and tool.max_output is None
+        self.ignores_meta: bool = getattr(tool.handler, "ignores_meta", False)
         self.position: Callable[[], tuple[int, int] | None] = _nowhere
 
     def as_stale(self) -> RegisteredTool:

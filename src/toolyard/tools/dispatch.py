@@ -80,11 +80,12 @@ class Dispatcher:
         self._cwd = cwd
         self._timeout = timeout
         self._max_output = max_output
+        self._short = max_output // _MOST_BYTES_PER_CHARACTER
         self._gates = tuple(gates)
         self._prefix = secrets.token_hex(4)
         self._numbers = itertools.count(1)
 
-    async def call(
+    async def call(  # noqa: PLR0912 - the one path every call takes, in one frame because a frame costs
         self,
         name: str,
         input: Mapping[str, Any] | None = None,
@@ -110,8 +111,10 @@ class Dispatcher:
         registered = generation.tools.get(name)
         if registered is None:
             raise self._unknown(generation, name, caller)
-        meta = ToolMeta(registered.tool, caller, self._cwd, self._new_id, progress=progress, client=client)
+        meta: Any = None
         events, started = self._events, time.perf_counter()
+        if not registered.ignores_meta or events.listening:
+            meta = ToolMeta(registered.tool, caller, self._cwd, self._new_id, progress=progress, client=client)
         if events.listening:
             events.emit("tool_use", {"callId": meta.call_id, "name": name, "input": input or {}}, caller)
         try:
@@ -121,31 +124,37 @@ class Dispatcher:
             if isinstance(arguments, ToolResult):
                 result = arguments
             else:
-                steps = registered.tool.handler(registered.context, arguments, meta)
+                tool = registered.tool
+                steps = tool.handler(registered.context, arguments, meta)
                 try:
                     waiting = steps.send(None)
                 except StopIteration as done:
                     answer = done.value
                 else:
-                    answer = await finish_in_time(steps, waiting, registered.tool.timeout or self._timeout)
-                result = self._finish(registered, answer, meta)
+                    answer = await finish_in_time(steps, waiting, tool.timeout or self._timeout)
+                if type(answer) is str and len(answer) <= self._short and registered.answers_text:
+                    result = ToolResult(content=(Text(answer),))
+                else:
+                    result = self._finish(registered, answer)
         except asyncio.CancelledError:
             cancelled = ToolResult.error(f"{name} was cancelled", Failure.CANCELLED)
-            self._failed(registered, meta, cancelled, started, caller)
+            self._failed(registered, self._id_of(meta, caller), cancelled, started, caller)
             raise
         except Exception as error:  # noqa: BLE001 - whatever a handler raises is explained and logged there
-            result = _explained(registered, meta, error)
+            call_id = self._id_of(meta, caller)
+            limit = registered.tool.max_output or self._max_output
+            result, _ = cap(_explained(registered, call_id, error), limit)
+            self._failed(registered, call_id, result, started, caller)
+            return result
         if result.is_error:
-            self._failed(registered, meta, result, started, caller)
+            self._failed(registered, self._id_of(meta, caller), result, started, caller)
         elif events.listening:
             self._tell_result(meta.call_id, name, result, started, caller)
         return result
 
-    def _finish(self, registered: RegisteredTool, answer: Any, meta: ToolMeta) -> ToolResult:
+    def _finish(self, registered: RegisteredTool, answer: Any) -> ToolResult:
         """Turn a handler's answer into a bounded result that fits the output schema."""
         limit = registered.tool.max_output or self._max_output
-        if type(answer) is str and registered.output is None and len(answer) * _MOST_BYTES_PER_CHARACTER <= limit:
-            return ToolResult(content=(Text(answer),))
         name = registered.tool.name
         try:
             result = as_result(answer)
@@ -160,9 +169,7 @@ class Dispatcher:
                 )
         capped, left_out = cap(result, limit)
         if left_out:
-            logger.warning(
-                "call %s: the answer of %r was cut: %s bytes left out, %s allowed", meta.call_id, name, left_out, limit
-            )
+            logger.warning("the answer of %r was cut: %s bytes left out, %s allowed", name, left_out, limit)
             if registered.output is not None and capped.structured is None:
                 return ToolResult.error(
                     f"the answer of {name} is larger than {limit:,} bytes; ask for less", Failure.INVALID_OUTPUT
@@ -199,18 +206,21 @@ class Dispatcher:
         self._tell_result(call_id, error.name, ToolResult.error(str(error)), time.perf_counter(), caller)
         return error
 
+    def _id_of(self, meta: ToolMeta | None, caller: Caller) -> str:
+        return meta.call_id if meta is not None else caller.call_id or self._new_id()
+
     def _failed(
-        self, registered: RegisteredTool, meta: ToolMeta, result: ToolResult, started: float, caller: Caller
+        self, registered: RegisteredTool, call_id: str, result: ToolResult, started: float, caller: Caller
     ) -> None:
         logger.warning(
             "call %s: %s failed (%s) in thread %s: %s",
-            meta.call_id,
+            call_id,
             registered.tool.name,
             result.failure or Failure.TOOL,
             caller.thread_id,
             result.text[:SHOWN_IN_LOG],
         )
-        self._tell_result(meta.call_id, registered.tool.name, result, started, caller)
+        self._tell_result(call_id, registered.tool.name, result, started, caller)
 
     def _tell_result(self, call_id: str, name: str, result: ToolResult, started: float, caller: Caller) -> None:
         text = result.text
@@ -241,7 +251,7 @@ def _validated(registered: RegisteredTool, given: Mapping[str, Any] | None) -> d
         return _invalid(registered, given, str(error))
 
 
-def _explained(registered: RegisteredTool, meta: ToolMeta, error: Exception) -> ToolResult:
+def _explained(registered: RegisteredTool, call_id: str, error: Exception) -> ToolResult:
     """What a handler raised, as the model may read it."""
     name = registered.tool.name
     match error:
@@ -255,8 +265,8 @@ def _explained(registered: RegisteredTool, meta: ToolMeta, error: Exception) -> 
             )
         case _:
             origin = registered.info.provenance.origin
-            logger.error("crash %s: tool %r (%s)", meta.call_id, name, origin, exc_info=error)
-            return ToolResult.error(f"{name} crashed (id {meta.call_id}); the log has the details", Failure.CRASH)
+            logger.error("crash %s: tool %r (%s)", call_id, name, origin, exc_info=error)
+            return ToolResult.error(f"{name} crashed (id {call_id}); the log has the details", Failure.CRASH)
 
 
 def _invalid(registered: RegisteredTool, arguments: Any, why: str = "") -> ToolResult:

@@ -98,6 +98,7 @@ async def test_progress_reaches_who_listens_and_may_be_reported_to_nobody() -> N
         told.append((done, total, message))
 
     meta = meta_for(listen=listen, progress=True)
+    assert (meta.wants_progress, meta_for(progress=True).wants_progress) == (True, False)
     await meta.report_progress(1)
     await meta.report_progress(2, 3, "nearly")
     assert told == [(1, None, None), (2, 3, "nearly")]

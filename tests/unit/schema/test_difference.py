@@ -11,6 +11,8 @@ from toolyard.schema.difference import MOST_CHANGES, SchemaChange, compare_schem
 pytestmark = pytest.mark.promise("B4")
 
 TEXT = {"type": "string"}
+CLOSED = {"additionalProperties": False}
+NUMBERS = {"additionalProperties": {"type": "integer"}}
 
 
 def of(properties: Any = None, required: Any = None, **more: Any) -> dict[str, Any]:
@@ -28,8 +30,8 @@ def of(properties: Any = None, required: Any = None, **more: Any) -> dict[str, A
         (of({"a": TEXT}), of({"a": TEXT}, ["a"]), "/required", "'a' is required now"),
         (of(), of(required=["a"]), "/required", "'a' is required now"),
         (of({}), of({"a": TEXT}, ["a"]), "/properties/a", "was added"),
-        (of({"a": TEXT}), of({}, additionalProperties=False), "/properties/a", "was removed"),
-        (of({"a": TEXT}), of({}, additionalProperties={"type": "integer"}), "/properties/a", "was removed"),
+        (of({"a": TEXT}, **CLOSED), of({}, **CLOSED), "/properties/a", "was removed"),
+        (of({"a": TEXT}, **NUMBERS), of({}, **NUMBERS), "/properties/a", "was removed"),
         (of({"a": TEXT}), of({"a": {"type": "integer"}}), "/properties/a/type", 'type: "string" became "integer"'),
         (of({"a": {}}), of({"a": TEXT}), "/properties/a/type", 'type "string" was added'),
         (of({"a": {"type": ["string", "null"]}}), of({"a": TEXT}), "/properties/a/type", "became"),
@@ -97,7 +99,7 @@ def test_equal_schemas_and_definitions_that_come_and_go_are_no_difference() -> N
     assert compare_schemas(of(), of(**{"$defs": {"x": TEXT}})) == []
 
 
-def test_the_outermost_differences_come_first_and_their_number_and_length_are_bounded() -> None:
+def test_the_number_of_differences_and_their_length_are_bounded() -> None:
     before = of({f"p{number}": TEXT for number in range(100)})
     after = of({f"p{number}": {"enum": ["x" * 1_000]} for number in range(100)})
     found = compare_schemas(before, after)

@@ -159,7 +159,7 @@ async def test_the_deadline_cancels_the_handler_and_waits_for_its_cleaning_up() 
 
 async def test_the_deadline_reaches_a_handler_that_only_yields() -> None:
     async def handler() -> None:
-        while True:  # noqa: ASYNC110 - a bare yield is the point
+        while True:
             await asyncio.sleep(0)
 
     with pytest.raises(DeadlineError):

@@ -336,3 +336,10 @@ async def test_each_of_many_calls_at_once_sees_its_own_thread_and_id() -> None:
     answers = await asyncio.gather(*(bench.call({}, Caller(thread_id=f"t{n}")) for n in range(200)))
     assert [answer.text.split()[0] for answer in answers] == [f"t{n}" for n in range(200)]
     assert len({answer.text.split()[1] for answer in answers}) == 200
+
+
+async def test_a_long_error_text_is_cut_like_any_other() -> None:
+    result = await Bench(raising(ToolError("x" * 100_000)), max_output=4096).call({})
+    assert result.failure is Failure.TOOL
+    assert len(result.text) < 4096 + 200
+    assert "bytes left out here" in result.text

@@ -58,7 +58,7 @@ class FileReadHandler:
 
     def preview(self, input: Mapping[str, Any]) -> dict[str, Any]:
         """The file that would be read."""
-        return {"file": str(resolve_inside(self._folder(), input["path"], named=self._named)), "maxSize": self._largest}
+        return {"file": str(resolve_inside(self._base, input["path"], named=self._named)), "maxSize": self._largest}
 
     @property
     def _named(self) -> str:

@@ -7,9 +7,6 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import Literal
-
-Trait = Literal["operand", "rest", "spread", "loops", "stdin", "data"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -22,8 +19,9 @@ class Interpreter:
         traits: What else is true of it. `operand`: the first operand is code, or names a program file. `rest`:
             so is everything after the first operand, as for ssh. `spread`: its code option only says that the
             first operand is code, so that options may stand between them. `loops`: `-n` and `-p` make it open
-            every operand, and `command |` is run for that. `stdin`: it runs what it reads when it has no
-            operand. `data`: its operands are no code, such as a database, so it runs stdin all the same.
+            every operand, and `command |` is run for that. `bundled`: its first word may be options without a
+            dash. `stdin`: it runs what it reads when it has no operand. `data`: its operands are no code, such
+            as a database, so it runs stdin all the same.
     """
 
     flags: frozenset[str] = frozenset()
@@ -38,7 +36,8 @@ class Wrapper:
     Attributes:
         values: Its options with a value.
         skip: How many operands stand before the program.
-        after: Sub-commands that the program comes after; without one it runs no program.
+        after: Sub-commands that the program comes after; without one it runs no program. Where `--` is among them
+            and in the command, the program follows that.
         plain: Options without a value, where what is not listed anywhere may be either.
     """
 
@@ -50,104 +49,114 @@ class Wrapper:
 
 # programs : options with code / options with another value / traits
 _INTERPRETERS = """
-sh bash dash zsh ksh mksh oksh ash yash rbash fish csh tcsh elvish nu xonsh osh : -c --command --commands --init-command \
---rcfile --init-file / -o +o -O +O / operand spread stdin
+sh bash dash zsh ksh mksh oksh ash yash rbash fish csh tcsh elvish nu xonsh osh : -c --command --commands
+  --init-command --rcfile --init-file / -o +o -O +O / operand spread stdin
 pwsh powershell : -c -command -e -ec -encodedcommand -f -file / -executionpolicy -ep / operand rest stdin
-cmd : /c /k /r / / operand rest stdin
-awk gawk mawk nawk original-awk goawk : -e --source -f --file -i --include -l --load -E --exec / -v -F --assign \
---field-separator / operand
-sed gsed ssed : -e --expression -f --file / -l --line-length / operand
-python pypy ipython jython micropython bpython ptpython : -c -m --command timeit pdb runpy / -W -X / operand stdin
-perl : -e -E -M -m -I -d -x / -F -i / operand stdin loops
-ruby irb jruby truffleruby : -e -r -I -C -x -S --require --eval / -E -K -F -i -T / operand stdin
-node nodejs tsx ts-node : -e --eval -p --print -r --require --import --loader --experimental-loader --env-file / -C / \
-operand stdin
-bun deno : -e --eval -p --print -r --preload run eval x exec create repl test bench task install --config --import-map / / \
-operand stdin
-php : -r -B -R -E -f -F -d -c -z --run --process-begin --process-code --process-end --file --process-file --define \
---php-ini / -t -S / operand stdin
-lua luajit luau : -e -l / / operand stdin
-tclsh wish jimsh : / / operand stdin
+awk gawk mawk nawk goawk : -e --source -f --file -i --include -l --load -E --exec / -v -F --assign --field-separator /
+  operand
+sed gsed : -e --expression -f --file / -l --line-length / operand
+python pypy ipython bpython ptpython : -c -m --command / -W -X / operand stdin
+timeit pdb cprofile profile trace runpy : -c -s -m --setup / -n -r -u -o -t / operand rest
+perl : -e -E -M -m -I -d -x / -F / operand stdin loops
+ruby irb jruby : -e -r -I -C -x -S --require --eval / -E -K -F -T / operand stdin
+node nodejs tsx ts-node : -e --eval -p --print -r --require --import --loader --experimental-loader --env-file / -C /
+  operand stdin
+bun deno : -e --eval -p --print -r --preload run eval x exec create test bench task --config --import-map / / operand
+  stdin
+php : -r -B -R -E -f -F -d -c -z --run --process-begin --process-code --process-end --file --process-file --define
+  --php-ini / -t -S / operand stdin
+lua luajit tclsh wish : -e -l / / operand stdin
 expect : -c -f / / operand stdin
-rscript r littler octave gnuplot : -e -f --file --eval --exec-path / / operand stdin
+r rscript octave gnuplot : -e -f --file --eval / / operand stdin
 julia : -e -E -L -J --eval --print --load --sysimage / -p -t / operand stdin
-ghc ghci runghc runhaskell ocaml swift scala scala-cli groovy elixir iex kotlin clojure clj bb guile racket sbcl clisp ecl \
-gforth jshell crystal gore yaegi raku nim : -e -c -r -l -s -x -X -M -eval --eval --load --script --require --expr / / \
-operand stdin
-erl : -eval -run -s -config -args_file -pa / / stdin
-java : -jar -cp -classpath -p -m --class-path --module --module-path / / operand
+ghci runghc ocaml swift scala groovy elixir iex kotlin clojure clj bb guile racket sbcl clisp jshell raku : -e -c -r
+  -l -s -x -M -eval --eval --load --script --require --expr / / operand stdin
+erl : -eval -run -s -config -args_file -pa / / stdin data
+java : -jar -cp -classpath -p -m -javaagent --class-path --module --module-path / / operand
 osascript : -e / -l / operand stdin
-dotnet go cargo zig : run script exec / / operand
-psql mysql mariadb duckdb clickhouse clickhouse-client mongo mongosh cqlsh sqlcmd bq influx : -c -e -f -q -Q -i --command \
---execute --file --eval --query --pager --init-command -cmd / -h -u -U -p -P -D -S -d -v / stdin data
-sqlite3 sqlite : -cmd -init / -separator -newline -nullvalue -vfs / rest stdin data
-ed ex vi vim view nvim emacs kak hx nano less more most man pager : + -c -e -s -S -u -l -f -P -H -K -k --cmd --eval --load \
---funcall --script --pager --html --startuplisp --lesskey-src --lesskey-file / / stdin data
-gdb lldb : -ex -x -ix -iex -o -O -s -S --eval-command --command --init-command --init-eval-command --one-line --source / -p / \
-stdin data
-m4 dc gs maxima bpftrace stap : -e -f -c --expression --file / -D -I -U / operand stdin
-at batch crontab : -f / -q -t / operand stdin data
-ssh mosh autossh dbclient : -o -F -S -J -I / -p -l -i -b -c -D -E -e -L -m -Q -R -W -w -B / rest
-scp sftp rsync : -e -o -F -S -D -b --rsh --rsync-path / -P -i -l -c -J /
-eval parallel watch hyperfine socat tmux screen xterm sg : / / operand rest
-source . : / / operand
-su runuser pkexec : -c --command --session-command -s --shell / -g -G -w -l / rest
-script flock systemd-inhibit newgrp vagrant : -c --command / /
+dotnet go zig : run script exec / / operand
+psql : -c -f --command --file / -h -p -U -d -v -o --set --variable / stdin data
+mysql mariadb : -e --execute --init-command --pager / -h -u -p -P -D -S / stdin data
+duckdb sqlite3 sqlite : -c -s -f -cmd -init / -separator -newline -nullvalue / rest stdin data
+clickhouse clickhouse-client mongo mongosh cqlsh sqlcmd : -q -e -f -Q -i --query --queries-file --eval --execute
+  --file / -h -u -p -U -P -d / stdin data
+vi vim view nvim ex : + -c -S -s -u --cmd / / stdin data
+emacs : -l -f --eval --execute --load --funcall --script -eval / / data
+ed : / / stdin data
+less more pager : + -k --lesskey-src --lesskey-file / /
+man : -P -H -C --pager --html --config-file / /
+gdb lldb : -ex -x -ix -iex -o -O -s -S --eval-command --command --init-command --init-eval-command --one-line --source
+  / -p / stdin data
+m4 dc gs bpftrace : -e -f -c --expression --file / -D -I -U / operand stdin
+at batch : -f / -q -t / stdin data
+crontab : / -u / operand stdin
+ssh autossh dbclient mosh : -o -F -S -J -I --ssh --server / -p -l -i -b -c -D -E -e -L -m -Q -R -W -w -B / rest
+scp sftp : -o -F -S -D -b -J / -P -i -l -c /
+rsync : -e --rsh --rsync-path / /
+parallel watch watchexec hyperfine socat tmux screen xterm sg bwrap eval : / -j -n -N -w --jobs --interval / operand
+  rest
+source : / / operand
+su runuser : -c --command --session-command -s --shell / -g -G -w / rest
+script flock vagrant nix newgrp : -c --command / /
+entr : -s / /
+docker podman nerdctl docker-compose : --entrypoint --init-path --runtime / /
+npx npm pnpm yarn : -c --call --shell-mode --script-shell / /
 env : -S --split-string / /
-git : -c --config --config-env --exec-path --upload-pack --receive-pack -u --exec -x --extcmd -O --open-files-in-pager \
---template --tree-filter --index-filter --msg-filter --env-filter --commit-filter --parent-filter --tag-name-filter --setup \
---type run foreach --namespace / -C --git-dir --work-tree /
-hg svn cvs : --config --config-option --config-dir --editor-cmd --diff-cmd --merge-tool -e / /
-tar bsdtar gtar : -I -F -H -T --to-command --checkpoint-action --use-compress-program --rsh-command --rmt-command \
---info-script --new-volume-script --index-file / -f -C --file --directory /
+git : -c --config --config-env --exec-path --upload-pack --receive-pack -u --exec -x --extcmd -O --open-files-in-pager
+  --template --tree-filter --index-filter --msg-filter --env-filter --commit-filter --parent-filter run foreach / -C /
+hg svn cvs : --config --config-option --config-dir --editor-cmd --diff-cmd -e / /
+tar bsdtar gtar : -I -F -T --to-command --checkpoint-action --use-compress-program --rsh-command --rmt-command
+  --info-script --new-volume-script --files-from / -f -C --file --directory / bundled
 zip : -TT --unzip-command / /
-make gmake bmake ninja cmake just rake : -f -E -C -P -I --file --makefile --eval --directory / / operand rest
-sort split : --compress-program --filter / /
-rg ag : --pre --hostname-bin --pager / /
+make gmake bmake just rake : -f -E -C -I --file --makefile --eval --directory / -j -l -o -W / operand rest
+cmake ninja ant mvn gradle : -P -C -f -I -b --init-script --build-file / /
+sort split rg ag : --compress-program --filter --pre --hostname-bin --pager / /
 fzf sk : --preview --bind --execute --with-shell --become / /
 nc ncat netcat : -e -c --exec --sh-exec --lua-exec / /
-wget curl : -e -K --execute --use-askpass --config / /
+wget : -e --execute --use-askpass --config / /
+curl : -K --config / /
 tcpdump : -z / /
-nmap : --script --script-args --datadir / /
-ansible ansible-playbook : -a -m -e -i --args --module-name --extra-vars --inventory / / operand
+nmap : --script --datadir / /
+ansible ansible-playbook : -a -m -e --args --module-name --extra-vars / / operand
 start-stop-daemon : -x -a --exec --startas / /
 """
 
-# programs : options with a value / operands before the program / sub-commands before it / options without a value
+# programs : options with a value / operands before the program / sub-commands before it / options without a value.
+# Where the last field is there, an option that is listed nowhere is read both ways.
 _WRAPPERS = """
-nohup setsid command exec builtin busybox toybox npx bunx uvx pnpx fakeroot chronic unbuffer torsocks proxychains \
-proxychains4 dbus-run-session catchsegv linux32 linux64 setarch caffeinate : / 0
+nohup setsid command exec builtin busybox toybox fakeroot linux32 linux64 unbuffer torsocks chronic : / 0
 time gtime : -f -o --format --output / 0
-xargs : -a -d -E -I -L -n -P -s --arg-file --delimiter --max-args --max-lines --max-procs --max-chars --process-slot-var / 0
+xargs : -a -d -E -I -L -n -P -s --arg-file --delimiter --max-args --max-lines --max-procs --max-chars
+  --process-slot-var / 0
 env genv : -u -C --unset --chdir / 0
 nice : -n --adjustment / 0
 ionice : -c -n --class --classdata / 0
 timeout gtimeout : -s -k --signal --kill-after / 1
 stdbuf gstdbuf : -i -o -e --input --output --error / 0
-sudo doas run0 : -u -g -h -p -C -r -t -U -T -D -R -a --user --group --host --prompt --chdir --chroot --role --type \
---close-from --other-user --command-timeout / 0
+sudo doas run0 : -u -g -h -p -C -r -t -U -T -D -R -a --user --group --host --prompt --chdir --chroot --role --type
+  --close-from --other-user --command-timeout / 0
 chroot : --userspec --groups / 1
 flock : -w -E --timeout --wait --conflict-exit-code / 1
-taskset : / 1
+taskset setarch gosu su-exec setuidgid s6-setuidgid : / 1
 chrt : -T -P -D --sched-runtime --sched-period --sched-deadline / 1
-gosu su-exec s6-setuidgid setuidgid faketime cpulimit : -l / 1
-numactl : -i -N -m -C -p --interleave --cpunodebind --membind --physcpubind --preferred / 0
-unshare : -R -w -S -G --map-user --map-group --map-users --map-groups --propagation --setgroups --root --wd --setuid \
---setgid --monotonic --boottime / 0
+unshare : -R -w -S -G --map-user --map-group --map-users --map-groups --propagation --setgroups --root --wd --setuid
+  --setgid --monotonic --boottime / 0
 nsenter : -t -S -G -W --target --setuid --setgid --wdns / 0
-setpriv capsh : --reuid --regid --groups --inh-caps --ambient-caps --bounding-set --user / 0
-strace ltrace : -e -E -p -u -b -I -P -a -o -s -X -O -S -U -l -n -A -F --env --user --trace --output / 0
-valgrind perf rlwrap xvfb-run firejail bwrap prlimit eatmydata entr watchexec sshpass tini dumb-init : -e -o -p -f -a -s \
--n -w -d -C --bind --ro-bind --output / 0
-systemd-run : -p -u -E -M -H -t --property --unit --setenv --uid --gid --working-directory --slice --description / 0
-docker podman nerdctl apptainer singularity : / 1 / run exec / -d -i -t -T -P -q --rm --init --privileged --detach \
---interactive --tty --read-only --publish-all --quiet --no-healthcheck --no-deps --debug --tls
-docker-compose podman-compose lxc lxc-attach incus : -n / 1 / run exec / -d -T -i -t --rm --no-deps
-kubectl oc k3s : -n -c --namespace --container --context --kubeconfig --image -f --filename -l --selector / 1 / run exec \
-debug / -i -t -q -it --stdin --tty --quiet --rm --command
-npm pnpm yarn : -w --workspace --prefix / 0 / run run-script exec x dlx create init test start / -s -y --silent --yes -r
-uv pipx poetry pdm hatch pipenv rye conda mamba micromamba mise asdf rbenv pyenv nix bundle direnv op doppler pixi : -p -n \
--e -c --python --with --from --package --spec --name / 0 / run exec shell develop / -q -v --quiet --verbose --active
+strace : -e -E -p -u -b -I -P -a -o -s -X -O -S -U --env --user --trace --output / 0
+numactl setpriv capsh ltrace valgrind rlwrap xvfb-run firejail prlimit eatmydata entr sshpass tini dumb-init faketime
+  cpulimit proxychains proxychains4 dbus-run-session caffeinate pkexec : / 0 / /
+perf : / 0 / stat record trace /
+systemd-run : -p -u -E -M -H --property --unit --setenv --uid --gid --working-directory --slice --description / 0
+docker podman nerdctl docker-compose podman-compose apptainer singularity : / 1 / run exec / -d -i -t -T -P -q --rm
+  --init --privileged --detach --interactive --tty --read-only --publish-all --quiet --no-healthcheck --no-deps
+kubectl oc lxc incus : -n -c --namespace --container --context --kubeconfig --image -f --filename / 1 / run exec debug
+  -- / -i -t -q --stdin --tty --quiet --rm --command
+npx bunx pnpx uvx : -p -c --package --from --with --python --call / 0
+npm pnpm yarn : -w --workspace --prefix / 0 / run run-script exec x dlx create / -s -y --silent --yes
+uv pipx poetry pdm hatch pipenv conda mamba micromamba rbenv pyenv bundle pixi : -p -n -e --python --with --from
+  --package --spec --name / 0 / run exec / -q -v --quiet --verbose
+mise asdf op doppler nix : / 0 / run exec --
+direnv : / 1 / exec
 """
 
 FINDERS = {
@@ -167,7 +176,7 @@ RISKY_VARIABLE = re.compile(
 def _lines(table: str) -> list[tuple[list[str], list[frozenset[str]]]]:
     """The programs and the fields of each line."""
     rows: list[tuple[list[str], list[frozenset[str]]]] = []
-    for line in table.strip().splitlines():
+    for line in table.strip().replace("\n  ", " ").splitlines():
         programs, _, fields = line.partition(" :")
         rows.append((programs.split(), [frozenset(field.split()) for field in f"{fields} ".split("/ ")]))
     return rows

@@ -1,7 +1,8 @@
 """Where a program would run a value as code: the list cannot be complete, and the docs say so.
 
 A placeholder in such a place is refused when the file is loaded, unless the tool's author names
-the parameter in `allowScript`.
+the parameter in `allowScript`. Where a command can be read in two ways, both count. Below:
+`interpreter_table`, the list itself. Above: `shell_argv`.
 """
 
 from __future__ import annotations
@@ -11,125 +12,19 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from toolyard.tools.handlers.interpreter_table import FINDERS, INTERPRETERS, RISKY_VARIABLE, WRAPPERS, Interpreter
 from toolyard.tools.handlers.shell_syntax import Command, Word
+from toolyard.tools.handlers.template import Slot
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Interpreter:
-    """How a program takes code.
-
-    Attributes:
-        flags: Options whose value is code; a short one may hide in a cluster such as `-lc`.
-        values: Options with a value that is no code, which is therefore no operand either.
-        operand: Whether the first operand is code, or names a program file.
-        rest: Whether everything after the first operand is code, as for ssh.
-        reads_stdin: Whether it runs what it reads from stdin when it has no operand.
-        names_data: Whether its operands are no code, such as a database, so that it runs stdin all the same.
-        stdin_flag: The option that makes it run stdin whatever its operands are.
-    """
-
-    flags: frozenset[str] = frozenset()
-    values: frozenset[str] = frozenset()
-    operand: bool = False
-    rest: bool = False
-    reads_stdin: bool = False
-    names_data: bool = False
-    stdin_flag: str = ""
-
-
-def _words(text: str) -> frozenset[str]:
-    return frozenset(text.split())
-
-
-_SHELL = Interpreter(
-    flags=_words("-c --command --init-command --rcfile --init-file"),
-    values=_words("-o +o -O +O"),
-    operand=True,
-    reads_stdin=True,
-    stdin_flag="-s",
-)
-_SCRIPT = Interpreter(
-    flags=_words("-e --eval -p --print -r --require eval --import --loader"), operand=True, reads_stdin=True
-)
-_SSH_VALUES = _words("-p -l -i -b -c -D -E -e -I -J -L -m -Q -R -W -w -B")
-_SQL = Interpreter(flags=_words("-c --command -e --execute -cmd -f --file"), reads_stdin=True, names_data=True)
-_AWK = Interpreter(flags=_words("-e --source -f --file -i --include -l --load"), values=_words("-v -F"), operand=True)
-_SED = Interpreter(flags=_words("-e --expression -f --file"), operand=True)
-
-INTERPRETERS: dict[str, Interpreter] = {
-    **dict.fromkeys(
-        ["sh", "bash", "dash", "zsh", "ksh", "mksh", "ash", "fish", "csh", "tcsh", "elvish", "nu", "pwsh"], _SHELL
-    ),
-    **dict.fromkeys(("awk", "gawk", "mawk", "nawk"), _AWK),
-    **dict.fromkeys(("sed", "gsed"), _SED),
-    **dict.fromkeys(("psql", "mysql", "mariadb", "duckdb", "clickhouse"), _SQL),
-    **dict.fromkeys(("vi", "vim", "nvim", "ex", "emacs"), Interpreter(flags=_words("-c --cmd -S --eval -l --load -f"))),
-    **dict.fromkeys(("node", "nodejs", "bun", "deno"), _SCRIPT),
-    **dict.fromkeys(
-        ("python", "pypy", "ipython"),
-        Interpreter(flags=_words("-c -m"), values=_words("-W -X"), operand=True, reads_stdin=True),
-    ),
-    "perl": Interpreter(flags=_words("-e -E -M -m -n -p -I"), operand=True, reads_stdin=True),
-    "ruby": Interpreter(flags=_words("-e -r -I"), operand=True, reads_stdin=True),
-    "php": Interpreter(flags=_words("-r -B -R -E -f --run -d"), operand=True, reads_stdin=True),
-    "lua": Interpreter(flags=_words("-e -l"), operand=True, reads_stdin=True),
-    "tclsh": Interpreter(operand=True, reads_stdin=True),
-    "expect": Interpreter(flags=_words("-c -f"), operand=True, reads_stdin=True),
-    "Rscript": Interpreter(flags=_words("-e"), operand=True),
-    "julia": Interpreter(flags=_words("-e -E --eval --print -L"), operand=True, reads_stdin=True),
-    "osascript": Interpreter(flags=_words("-e"), operand=True, reads_stdin=True),
-    "sqlite3": Interpreter(flags=_words("-cmd -init"), rest=True, reads_stdin=True, names_data=True),
-    "gdb": Interpreter(flags=_words("-ex -x -ix -iex --eval-command --command")),
-    "ssh": Interpreter(flags=_words("-o -F -S"), values=_SSH_VALUES, rest=True),
-    "eval": Interpreter(operand=True, rest=True),
-    "source": Interpreter(operand=True),
-    "env": Interpreter(flags=_words("-S --split-string")),
-    "su": Interpreter(flags=_words("-c --command")),
-    "script": Interpreter(flags=_words("-c --command")),
-    "watch": Interpreter(operand=True, rest=True),
-    "git": Interpreter(flags=_words("-c --config-env --exec-path --upload-pack --receive-pack -u")),
-    "tar": Interpreter(flags=_words("--to-command --checkpoint-action -I --use-compress-program --rsh-command -F")),
-    "rsync": Interpreter(flags=_words("-e --rsh --rsync-path")),
-    "make": Interpreter(flags=_words("-f --file --makefile --eval")),
-    "m4": Interpreter(operand=True, reads_stdin=True),
-}
-
-_NO_VALUES: frozenset[str] = frozenset()
-
-WRAPPERS: dict[str, frozenset[str]] = {
-    **dict.fromkeys(
-        ["nohup", "time", "setsid", "command", "exec", "builtin", "busybox", "npx", "uvx", "bundle", "watch"],
-        _NO_VALUES,
-    ),
-    "xargs": _words("-n -I -P -L -d -a -s -E --max-args --max-procs --replace --delimiter --arg-file"),
-    "env": _words("-u --unset -C --chdir"),
-    "nice": _words("-n --adjustment"),
-    "ionice": _words("-c -n -p --class --classdata"),
-    **dict.fromkeys(("timeout", "gtimeout"), _words("-s --signal -k --kill-after")),
-    "stdbuf": _words("-i -o -e"),
-    **dict.fromkeys(("sudo", "doas"), _words("-u -g -h -p -C -r -t -U -T -D -R --user --group --chdir")),
-    "parallel": _words("-j -n -N --jobs -I --colsep -a"),
-    **dict.fromkeys(("chroot", "flock", "taskset", "chrt", "numactl", "unshare", "nsenter"), _NO_VALUES),
-    **dict.fromkeys(("strace", "ltrace"), _words("-e -o -p -s -u")),
-    "systemd-run": _words("-p --property -u --unit"),
-}
-"""Programs that run another program from their arguments, and their options with a value."""
-
-_TAKES_A_PLACE_FIRST = frozenset({"chroot", "flock", "taskset", "chrt"})
-_CONTAINERS = frozenset({"docker", "podman", "nerdctl", "kubectl", "oc", "lxc"})
-_CONTAINER_VALUES = _words(
-    "-e --env -u --user -w --workdir -v --volume -p --publish --name --network -c --container -n"
-)
-
-SUSPECTS = frozenset({*INTERPRETERS, *WRAPPERS, *_CONTAINERS, "find"})
+SUSPECTS = frozenset({*INTERPRETERS, *WRAPPERS, *FINDERS})
 """Every name that needs a closer look where it stands in a command."""
 
-_STDIN_NAMES = frozenset({"-", "/dev/stdin", "/dev/fd/0", "/proc/self/fd/0"})
 MAKES_ARGUMENTS = frozenset({"xargs", "parallel"})
-_RUNS_A_COMMAND = frozenset({"-exec", "-execdir", "-ok", "-okdir"})
-_VERSION = re.compile(r"[-\d.]+$")
+_STDIN_NAMES = frozenset({"-", "/dev/stdin", "/dev/fd/0", "/proc/self/fd/0"})
+_STDIN_FLAG = frozenset({"-s"})
+_VERSION = re.compile(r"(?:[-\d.]+|-static|-dbg|\.exe)+$")
 _ASSIGNMENT = re.compile(r"[A-Za-z_]\w*=")
-_NUMBER = re.compile(r"\d+[smhd]?$")
+_CLUSTER = re.compile(r"-[A-Za-z0-9]{2,}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -142,135 +37,254 @@ class CodePlace:
 
 def code_places(command: Command) -> Iterator[CodePlace]:
     """Every placeholder of a command that would choose the program, or be run by it."""
-    program = command[0]
-    for name in program.slots:
-        yield CodePlace(parameter=name, reason="it would choose the program")
-    if program.literal is None:
-        return
-    called, words = _basename(program.literal), command[1:]
-    yield from _code_of(called, words)
-    if called == "find":
-        yield from _found(words)
-    elif called in WRAPPERS:
-        yield from _wrapped(called, words, WRAPPERS[called], skip=1 if called in _TAKES_A_PLACE_FIRST else 0)
-    elif called in _CONTAINERS:
-        yield from _contained(called, words)
-    for at, word in enumerate(words):
-        inner = _basename(word.literal) if word.literal else ""
-        if inner != called and inner in INTERPRETERS:
-            yield from _flag_values(inner, words[at + 1 :])
+    programs = _programs(command)
+    for start in programs:
+        program, words = command[start], command[start + 1 :]
+        yield from _all(program, "it would choose the program")
+        if program.literal is None:
+            continue
+        called = _called(program.literal)
+        if called in INTERPRETERS:
+            yield from _code_of(called, words)
+        if called in FINDERS:
+            yield from _found(called, words)
+    for word in command[: programs[-1]]:
+        if RISKY_VARIABLE.match(_start(word)):
+            yield from _all(word, f"{_start(word).partition('=')[0]} says what programs run")
+    for at, word in enumerate(command[1:], start=1):  # what runs them may be a wrapper that is not in the list
+        if word.literal is not None and (inner := _called(word.literal)) in INTERPRETERS:
+            yield from _flag_values(inner, command[at + 1 :])
 
 
 def runs_stdin(command: Command) -> str | None:
     """The program's name, where it would run what it reads from stdin, or make arguments of it."""
-    words = command
-    while words:
-        called = _basename(words[0].literal or "")
+    for start in _programs(command):
+        called, words = _called(command[start].literal or ""), command[start + 1 :]
         if called in MAKES_ARGUMENTS:
+            return f"{called} {inner}" if (inner := _code_from_arguments(called, words)) else called
+        if called in INTERPRETERS and _takes_code_from_stdin(called, words):
             return called
-        interpreter = INTERPRETERS.get(called)
-        if interpreter is not None and (interpreter.reads_stdin or called not in WRAPPERS):
-            return called if _takes_code_from_stdin(interpreter, [word.literal or "" for word in words[1:]]) else None
-        if called not in WRAPPERS:
-            return None
-        words = words[1:]
-        while words and ((words[0].literal or "").startswith("-") or _is_setting(words[0].literal or "")):
-            words = words[1:]
     return None
 
 
-def _takes_code_from_stdin(interpreter: Interpreter, literals: list[str]) -> bool:
-    """Whether a program with these arguments runs its stdin; what a placeholder fills is an empty text here."""
-    for literal, following in itertools.pairwise([*literals, ""]):
-        option, _, value = literal.partition("=")
-        if (_is_flag(option, interpreter.flags) and (value or following) in _STDIN_NAMES) or (
-            interpreter.stdin_flag and _is_flag(literal, frozenset({interpreter.stdin_flag}))
-        ):
-            return True
-    if not interpreter.reads_stdin or any(_is_flag(literal, interpreter.flags) for literal in literals):
-        return False
-    operands = [literal for literal in literals if not literal.startswith("-") or literal in _STDIN_NAMES]
-    return interpreter.names_data or not operands or operands[0] in _STDIN_NAMES
+def ends_options(command: Command, at: int) -> bool:
+    """Whether the `--` at this place ends the options of the program that reads what follows it."""
+    start = max(_programs(command))
+    return at > start and _called(command[start].literal or "") not in FINDERS
+
+
+def _programs(command: Command) -> list[int]:
+    """Where programs stand: the first word, and those that a wrapper would run, in every way to read it."""
+    found: list[int] = []
+    waiting = [0]
+    while waiting:
+        start = waiting.pop()
+        if start in found:
+            continue
+        found.append(start)
+        called = _called(command[start].literal or "")
+        if called in WRAPPERS:
+            waiting += [start + 1 + at for at in _wrapped(called, command[start + 1 :])]
+        if "-m" in INTERPRETERS.get(called, Interpreter()).flags:  # `python -m timeit CODE`
+            literals = [word.literal for word in command[start + 1 : -1]]
+            waiting += [start + 2 + at for at, literal in enumerate(literals) if literal == "-m"]
+    return sorted(found)
+
+
+def _wrapped(called: str, words: Command) -> Iterator[int]:
+    """Where the program stands that a wrapper runs: after its options, its operands and its sub-command."""
+    wrapper = WRAPPERS[called]
+    literals = [word.literal for word in words]
+    waiting = [(0, wrapper.skip)]
+    if wrapper.after:
+        if "--" in wrapper.after and "--" in literals:
+            waiting = [(literals.index("--") + 1, 0)]
+        else:
+            waiting = [(at + 1, wrapper.skip) for at, literal in enumerate(literals) if literal in wrapper.after][:1]
+    seen: set[tuple[int, int]] = set()
+    while waiting:
+        at, skip = waiting.pop()
+        if at >= len(words) or (at, skip) in seen:
+            continue
+        seen.add((at, skip))
+        literal = literals[at]
+        if literal is not None and literal.startswith("-"):
+            takes = _takes_next(literal, wrapper.values)
+            both = wrapper.plain is not None and not takes and not _is_plain(literal, wrapper.plain)
+            waiting += [(at + 2, skip)] if takes or both else []
+            waiting += [] if takes else [(at + 1, skip)]
+        elif _ASSIGNMENT.match(_start(words[at])):
+            waiting.append((at + 1, skip))
+        elif skip:
+            waiting.append((at + 1, skip - 1))
+        else:
+            yield at
 
 
 def _code_of(called: str, words: Command) -> Iterator[CodePlace]:
-    interpreter = INTERPRETERS.get(called)
-    if interpreter is None:
-        return
+    interpreter = INTERPRETERS[called]
     yield from _flag_values(called, words)
-    given_by_flag = any(_is_flag(word.literal or "", interpreter.flags) for word in words)
-    seen_operand = given_by_flag and not interpreter.rest
-    value_follows = False
-    for word in words:
-        literal = word.literal
-        if value_follows:
-            value_follows = False
-            continue
-        if literal is not None and literal.startswith(("-", "+")) and literal != "-":
-            value_follows = literal in interpreter.values
-            continue
+    given = list(_options(interpreter, words))
+    if "loops" in interpreter.traits and any(_has_letter(option, "np") for option in given):
+        for word in words:
+            yield from _all(word, f"{called} -n opens it, and would run `command |`")
+    if called == "env" and any(_has_letter(option, "S") or _takes_next(option, interpreter.flags) for option in given):
+        for word in words:
+            yield from _all(word, "env -S makes a command of it")
+    given_by_flag = any(_takes_next(word.literal or "", interpreter.flags) for word in words)
+    seen_operand = given_by_flag and not interpreter.traits & {"rest", "spread"}
+    for word in _operands(interpreter, words):
         if not seen_operand:
             seen_operand = True
-            if interpreter.operand:
+            if "operand" in interpreter.traits:
                 yield from _all(word, f"{called} would run it")
-        elif interpreter.rest:
+        elif "rest" in interpreter.traits:
             yield from _all(word, f"{called} would run it")
+
+
+def _operands(interpreter: Interpreter, words: Command) -> Iterator[Word]:
+    """The words that are neither options nor their values."""
+    value_follows = only_operands = False
+    for word in words:
+        literal = word.literal or ""
+        if value_follows:
+            value_follows = False
+        elif not only_operands and literal.startswith(("-", "+")) and literal != "-":
+            only_operands = literal == "--"
+            value_follows = _takes_next(literal, interpreter.values) or (
+                "spread" in interpreter.traits and _has_letter(literal, "oO")  # `-oc pipefail CODE`
+            )
+        else:
+            yield word
+
+
+def _options(interpreter: Interpreter, words: Command) -> Iterator[str]:
+    """The program's own options: those before its first operand, or among its code."""
+    value_follows = False
+    for word in words:
+        literal = word.literal or ""
+        if value_follows:
+            value_follows = False
+        elif literal.startswith("-"):
+            value_follows = _takes_next(literal, interpreter.flags | interpreter.values)
+            yield literal
+        elif not _ASSIGNMENT.match(literal):
+            return
 
 
 def _flag_values(called: str, words: Command) -> Iterator[CodePlace]:
     """Values of options that take code: in the next word, after `=`, or joined to a short option."""
-    flags = INTERPRETERS[called].flags
+    interpreter = INTERPRETERS[called]
+    flags = interpreter.flags
+    bundle = words[0].literal if words and "bundled" in interpreter.traits else None
+    if bundle and not bundle.startswith("-") and any(f"-{letter}" in flags for letter in bundle):
+        for word in words:
+            yield from _all(word, f"{called} {bundle} would run it")
     for at, word in enumerate(words):
-        start = word.pieces[0] if word.pieces and isinstance(word.pieces[0], str) else ""
         if word.literal is None:
-            option = start.split("=", 1)[0]
-            if option in flags or any(len(flag) == 2 and start.startswith(flag) for flag in flags):
-                yield from _all(word, f"{called} {option} would run it")
-        elif _is_flag(word.literal, flags) and at + 1 < len(words):
-            yield from _all(words[at + 1], f"{called} {word.literal} would run it")
+            if _begins_code(_start(word), interpreter):
+                yield from _all(word, f"{called} {_start(word).partition('=')[0]} would run it")
+        elif _takes_next(word.literal, flags) or ("spread" in interpreter.traits and _has_letter(word.literal, "c")):
+            for following in words[at + 1 :]:
+                yield from _all(following, f"{called} {word.literal} would run it")
+                if not (following.literal or "").startswith(("-", "+")):
+                    break
 
 
-def _found(words: Command) -> Iterator[CodePlace]:
+def _begins_code(start: str, interpreter: Interpreter) -> bool:
+    """Whether the text before a placeholder makes its value code: `--eval=`, `-e`, `-le`, or a mere dash."""
+    option = start.partition("=")[0]
+    if start in ("-", "--") or option in interpreter.flags or ("+" in interpreter.flags and start.startswith("+")):
+        return True
+    if start.startswith("--"):
+        return any(flag.startswith(option) for flag in interpreter.flags)
+    if start.startswith("-"):
+        for letter in start[1:]:
+            if f"-{letter}" in interpreter.flags:
+                return True
+            if f"-{letter}" in interpreter.values:
+                return False
+    return False
+
+
+def _found(called: str, words: Command) -> Iterator[CodePlace]:
     running = False
     for word in words:
-        if word.literal in _RUNS_A_COMMAND:
+        if word.literal in FINDERS[called] or _start(word).partition("=")[0] in FINDERS[called]:
             running = True
         elif word.literal in (";", "+"):
             running = False
-        elif running:
-            yield from _all(word, "find -exec would run it")
+        if running:
+            yield from _all(word, f"{called} would run it")
 
 
-def _wrapped(called: str, words: Command, values: frozenset[str], skip: int = 0) -> Iterator[CodePlace]:
-    """A wrapper's own words up to the program it runs, then that program's."""
-    value_follows = False
-    for at, word in enumerate(words):
-        literal = word.literal
-        if value_follows:
-            value_follows = False
-        elif literal is not None and (literal.startswith("-") or _is_setting(literal)):
-            value_follows = literal in values
-        elif skip:
-            skip -= 1
-        elif literal is None and isinstance(word.pieces[0], str) and _ASSIGNMENT.match(word.pieces[0]):
-            continue
-        else:
-            yield from (
-                CodePlace(parameter=place.parameter, reason=f"{called}: {place.reason}")
-                for place in code_places(words[at:])
-            )
-            return
+def _code_from_arguments(called: str, words: Command) -> str | None:
+    """The program that would run as code what `xargs` makes of its stdin."""
+    at = next(_wrapped(called, words), None) if called in WRAPPERS else None
+    if at is None:
+        return None if called in WRAPPERS or list(_operands(INTERPRETERS[called], words)) else "alone"
+    mark = _replaced_text([word.literal or "" for word in words[:at]])
+    fed: list[Word] = []
+    for word in words[at:]:
+        before, found, after = (word.literal or "").partition(mark) if mark else ("", "", "")
+        pieces = [piece for piece in (before, Slot(""), after) if piece]
+        fed.append(Word(tuple(pieces)) if found else word)
+    fed += [] if mark else [Word((Slot(""),))]
+    is_code = any(place.parameter == "" for place in code_places(tuple(fed)))
+    return _called(words[at].literal or "") if is_code else None
 
 
-def _contained(called: str, words: Command) -> Iterator[CodePlace]:
-    """`docker exec PLACE program …`: the program comes after the place, or after `--`."""
-    for at, word in enumerate(words):
-        if word.literal == "--":
-            yield from _wrapped(called, words[at + 1 :], _NO_VALUES)
-            return
-        if word.literal in ("exec", "run") and "--" not in [later.literal for later in words[at:]]:
-            yield from _wrapped(called, words[at + 1 :], _CONTAINER_VALUES, skip=1)
-            return
+def _replaced_text(options: list[str]) -> str:
+    """What `xargs` replaces in its command, where it does: `{}` unless `-I` says otherwise."""
+    for option, following in itertools.pairwise([*options, ""]):
+        if option == "-I" or _takes_next(option, frozenset({"-I"})):
+            return following
+        if option.startswith(("-I", "-i", "--replace")):
+            return option.partition("=")[2] if option.startswith("--") else option[2:] or "{}"
+    return ""
+
+
+def _takes_code_from_stdin(called: str, words: Command) -> bool:
+    """Whether a program with these arguments runs its stdin; what a placeholder fills is no such argument."""
+    interpreter = INTERPRETERS[called]
+    literals = [word.literal or "" for word in words]
+    for literal, following in itertools.pairwise([*literals, ""]):
+        option, _, value = literal.partition("=")
+        if _takes_next(option, interpreter.flags) and (value or following) in _STDIN_NAMES:
+            return True
+        if "spread" in interpreter.traits and _takes_next(literal, _STDIN_FLAG):
+            return True
+    operands = [word.literal for word in _operands(interpreter, words)]
+    if called in ("ssh", "autossh", "dbclient"):
+        return len(operands) == 1  # the far side's shell reads it
+    if "stdin" not in interpreter.traits or any(_takes_next(literal, interpreter.flags) for literal in literals):
+        return False
+    return "data" in interpreter.traits or not operands or operands[0] in _STDIN_NAMES
+
+
+def _takes_next(literal: str, options: frozenset[str]) -> bool:
+    """Whether a word is one of the options, also shortened, or at the end of a cluster such as `-lc`."""
+    if literal in options:
+        return True
+    if literal.startswith("--"):
+        return len(literal) > 2 and any(option.startswith(literal) for option in options)
+    return bool(_CLUSTER.fullmatch(literal)) and f"-{literal[-1]}" in options
+
+
+def _is_plain(literal: str, plain: frozenset[str]) -> bool:
+    """Whether no value follows an option for sure."""
+    return "=" in literal or literal in plain or all(f"-{letter}" in plain for letter in literal[1:])
+
+
+def _has_letter(literal: str, letters: str) -> bool:
+    """Whether one of the letters stands in a cluster of short options."""
+    return literal.startswith("-") and literal[1:2] != "-" and any(letter in literal[1:] for letter in letters)
+
+
+def _start(word: Word) -> str:
+    """The text that a word begins with, up to its first placeholder."""
+    first = word.pieces[0] if word.pieces else ""
+    return "" if isinstance(first, Slot) else first
 
 
 def _all(word: Word, reason: str) -> Iterator[CodePlace]:
@@ -278,18 +292,7 @@ def _all(word: Word, reason: str) -> Iterator[CodePlace]:
         yield CodePlace(parameter=name, reason=reason)
 
 
-def _is_flag(literal: str, flags: frozenset[str]) -> bool:
-    """Whether a word is one of the options, also at the end of a cluster such as `-lc`."""
-    if literal in flags:
-        return True
-    cluster = literal.startswith("-") and not literal.startswith("--") and len(literal) > 2
-    return cluster and f"-{literal[-1]}" in flags
-
-
-def _is_setting(literal: str) -> bool:
-    return bool(_ASSIGNMENT.match(literal) or _NUMBER.match(literal))
-
-
-def _basename(literal: str) -> str:
-    name = literal.rsplit("/", 1)[-1]
-    return name if name in INTERPRETERS or name in WRAPPERS else _VERSION.sub("", name)
+def _called(literal: str) -> str:
+    """The name that a program is known by: without its folder and its version."""
+    name = literal.rsplit("/", 1)[-1].lower()
+    return name if name in SUSPECTS else _VERSION.sub("", name)

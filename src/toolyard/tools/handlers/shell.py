@@ -151,7 +151,7 @@ class ShellHandler:
         for step, pipeline in zip(self._template.script, commands, strict=True):
             joined = " | ".join(shlex.join(argv) for argv in pipeline)
             lines.append(joined if not lines else f"{step.after} {joined}")
-        shown: dict[str, Any] = {"command": " ".join(lines), "argv": commands, "cwd": str(self._folder())}
+        shown: dict[str, Any] = {"command": " ".join(lines), "argv": commands, "cwd": str(self._place())}
         if self._stdin is not None:
             shown["stdin"] = fill(self._stdin, input, LONGEST_STDIN)
         return shown
@@ -173,14 +173,16 @@ class ShellHandler:
     def _input(self, input: Mapping[str, Any]) -> bytes | None:
         return None if self._stdin is None else fill(self._stdin, input, LONGEST_STDIN).encode("utf-8", "replace")
 
-    def _folder(self) -> Path:
-        root = self._surroundings.root
-        given = self._config.cwd
+    def _place(self) -> Path:
+        root, given = self._surroundings.root, self._config.cwd
         if given is None:
             return root
         if given == "~" or given.startswith("~/"):
             given = self._surroundings.environ.get("HOME", "~") + given[1:]
-        folder = root / given
+        return root / given
+
+    def _folder(self) -> Path:
+        folder = self._place()
         if not folder.is_dir():
             raise ToolError(f"the folder {str(folder)!r} that this tool runs in does not exist")
         return folder

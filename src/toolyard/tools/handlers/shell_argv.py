@@ -10,9 +10,9 @@ from typing import Any, cast
 import msgspec
 
 from toolyard.errors import ToolError
-from toolyard.tools.handlers.interpreters import MAKES_ARGUMENTS, SUSPECTS, code_places, runs_stdin
+from toolyard.tools.handlers.interpreters import MAKES_ARGUMENTS, SUSPECTS, code_places, ends_options, runs_stdin
 from toolyard.tools.handlers.shell_syntax import Command, Pipeline, Script, Word, parse
-from toolyard.tools.handlers.template import Slot, TemplateError, checked_text, missing, unknown_name
+from toolyard.tools.handlers.template import Slot, TemplateError, checked_text, missing, unknown_name, value_text
 
 Argv = list[str]
 METACHARACTERS = re.compile(r"[;|&$`<>(){}\\\n*?\[\]#~!'\"]")
@@ -20,14 +20,14 @@ MOST_WORDS = 4_096
 _ASSIGNMENT = re.compile(r"[A-Za-z_]\w*=")
 _PLAIN = r"[\w./:,@%+-]"
 _COMMON = re.compile(
-    rf"""[ ]* {_PLAIN}+
-    (?: [ ]+ (?: (?: {_PLAIN} | = )* (?: \{{\{{ [\w-]+ \}}\}} )? | '[^'{{}}]*' | '\{{\{{ [\w-]+ \}}\}}' ) )*
+    rf"""[ ]* (?!-) {_PLAIN}+
+    (?: [ ]+ (?: (?: {_PLAIN} | = )* (?: \{{\{{ [\w-]+ \}}\}} )? | '(?!-)[^'{{}}]*' | '\{{\{{ [\w-]+ \}}\}}' ) )*
     [ ]* (?: \|\| [ ]* true [ ]* )?""",
     re.VERBOSE | re.ASCII,
 )
 _SLOTS = re.compile(r"\{\{([\w-]+)\}\}")
 _AFTER_OPTION = re.compile(r" -[^ ]* +\{\{([\w-]+)\}\}")
-_SUSPECT = re.compile(rf"(?<![A-Za-z])(?:{'|'.join(map(re.escape, sorted(SUSPECTS)))})(?![A-Za-z])")
+_SUSPECT = re.compile(rf"(?<![A-Za-z])(?:{'|'.join(map(re.escape, sorted(SUSPECTS)))})(?![A-Za-z])", re.IGNORECASE)
 
 
 class Parameters(msgspec.Struct, frozen=True, kw_only=True):
@@ -96,22 +96,24 @@ def build_argv(command: Command, arguments: Mapping[str, Any], parameters: Param
         ToolError: A value is missing, too long, or would become an option.
     """
     argv: Argv = []
-    after_separator = False
-    for word in command:
+    separators: list[int] = []
+    for at, word in enumerate(command):
         if word.literal is not None:
             argv.append(word.literal)
-            after_separator = after_separator or word.literal == "--"
+            if word.literal == "--":
+                separators.append(at)
             continue
         for filled, leader in _fill_word(word, arguments):
             if (
                 filled.startswith("-")
                 and leader
-                and not after_separator
                 and leader not in parameters.allow_leading_dash
+                and not any(ends_options(command, separator) for separator in separators)
             ):
                 raise ToolError(
-                    f"{leader!r} begins with a dash ({filled[:40]!r}), which {argv[0] if argv else 'the program'!r} "
-                    "would read as an option; give a value that does not (for a path, begin it with ./)"
+                    f"{leader!r} makes an argument that begins with a dash ({filled[:40]!r}), which "
+                    f"{argv[0] if argv else 'the program'!r} would read as an option; give a value that does not "
+                    "(for a path, begin it with ./)"
                 )
             argv.append(filled)
             if len(argv) > MOST_WORDS:
@@ -121,11 +123,16 @@ def build_argv(command: Command, arguments: Mapping[str, Any], parameters: Param
 
 def suspicious(arguments: Mapping[str, Any]) -> list[str]:
     """Parameters whose values hold characters a shell would act on; harmless here, and worth a log line."""
-    return [name for name, value in arguments.items() if isinstance(value, str) and METACHARACTERS.search(value)]
+    return [name for name, value in arguments.items() if METACHARACTERS.search(_told_apart(value))]
+
+
+def _told_apart(value: Any) -> str:
+    """A value's text, or an array's without the signs that make it JSON."""
+    return " ".join(map(_told_apart, cast("list[Any]", value))) if isinstance(value, list) else value_text(value)
 
 
 def _fill_word(word: Word, arguments: Mapping[str, Any]) -> list[tuple[str, str | None]]:
-    """The arguments a word becomes, each with the parameter that its first character came from."""
+    """The arguments a word becomes, each with the parameter that decides its first character, where one does."""
     alone = word.only_slot
     if alone is not None:
         if alone not in arguments:
@@ -141,7 +148,7 @@ def _fill_word(word: Word, arguments: Mapping[str, Any]) -> list[tuple[str, str 
             if piece.name not in arguments:
                 raise missing(piece.name)
             part = checked_text(piece.name, arguments[piece.name])
-            leader = piece.name if not text and part else leader
+            leader = leader if text else piece.name  # an empty value lets through a dash that follows it
         else:
             part = piece
         text += part

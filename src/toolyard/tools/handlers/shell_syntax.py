@@ -38,12 +38,13 @@ _TOKEN = re.compile(
     | '(?P<single>[^']*)'
     | "(?P<double>(?:[^"\\$`]|\\.)*)"
     | (?P<operator>\|\||&&|[|;])
+    | (?P<continued>\\\n)
     | \\(?P<escaped>.)
     | (?P<other>.)
     """,
     re.VERBOSE | re.DOTALL,
 )
-_ESCAPED_IN_DOUBLE = re.compile(r'\\(["\\$`])')
+_ESCAPED_IN_DOUBLE = re.compile(r'\\(?:\n|(["\\$`]))')
 
 
 class Word(msgspec.Struct, frozen=True):
@@ -131,6 +132,8 @@ def _words(text: str) -> list[Word | Operator]:
             if kind == "operator":
                 found.append(_checked_operator(inside, text, token.end()))
             continue
+        if kind == "continued":  # a line that goes on: nothing is there, not even a blank
+            continue
         match kind:
             case "plain":
                 pieces.append(inside)
@@ -151,7 +154,7 @@ def _words(text: str) -> list[Word | Operator]:
 
 
 def _in_double(inside: str) -> tuple[Piece, ...]:
-    """What stands in double quotes: placeholders, and four characters that a backslash escapes."""
+    """What stands in double quotes: placeholders, four characters that a backslash escapes, lines that go on."""
     if "\\" not in inside:
         return cut(inside)
     return tuple(_ESCAPED_IN_DOUBLE.sub(r"\1", piece) if isinstance(piece, str) else piece for piece in cut(inside))

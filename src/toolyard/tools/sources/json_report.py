@@ -221,7 +221,9 @@ def _with_purpose(document: Any, finding: Finding) -> str:
         return f"only letters, digits, _ and - are allowed, such as list-todos, {finding.reason.rpartition(', ')[2]}"
     if finding.reason.startswith("expected at least 1 characters"):
         return f"it is empty; needed: {_inside(purpose)}"
-    return f"{finding.reason} ({_inside(purpose)})" if purpose else finding.reason
+    if not purpose or finding.reason.startswith("expected one of"):
+        return finding.reason
+    return f"{finding.reason} ({_inside(purpose)})"
 
 
 def _inside(sentence: str) -> str:

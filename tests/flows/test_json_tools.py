@@ -1,0 +1,307 @@
+"""JSON tool files through the public doors: the document's examples, broken files, hostile values."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+
+from tests.flows.http_internet import reply, serving
+from tests.flows.tool_files import DOCUMENT, ask, content, opened, served, shell, tool, write
+from toolyard import Toolyard, validate_tool_file
+from toolyard.types.result import Failure
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    """A project with a comment to find, and the document's own file."""
+    (tmp_path / "tools").mkdir()
+    (tmp_path / "src").mkdir()
+    (tmp_path / "src" / "app.py").write_text("x = 1\n# TODO: more\n# FIXME: less\n")
+    (tmp_path / "tools" / "my-tools.json").write_text(DOCUMENT)
+    return tmp_path
+
+
+# the document's two examples
+
+
+@pytest.mark.promise("R2")
+async def test_the_documents_file_loads_unchanged_from_the_folder_the_environment_names(
+    project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TOOLYARD_TOOLS_DIR", str(project / "tools"))
+    async with Toolyard(project, watch=False) as yard:
+        infos = {info.name: info.to_json() for info in yard.registry.list_tools()}
+        assert yard.registry.quarantined == ()
+    for given in json.loads(DOCUMENT)["tools"]:
+        assert infos[given["name"]] == {
+            "name": given["name"],
+            "description": given["description"],
+            "source": "plugin",
+            "pluginName": "my-tools",
+            "origin": str(project / "tools" / "my-tools.json"),
+            "inputSchema": given["inputSchema"],
+        }
+
+
+@pytest.mark.promise("R2")
+async def test_list_todos_finds_what_is_there_and_nothing_found_is_an_empty_answer(project: Path) -> None:
+    async with opened(project, watch=False) as yard:
+        found = await yard.call("list-todos", {"pattern": "TODO", "directory": "src"})
+        assert (found.text, found.is_error) == ("src/app.py:2:# TODO: more\n", False)
+        nothing = await yard.call("list-todos", {"pattern": "XYZZY", "directory": "src"})
+        assert (nothing.text, nothing.is_error) == ("", False)
+        everywhere = await yard.call("list-todos", {"pattern": "FIXME"})
+        assert everywhere.text.endswith("src/app.py:3:# FIXME: less\n")
+
+
+@pytest.mark.promise("R2")
+async def test_list_todos_without_a_pattern_names_it_and_suggests_a_default_which_then_works(project: Path) -> None:
+    async with opened(project, watch=False) as yard:
+        failed = await yard.call("list-todos", {"directory": "src"})
+        assert failed.is_error
+        assert "'pattern' is missing" in failed.text
+        assert "add a \"default\" for 'pattern' to the tool's inputSchema" in failed.text
+        mended = DOCUMENT.replace('"Search pattern (default: TODO)"', '"Search pattern", "default": "TODO"')
+        (project / "tools" / "my-tools.json").write_text(mended)
+        assert (await yard.registry.reload_plugins()).success
+        assert (await yard.call("list-todos", {"directory": "src"})).text == "src/app.py:2:# TODO: more\n"
+
+
+@pytest.mark.promise("R2", "R8")
+@pytest.mark.parametrize("named", ["127.0.0.1", "127.0.0.1:{port}"])
+async def test_check_api_reaches_a_local_server_only_when_the_settings_name_it(project: Path, named: str) -> None:
+    async with serving(reply(body='{"status":"ok"}', content_type="application/json")) as server:
+        arguments = {"url": f"http://127.0.0.1:{server.port}"}
+        settings = {"tools": {"allowed_hosts": [named.format(port=server.port)]}}
+        async with opened(project, watch=False, settings=settings) as yard:
+            assert (await yard.call("check-api", arguments)).text == '{"status":"ok"}'
+        async with opened(project, watch=False) as yard:
+            refused = await yard.call("check-api", arguments)
+    assert refused.failure == Failure.REFUSED
+    assert "127.0.0.1" in refused.text
+    assert server.targets == ["GET /health"]
+
+
+# broken files
+
+
+def base(name: str, **changes: Any) -> str:
+    """A good file with one tool, written as a person would."""
+    properties = {"pattern": {"type": "string", "default": "TODO"}, "limit": {"type": "integer", "default": 5}}
+    given = {
+        "name": name,
+        "description": "Find a pattern.",
+        "inputSchema": {"type": "object", "properties": properties},
+        "handler": {"type": "shell", "command": "grep -m {{limit}} {{pattern}} src/app.py", "timeout": 5000},
+        "examples": [{"input": {"pattern": "x"}}],
+    }
+    return content({**given, **changes}, name=f"file of {name}")
+
+
+class Mistake(NamedTuple):
+    """One mistake: what was typed instead, where it is reported, and what the report says."""
+
+    name: str
+    typed: Callable[[str], str | bytes]
+    where: tuple[int, int]
+    message: str
+    tool: str | None = "own"
+
+
+def instead(old: str, new: str) -> Callable[[str], str]:
+    def change(text: str) -> str:
+        assert old in text
+        return text.replace(old, new, 1)
+
+    return change
+
+
+MISTAKES = [
+    Mistake("comma", instead("5000\n", "5000,\n"), (23, 24), "not valid JSON: remove this comma", None),
+    Mistake("cut", lambda text: text[:200], (10, 21), "not valid JSON: the file ends in the middle; close what", None),
+    Mistake("quotes", instead('"name"', "'name'"), (2, 3), "not valid JSON: texts and names stand in double", None),
+    Mistake("key", instead('"inputSchema"', '"input_schema"'), (7, 7), 'not allowed here; did you mean "inputSchema"?'),
+    Mistake("type", instead("5000", '"5s"'), (23, 20), 'handler.timeout: expected integer, got string "5s" (milli'),
+    Mistake(
+        "missing", instead('"description": "Find a pattern.",', ""), (4, 5), '"description" is missing (what it do'
+    ),
+    Mistake(
+        "name", instead('"name": "name"', '"name": "a name"'), (5, 15), "only letters, digits, _ and - are", "a name"
+    ),
+    Mistake(
+        "holder", instead('"holder"', '"git-status"'), (5, 15), "the name is already held by builtin", "git-status"
+    ),
+    Mistake("across", instead('"across"', '"good-a"'), (5, 15), "the name is already held by plugin good (", "good-a"),
+    Mistake("placeholder", instead("{{pattern}}", "{{patern}}"), (22, 20), "is no property of the inputSchema; did"),
+    Mistake("program", instead("grep", "{{pattern}}"), (22, 20), "would run as code: it would choose the program"),
+    Mistake("shift", instead(',\n            "default": 5', ""), (21, 20), "give 'limit' a \"default\", or name it in"),
+    Mistake("schema", instead('"integer"', '"int"'), (15, 21), '"int" is no JSON type; one of string, number, intege'),
+    Mistake("example", instead('"x"', "-1"), (28, 24), "examples.0.input.pattern: expected string, got number -1"),
+    Mistake("handler", instead('"shell"', '"bash"'), (21, 17), 'expected one of ["shell", "http", "file-read"], got'),
+    Mistake(
+        "redirect", instead("src/app.py", "< src/app.py"), (22, 20), 'is not supported: give the text with "stdin"'
+    ),
+    Mistake("latin", lambda text: text.replace("Find", "Für").encode("latin-1"), (6, 24), "not UTF-8: byte 0xfc", None),
+    Mistake(
+        "deep", instead('"x"', "[" * 300 + '"x"' + "]" * 300), (28, 146), "nested deeper than 128 levels here", None
+    ),
+]
+
+
+def spoil(folder: Path) -> None:
+    """A folder with every mistake in a file of its own, and two good files among them."""
+    (folder / "a-good.json").write_text(base("good-a").replace("file of good-a", "good"))
+    for mistake in MISTAKES:
+        typed = mistake.typed(base(mistake.name))
+        (folder / f"{mistake.name}.json").write_bytes(typed if isinstance(typed, bytes) else typed.encode())
+    (folder / "z-good.json").write_bytes(b"\xef\xbb\xbf" + base("good-z").encode())
+
+
+@pytest.mark.promise("R4")
+async def test_every_broken_file_is_set_aside_alone_and_says_where_and_how_to_mend_it(project: Path) -> None:
+    folder = project / "tools"
+    spoil(folder)
+    async with opened(project, watch=False) as yard, served(yard) as address:
+        listed = await ask("GET", f"{address}/api/tools")
+        names = [tool["name"] for tool in listed["tools"] if tool["source"] == "plugin"]
+        assert sorted(names) == ["check-api", "good-a", "good-z", "list-todos"]
+        assert not (await yard.call("good-z", {"pattern": "TODO"})).is_error
+        problems = listed["quarantined"]
+        for mistake in MISTAKES:
+            source = str(folder / f"{mistake.name}.json")
+            found = next(p for p in problems if p["source"] == source and mistake.message in p["message"])
+            assert (found["line"], found["column"]) == mistake.where, found
+            assert found.get("toolName") == (mistake.name if mistake.tool == "own" else mistake.tool), found
+        assert problems == [problem.to_json() for problem in yard.registry.quarantined]
+
+        for mistake in MISTAKES:  # what the messages say to type is what was there before
+            (folder / f"{mistake.name}.json").write_text(base(mistake.name))
+        reloaded = await ask("POST", f"{address}/api/tools/reload", {})
+        assert (reloaded["success"], reloaded["errors"]) == (True, [])
+        assert sorted(reloaded["added"]) == sorted(mistake.name for mistake in MISTAKES)
+        assert reloaded["toolCount"] == listed["counts"]["total"] + len(MISTAKES)
+
+
+@pytest.mark.promise("R4")
+async def test_a_bad_tool_leaves_the_other_tools_of_its_file_alone(project: Path) -> None:
+    folder = project / "tools"
+    write(folder / "mixed.json", shell("first", "echo 1"), {"name": "second"}, shell("third", "echo 3"))
+    async with opened(project, watch=False) as yard:
+        assert [(await yard.call(name)).text for name in ("first", "third")] == ["1\n", "3\n"]
+        assert {problem.tool_name for problem in yard.registry.quarantined} == {"second"}
+        assert not yard.registry.has_tool("second")
+
+
+@pytest.mark.promise("R4")
+async def test_two_files_with_one_name_keep_the_first_and_the_second_is_named_with_its_line(project: Path) -> None:
+    folder = project / "tools"
+    write(folder / "b.json", shell("same", "echo b"), name="of b")
+    write(folder / "a.json", shell("other", "true"), shell("same", "echo a"), name="of a")
+    async with opened(project, watch=False) as yard:
+        assert (await yard.call("same")).text == "a\n"
+        (problem,) = yard.registry.quarantined
+    assert problem.to_json() == {
+        "source": str(folder / "b.json"),
+        "toolName": "same",
+        "line": 5,
+        "column": 15,
+        "message": f"name: the name is already held by plugin of a ({folder / 'a.json'}); "
+        "choose another, or remove that one first",
+    }
+
+
+# hostile values
+
+
+HOSTILE = ["; touch {m}", "$(touch {m})", "`touch {m}`", "| touch {m}", "&& touch {m}", "zz\ntouch {m}", "' touch {m} '"]
+
+
+@pytest.mark.promise("R8")
+@pytest.mark.parametrize("value", HOSTILE)
+async def test_what_looks_like_a_command_in_a_value_is_an_argument(project: Path, value: str) -> None:
+    marker = project / "ran"
+    hostile = value.format(m=marker)
+    write(
+        project / "tools" / "say.json",
+        shell("say", "printf '%s' {{x}}", "x"),
+        shell("quoted", 'printf %s "{{x}}" | cat || true', "x"),
+        shell("read", "cat", "x", stdin="{{x}}"),
+    )
+    async with opened(project, watch=False) as yard, served(yard) as address:
+        for name in ("say", "quoted", "read"):
+            answer = await ask("POST", f"{address}/api/tools/{name}/call", {"input": {"x": hostile}})
+            assert (answer["content"][0]["text"], answer["isError"]) == (hostile, False)
+        found = await yard.call("list-todos", {"pattern": hostile, "directory": "src"})
+        assert (found.text, found.is_error) == ("", False)
+    assert not marker.exists()
+
+
+@pytest.mark.promise("R8")
+@pytest.mark.parametrize(
+    ("value", "said"),
+    [
+        ("-f/etc/passwd", "begins with a dash"),
+        ("--help", "begins with a dash"),
+        ("a\0b", "null byte"),
+        ("x" * 10_001, "10,001 characters long; at most 10,000"),
+    ],
+)
+async def test_options_null_bytes_and_endless_values_are_refused(project: Path, value: str, said: str) -> None:
+    async with opened(project, watch=False) as yard:
+        refused = await yard.call("list-todos", {"pattern": value, "directory": "src"})
+    assert refused.is_error
+    assert said in refused.text
+
+
+@pytest.mark.promise("R8")
+@pytest.mark.parametrize(
+    "handler",
+    [
+        {"command": "sh -c {{x}}"},
+        {"command": "python3 -c 'print({{x}})'"},
+        {"command": "echo {{x}} | sh"},
+        {"command": "cat {{x}} | psql shop"},
+        {"command": "sh", "stdin": "{{x}}"},
+        {"command": "bash -s now", "stdin": "{{x}}"},
+        {"command": "psql shop", "stdin": "{{x}}"},
+        {"command": "psql -v a=1 -f -", "stdin": "{{x}}"},
+        {"command": "cat | python3 -", "stdin": "{{x}}"},
+        {"command": "xargs rm", "stdin": "{{x}}"},
+    ],
+)
+def test_a_value_that_would_run_as_code_is_refused_when_the_file_is_read(handler: dict[str, str]) -> None:
+    given = tool("t", {"type": "shell", **handler}, {"x": {"type": "string"}})
+    refused = validate_tool_file({"name": "n", "tools": [given]})
+    assert len(refused.errors) == 1
+    assert "would run as code" in refused.errors[0]
+    accepted = tool("t", {"type": "shell", "allowScript": ["x"], **handler}, {"x": {"type": "string"}})
+    assert validate_tool_file({"name": "n", "tools": [accepted]}).valid
+
+
+@pytest.mark.promise("R2", "R8")
+@pytest.mark.parametrize("path", ["../secret", "/etc/passwd", "out", "../data-old/secret", "sub/../../secret", "a\0"])
+async def test_a_file_read_tool_never_leaves_its_folder(project: Path, path: str) -> None:
+    data = project / "data"
+    for folder in (data, project / "data-old"):
+        folder.mkdir()
+    (project / "secret").write_text("not yours")
+    (project / "data-old" / "secret").write_text("not yours")
+    (data / "mine.txt").write_text("mine")
+    (data / "out").symlink_to(project / "secret")
+    write(
+        project / "tools" / "read.json",
+        tool("read", {"type": "file-read", "basePath": "data", "maxSize": 8}, {"path": {"type": "string"}}),
+    )
+    async with opened(project, watch=False) as yard:
+        assert (await yard.call("read", {"path": "mine.txt"})).text == "mine"
+        refused = await yard.call("read", {"path": path})
+        assert refused.failure == Failure.REFUSED
+        assert "not yours" not in refused.text
+        (data / "large").write_text("x" * 9)
+        large = await yard.call("read", {"path": "large"})
+        assert large.is_error
+        assert "has 9 bytes; at most 8 are read" in large.text

@@ -1,0 +1,151 @@
+"""Folders of tool files: what is looked at, what is read again, and what one bad file cannot do to the others."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.flows.tool_files import content, shell, write
+from toolyard.tools.handlers.http_client import GuardedClient
+from toolyard.tools.handlers.surroundings import Surroundings
+from toolyard.tools.sources.json_file import FileReader, LoadedFile
+from toolyard.tools.sources.json_files import JsonFiles, is_tool_file
+
+pytestmark = pytest.mark.promise("R4", "R6")
+
+
+class Counting(FileReader):
+    """Notes which files were read, and fails where it is told to."""
+
+    def __init__(self, failing: str = "") -> None:
+        super().__init__(Surroundings(root=Path("/"), environ={}), GuardedClient())
+        self.seen: list[str] = []
+        self.failing = failing
+
+    def read(self, path: Path, data: bytes) -> LoadedFile:
+        self.seen.append(path.name)
+        if path.name == self.failing:
+            raise LookupError("a fault of the loader")
+        return super().read(path, data)
+
+
+def names(offers: Any) -> list[str]:
+    return [tool.info.name for tool in offers.tools]
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("a.json", True),
+        ("my tools.json", True),
+        (".a.json", False),
+        ("~a.json", False),
+        ("#a.json#", False),
+        ("#a.json", False),
+        (".#a.json", False),
+        (".a.json.swp", False),
+        ("a.json~", False),
+        ("a.json.tmp", False),
+        (".a.json.tmp", False),
+        ("a.json.bak", False),
+        ("a.json___jb_tmp___", False),
+        ("4913", False),
+        ("json", False),
+        (".json", False),
+        ("a.toml", False),
+    ],
+)
+def test_editors_own_files_are_not_tool_files(name: str, expected: bool) -> None:
+    assert is_tool_file(Path("/tools", name)) is expected
+
+
+async def test_a_loader_that_fails_on_one_file_sets_that_file_aside_alone(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    for name in "abc":
+        write(tmp_path / f"{name}.json", shell(name, "ls"))
+    offers = await JsonFiles([tmp_path], Counting(failing="b.json")).load()
+    assert names(offers) == ["a", "c"]
+    assert [(Path(problem.source).name, problem.message) for problem in offers.problems] == [
+        ("b.json", "the loader failed on this file; the log has the details")
+    ]
+    assert "a fault of the loader" in caplog.text
+
+
+async def test_what_did_not_change_is_not_read_again_and_what_is_equal_makes_no_new_tools(tmp_path: Path) -> None:
+    file, other = write(tmp_path / "a.json", shell("a", "ls")), write(tmp_path / "b.json", shell("b", "ls"))
+    os.utime(file, (1, 1))
+    os.utime(other, (1, 1))
+    reader = Counting()
+    files = JsonFiles([tmp_path], reader)
+    first = await files.load()
+    again = await files.load()
+    assert reader.seen == ["a.json", "b.json"]
+    assert [id(tool) for tool in first.tools] == [id(tool) for tool in again.tools]
+    os.utime(file, (2, 2))
+    assert files.changed([tmp_path]) == [file]
+    delta = await files.refresh([file])
+    assert (delta.gone, delta.fresh) == ([], [])
+    assert files.changed([tmp_path]) == []
+    assert reader.seen == ["a.json", "b.json"]
+
+
+async def test_two_edits_within_one_step_of_the_clock_are_both_seen(tmp_path: Path) -> None:
+    file = tmp_path / "a.json"
+    files = JsonFiles([tmp_path], Counting())
+    for number in range(20):
+        file.write_text(content(shell(f"t{number:02}", "ls")))
+        assert names(await files.load()) == [f"t{number:02}"]
+
+
+async def test_changed_and_unsettled_look_at_tool_files_of_these_folders_only(tmp_path: Path) -> None:
+    folder, elsewhere = tmp_path / "tools", tmp_path / "elsewhere"
+    folder.mkdir()
+    elsewhere.mkdir()
+    files = JsonFiles([folder], Counting())
+    await files.load()
+    good, half, gone = folder / "good.json", folder / "half.json", folder / "gone.json"
+    write(gone, shell("gone", "ls"))
+    await files.load()
+    gone.unlink()
+    write(good, shell("good", "ls"))
+    half.write_text('{"name": "x", "tools": [')
+    for stray in (folder / "x.json~", folder / ".x.json", elsewhere / "x.json"):
+        stray.write_text("nonsense")
+    everything = [*folder.iterdir(), gone, elsewhere / "x.json"]
+    assert set(files.changed(everything)) == {good, half, gone}
+    assert set(files.changed([folder])) == {good, half, gone}
+    assert set(files.unsettled(everything)) == {half, gone}
+    assert files.unsettled([folder]) == []
+    await files.refresh(everything)
+    assert files.changed(everything) in ([], [good], [half], [good, half], [half, good])  # those of this very moment
+    assert files.unsettled([good, gone]) == []
+
+
+async def test_a_folder_a_pipe_and_a_file_that_may_not_be_read_are_problems_and_nobody_waits(tmp_path: Path) -> None:
+    (tmp_path / "folder.json").mkdir()
+    os.mkfifo(tmp_path / "pipe.json")
+    (tmp_path / "dangling.json").symlink_to(tmp_path / "nothing")
+    write(tmp_path / "good.json", shell("good", "ls"))
+    offers = await JsonFiles([tmp_path, tmp_path / "missing"], Counting()).load()
+    assert names(offers) == ["good"]
+    assert sorted((Path(problem.source).name, problem.message) for problem in offers.problems) == [
+        ("folder.json", "cannot be read: Is a directory"),
+        ("pipe.json", "cannot be read: not a regular file"),
+    ]
+
+
+async def test_where_a_tool_stands_is_told_as_the_file_is_now(tmp_path: Path) -> None:
+    file = write(tmp_path / "a.json", shell("a", "ls"), shell("b", "ls"))
+    offers = await JsonFiles([tmp_path], Counting()).load()
+    a, b = offers.tools
+    assert (a.position(), b.position()) == ((5, 15), (18, 15))
+    file.write_text("\n" + file.read_text())
+    assert b.position() == (19, 15)
+    file.write_text("nonsense")
+    assert b.position() is None
+    file.unlink()
+    assert b.position() is None
