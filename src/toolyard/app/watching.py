@@ -13,7 +13,7 @@ import logging
 from collections.abc import Awaitable, Callable, Collection
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Protocol, Self
 
 logger = logging.getLogger(__name__)
 
@@ -24,20 +24,27 @@ SECOND_LOOK = 0.3
 _NETWORK = frozenset({"nfs", "nfs4", "cifs", "smb3", "smbfs", "9p", "fuse.sshfs", "afs", "ceph", "glusterfs", "vboxsf"})
 
 OnChange = Callable[[Collection[Path]], Awaitable[Any]]
-"""Told which files changed, or a folder for whatever is in it."""
-Unsettled = Callable[[Collection[Path]], Collection[Path]]
-"""Which of some files look as if somebody were still writing them."""
+
+
+class Watched(Protocol):
+    """The files in the folders, as whoever reads them knows them."""
+
+    def changed(self, paths: Collection[Path]) -> Collection[Path]:
+        """The files among these that are not as they were; a folder stands for all that is in it."""
+        ...
+
+    def unsettled(self, paths: Collection[Path]) -> Collection[Path]:
+        """The files among these that look as if somebody were still writing them."""
+        ...
 
 
 class FolderWatcher:
     """Watches folders while open, and tells which files changed; folders may come and go."""
 
-    def __init__(
-        self, folders: Collection[Path], on_change: OnChange, *, unsettled: Unsettled = lambda _: frozenset()
-    ) -> None:
+    def __init__(self, folders: Collection[Path], files: Watched, on_change: OnChange) -> None:
         self._folders = tuple(folders)
+        self._files = files
         self._on_change = on_change
-        self._unsettled = unsettled
         self._tasks: list[asyncio.Task[None]] = []
 
     async def __aenter__(self) -> Self:
@@ -90,13 +97,15 @@ class FolderWatcher:
 
     async def _tell(self, paths: Collection[Path]) -> None:
         try:
-            unsettled = frozenset(self._unsettled(paths))
-            if settled := [path for path in paths if path not in unsettled]:
+            changed = self._files.changed(paths)
+            unsettled = self._files.unsettled(changed)
+            if settled := [path for path in changed if path not in unsettled]:
                 await self._on_change(settled)
             if unsettled:
                 logger.debug("%s: not finished, looking again", ", ".join(map(str, unsettled)))
                 await asyncio.sleep(SECOND_LOOK)
-                await self._on_change(unsettled)
+                if changed := self._files.changed(unsettled):
+                    await self._on_change(changed)
         except Exception:
             logger.exception("a change of %s could not be taken", ", ".join(sorted(map(str, paths))[:5]))
 

@@ -125,7 +125,7 @@ class Toolyard:
             stack.push_async_callback(self._http.aclose)
             if self._watch:
                 await stack.enter_async_context(SwitchWatcher(self._switches, self._registry.switch))
-                await stack.enter_async_context(self._watcher())
+                await stack.enter_async_context(FolderWatcher(self._files.folders, self._files, self._refresh))
             self._open = stack.pop_all()
         return self
 
@@ -246,12 +246,8 @@ class Toolyard:
 
         return create_server(registry=self._registry, dispatcher=self._dispatcher, version=VERSION, thread_id=thread_id)
 
-    def _watcher(self) -> FolderWatcher:
-        return FolderWatcher(self._files.folders, self._refresh, unsettled=self._files.unsettled)
-
     async def _refresh(self, paths: Collection[Path]) -> None:
-        if changed := self._files.changed(paths):
-            await self._registry.refresh(self._files, changed)
+        await self._registry.refresh(self._files, paths)
 
     def _tell_change(self, swap: Swap) -> None:
         self._events.emit(

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import operator
 import typing
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Annotated, Any, overload
@@ -235,7 +236,9 @@ class _Signature:
         from pydantic import BaseModel, TypeAdapter
         from typing_extensions import is_typeddict
 
-        adapter: TypeAdapter[Any] = TypeAdapter(annotation)
+        foreign = [part for part in parts if part not in _OURS]
+        dumped: Any = annotation if len(foreign) == len(parts) else functools.reduce(operator.or_, foreign)
+        adapter: TypeAdapter[Any] = TypeAdapter(dumped)
         self.dump = functools.partial(adapter.dump_python, mode="json", by_alias=True, warnings=False)
         (first, *others) = parts
         kind: Any = first if isinstance(first, type) else None

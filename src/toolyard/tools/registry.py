@@ -255,7 +255,7 @@ def _winner(claimants: Sequence[RegisteredTool], before: RegisteredTool | None) 
     entitled = [tool for tool in claimants if tool.info.provenance.source == "builtin"] or claimants
     if before is not None and len(entitled) > 1:
         for tool in entitled:
-            if tool.info.provenance == before.info.provenance:
+            if tool.info.provenance.origin == before.info.provenance.origin:
                 return tool
     return entitled[0]
 

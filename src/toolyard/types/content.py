@@ -6,10 +6,11 @@ from base64 import b64encode
 from dataclasses import dataclass
 from typing import Any
 
+import msgspec
 
-@dataclass(slots=True)
-class Text:
-    """Text for the model. Not frozen, as `ToolResult`: one is built on every call."""
+
+class Text(msgspec.Struct):
+    """Text for the model. A struct, as `ToolResult`: one is built on every call."""
 
     text: str
 

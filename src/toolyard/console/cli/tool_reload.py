@@ -6,12 +6,14 @@ import json
 import logging
 import urllib.error
 import urllib.request
-from typing import Any
+from typing import Any, cast
 
 import click
 
 from toolyard.console.cli.invocation import Invocation, common_options
 from toolyard.errors import ServeError
+
+_ANSWERED = frozenset({"success", "toolCount", "errors", "added", "removed", "changed"})
 
 
 @click.command("reload")
@@ -72,8 +74,7 @@ def _ask(server: str, token: str) -> dict[str, Any] | None:
     opener = urllib.request.build_opener(urllib.request.ProxyHandler({}), _NoRedirects())
     try:
         with opener.open(request, timeout=60) as response:
-            answer: dict[str, Any] = json.load(response)
-            return answer
+            answer: Any = json.load(response)
     except urllib.error.HTTPError as error:
         detail = error.read(2_000).decode("utf-8", "replace")
         raise ServeError(f"{address} answered {error.code}: {detail}") from None
@@ -82,8 +83,11 @@ def _ask(server: str, token: str) -> dict[str, Any] | None:
         if isinstance(reason, ConnectionRefusedError):
             return None
         raise ServeError(f"{address} cannot be reached: {reason}") from None
-    except ValueError as error:
-        raise ServeError(f"{address} gave no answer that can be understood: {error}") from None
+    except ValueError:
+        answer = None
+    if not isinstance(answer, dict) or not _ANSWERED.issubset(cast("dict[str, Any]", answer)):
+        raise ServeError(f"{address} answered, but not as a Toolyard server does")
+    return cast("dict[str, Any]", answer)
 
 
 def _print(answer: dict[str, Any], *, as_json: bool) -> None:

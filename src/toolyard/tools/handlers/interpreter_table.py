@@ -14,7 +14,9 @@ class Interpreter:
     """How a program takes code.
 
     Attributes:
-        flags: Options (and sub-commands) whose value is code; a short one may hide in a cluster such as `-lc`.
+        gives: Options (and sub-commands) whose value is the code, so that no operand is; a short one may hide in a
+            cluster such as `-lc`.
+        beside: Options whose value is code too, beside that of the operand.
         values: Options with a value that is no code, which is therefore no operand either.
         traits: What else is true of it. `operand`: the first operand is code, or names a program file. `rest`:
             so is everything after the first operand, as for ssh. `spread`: its code option only says that the
@@ -24,9 +26,15 @@ class Interpreter:
             as a database, so it runs stdin all the same.
     """
 
-    flags: frozenset[str] = frozenset()
+    gives: frozenset[str] = frozenset()
+    beside: frozenset[str] = frozenset()
     values: frozenset[str] = frozenset()
     traits: frozenset[str] = frozenset()
+
+    @property
+    def flags(self) -> frozenset[str]:
+        """All options whose value is code."""
+        return self.gives | self.beside
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,78 +55,77 @@ class Wrapper:
     plain: frozenset[str] | None = None
 
 
-# programs : options with code / options with another value / traits
+# programs : options with the code / options with other code / options with another value / traits
 _INTERPRETERS = """
-sh bash dash zsh ksh mksh oksh ash yash rbash fish csh tcsh elvish nu xonsh osh : -c --command --commands
-  --init-command --rcfile --init-file / -o +o -O +O / operand spread stdin
-pwsh powershell : -c -command -e -ec -encodedcommand -f -file / -executionpolicy -ep / operand rest stdin
-awk gawk mawk nawk goawk : -e --source -f --file -i --include -l --load -E --exec / -v -F --assign --field-separator /
-  operand
-sed gsed : -e --expression -f --file / -l --line-length / operand
-python pypy ipython bpython ptpython : -c -m --command / -W -X / operand stdin
-timeit pdb cprofile profile trace runpy : -c -s -m --setup / -n -r -u -o -t / operand rest
-perl : -e -E -M -m -I -d -x / -F / operand stdin loops
-ruby irb jruby : -e -r -I -C -x -S --require --eval / -E -K -F -T / operand stdin
-node nodejs tsx ts-node : -e --eval -p --print -r --require --import --loader --experimental-loader --env-file / -C /
-  operand stdin
-bun deno : -e --eval -p --print -r --preload run eval x exec create test bench task --config --import-map / / operand
-  stdin
-php : -r -B -R -E -f -F -d -c -z --run --process-begin --process-code --process-end --file --process-file --define
+sh bash dash zsh ksh mksh oksh ash yash rbash fish csh tcsh elvish nu xonsh osh : / -c --command --commands
+  --init-command --rcfile --init-file / -o +o -O +O --rcfile --init-file --init-command / operand spread stdin
+pwsh powershell : -c -command -e -ec -encodedcommand -f -file / / -executionpolicy -ep / operand rest stdin
+awk gawk mawk nawk goawk : -e --source -f --file -E --exec / -i --include -l --load / -v -F --assign --field-separator
+  / operand
+sed gsed : -e --expression -f --file / / -l --line-length / operand
+python pypy ipython bpython ptpython : -c -m --command / / -W -X / operand stdin
+timeit pdb cprofile profile trace runpy : -c -s -m --setup / / -n -r -u -o -t / operand rest
+perl : -e -E / -M -m -I -d -x / -F / operand stdin loops
+ruby irb jruby : -e --eval / -r -I -C -x -S --require / -E -K -F -T / operand stdin
+node nodejs tsx ts-node : -e --eval -p --print / -r --require --import --loader --experimental-loader --env-file / -C
+  / operand stdin
+bun deno : -e --eval -p --print / -r --preload --config --import-map / / operand stdin
+php : -r -B -R -E -f -F --run --process-begin --process-code --process-end --file --process-file / -d -c -z --define
   --php-ini / -t -S / operand stdin
-lua luajit tclsh wish : -e -l / / operand stdin
-expect : -c -f / / operand stdin
-r rscript octave gnuplot : -e -f --file --eval / / operand stdin
-julia : -e -E -L -J --eval --print --load --sysimage / -p -t / operand stdin
-ghci runghc ocaml swift scala groovy elixir iex kotlin clojure clj bb guile racket sbcl clisp jshell raku : -e -c -r
+lua luajit tclsh wish : / -e -l / / operand stdin
+expect : -f / -c / / operand stdin
+r rscript octave : -e -f --file --eval / / / operand stdin
+gnuplot : / -e / / operand stdin
+julia : -e -E --eval --print / -L -J --load --sysimage / -p -t / operand stdin
+ghci runghc ocaml swift scala groovy elixir iex kotlin clojure clj bb guile racket sbcl clisp jshell raku : / -e -c -r
   -l -s -x -M -eval --eval --load --script --require --expr / / operand stdin
-erl : -eval -run -s -config -args_file -pa / / stdin data
-java : -jar -cp -classpath -p -m -javaagent --class-path --module --module-path / / operand
-osascript : -e / -l / operand stdin
-dotnet go zig : run script exec / / operand
-psql : -c -f --command --file / -h -p -U -d -v -o --set --variable / stdin data
-mysql mariadb : -e --execute --init-command --pager / -h -u -p -P -D -S / stdin data
-duckdb sqlite3 sqlite : -c -s -f -cmd -init / -separator -newline -nullvalue / rest stdin data
+erl : -eval -run -s -config -args_file -pa / / / stdin data
+java : -jar -m --module / -cp -classpath -p -javaagent --class-path --module-path / / operand
+osascript : -e / / -l / operand stdin
+psql : -c -f --command --file / / -h -p -U -d -v -o --set --variable / stdin data
+mysql mariadb : -e --execute --init-command --pager / / -h -u -p -P -D -S / stdin data
+duckdb sqlite3 sqlite : -c -s -f -cmd -init / / -separator -newline -nullvalue / rest stdin data
 clickhouse clickhouse-client mongo mongosh cqlsh sqlcmd : -q -e -f -Q -i --query --queries-file --eval --execute
-  --file / -h -u -p -U -P -d / stdin data
-vi vim view nvim ex : + -c -S -s -u --cmd / / stdin data
-emacs : -l -f --eval --execute --load --funcall --script -eval / / data
-ed : / / stdin data
-less more pager : + -k --lesskey-src --lesskey-file / /
-man : -P -H -C --pager --html --config-file / /
+  --file / / -h -u -p -U -P -d / stdin data
+vi vim view nvim ex : + -c -S -s -u --cmd / / / stdin data
+emacs : -l -f --eval --execute --load --funcall --script -eval / / / data
+ed : / / / stdin data
+less more pager : + -k --lesskey-src --lesskey-file
+man : -P -H -C --pager --html --config-file
 gdb lldb : -ex -x -ix -iex -o -O -s -S --eval-command --command --init-command --init-eval-command --one-line --source
-  / -p / stdin data
-m4 dc gs bpftrace : -e -f -c --expression --file / -D -I -U / operand stdin
-at batch : -f / -q -t / stdin data
-crontab : / -u / operand stdin
-ssh autossh dbclient mosh : -o -F -S -J -I --ssh --server / -p -l -i -b -c -D -E -e -L -m -Q -R -W -w -B / rest
-scp sftp : -o -F -S -D -b -J / -P -i -l -c /
-rsync : -e --rsh --rsync-path / /
-parallel watch watchexec hyperfine socat tmux screen xterm sg bwrap eval : / -j -n -N -w --jobs --interval / operand
+  / / -p / stdin data
+m4 dc gs bpftrace : / -e -f -c --expression --file / -D -I -U / operand stdin
+at batch : -f / / -q -t / stdin data
+crontab : / / -u / operand stdin
+ssh autossh dbclient mosh : -o -F -S -J -I --ssh --server / / -p -l -i -b -c -D -E -e -L -m -Q -R -W -w -B / rest
+scp sftp : -o -F -S -D -b -J / / -P -i -l -c
+rsync : -e --rsh --rsync-path
+parallel watch watchexec hyperfine socat tmux screen xterm sg bwrap eval : / / -j -n -N -w --jobs --interval / operand
   rest
-source : / / operand
-su runuser : -c --command --session-command -s --shell / -g -G -w / rest
-script flock vagrant nix newgrp : -c --command / /
-entr : -s / /
-docker podman nerdctl docker-compose : --entrypoint --init-path --runtime / /
-npx npm pnpm yarn : -c --call --shell-mode --script-shell / /
-env : -S --split-string / /
+source : / / / operand
+su runuser : -c --command --session-command -s --shell / / -g -G -w / rest
+script flock vagrant nix newgrp : -c --command
+entr : -s
+docker podman nerdctl docker-compose : --entrypoint --init-path --runtime
+npx npm pnpm yarn : -c --call --shell-mode --script-shell
+env : -S --split-string
 git : -c --config --config-env --exec-path --upload-pack --receive-pack -u --exec -x --extcmd -O --open-files-in-pager
-  --template --tree-filter --index-filter --msg-filter --env-filter --commit-filter --parent-filter run foreach / -C /
-hg svn cvs : --config --config-option --config-dir --editor-cmd --diff-cmd -e / /
+  --template --tree-filter --index-filter --msg-filter --env-filter --commit-filter --parent-filter run foreach / / -C
+hg svn cvs : --config --config-option --config-dir --editor-cmd --diff-cmd -e
 tar bsdtar gtar : -I -F -T --to-command --checkpoint-action --use-compress-program --rsh-command --rmt-command
-  --info-script --new-volume-script --files-from / -f -C --file --directory / bundled
-zip : -TT --unzip-command / /
-make gmake bmake just rake : -f -E -C -I --file --makefile --eval --directory / -j -l -o -W / operand rest
-cmake ninja ant mvn gradle : -P -C -f -I -b --init-script --build-file / /
-sort split rg ag : --compress-program --filter --pre --hostname-bin --pager / /
-fzf sk : --preview --bind --execute --with-shell --become / /
-nc ncat netcat : -e -c --exec --sh-exec --lua-exec / /
-wget : -e --execute --use-askpass --config / /
-curl : -K --config / /
-tcpdump : -z / /
-nmap : --script --datadir / /
-ansible ansible-playbook : -a -m -e --args --module-name --extra-vars / / operand
-start-stop-daemon : -x -a --exec --startas / /
+  --info-script --new-volume-script --files-from / / -f -C --file --directory / bundled
+zip : -TT --unzip-command
+make gmake bmake just rake : -f -E -C -I --file --makefile --eval --directory / / -j -l -o -W / operand rest
+cmake ninja ant mvn gradle : -P -C -f -I -b --init-script --build-file
+sort split rg ag : --compress-program --filter --pre --hostname-bin --pager
+fzf sk : --preview --bind --execute --with-shell --become
+nc ncat netcat : -e -c --exec --sh-exec --lua-exec
+wget : -e --execute --use-askpass --config
+curl : -K --config
+tcpdump : -z
+nmap : --script --datadir
+ansible ansible-playbook : / -a -m -e --args --module-name --extra-vars / / operand
+start-stop-daemon : -x -a --exec --startas
 """
 
 # programs : options with a value / operands before the program / sub-commands before it / options without a value.
@@ -157,6 +164,10 @@ uv pipx poetry pdm hatch pipenv conda mamba micromamba rbenv pyenv bundle pixi :
   --package --spec --name / 0 / run exec / -q -v --quiet --verbose
 mise asdf op doppler nix : / 0 / run exec --
 direnv : / 1 / exec
+deno bun : -c --config --import-map -r --preload --env-file / 0 / run eval x exec create test bench task / -A -q
+  --allow-all --allow-read --allow-write --allow-net --allow-env --allow-run --allow-sys --allow-ffi --no-check
+  --unstable --quiet
+go dotnet zig : -tags -exec -p --project / 0 / run exec script /
 """
 
 FINDERS = {
@@ -192,8 +203,8 @@ def _wrapper(
 
 
 INTERPRETERS = {
-    program: Interpreter(flags=flags, values=values, traits=traits[0] if traits else frozenset())
-    for programs, (flags, values, *traits) in _lines(_INTERPRETERS)
+    program: Interpreter(**dict(zip(("gives", "beside", "values", "traits"), fields, strict=False)))
+    for programs, fields in _lines(_INTERPRETERS)
     for program in programs
 }
 WRAPPERS = {program: _wrapper(*fields) for programs, fields in _lines(_WRAPPERS) for program in programs}

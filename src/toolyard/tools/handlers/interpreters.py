@@ -131,8 +131,8 @@ def _code_of(called: str, words: Command) -> Iterator[CodePlace]:
     if called == "env" and any(_has_letter(option, "S") or _takes_next(option, interpreter.flags) for option in given):
         for word in words:
             yield from _all(word, "env -S makes a command of it")
-    given_by_flag = any(_takes_next(word.literal or "", interpreter.flags) for word in words)
-    seen_operand = given_by_flag and not interpreter.traits & {"rest", "spread"}
+    given_by_option = any(_gives(word.literal or "", interpreter.gives) for word in words)
+    seen_operand = given_by_option and "rest" not in interpreter.traits
     for word in _operands(interpreter, words):
         if not seen_operand:
             seen_operand = True
@@ -145,15 +145,17 @@ def _code_of(called: str, words: Command) -> Iterator[CodePlace]:
 def _operands(interpreter: Interpreter, words: Command) -> Iterator[Word]:
     """The words that are neither options nor their values."""
     value_follows = only_operands = False
+    spread = "spread" in interpreter.traits
+    values = interpreter.values if spread else interpreter.values | interpreter.flags
     for word in words:
         literal = word.literal or ""
         if value_follows:
             value_follows = False
-        elif not only_operands and literal.startswith(("-", "+")) and literal != "-":
+        elif not only_operands and _start(word).startswith(("-", "+")) and literal != "-":
             only_operands = literal == "--"
-            value_follows = _takes_next(literal, interpreter.values) or (
-                "spread" in interpreter.traits and _has_letter(literal, "oO")  # `-oc pipefail CODE`
-            )
+            value_follows = _takes_next(literal, values) or (
+                spread and _has_letter(literal, "oO")
+            )  # `-oc pipefail CODE`
         else:
             yield word
 
@@ -269,6 +271,13 @@ def _takes_next(literal: str, options: frozenset[str]) -> bool:
     if literal.startswith("--"):
         return len(literal) > 2 and any(option.startswith(literal) for option in options)
     return bool(_CLUSTER.fullmatch(literal)) and f"-{literal[-1]}" in options
+
+
+def _gives(literal: str, options: frozenset[str]) -> bool:
+    """Whether a word is one of the options, its value joined to it or not."""
+    if literal.startswith("--"):
+        return _takes_next(literal.partition("=")[0], options)
+    return literal[:2] in options or _takes_next(literal, options)
 
 
 def _is_plain(literal: str, plain: frozenset[str]) -> bool:

@@ -104,8 +104,8 @@ class JsonFiles:
         return [path for path in looked_at if _signature(path) != self._last_signature(path)]
 
     def unsettled(self, paths: Iterable[Path]) -> list[Path]:
-        """The changed files among these that are gone, or cut off: somebody may be about to finish them."""
-        return [path for path in self.changed(path for path in paths if path not in self.folders) if _is_cut_off(path)]
+        """The files among these that are gone, or cut off: somebody may be about to finish them."""
+        return [path for path in paths if _is_cut_off(path)]
 
     def files(self) -> list[LoadedFile]:
         """Every file's good version, for `toolyard tools test`."""
