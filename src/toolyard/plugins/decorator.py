@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import functools
 import inspect
-import operator
 import typing
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Annotated, Any, overload
@@ -236,9 +235,11 @@ class _Signature:
         from pydantic import BaseModel, TypeAdapter
         from typing_extensions import is_typeddict
 
-        foreign = [part for part in parts if part not in _OURS]
-        dumped: Any = annotation if len(foreign) == len(parts) else functools.reduce(operator.or_, foreign)
-        adapter: TypeAdapter[Any] = TypeAdapter(dumped)
+        first, *others = [part for part in parts if part not in _OURS]
+        dumped: Any = first
+        for other in others:
+            dumped = dumped | other
+        adapter: TypeAdapter[Any] = TypeAdapter(annotation if len(others) + 1 == len(parts) else dumped)
         self.dump = functools.partial(adapter.dump_python, mode="json", by_alias=True, warnings=False)
         (first, *others) = parts
         kind: Any = first if isinstance(first, type) else None

@@ -126,6 +126,7 @@ tcpdump : -z
 nmap : --script --datadir
 ansible ansible-playbook : / -a -m -e --args --module-name --extra-vars / / operand
 start-stop-daemon : -x -a --exec --startas
+strace : -o --output
 """
 
 # programs : options with a value / operands before the program / sub-commands before it / options without a value.

@@ -20,6 +20,7 @@ SUSPECTS = frozenset({*INTERPRETERS, *WRAPPERS, *FINDERS})
 """Every name that needs a closer look where it stands in a command."""
 
 MAKES_ARGUMENTS = frozenset({"xargs", "parallel"})
+_ASSIGNERS = frozenset({"env", "genv", "sudo", "doas"})
 _STDIN_NAMES = frozenset({"-", "/dev/stdin", "/dev/fd/0", "/proc/self/fd/0"})
 _STDIN_FLAG = frozenset({"-s"})
 _VERSION = re.compile(r"(?:[-\d.]+|-static|-dbg|\.exe)+$")
@@ -113,7 +114,7 @@ def _wrapped(called: str, words: Command) -> Iterator[int]:
             both = wrapper.plain is not None and not takes and not _is_plain(literal, wrapper.plain)
             waiting += [(at + 2, skip)] if takes or both else []
             waiting += [] if takes else [(at + 1, skip)]
-        elif _ASSIGNMENT.match(_start(words[at])):
+        elif called in _ASSIGNERS and _ASSIGNMENT.match(_start(words[at])):
             waiting.append((at + 1, skip))
         elif skip:
             waiting.append((at + 1, skip - 1))
