@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any, NamedTuple
 
 import pytest
 
+from tests.flows.broken_files import MISTAKES, base
 from tests.flows.http_internet import reply, serving
-from tests.flows.tool_files import DOCUMENT, ask, content, opened, served, shell, tool, write
+from tests.flows.tool_files import DOCUMENT, ask, opened, served, shell, tool, write
 from toolyard import Toolyard, validate_tool_file
 from toolyard.types.result import Failure
 
@@ -89,75 +88,11 @@ async def test_check_api_reaches_a_local_server_only_when_the_settings_name_it(p
 # broken files
 
 
-def base(name: str, **changes: Any) -> str:
-    """A good file with one tool, written as a person would."""
-    properties = {"pattern": {"type": "string", "default": "TODO"}, "limit": {"type": "integer", "default": 5}}
-    given = {
-        "name": name,
-        "description": "Find a pattern.",
-        "inputSchema": {"type": "object", "properties": properties},
-        "handler": {"type": "shell", "command": "grep -m {{limit}} {{pattern}} src/app.py", "timeout": 5000},
-        "examples": [{"input": {"pattern": "x"}}],
-    }
-    return content({**given, **changes}, name=f"file of {name}")
-
-
-class Mistake(NamedTuple):
-    """One mistake: what was typed instead, where it is reported, and what the report says."""
-
-    name: str
-    typed: Callable[[str], str | bytes]
-    where: tuple[int, int]
-    message: str
-    tool: str | None = "own"
-
-
-def instead(old: str, new: str) -> Callable[[str], str]:
-    def change(text: str) -> str:
-        assert old in text
-        return text.replace(old, new, 1)
-
-    return change
-
-
-MISTAKES = [
-    Mistake("comma", instead("5000\n", "5000,\n"), (23, 24), "not valid JSON: remove this comma", None),
-    Mistake("cut", lambda text: text[:200], (10, 21), "not valid JSON: the file ends in the middle; close what", None),
-    Mistake("quotes", instead('"name"', "'name'"), (2, 3), "not valid JSON: texts and names stand in double", None),
-    Mistake("key", instead('"inputSchema"', '"input_schema"'), (7, 7), 'not allowed here; did you mean "inputSchema"?'),
-    Mistake("type", instead("5000", '"5s"'), (23, 20), 'handler.timeout: expected integer, got string "5s" (milli'),
-    Mistake(
-        "missing", instead('"description": "Find a pattern.",', ""), (4, 5), '"description" is missing (what it do'
-    ),
-    Mistake(
-        "name", instead('"name": "name"', '"name": "a name"'), (5, 15), "only letters, digits, _ and - are", "a name"
-    ),
-    Mistake(
-        "holder", instead('"holder"', '"git-status"'), (5, 15), "the name is already held by builtin", "git-status"
-    ),
-    Mistake("across", instead('"across"', '"good-a"'), (5, 15), "the name is already held by plugin good (", "good-a"),
-    Mistake("placeholder", instead("{{pattern}}", "{{patern}}"), (22, 20), "is no property of the inputSchema; did"),
-    Mistake("program", instead("grep", "{{pattern}}"), (22, 20), "would run as code: it would choose the program"),
-    Mistake("shift", instead(',\n            "default": 5', ""), (21, 20), "give 'limit' a \"default\", or name it in"),
-    Mistake("schema", instead('"integer"', '"int"'), (15, 21), '"int" is no JSON type; one of string, number, intege'),
-    Mistake("example", instead('"x"', "-1"), (28, 24), "examples.0.input.pattern: expected string, got number -1"),
-    Mistake("handler", instead('"shell"', '"bash"'), (21, 17), 'expected one of ["shell", "http", "file-read"], got'),
-    Mistake(
-        "redirect", instead("src/app.py", "< src/app.py"), (22, 20), 'is not supported: give the text with "stdin"'
-    ),
-    Mistake("latin", lambda text: text.replace("Find", "Für").encode("latin-1"), (6, 24), "not UTF-8: byte 0xfc", None),
-    Mistake(
-        "deep", instead('"x"', "[" * 300 + '"x"' + "]" * 300), (28, 146), "nested deeper than 128 levels here", None
-    ),
-]
-
-
 def spoil(folder: Path) -> None:
     """A folder with every mistake in a file of its own, and two good files among them."""
     (folder / "a-good.json").write_text(base("good-a").replace("file of good-a", "good"))
     for mistake in MISTAKES:
-        typed = mistake.typed(base(mistake.name))
-        (folder / f"{mistake.name}.json").write_bytes(typed if isinstance(typed, bytes) else typed.encode())
+        (folder / f"{mistake.name}.json").write_bytes(mistake.file)
     (folder / "z-good.json").write_bytes(b"\xef\xbb\xbf" + base("good-z").encode())
 
 
@@ -217,7 +152,7 @@ async def test_two_files_with_one_name_keep_the_first_and_the_second_is_named_wi
 # hostile values
 
 
-HOSTILE = ["; touch {m}", "$(touch {m})", "`touch {m}`", "| touch {m}", "&& touch {m}", "zz\ntouch {m}", "' touch {m} '"]
+HOSTILE = ["; touch {m}", "$(touch {m})", "`touch {m}`", "| touch {m}", "&& touch {m}", "z\ntouch {m}", "'touch {m}'"]
 
 
 @pytest.mark.promise("R8")
@@ -247,6 +182,7 @@ async def test_what_looks_like_a_command_in_a_value_is_an_argument(project: Path
         ("-f/etc/passwd", "begins with a dash"),
         ("--help", "begins with a dash"),
         ("a\0b", "null byte"),
+        ("a\ud800b", "half of a surrogate pair"),
         ("x" * 10_001, "10,001 characters long; at most 10,000"),
     ],
 )

@@ -94,9 +94,17 @@ async def test_files_and_tools_come_and_go(yard: Toolyard, file: Path, events: E
 async def test_an_edit_names_what_changed_and_no_other_tool_of_the_file(
     yard: Toolyard, file: Path, events: EventStream
 ) -> None:
-    write(file, shell("first", "echo one"), shell("second", "echo 2"))
+    reading = tool("read", {"type": "file-read", "basePath": "."}, {"path": {"type": "string"}})
+    asking = tool("ask", {"type": "http", "url": "https://example.org/{{x}}"}, {"x": {"type": "string"}})
+    write(file, shell("first", "echo one"), shell("second", "echo two"), reading, asking)
+    assert (await told(events))["added"] == ["read", "ask"]
+    write(file, shell("first", "echo one"), shell("second", "echo 2"), reading, asking)
     data = await told(events)
     assert (data["added"], data["removed"], data["changed"]) == ([], [], ["second"])
+    reading["handler"]["maxSize"] = 5
+    asking["handler"]["method"] = "GET"
+    write(file, shell("first", "echo one"), shell("second", "echo 2"), reading, asking)
+    assert (await told(events))["changed"] == ["read", "ask"]
     file.write_text(file.read_text() + "\n")  # says the same
     write(file.with_name("b.json"), shell("marker", "true"))
     assert (await told(events))["added"] == ["marker"]

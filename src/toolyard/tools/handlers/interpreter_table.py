@@ -60,8 +60,8 @@ _INTERPRETERS = """
 sh bash dash zsh ksh mksh oksh ash yash rbash fish csh tcsh elvish nu xonsh osh : / -c --command --commands
   --init-command --rcfile --init-file / -o +o -O +O --rcfile --init-file --init-command / operand spread stdin
 pwsh powershell : -c -command -e -ec -encodedcommand -f -file / / -executionpolicy -ep / operand rest stdin
-awk gawk mawk nawk goawk : -e --source -f --file -E --exec / -i --include -l --load / -v -F --assign --field-separator
-  / operand
+awk gawk mawk nawk goawk : -e --source -f --file -E --exec / -i --include -l --load / -v -F -W --assign
+  --field-separator / operand
 sed gsed : -e --expression -f --file / / -l --line-length / operand
 python pypy ipython bpython ptpython : -c -m --command / / -W -X / operand stdin
 timeit pdb cprofile profile trace runpy : -c -s -m --setup / / -n -r -u -o -t / operand rest

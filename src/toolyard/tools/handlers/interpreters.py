@@ -109,7 +109,7 @@ def _wrapped(called: str, words: Command) -> Iterator[int]:
             continue
         seen.add((at, skip))
         literal = literals[at]
-        if literal is not None and literal.startswith("-"):
+        if literal is not None and literal.startswith("-") and "--" not in literals[:at]:
             takes = _takes_next(literal, wrapper.values)
             both = wrapper.plain is not None and not takes and not _is_plain(literal, wrapper.plain)
             waiting += [(at + 2, skip)] if takes or both else []
@@ -126,13 +126,13 @@ def _code_of(called: str, words: Command) -> Iterator[CodePlace]:
     interpreter = INTERPRETERS[called]
     yield from _flag_values(called, words)
     given = list(_options(interpreter, words))
-    if "loops" in interpreter.traits and any(_has_letter(option, "np") for option in given):
+    if "loops" in interpreter.traits and any(_has_letter(_cluster(option, interpreter), "npaF") for option in given):
         for word in words:
             yield from _all(word, f"{called} -n opens it, and would run `command |`")
     if called == "env" and any(_has_letter(option, "S") or _takes_next(option, interpreter.flags) for option in given):
         for word in words:
             yield from _all(word, "env -S makes a command of it")
-    given_by_option = any(_gives(word.literal or "", interpreter.gives) for word in words)
+    given_by_option = any(_gives(option, interpreter.gives) for option in given)
     seen_operand = given_by_option and "rest" not in interpreter.traits
     for word in _operands(interpreter, words):
         if not seen_operand:
@@ -152,8 +152,8 @@ def _operands(interpreter: Interpreter, words: Command) -> Iterator[Word]:
         literal = word.literal or ""
         if value_follows:
             value_follows = False
-        elif not only_operands and _start(word).startswith(("-", "+")) and literal != "-":
-            only_operands = literal == "--"
+        elif not only_operands and _start(word).startswith(("-", "+")) and (spread or literal != "-"):
+            only_operands = literal in _ends(interpreter)
             value_follows = _takes_next(literal, values) or (
                 spread and _has_letter(literal, "oO")
             )  # `-oc pipefail CODE`
@@ -168,11 +168,16 @@ def _options(interpreter: Interpreter, words: Command) -> Iterator[str]:
         literal = word.literal or ""
         if value_follows:
             value_follows = False
-        elif literal.startswith("-"):
+        elif literal.startswith("-") and literal not in _ends(interpreter):
             value_follows = _takes_next(literal, interpreter.flags | interpreter.values)
             yield literal
         elif not _ASSIGNMENT.match(literal):
             return
+
+
+def _ends(interpreter: Interpreter) -> tuple[str, ...]:
+    """The words after which there are only operands."""
+    return ("--", "-") if "spread" in interpreter.traits else ("--",)
 
 
 def _flag_values(called: str, words: Command) -> Iterator[CodePlace]:
@@ -284,6 +289,14 @@ def _gives(literal: str, options: frozenset[str]) -> bool:
 def _is_plain(literal: str, plain: frozenset[str]) -> bool:
     """Whether no value follows an option for sure."""
     return "=" in literal or literal in plain or all(f"-{letter}" in plain for letter in literal[1:])
+
+
+def _cluster(option: str, interpreter: Interpreter) -> str:
+    """A cluster of short options without the value that may be joined to its last one."""
+    for at, letter in enumerate(option[1:], start=2):
+        if f"-{letter}" in interpreter.flags | interpreter.values:
+            return option[:at]
+    return option
 
 
 def _has_letter(literal: str, letters: str) -> bool:
