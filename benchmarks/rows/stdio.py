@@ -46,8 +46,9 @@ def shipped(bench: Bench) -> Race:
             Row(
                 key=CALL,
                 title="stdio: `tools/call`, the shipped command",
-                note="`toolyard mcp` with its built-in `file-reader` on a file of one line; the others serve a "
-                "function that reads the same file with the same checks (inside the project, not too large).",
+                note="the tools differ: toolyard's built-in `file-reader` reads in a worker thread and checks where the "
+                "opened file really lies; the others serve a function that reads the same file of one line on the "
+                "event loop and checks its path and size only. The next row has the same tool for everybody.",
             ),
         ),
         contestants=tuple(p.contestant(measure) for p in entered(bench, (_FLOOR, ours, *PEERS))),

@@ -99,3 +99,18 @@ async def run(code: str, tail: str = "", **names: Any) -> Any:
     scope: dict[str, Any] = {**names}
     exec(compile(f"async def block():\n{body}", "example", "exec", dont_inherit=True), scope)
     return await scope["block"]()
+
+
+async def test_the_readme_tool_file_works_as_it_stands(tmp_path: Path) -> None:
+    from toolyard import Toolyard
+
+    (file,) = re.findall(r"^```json\n(.*?)^```", (ROOT / "README.md").read_text("utf-8"), re.MULTILINE | re.DOTALL)
+    folder, project = tmp_path / "tools", tmp_path / "project"
+    folder.mkdir()
+    project.mkdir()
+    (folder / "my-tools.json").write_text(file)
+    (project / "note.txt").write_text("one\na $(touch owned) b\n")
+    async with Toolyard(project, tools_dir=folder, watch=False) as yard:
+        result = await yard.call("find-text", {"text": "$(touch owned)"})
+    assert result.text == "./note.txt:2:a $(touch owned) b\n"
+    assert not (project / "owned").exists()

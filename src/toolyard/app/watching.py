@@ -18,7 +18,7 @@ from typing import Any, Protocol, Self
 logger = logging.getLogger(__name__)
 
 MISSING_FOLDER_POLL = 1.0
-DEBOUNCE_MS, STEP_MS = 200, 50
+DEBOUNCE_MS, STEP_MS, LOOK_AGAIN_MS = 200, 50, 1_000
 SECOND_LOOK = 0.3
 """Seconds that a file which is gone or cut off gets to be finished before anybody is told."""
 _NETWORK = frozenset({"nfs", "nfs4", "cifs", "smb3", "smbfs", "9p", "fuse.sshfs", "afs", "ceph", "glusterfs", "vboxsf"})
@@ -81,14 +81,22 @@ class FolderWatcher:
     async def _follow(self, awatch: Callable[..., Any], folder: Path, *, polling: bool) -> None:
         """Tell of changes until the folder is gone."""
         watching = awatch(
-            folder, watch_filter=None, recursive=False, debounce=DEBOUNCE_MS, step=STEP_MS, force_polling=polling
+            folder,
+            watch_filter=None,
+            recursive=False,
+            debounce=DEBOUNCE_MS,
+            step=STEP_MS,
+            force_polling=polling,
+            rust_timeout=LOOK_AGAIN_MS,  # nobody sends a notice when the folder itself goes
+            yield_on_timeout=True,
         )
         following = asyncio.ensure_future(anext(watching))
         try:
             await asyncio.sleep(0)  # now the watch stands
             await self._tell([folder])
             while await asyncio.to_thread(folder.is_dir):
-                await self._tell({Path(path) for _, path in await following})
+                if changes := await following:
+                    await self._tell({Path(path) for _, path in changes})
                 following = asyncio.ensure_future(anext(watching))
         finally:
             following.cancel()
