@@ -46,8 +46,8 @@ def shipped(bench: Bench) -> Race:
             Row(
                 key=CALL,
                 title="stdio: `tools/call`, the shipped command",
-                note="the tools differ: toolyard's built-in `file-reader` reads in a worker thread and checks where the "
-                "opened file really lies; the others serve a function that reads the same file of one line on the "
+                note="the tools differ: toolyard's built-in `file-reader` reads in a worker thread and checks where "
+                "the opened file really lies; the others serve a function that reads the same file of one line on the "
                 "event loop and checks its path and size only. The next row has the same tool for everybody.",
             ),
         ),

@@ -9,13 +9,26 @@ from __future__ import annotations
 
 import os
 import signal
+import time
 from collections.abc import Collection
 from pathlib import Path
+from typing import NamedTuple
 
 MARK = "TOOLYARD_CALL"
 _PROCESSES = Path("/proc")
 _ROUNDS = 20
 """A process that was just being started is found in the next round; a fork bomb may outlast them."""
+
+_SECONDS_BETWEEN = 0.002
+_STATE, _PARENT, _BEGUN = 0, 1, 19  # in /proc/N/stat, counted from behind the name
+
+
+class _Process(NamedTuple):
+    """What `/proc` says of a process: whether it has ended, its parent, and when it began."""
+
+    ended: bool
+    parent: int
+    begun: int
 
 
 def kill_escaped(mark: str, started: Collection[int]) -> None:
@@ -25,7 +38,9 @@ def kill_escaped(mark: str, started: Collection[int]) -> None:
         mark: The call's mark in their environment.
         started: The processes that were started for the call; not reaped yet, so the numbers are theirs.
     """
-    for _ in range(_ROUNDS):
+    for number in range(_ROUNDS):
+        if number:
+            time.sleep(_SECONDS_BETWEEN)
         found = _alive(f"{MARK}={mark}".encode(), started)
         if not found:
             return
@@ -37,22 +52,36 @@ def kill_escaped(mark: str, started: Collection[int]) -> None:
 
 
 def _alive(marked: bytes, started: Collection[int]) -> set[int]:
-    """The processes that carry the mark, were started, or descend from those."""
-    found: set[int] = set()
-    parents: dict[int, int] = {}
-    for folder in _PROCESSES.glob("[0-9]*"):
-        process = int(folder.name)
-        try:
-            state, parent = (folder / "stat").read_bytes().rpartition(b")")[2].split()[:2]
-            if state in (b"Z", b"X"):
-                continue
-            parents[process] = int(parent)
-            if process in started or marked in (folder / "environ").read_bytes().split(b"\0"):
-                found.add(process)
-        except (OSError, ValueError):  # gone, or another user's
-            continue
+    """The processes that were started, carry the mark, or descend from those, and have not ended."""
+    shown = {number: process for number in _numbers() if (process := _process(number)) is not None}
+    since = min((shown[number].begun for number in started if number in shown), default=0)
+    ours = {number for number in started if number in shown}
+    ours |= {number for number, process in shown.items() if process.begun >= since and _is_marked(number, marked)}
     size = -1
-    while size != len(found):
-        size = len(found)
-        found |= {process for process, parent in parents.items() if parent in found or parent in started}
-    return found
+    while size != len(ours):
+        size = len(ours)
+        ours |= {number for number, process in shown.items() if process.parent in ours}
+    return {number for number in ours if not shown[number].ended}
+
+
+def _numbers() -> list[int]:
+    """The processes that the system shows; none where it shows none, or lets nobody look now."""
+    try:
+        return [int(entry.name) for entry in _PROCESSES.iterdir() if entry.name.isdecimal()]
+    except OSError:
+        return []
+
+
+def _process(number: int) -> _Process | None:
+    try:
+        fields = (_PROCESSES / str(number) / "stat").read_bytes().rpartition(b")")[2].split()
+    except OSError:  # gone
+        return None
+    return _Process(fields[_STATE] in (b"Z", b"X"), int(fields[_PARENT]), int(fields[_BEGUN]))
+
+
+def _is_marked(number: int, marked: bytes) -> bool:
+    try:
+        return marked in (_PROCESSES / str(number) / "environ").read_bytes().split(b"\0")
+    except OSError:  # gone, or another user's
+        return False

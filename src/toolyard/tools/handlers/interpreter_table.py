@@ -6,17 +6,17 @@ The list cannot be complete, and the docs say so. Above: `interpreters`, which r
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+
+import msgspec
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Interpreter:
+class Interpreter(msgspec.Struct, frozen=True, kw_only=True):
     """How a program takes code.
 
     Attributes:
         gives: Options (and sub-commands) whose value is the code, so that no operand is; a short one may hide in a
             cluster such as `-lc`.
-        beside: Options whose value is code too, beside that of the operand.
+        flags: Those, and options whose value is code beside that of the operand.
         values: Options with a value that is no code, which is therefore no operand either.
         traits: What else is true of it. `operand`: the first operand is code, or names a program file. `rest`:
             so is everything after the first operand, as for ssh. `spread`: its code option only says that the
@@ -27,18 +27,12 @@ class Interpreter:
     """
 
     gives: frozenset[str] = frozenset()
-    beside: frozenset[str] = frozenset()
     values: frozenset[str] = frozenset()
     traits: frozenset[str] = frozenset()
-
-    @property
-    def flags(self) -> frozenset[str]:
-        """All options whose value is code."""
-        return self.gives | self.beside
+    flags: frozenset[str] = frozenset()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Wrapper:
+class Wrapper(msgspec.Struct, frozen=True, kw_only=True):
     """A program that runs another one from its arguments.
 
     Attributes:
@@ -203,9 +197,14 @@ def _wrapper(
     return Wrapper(values=values, skip=int(min(skip)), after=after, plain=plain)
 
 
-INTERPRETERS = {
-    program: Interpreter(**dict(zip(("gives", "beside", "values", "traits"), fields, strict=False)))
-    for programs, fields in _lines(_INTERPRETERS)
-    for program in programs
-}
+def _interpreter(
+    gives: frozenset[str],
+    beside: frozenset[str] = frozenset(),
+    values: frozenset[str] = frozenset(),
+    traits: frozenset[str] = frozenset(),
+) -> Interpreter:
+    return Interpreter(gives=gives, values=values, traits=traits, flags=gives | beside)
+
+
+INTERPRETERS = {program: _interpreter(*fields) for programs, fields in _lines(_INTERPRETERS) for program in programs}
 WRAPPERS = {program: _wrapper(*fields) for programs, fields in _lines(_WRAPPERS) for program in programs}

@@ -7,17 +7,20 @@ the parameter in `allowScript`. Where a command can be read in two ways, both co
 
 from __future__ import annotations
 
+import functools
 import itertools
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+
+import msgspec
 
 from toolyard.tools.handlers.interpreter_table import FINDERS, INTERPRETERS, RISKY_VARIABLE, WRAPPERS, Interpreter
 from toolyard.tools.handlers.shell_syntax import Command, Word
 from toolyard.tools.handlers.template import Slot
 
-SUSPECTS = frozenset({*INTERPRETERS, *WRAPPERS, *FINDERS})
-"""Every name that needs a closer look where it stands in a command."""
+_SUSPECTS = frozenset({*INTERPRETERS, *WRAPPERS, *FINDERS})
+_BEGINNINGS = frozenset(re.split(r"[^a-z]", name, maxsplit=1)[0] for name in _SUSPECTS)
+_LETTERS = re.compile(r"[A-Za-z]+")
 
 MAKES_ARGUMENTS = frozenset({"xargs", "parallel"})
 _ASSIGNERS = frozenset({"env", "genv", "sudo", "doas"})
@@ -28,12 +31,16 @@ _ASSIGNMENT = re.compile(r"[A-Za-z_]\w*=")
 _CLUSTER = re.compile(r"-[A-Za-z0-9]{2,}")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CodePlace:
+class CodePlace(msgspec.Struct, frozen=True, kw_only=True):
     """A parameter whose value would run as code, and why."""
 
     parameter: str
     reason: str
+
+
+def is_suspect(text: str) -> bool:
+    """Whether a text needs a closer look, because a name in it may be one of the list."""
+    return not _BEGINNINGS.isdisjoint(_LETTERS.findall(text.lower()))
 
 
 def code_places(command: Command) -> Iterator[CodePlace]:
@@ -86,7 +93,7 @@ def _programs(command: Command) -> list[int]:
         called = _called(command[start].literal or "")
         if called in WRAPPERS:
             waiting += [start + 1 + at for at in _wrapped(called, command[start + 1 :])]
-        if "-m" in INTERPRETERS.get(called, Interpreter()).flags:  # `python -m timeit CODE`
+        if called in INTERPRETERS and "-m" in INTERPRETERS[called].flags:  # `python -m timeit CODE`
             literals = [word.literal for word in command[start + 1 : -1]]
             waiting += [start + 2 + at for at, literal in enumerate(literals) if literal == "-m"]
     return sorted(found)
@@ -315,7 +322,8 @@ def _all(word: Word, reason: str) -> Iterator[CodePlace]:
         yield CodePlace(parameter=name, reason=reason)
 
 
+@functools.lru_cache(maxsize=4_096)
 def _called(literal: str) -> str:
     """The name that a program is known by: without its folder and its version."""
     name = literal.rsplit("/", 1)[-1].lower()
-    return name if name in SUSPECTS else _VERSION.sub("", name)
+    return name if name in _SUSPECTS else _VERSION.sub("", name)

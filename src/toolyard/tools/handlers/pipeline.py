@@ -15,6 +15,7 @@ import os
 import secrets
 import signal
 import subprocess
+import threading
 from collections.abc import Coroutine, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -165,6 +166,8 @@ class _Running:
 
     async def kill(self) -> None:
         """End every process, its group, and what escaped from it: that first, while its parents can be told."""
+        if not self._started:
+            return
         try:
             await asyncio.to_thread(kill_escaped, self._setting.mark, [process.pid for process, _ in self._started])
         finally:
@@ -188,6 +191,7 @@ class _Running:
             exit_.close()
             if process.poll() is None:
                 logger.error("process %s does not end although it was killed; it is left alone", process.pid)
+                threading.Thread(target=process.wait, daemon=True, name=f"wait-for-{process.pid}").start()
 
 
 def _pipe(theirs: contextlib.ExitStack) -> tuple[int, int]:

@@ -10,7 +10,7 @@ from typing import Any, cast
 import msgspec
 
 from toolyard.errors import ToolError
-from toolyard.tools.handlers.interpreters import MAKES_ARGUMENTS, SUSPECTS, code_places, ends_options, runs_stdin
+from toolyard.tools.handlers.interpreters import MAKES_ARGUMENTS, code_places, ends_options, is_suspect, runs_stdin
 from toolyard.tools.handlers.shell_syntax import Command, Pipeline, Script, Word, parse
 from toolyard.tools.handlers.template import Slot, TemplateError, checked_text, missing, unknown_name, value_text
 
@@ -27,7 +27,6 @@ _COMMON = re.compile(
 )
 _SLOTS = re.compile(r"\{\{([\w-]+)\}\}")
 _AFTER_OPTION = re.compile(r" -[^ ]* +\{\{([\w-]+)\}\}")
-_SUSPECT = re.compile(rf"(?<![A-Za-z])(?:{'|'.join(map(re.escape, sorted(SUSPECTS)))})(?![A-Za-z])", re.IGNORECASE)
 
 
 class Parameters(msgspec.Struct, frozen=True, kw_only=True):
@@ -82,7 +81,7 @@ def surely_good(text: str, parameters: Parameters) -> bool:
     that could be an interpreter. Thousands of files are loaded at start; parsing each template then
     would take longer than everything else together. What this does not know is parsed at once.
     """
-    if _COMMON.fullmatch(text) is None or _SUSPECT.search(text) is not None:
+    if _COMMON.fullmatch(text) is None or is_suspect(text):
         return False
     if not all(name in parameters.names for name in _SLOTS.findall(text)):
         return False
@@ -186,7 +185,7 @@ def _check_command(command: Command, parameters: Parameters) -> None:
 
 
 def _check_stdin(first: Command, stdin_slots: Collection[str], parameters: Parameters) -> None:
-    program = runs_stdin(first)
+    program = runs_stdin(first) if stdin_slots else None
     does = "makes arguments of" if program in MAKES_ARGUMENTS else "runs"
     for name in stdin_slots:
         _check_known(name, parameters, ("stdin",))

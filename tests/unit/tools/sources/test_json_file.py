@@ -16,7 +16,9 @@ from tests.flows.tool_files import DOCUMENT, content, shell, tool
 from toolyard.tools.handlers.http import HttpHandler
 from toolyard.tools.handlers.http_client import GuardedClient
 from toolyard.tools.handlers.surroundings import Surroundings
+from toolyard.tools.sources import json_report
 from toolyard.tools.sources.json_file import FileReader, LoadedFile
+from toolyard.tools.sources.json_positions import locate
 from toolyard.tools.sources.json_report import DEEPEST, LARGEST_FILE, MOST_PROBLEMS
 from toolyard.types.tool import Annotations
 
@@ -298,11 +300,19 @@ def test_several_wrong_keys_are_several_problems_each_with_its_place() -> None:
     assert len(set(lines)) == 2
 
 
-def test_a_file_full_of_faults_is_reported_within_a_bound() -> None:
+def test_a_file_full_of_faults_is_reported_within_a_bound(monkeypatch: pytest.MonkeyPatch) -> None:
+    located: list[Any] = []
+
+    def counted(*arguments: Any, **options: Any) -> Any:
+        located.append(arguments)
+        return locate(*arguments, **options)
+
+    monkeypatch.setattr(json_report, "locate", counted)
     loaded = read(content(*({"name": f"t{number}"} for number in range(1_000)), GOOD))
     assert [tool.info.name for tool in loaded.tools] == ["good"]
     assert len(loaded.problems) == MOST_PROBLEMS + 1
     assert loaded.problems[-1].message == "2,950 more problems; mend these first"
+    assert len(located) == MOST_PROBLEMS  # each costs a walk through the file
 
 
 def test_a_default_that_does_not_fit_is_warned_of_with_its_place(caplog: pytest.LogCaptureFixture) -> None:

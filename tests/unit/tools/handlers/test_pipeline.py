@@ -1,0 +1,381 @@
+"""Processes and their pipes: how they end, what they leave behind, and that it is the same on both event loops."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import errno
+import json
+import logging
+import os
+import random
+import resource
+import signal
+import stat
+import sys
+from collections.abc import Callable, Coroutine, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+import uvloop
+
+from tests.programs.running import PATIENCE, PROGRAMS, is_alive, until
+from toolyard.errors import ToolError
+from toolyard.tools.handlers import pipeline, process_pipes
+from toolyard.tools.handlers.capture import Capture
+from toolyard.tools.handlers.pipeline import MARK, Setting, run_pipeline
+
+pytestmark = pytest.mark.promise("R2")
+
+Run = Callable[[Coroutine[Any, Any, Any]], Any]
+PYTHON = [sys.executable, "-S", "-E"]
+STUBBORN = [*PYTHON, str(PROGRAMS / "stubborn.py")]
+LOOPS = {"asyncio": None, "uvloop": uvloop.new_event_loop}
+
+
+@pytest.fixture(params=LOOPS)
+def run(request: pytest.FixtureRequest) -> Iterator[Run]:
+    """Runs a coroutine on one event loop, then on the other."""
+    with asyncio.Runner(loop_factory=LOOPS[request.param]) as runner:
+        yield runner.run
+
+
+@pytest.fixture(params=["pidfd", "thread"])
+def watched(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """How ends of processes are noticed: the way of Linux, and the way of everybody else."""
+    if request.param == "thread":
+        monkeypatch.delattr(os, "pidfd_open", raising=False)
+
+
+def setting(folder: Path = Path("/"), limit: int = 100_000, **env: str) -> Setting:
+    environ = {"PATH": os.environ["PATH"], **env}
+    return Setting(cwd=folder, env=environ, stdout=Capture(limit), stderr=Capture(limit))
+
+
+async def ran(*commands: Sequence[str], stdin: bytes | None = None, folder: Path = Path("/")) -> tuple[int, str, str]:
+    """Status, stdout and stderr of a pipeline."""
+    here = setting(folder)
+    async with asyncio.timeout(PATIENCE):
+        status = await run_pipeline(commands, here, stdin)
+    return status, here.stdout.text, here.stderr.text
+
+
+def sh(script: str, *arguments: str) -> list[str]:
+    return ["sh", "-c", script, "sh", *arguments]
+
+
+def open_descriptors() -> int:
+    """Devices are not counted, because uvloop keeps one in reserve."""
+    count = 0
+    for entry in list(Path("/dev/fd").iterdir()):
+        with contextlib.suppress(OSError):
+            count += not stat.S_ISCHR(os.fstat(int(entry.name)).st_mode)
+    return count
+
+
+@pytest.fixture(autouse=True)
+def nothing_left(run: Run) -> Iterator[None]:
+    """Every test leaves as many descriptors, children and tasks as it found."""
+    before = run(_tasks()), open_descriptors()
+    yield
+    assert (run(_tasks()), open_descriptors()) == before
+    with pytest.raises(ChildProcessError):
+        os.waitpid(-1, os.WNOHANG)
+
+
+async def _tasks() -> int:
+    return len(asyncio.all_tasks())
+
+
+async def settled(folder: Path, *names: str) -> dict[str, int]:
+    """The process numbers of what has settled there, once all of it has."""
+    await until(lambda: all((folder / name).exists() for name in names))
+    return {name: int((folder / name).read_text()) for name in names}
+
+
+# How it ends
+
+
+@pytest.mark.usefixtures("watched")
+@pytest.mark.parametrize(
+    ("command", "status"),
+    [(["true"], 0), (["false"], 1), (sh("exit 42"), 42), (sh("kill -9 $$"), -9), (sh("kill -TERM $$"), -15)],
+)
+def test_the_status_is_the_exit_status_or_the_signal(command: list[str], status: int, run: Run) -> None:
+    assert run(ran(command)) == (status, "", "")
+
+
+def test_the_last_status_counts_and_stderr_of_all_is_kept(run: Run) -> None:
+    status, out, err = run(ran(sh("echo a; echo b >&2; exit 3"), sh("cat; echo c >&2"), sh("tr a-z A-Z; exit 7")))
+    assert (status, out) == (7, "A\n")
+    assert sorted(err.split()) == ["b", "c"]
+
+
+def test_who_writes_to_nobody_ends_without_a_word(run: Run) -> None:
+    assert run(ran(["yes"], ["head", "-1"])) == (0, "y\n", "")
+
+
+def test_a_program_that_is_missing_in_the_middle_gives_its_neighbours_the_end_of_a_pipe(run: Run) -> None:
+    status, out, err = run(ran(["yes"], ["no-such-program-1"], sh("cat; echo rest")))
+    assert (status, out) == (0, "rest\n")
+    assert err == "no-such-program-1: program not found; install it, or give its path\n"
+    assert run(ran(["yes"], ["cat"], ["no-such-program-2"]))[0] == 127
+    assert run(ran(["no-such-program-3"], ["cat"], stdin=b"x" * 1_000_000))[:2] == (0, "")
+
+
+def test_what_cannot_be_run_is_told_apart(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "plain").write_text("#!/bin/sh\n")
+    (tmp_path / "nonsense").write_text("no program\n")
+    (tmp_path / "nonsense").chmod(0o755)
+    (tmp_path / "orphan").write_text("#!/no/such/interpreter\n")
+    (tmp_path / "orphan").chmod(0o755)
+    assert run(ran(["./plain"], folder=tmp_path)) == (126, "", "./plain: cannot be run: Permission denied\n")
+    assert run(ran([str(tmp_path)]))[0] == 126
+    assert run(ran(["./orphan"], folder=tmp_path))[0] == 127
+    assert run(ran(["./plain/x"], folder=tmp_path))[0] == 127
+    with pytest.raises(ToolError, match=r"\./nonsense cannot be started: Exec format error"):
+        run(ran(["./nonsense"], folder=tmp_path))
+
+
+def test_a_folder_that_is_gone_is_told_as_such(run: Run, tmp_path: Path) -> None:
+    with pytest.raises(ToolError, match="gone' that this tool runs in does not exist"):
+        run(ran(["true"], folder=tmp_path / "gone"))
+
+
+def test_more_arguments_than_the_system_takes_are_an_error_and_what_already_runs_is_ended(run: Run) -> None:
+    long = ["x" * 100_000] * 200
+    with pytest.raises(ToolError, match="echo cannot be started: Argument list too long"):
+        run(ran(["sleep", "1000"], ["echo", *long], ["cat"]))
+
+
+def test_without_descriptors_nothing_starts_and_nothing_leaks(run: Run) -> None:
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    taken: list[int] = []
+    said: list[str] = []
+
+    async def main() -> None:
+        await ran(["true"])  # what is imported and opened once is there
+        resource.setrlimit(resource.RLIMIT_NOFILE, (400, hard))
+        with contextlib.suppress(OSError):
+            while True:
+                taken.append(os.open("/dev/null", os.O_RDONLY))
+        for _ in range(16):
+            try:
+                await ran(["sleep", "0"], ["cat"], ["cat"], stdin=b"x")
+            except ToolError as error:
+                said.append(str(error))
+            os.close(taken.pop())
+
+    try:
+        run(main())
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+        for descriptor in taken:
+            os.close(descriptor)
+    assert 8 < len(said) < 16
+    assert all(f"cannot be started: {os.strerror(errno.EMFILE)}" in text for text in said)
+
+
+# Input
+
+
+def test_without_input_a_program_reads_the_end_at_once(run: Run) -> None:
+    assert run(ran(["cat"])) == (0, "", "")
+
+
+@pytest.mark.parametrize("size", [0, 1, 65_536, 3_000_000])
+def test_input_of_any_size_is_read_to_the_end(size: int, run: Run) -> None:
+    assert run(ran(["wc", "-c"], stdin=b"x" * size))[1].strip() == str(size)
+    assert run(ran(["cat"], ["cat"], ["wc", "-c"], stdin=b"x" * size))[1].strip() == str(size)
+
+
+@pytest.mark.parametrize(
+    ("command", "status", "out"),
+    [
+        (["true"], 0, ""),
+        (["head", "-c", "3"], 0, "xxx"),
+        (sh("exec <&-; sleep 0.1; echo on"), 0, "on\n"),
+        (sh("sleep 0.1; exit 5"), 5, ""),
+    ],
+)
+def test_input_that_is_not_read_neither_hangs_nor_hurts(command: list[str], status: int, out: str, run: Run) -> None:
+    assert run(ran(command, stdin=b"x" * 4_000_000)) == (status, out, "")
+
+
+# What a process is given
+
+
+def test_a_process_has_its_own_session_three_descriptors_and_the_given_environment_with_the_mark(
+    run: Run, tmp_path: Path
+) -> None:
+    here = setting(tmp_path, A="1", UMLAUT="ü")
+    spare = os.open("/dev/null", os.O_RDONLY)
+    os.set_inheritable(spare, True)
+    try:
+        status = run(run_pipeline([["cat"], [*PYTHON, str(PROGRAMS / "look_around.py"), "-x", "é", ""]], here))
+    finally:
+        os.close(spare)
+    assert status == 0, here.stderr.text
+    seen = json.loads(here.stdout.text)
+    assert seen["argv"] == ["-x", "é", ""]
+    assert set(seen["descriptors"]) == {"0", "1", "2"}
+    assert all(stat.S_ISFIFO(int(mode, 8)) for mode in seen["descriptors"].values())
+    assert seen["leads_session"]
+    assert seen["cwd"] == str(tmp_path.resolve())
+    seen["environ"].pop("LC_CTYPE", None)  # set by Python itself where there is no locale
+    assert seen["environ"] == {"PATH": os.environ["PATH"], "A": "1", "UMLAUT": "ü", MARK: here.mark}
+    assert len(here.mark) == 32
+
+
+def test_the_environments_own_path_finds_the_program(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "only-here").symlink_to("/bin/echo")
+    here = Setting(cwd=Path("/"), env={"PATH": str(tmp_path)}, stdout=Capture(100), stderr=Capture(100))
+    assert run(run_pipeline([["only-here", "found"]], here)) == 0
+    assert here.stdout.text == "found\n"
+
+
+# What is left behind
+
+
+@pytest.mark.usefixtures("watched")
+@pytest.mark.parametrize("output", ["", ">/dev/null 2>&1 </dev/null"])
+def test_what_a_program_leaves_in_its_group_ends_with_it(output: str, run: Run) -> None:
+    status, out, _ = run(ran(sh(f"sleep 1000 {output} & echo $!")))
+    assert status == 0
+    run(until(lambda: not is_alive(int(out))))
+
+
+def test_one_that_escaped_holds_up_no_answer_and_loses_none_of_it(run: Run, tmp_path: Path) -> None:
+    escape = "import os,sys,signal\nprint('x'*50000)\nsys.stdout.flush()\nif os.fork()==0:\n os.setsid()\n"
+    escape += f" open({str(tmp_path / 'pid')!r},'w').write(str(os.getpid()))\n os.close(os.open('/dev/null',0))\n"
+    escape += " signal.pause()\n"
+    status, out, _ = run(ran([*PYTHON, "-c", escape]))
+    assert (status, len(out)) == (0, 50_001)
+    pid = run(until(lambda: (tmp_path / "pid").exists() and (tmp_path / "pid").read_text()))
+    os.kill(int(pid), signal.SIGKILL)
+
+
+WAYS = ["child", "session", "naked", "silent"]
+
+
+@pytest.mark.promise("R8")
+@pytest.mark.usefixtures("watched")
+def test_a_cancelled_call_leaves_no_process_alive_wherever_it_went(run: Run, tmp_path: Path) -> None:
+    async def main() -> dict[str, int]:
+        task = asyncio.create_task(run_pipeline([[*STUBBORN, str(tmp_path), *WAYS], ["cat"]], setting()))
+        numbers = await settled(tmp_path, "itself", *WAYS)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await asyncio.wait_for(task, PATIENCE)
+        return numbers
+
+    for name, number in run(main()).items():
+        assert not is_alive(number), name
+
+
+@pytest.mark.promise("R8")
+def test_even_a_caller_that_cancels_again_and_again_leaves_nothing(run: Run, tmp_path: Path) -> None:
+    async def main() -> dict[str, int]:
+        task = asyncio.create_task(run_pipeline([[*STUBBORN, str(tmp_path), *WAYS]], setting()))
+        numbers = await settled(tmp_path, "itself", *WAYS)
+        while not task.done():
+            task.cancel()
+            await asyncio.sleep(0)
+        assert task.cancelled()
+        return numbers
+
+    for name, number in run(main()).items():
+        assert not is_alive(number), name
+
+
+def test_calls_cancelled_at_random_moments_leave_nothing(run: Run) -> None:
+    chance = random.Random(5)
+
+    async def one() -> None:
+        task = asyncio.create_task(run_pipeline([sh("sleep 1000 & sleep 1000"), ["cat"]], setting(), b"x" * 200_000))
+        for _ in range(chance.choice([0, 0, 1, 2, 3, 5, 10, 50, 200])):
+            await asyncio.sleep(0)
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+        assert task.cancelled()
+
+    async def main() -> None:
+        for _ in range(4):
+            await asyncio.gather(*(one() for _ in range(15)))
+
+    run(main())
+
+
+def test_the_end_of_the_loop_is_the_end_of_every_process(tmp_path: Path) -> None:
+    """As when a program returns from its main function while a call is in flight."""
+
+    kept: list[asyncio.Task[int]] = []
+
+    async def main() -> dict[str, int]:
+        kept.append(asyncio.create_task(run_pipeline([[*STUBBORN, str(tmp_path), *WAYS]], setting())))
+        return await settled(tmp_path, "itself", *WAYS)
+
+    for name, number in asyncio.run(main()).items():
+        assert not is_alive(number), name
+
+
+def test_a_process_that_cannot_be_killed_holds_up_no_call(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(pipeline, "kill_escaped", lambda *_: None)
+    monkeypatch.setattr(os, "killpg", lambda *_: None)
+    monkeypatch.setattr(pipeline, "_SECONDS_TO_DIE", 0.05)
+
+    async def main() -> int:
+        task = asyncio.create_task(run_pipeline([[*STUBBORN, str(tmp_path)]], setting()))
+        number = (await settled(tmp_path, "itself"))["itself"]
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await asyncio.wait_for(task, PATIENCE)
+        return number
+
+    with caplog.at_level(logging.ERROR):
+        number = run(main())
+    assert f"process {number} does not end although it was killed" in caplog.text
+    os.kill(number, signal.SIGKILL)
+    run(until(lambda: not is_alive(number)))  # somebody waits for it all the same
+
+
+@pytest.mark.usefixtures("watched")
+def test_two_hundred_at_once_leave_nothing(run: Run) -> None:
+    async def main() -> None:
+        answers = await asyncio.gather(*(ran(sh(f"echo {number}; exit {number % 5}")) for number in range(200)))
+        assert [(status, int(out)) for status, out, _ in answers] == [(number % 5, number) for number in range(200)]
+
+    run(main())
+
+
+def test_the_pipes_of_a_process_are_not_those_of_its_neighbours(run: Run) -> None:
+    """A child that held another one's pipe would keep its answer waiting."""
+
+    async def main() -> None:
+        slow = [asyncio.create_task(run_pipeline([["sleep", "1000"]], setting())) for _ in range(10)]
+        await asyncio.sleep(0)
+        for _ in range(20):
+            assert await ran(["echo", "quick"]) == (0, "quick\n", "")
+        assert not any(task.done() for task in slow)
+        for task in slow:
+            task.cancel()
+        await asyncio.gather(*slow, return_exceptions=True)
+
+    run(main())
+
+
+def test_a_pipe_that_is_closed_takes_what_is_there_and_closing_twice_is_fine(run: Run) -> None:
+    async def main() -> None:
+        reading, writing = os.pipe()
+        taken: list[bytes] = []
+        pipe = process_pipes.OutputPipe(reading, taken.append)
+        os.write(writing, b"x" * 5_000)
+        pipe.close()
+        pipe.close()
+        assert b"".join(taken) == b"x" * 5_000
+        os.close(writing)
+
+    run(main())
