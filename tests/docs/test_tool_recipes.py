@@ -17,11 +17,12 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import jsonschema_rs
 import pytest
 
 from tests.flows.http_internet import reply, serving
 from toolyard import Toolyard, validate_tool_file
-from toolyard.tools.sources.json_format import ANNOTATIONS, FILE, HANDLERS, TOOL
+from toolyard.tools.sources.json_format import ANNOTATIONS, FILE, HANDLERS, TOOL, format_schema
 
 pytestmark = pytest.mark.promise("R2")
 
@@ -136,6 +137,7 @@ def test_every_json_block_of_the_page_is_a_file_without_a_problem() -> None:
     for block in BLOCKS:
         found = validate_tool_file(json.loads(block))
         assert found.valid, found.errors
+        jsonschema_rs.validator_for(format_schema()).validate(json.loads(block))
 
 
 def test_ten_recipes_are_called_one_of_them_over_http() -> None:

@@ -62,7 +62,7 @@ class FolderWatcher:
 
     async def _watch(self, folder: Path) -> None:
         watchfiles = await asyncio.to_thread(importlib.import_module, "watchfiles")
-        polling = seen = False
+        polling, seen = False, True
         while True:
             if await asyncio.to_thread(folder.is_dir):
                 seen = True
@@ -79,7 +79,7 @@ class FolderWatcher:
             await asyncio.sleep(MISSING_FOLDER_POLL)
 
     async def _follow(self, awatch: Callable[..., Any], folder: Path, *, polling: bool) -> None:
-        """Tell of changes until the folder is gone."""
+        """Tell of changes until the folder is gone, or is another one."""
         watching = awatch(
             folder,
             watch_filter=None,
@@ -95,8 +95,11 @@ class FolderWatcher:
             await asyncio.sleep(0)  # now the watch stands
             await self._tell([folder])
             while await asyncio.to_thread(folder.is_dir):
-                if changes := await following:
-                    await self._tell({Path(path) for _, path in changes})
+                paths = {Path(path) for _, path in await following}
+                if paths:
+                    await self._tell(paths)
+                if folder in paths:  # it went, and another may have taken its place
+                    return
                 following = asyncio.ensure_future(anext(watching))
         finally:
             following.cancel()

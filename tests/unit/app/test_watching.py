@@ -94,6 +94,29 @@ async def test_what_changed_before_the_watch_stood_is_told_too(folder: Path) -> 
         assert await files.next() == {"gone": None}
 
 
+async def test_a_folder_that_went_before_the_watch_stood_takes_its_files_along(folder: Path) -> None:
+    (folder / "a").write_text("1")
+    files = Files(folder)
+    shutil.rmtree(folder)
+    async with FolderWatcher([folder], files, files.take):
+        assert await files.next() == {"a": None}
+
+
+@pytest.mark.parametrize("times", range(3))
+async def test_a_folder_that_is_replaced_by_another_is_watched_all_the_same(folder: Path, times: int) -> None:
+    async with watched(folder) as files:
+        (folder / "a").write_text("1")
+        await files.next()
+        shutil.rmtree(folder)
+        folder.mkdir()
+        (folder / "b").write_text("2")
+        told: dict[str, Any] = {}
+        while told != {"a": None, "b": "2"}:
+            told |= await files.next()
+        (folder / "c").write_text("3")
+        assert await files.next() == {"c": "3"}
+
+
 async def test_nothing_is_told_of_what_did_not_change(folder: Path) -> None:
     (folder / "same").write_text("1")
     async with watched(folder) as files:
@@ -128,6 +151,25 @@ async def test_a_folder_that_goes_takes_its_files_along_and_may_come_back(
         folder.mkdir()
         (folder / "a").write_text("back")
         assert await files.next() == {"a": "back"}
+
+
+async def test_what_went_with_its_folder_is_told_also_where_no_notice_came(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def awatch(watched: Path, **_: Any) -> AsyncIterator[Any]:
+        await until(lambda: not watched.exists())
+        yield {(3, str(watched / "a"))}
+        await asyncio.Event().wait()
+
+    monkeypatch.setattr(watchfiles, "awatch", awatch)
+    for name in ("a", "b"):
+        (folder / name).write_text("1")
+    async with watched(folder) as files:
+        shutil.rmtree(folder)
+        gone: dict[str, Any] = {}
+        while len(gone) < 2:
+            gone |= await files.next()
+        assert gone == {"a": None, "b": None}
 
 
 async def test_what_is_not_finished_gets_a_second_look(
@@ -184,8 +226,10 @@ async def test_a_folder_that_cannot_be_watched_is_polled_and_that_is_said(
     error: Exception, folder: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     original = watchfiles.awatch
+    polled: list[bool] = []
 
     async def awatch(*paths: Path, force_polling: bool, **options: Any) -> AsyncIterator[Any]:
+        polled.append(force_polling)
         if not force_polling:
             raise error
         async for changes in original(*paths, force_polling=True, poll_delay_ms=20, **options):
@@ -197,6 +241,8 @@ async def test_a_folder_that_cannot_be_watched_is_polled_and_that_is_said(
         assert await files.next() == {"a": "1"}
         (folder / "b").write_text("2")
         assert await files.next() == {"b": "2"}
+        await until(lambda: True in polled)
+    assert polled == [False, True]
     said = [message for message in caplog.messages if "cannot be watched" in message]
     assert said == [f"{folder} cannot be watched ({error}); it is polled from now on"]
 

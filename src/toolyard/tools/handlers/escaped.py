@@ -11,11 +11,10 @@ import os
 import signal
 import time
 from collections.abc import Collection
-from pathlib import Path
 from typing import NamedTuple
 
 MARK = "TOOLYARD_CALL"
-_PROCESSES = Path("/proc")
+_CHUNK = 65_536
 _ROUNDS = 20
 """A process that was just being started is found in the next round; a fork bomb may outlast them."""
 
@@ -67,14 +66,15 @@ def _alive(marked: bytes, started: Collection[int]) -> set[int]:
 def _numbers() -> list[int]:
     """The processes that the system shows; none where it shows none, or lets nobody look now."""
     try:
-        return [int(entry.name) for entry in _PROCESSES.iterdir() if entry.name.isdecimal()]
+        with os.scandir("/proc") as entries:
+            return [int(entry.name) for entry in entries if entry.name.isdecimal()]
     except OSError:
         return []
 
 
 def _process(number: int) -> _Process | None:
     try:
-        fields = (_PROCESSES / str(number) / "stat").read_bytes().rpartition(b")")[2].split()
+        fields = _read(number, "stat").rpartition(b")")[2].split()
     except OSError:  # gone
         return None
     return _Process(fields[_STATE] in (b"Z", b"X"), int(fields[_PARENT]), int(fields[_BEGUN]))
@@ -82,6 +82,18 @@ def _process(number: int) -> _Process | None:
 
 def _is_marked(number: int, marked: bytes) -> bool:
     try:
-        return marked in (_PROCESSES / str(number) / "environ").read_bytes().split(b"\0")
+        return marked in _read(number, "environ").split(b"\0")
     except OSError:  # gone, or another user's
         return False
+
+
+def _read(number: int, name: str) -> bytes:
+    """A file of a process. All processes are looked at, so this is plain system calls."""
+    descriptor = os.open(f"/proc/{number}/{name}", os.O_RDONLY)
+    try:
+        data = b""
+        while more := os.read(descriptor, _CHUNK):
+            data += more
+        return data
+    finally:
+        os.close(descriptor)

@@ -70,7 +70,7 @@ class FileReader:
         """Read a file's content. Never raises for what is in it."""
         report = Report(path)
         content = report.parse(data)
-        if content is None or not report.check_format(self._checks.file, content, ()):
+        if content is None or not report.check(self._checks.file, content, (), of_format=True):
             return LoadedFile(path=path, problems=report.problems)
         plugin = content["name"]
         context = PluginContext(name=plugin, logger=logging.getLogger(f"toolyard.plugin.{plugin}"))
@@ -100,11 +100,11 @@ class FileReader:
         report.tool = name if isinstance(name, str) and name else None
         before = report.count
         try:
-            if not report.check_format(self._checks.tool, given, at):
+            if not report.check(self._checks.tool, given, at, of_format=True):
                 return None
             tool = cast("dict[str, Any]", given)
             kind = tool["handler"]["type"]
-            if not report.check_format(self._checks.handlers[kind], tool["handler"], (*at, "handler")):
+            if not report.check(self._checks.handlers[kind], tool["handler"], (*at, "handler"), of_format=True):
                 return None
             schema = self._schemas(tool, at, report)
             handler = self._handler(tool, schema[0], at, report) if schema is not None else None

@@ -89,23 +89,19 @@ class Report:
             return None
         return cast("dict[str, Any]", content)
 
-    def check(self, schema: CompiledSchema, value: Any, at: Place) -> bool:
-        """Whether a value fits; what does not is reported with its place."""
-        found = schema.findings(value)
-        for finding in found:
-            place = (*at, *finding.path)
-            if finding.key is not None:
-                self.add((*place, finding.key), finding.reason, key=True, field=place)
-            else:
-                self.add(place, finding.reason)
-        return not found
+    def check(self, schema: CompiledSchema, value: Any, at: Place, *, of_format: bool = False) -> bool:
+        """Whether a value fits; what does not is reported with its place.
 
-    def check_format(self, schema: CompiledSchema, value: Any, at: Place) -> bool:
-        """The same for a piece of the format, whose texts say what each key is for."""
+        Args:
+            schema: What it must fit.
+            value: The value.
+            at: Where it stands.
+            of_format: The schema is a piece of the format, whose texts say what each key is for.
+        """
         found = schema.findings(value)
         for finding in found:
             place = (*at, *finding.path)
-            reason = _with_purpose(schema.document, finding)
+            reason = _with_purpose(schema.document, finding) if of_format else finding.reason
             if finding.key is not None:
                 self.add((*place, finding.key), reason, key=True, field=place)
             else:
