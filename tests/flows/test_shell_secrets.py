@@ -146,6 +146,12 @@ async def test_half_of_a_secret_is_not_shown_where_the_answer_is_cut(before: int
             assert SECRET[-size:] not in text
 
 
+async def test_errors_without_a_line_break_are_masked_and_whole(tmp_path: Path) -> None:
+    script = """sh -c 'printf "%s" "out $KEY." ; printf "%s" "err $KEY!" >&2; exit 2'"""
+    result = await called(tmp_path, script, environ={"OWN": SECRET}, env={"KEY": "${OWN}"})
+    assert result.text == f"out {MASK}.\nerr {MASK}!\nexit status 2"
+
+
 async def test_overlapping_secrets_leave_nothing_of_either(tmp_path: Path) -> None:
     env = {"A": "${FIRST}", "B": "${SECOND}"}
     environ = {"FIRST": "overlap-here", "SECOND": "here-and-on"}
@@ -217,8 +223,9 @@ def _dropped(caplog: pytest.LogCaptureFixture) -> int:
 
 
 async def test_without_a_listener_no_line_is_made_and_none_is_missed(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.delattr(line_progress.LineProgress, "take")
     result = await called(tmp_path, "seq 1 100000", stream=True, maxOutput=4_194_304)
     assert len(result.text.split()) == 100_000
     assert "dropped" not in caplog.text

@@ -160,7 +160,7 @@ def _operands(interpreter: Interpreter, words: Command) -> Iterator[Word]:
         if value_follows:
             value_follows = False
         elif not only_operands and _start(word).startswith(("-", "+")) and (spread or literal != "-"):
-            only_operands = literal in _ends(interpreter)
+            only_operands = literal == "--"
             value_follows = _takes_next(literal, values) or (
                 spread and _has_letter(literal, "oO")
             )  # `-oc pipefail CODE`
@@ -175,16 +175,11 @@ def _options(interpreter: Interpreter, words: Command) -> Iterator[str]:
         literal = word.literal or ""
         if value_follows:
             value_follows = False
-        elif literal.startswith("-") and literal not in _ends(interpreter):
+        elif literal.startswith("-") and literal != "--":
             value_follows = _takes_next(literal, interpreter.flags | interpreter.values)
             yield literal
         elif not _ASSIGNMENT.match(literal):
             return
-
-
-def _ends(interpreter: Interpreter) -> tuple[str, ...]:
-    """The words after which there are only operands."""
-    return ("--", "-") if "spread" in interpreter.traits else ("--",)
 
 
 def _flag_values(called: str, words: Command) -> Iterator[CodePlace]:

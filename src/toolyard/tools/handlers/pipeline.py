@@ -155,7 +155,12 @@ class _Running:
             return NOT_EXECUTABLE
         except OSError as error:  # such as more arguments than the system takes
             raise ToolError(f"{argv[0]} cannot be started: {error.strerror}") from None
-        self._started.append((process, Exit(process)))
+        try:
+            self._started.append((process, Exit(process)))
+        except RuntimeError:  # no descriptor and no thread left: what nobody watches must not run
+            process.kill()
+            process.wait()
+            raise ToolError(f"{argv[0]} cannot be started: the system has no thread left to watch it with") from None
         return 0
 
     async def ended(self) -> None:

@@ -104,9 +104,9 @@ def too_short(names: Iterable[str], environ: Mapping[str, str]) -> list[str]:
 
 
 def _appearances(secret: str) -> Iterator[str]:
-    """A secret as it may be printed: as it is, line by line, and with bytes that are no text replaced."""
+    """A secret as it may be printed: as it is, and line by line, with bytes that are no text replaced."""
     shown = secret.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
-    yield from {secret, shown}
+    yield secret
     yield from (line for line in shown.splitlines() if len(line) >= SHORTEST_MASKED)
 
 

@@ -113,6 +113,7 @@ def test_a_line_without_an_end_is_held_up_to_a_bound() -> None:
     capture = Capture(100, lines.append)
     for _ in range(100):
         capture.feed(b"x" * 1_000)
+        assert len(capture._line) <= LONGEST_LINE
     capture.feed(b"y\nshort\n" + b"z" * 10_000 + b"\n")
     assert lines == [[b"x" * LONGEST_LINE, b"short", b"z" * LONGEST_LINE]]
 

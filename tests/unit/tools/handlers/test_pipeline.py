@@ -13,6 +13,7 @@ import resource
 import signal
 import stat
 import sys
+import threading
 from collections.abc import Callable, Coroutine, Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -75,10 +76,11 @@ def open_descriptors() -> int:
 
 
 @pytest.fixture(autouse=True)
-def nothing_left(run: Run) -> Iterator[None]:
-    """Every test leaves as many descriptors, children and tasks as it found."""
+def nothing_left(run: Run, caplog: pytest.LogCaptureFixture) -> Iterator[None]:
+    """Every test leaves as many descriptors, children and tasks as it found, and nothing failed unseen in the loop."""
     before = run(_tasks()), open_descriptors(), children()
     yield
+    assert [record.getMessage() for record in caplog.get_records("call") if record.name == "asyncio"] == []
     assert (run(_tasks()), open_descriptors(), children()) == before
 
 
@@ -183,6 +185,19 @@ def test_without_descriptors_nothing_starts_and_nothing_leaks(run: Run) -> None:
             os.close(descriptor)
     assert 8 < len(said) < 16
     assert all(f"cannot be started: {os.strerror(errno.EMFILE)}" in text for text in said)
+
+
+def test_a_process_that_nobody_could_watch_does_not_run(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(_: object) -> None:
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.delattr(os, "pidfd_open", raising=False)
+    monkeypatch.setattr(threading.Thread, "start", refuse)
+    with pytest.raises(ToolError, match="sh cannot be started: the system has no thread left"):
+        run(run_pipeline([sh("sleep 1; echo ran > ran")], setting(tmp_path)))
+    assert list(tmp_path.iterdir()) == []
 
 
 # Input
@@ -297,6 +312,46 @@ def test_even_a_caller_that_cancels_again_and_again_leaves_nothing(run: Run, tmp
         assert not is_alive(number), name
 
 
+@pytest.mark.parametrize("hidden", ["/proc cannot be listed", "nothing is shown"])
+def test_where_the_system_shows_no_processes_the_group_ends_all_the_same(
+    hidden: str, run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def listing(_: str) -> Any:
+        if hidden == "nothing is shown":
+            return contextlib.nullcontext(iter(()))
+        raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+
+    async def main() -> dict[str, int]:
+        task = asyncio.create_task(run_pipeline([[*STUBBORN, str(tmp_path), "child", "silent"]], setting()))
+        numbers = await settled(tmp_path, "itself", "child", "silent")
+        with monkeypatch.context() as patched:
+            patched.setattr(os, "scandir", listing)
+            task.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await asyncio.wait_for(task, PATIENCE)
+        return numbers
+
+    for number in run(main()).values():
+        run(until(lambda number=number: not is_alive(number)))
+
+
+def test_a_number_that_may_be_somebody_elses_by_now_is_not_killed(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    killed: list[int] = []
+
+    async def main() -> int:
+        running = pipeline._Running(setting())
+        running.start([["true"]], None)
+        await running.ended()
+        monkeypatch.setattr(os, "killpg", lambda number, _: killed.append(number))
+        running._kill_groups()
+        running.release()
+        running._kill_groups()
+        return running.status
+
+    assert run(main()) == 0
+    assert len(killed) == 1
+
+
 def test_calls_cancelled_at_random_moments_leave_nothing(run: Run) -> None:
     chance = random.Random(5)
 
@@ -343,8 +398,10 @@ def test_a_process_that_cannot_be_killed_holds_up_no_call(
             await asyncio.wait_for(task, PATIENCE)
         return number
 
+    before = open_descriptors()
     with caplog.at_level(logging.ERROR):
         number = run(main())
+    assert open_descriptors() == before
     assert f"process {number} does not end although it was killed" in caplog.text
     os.kill(number, signal.SIGKILL)
     run(until(lambda: not is_alive(number)))  # somebody waits for it all the same
