@@ -7,10 +7,19 @@ ToolyardError
 │   └── DuplicateToolError its name already has a holder
 ├── SettingsError          a setting that is unknown or has a bad value: where, why
 ├── StateError             the switches' file cannot be read or written
+├── TrustError             what a project brings cannot be read, approved or kept
+├── StorageError           the database cannot be opened, read or written
+├── NotFoundError          no such thread, run or result
 ├── UnknownToolError       no such tool here, or it is blocked
 ├── ToolError              foreseen: the text goes to the model
 │   ├── RefusedError       what was asked for is not allowed (a path, a gate's no)
 │   └── NoClientError      the caller cannot be asked, logged to or shown progress
+├── InvocationError        an agent could not be invoked
+│   ├── SessionLostError   the runtime does not have the conversation any more
+│   ├── RuntimeFailureError the model or its runtime failed
+│   ├── TimedOutError      the invocation took longer than it may, and was ended
+│   └── NoRoomError        every session is in use, and this caller may not wait
+├── ScriptError            a script that the scripted runtime cannot play: where, why
 └── ServeError             a door cannot be opened (port taken, bind without token)
 ```
 
@@ -83,6 +92,68 @@ class SettingsError(ToolyardError):
 
 class StateError(ToolyardError):
     """The file with the switches cannot be read or written."""
+
+
+class TrustError(ToolyardError):
+    """What a project brings cannot be read whole, approved or kept."""
+
+
+class StorageError(ToolyardError):
+    """The database cannot be opened, read or written; nothing that was acknowledged is lost."""
+
+
+class NotFoundError(ToolyardError):
+    """No such thread, run or result.
+
+    Attributes:
+        kind: What was looked for: `thread`, `run`, `result`.
+        id: Its id.
+    """
+
+    def __init__(self, kind: str, id: str) -> None:
+        self.kind = kind
+        self.id = id
+        super().__init__(f"no {kind} {id!r}")
+
+
+class InvocationError(ToolyardError):
+    """An agent could not be invoked."""
+
+
+class SessionLostError(InvocationError):
+    """The runtime does not have the conversation any more; a new session may do."""
+
+
+class RuntimeFailureError(InvocationError):
+    """The model or its runtime failed; the text says why, and what to do about it."""
+
+
+class TimedOutError(InvocationError):
+    """The invocation took longer than it may, and was ended.
+
+    Attributes:
+        seconds: How long it was allowed to take.
+    """
+
+    def __init__(self, seconds: float) -> None:
+        self.seconds = seconds
+        super().__init__(f"not finished after {seconds:g} seconds, so it was ended")
+
+
+class NoRoomError(InvocationError):
+    """Every session is in use, and this caller may not wait for one: its parent holds one."""
+
+
+class ScriptError(ToolyardError):
+    """A script that the scripted runtime cannot play.
+
+    Attributes:
+        problems: Each as `file:line:column: field: what is wrong, and what would be right`.
+    """
+
+    def __init__(self, problems: tuple[str, ...]) -> None:
+        self.problems = problems
+        super().__init__("\n".join(problems))
 
 
 class UnknownToolError(ToolyardError):

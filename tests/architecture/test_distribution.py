@@ -68,5 +68,5 @@ def test_the_metadata_is_what_the_project_says(built: Path) -> None:
     assert metadata["Requires-Python"] == ">=3.11"
     assert "toolyard = toolyard.console.cli.main:main" in commands
     needed = [text for text in metadata.get_all("Requires-Dist", []) if "extra ==" not in text]
-    heavy = ("claude", "openai", "pydantic-ai", "sqlalchemy", "asyncpg", "opentelemetry", "dbos", "textual", "fastmcp")
+    heavy = ("claude", "openai", "pydantic-ai", "asyncpg", "opentelemetry", "dbos", "textual", "fastmcp")
     assert not [text for text in needed if text.startswith(heavy)], "the core stays light: make it an extra"

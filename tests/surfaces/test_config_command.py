@@ -175,7 +175,8 @@ def test_a_projects_own_settings_are_not_read_and_one_line_says_so(tmp_path: Pat
 
     assert shown.stdout == "tools.timeout = 60  (default)\n"
     (line,) = shown.stderr.splitlines()
-    assert f"{tmp_path / '.toolyard' / 'config.toml'} is not read" in line
+    assert f"{tmp_path}: this project brings .toolyard: skipped" in line
+    assert "`toolyard trust`" in line
 
 
 def test_a_project_that_does_not_exist_is_wrong_usage(tmp_path: Path) -> None:

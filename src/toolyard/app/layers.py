@@ -8,7 +8,6 @@ Above: the wiring and the commands. Below: `leaves` checks what is read here, `e
 
 from __future__ import annotations
 
-import logging
 import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -20,8 +19,6 @@ from toolyard.app.leaves import KeyPath, Leaf, OriginOf, checked_leaves
 from toolyard.app.places import Places
 from toolyard.app.settings import keys
 from toolyard.errors import SettingsError
-
-logger = logging.getLogger(__name__)
 
 PREFIX = "TOOLYARD_"
 FIXED_NAMES = ("TOOLYARD_HOME", "TOOLYARD_TOOLS_DIR", "TOOLYARD_DATABASE_URL", "TOOLYARD_TOKEN", "TOOLYARD_REQUIRE")
@@ -39,7 +36,7 @@ def settings_for(
     environ: Mapping[str, str] | None = None,
     overrides: Sequence[str] = (),
     given: Mapping[str, Any] | None = None,
-    project_trusted: bool = False,
+    approved_config: bytes | None = None,
 ) -> LoadedSettings:
     """Load the settings of a project as this process finds it.
 
@@ -48,25 +45,16 @@ def settings_for(
         environ: The environment; this process's own unless given.
         overrides: What `--set` said, each `section.key=value`.
         given: What `Toolyard(settings=…)` said.
-        project_trusted: Whether the project's own file may count. When it may not, and exists,
-            one warning in the log says so.
+        approved_config: The project's own `config.toml` as the user approved it; the file itself is
+            never read.
 
     Raises:
         SettingsError: A layer cannot be read, or has an unknown key or a bad value.
     """
-    project_config = places.project_config
-    same = project_config.parent.resolve() == places.user
-    if not project_trusted and not same and os.path.lexists(project_config):
-        logger.warning(
-            "%s is not read: a project's own settings need the user's trust, which this version"
-            " cannot ask for yet; use %s or --set instead",
-            project_config,
-            places.user_config,
-        )
     return load_settings(
         environ=os.environ if environ is None else environ,
         user_config=places.user_config,
-        project_config=project_config if project_trusted else None,
+        project_config=(places.project_config, approved_config) if approved_config is not None else None,
         overrides=overrides,
         given=given,
     )
@@ -76,7 +64,7 @@ def load_settings(
     *,
     environ: Mapping[str, str],
     user_config: Path | None,
-    project_config: Path | None,
+    project_config: tuple[Path, bytes] | None,
     overrides: Sequence[str] = (),
     given: Mapping[str, Any] | None = None,
 ) -> LoadedSettings:
@@ -85,7 +73,7 @@ def load_settings(
     Args:
         environ: The environment; only names that begin with `TOOLYARD_` are looked at.
         user_config: The user's `config.toml`; it may be absent.
-        project_config: The project's, or None when it must not be read.
+        project_config: The project's name and content, or None when it must not count.
         overrides: What `--set` said, each `section.key=value`; a later one wins.
         given: What `Toolyard(settings=…)` said, nested as in TOML.
 
@@ -93,9 +81,10 @@ def load_settings(
         SettingsError: A layer cannot be read, or has an unknown key or a bad value.
     """
     leaves: list[Leaf] = []
-    for config in (user_config, project_config):
-        if config is not None:
-            leaves.extend(_from_file(config))
+    if user_config is not None:
+        leaves.extend(_from_file(user_config))
+    if project_config is not None:
+        leaves.extend(_from_bytes(*project_config))
     leaves.extend(_from_environment(environ))
     leaves.extend(checked_leaves(given or {}, _said_by(GIVEN)))
     for override in overrides:
@@ -116,6 +105,10 @@ def _from_file(path: Path) -> list[Leaf]:
     except OSError as error:
         reason = f"cannot be read: {error.strerror or error}"
         raise SettingsError(key="", origin=str(path), reason=reason) from None
+    return _from_bytes(path, data)
+
+
+def _from_bytes(path: Path, data: bytes) -> list[Leaf]:
     try:
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError as error:

@@ -68,10 +68,10 @@ def find_places(
     )
 
 
-def tool_folders(places: Places, environ: Mapping[str, str], explicit: Path | None = None) -> tuple[Path, ...]:
-    """The folders of JSON tool files: the one that is named, else `TOOLYARD_TOOLS_DIR`, else the user's own."""
+def named_tools_folder(environ: Mapping[str, str], explicit: Path | None = None) -> Path | None:
+    """The folder that takes the place of the user's and the project's tools: named, or `TOOLYARD_TOOLS_DIR`."""
     named = explicit if explicit is not None else environ.get("TOOLYARD_TOOLS_DIR")
-    return (Path(named).expanduser().absolute(),) if named else (places.user / "tools",)
+    return Path(named).expanduser().absolute() if named else None
 
 
 def find_project_root(start: Path, explicit: Path | None = None) -> Path:

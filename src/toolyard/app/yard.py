@@ -7,39 +7,45 @@ knows every part.
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 import secrets
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from contextlib import AsyncExitStack, ExitStack
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
 from toolyard.app.layers import settings_for
-from toolyard.app.places import find_places, tool_folders
+from toolyard.app.places import find_places
 from toolyard.app.registry_view import RegistryView
 from toolyard.app.server_file import ServerFile
 from toolyard.app.state import Switches, SwitchWatcher
+from toolyard.app.tool_files import ToolFiles
+from toolyard.app.trust.approved import ProjectTrust
+from toolyard.app.trust.watcher import TrustWatcher, approve_changes
 from toolyard.app.version import VERSION
 from toolyard.app.watching import FolderWatcher
-from toolyard.errors import ToolError, ToolyardError, UnknownToolError
+from toolyard.errors import SettingsError, ToolError, ToolyardError, UnknownToolError
 from toolyard.orchestrator.event_log import EventLog, EventStream
 from toolyard.schema.compiled import Documents
 from toolyard.tools.builtin import builtin_offers
 from toolyard.tools.dispatch import Dispatcher, Gate
-from toolyard.tools.handlers.http_client import GuardedClient
-from toolyard.tools.handlers.surroundings import Surroundings
 from toolyard.tools.registry import Registry, Swap
 from toolyard.tools.sources import FixedSource
-from toolyard.tools.sources.json_file import FileReader, LoadedFile
-from toolyard.tools.sources.json_files import JsonFiles
+from toolyard.tools.sources.json_file import LoadedFile
 from toolyard.tools.visibility import Visibility
 from toolyard.types.call import ANONYMOUS, Caller
 from toolyard.types.result import ToolResult
+from toolyard.types.tool import Problem
 
 if TYPE_CHECKING:
     from toolyard.adapters.mcp.server import ToolyardServer
+    from toolyard.app.effective import LoadedSettings
+
+logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,6 +70,7 @@ class Toolyard:
         gates: Sequence[Gate] = (),
         environ: Mapping[str, str] | None = None,
         watch: bool = True,
+        follow: bool = False,
     ) -> None:
         """Decide where things are and what the settings say; nothing is opened yet.
 
@@ -76,30 +83,37 @@ class Toolyard:
             gates: Asked before every call, in order.
             environ: Instead of the process's environment.
             watch: Take in changes of tool files and switches while the yard is open.
+            follow: Approve what the project brings, and every change of it while the yard is open: for
+                authors of tools. Otherwise only what `toolyard trust` approved counts.
 
         Raises:
             SettingsError: A setting is unknown or has a bad value.
         """
         environ = os.environ if environ is None else environ
         self.places = find_places(explicit=Path(project) if project is not None else None, environ=environ)
-        self.loaded = settings_for(self.places, environ=environ, overrides=overrides, given=settings)
+        self._trust = ProjectTrust(self.places)
+        self._follow = follow
+        if follow:
+            approve_changes(self._trust)
+        self._trust.look()
+        self._load_settings = partial(settings_for, self.places, environ=environ, overrides=overrides, given=settings)
+        self._config = self._trust.config()
+        self.loaded = self._load_settings(approved_config=self._config)
         tools = self.loaded.settings.tools
         self._switches = Switches(self.places.data)
         self._events = EventLog()
         self._watch = watch
-        self._http = GuardedClient(proxy=tools.proxy)
-        surroundings = Surroundings(
-            root=self.places.project,
+        self._files = ToolFiles(
+            self.places,
+            self._trust,
+            tools,
             environ=environ,
-            max_output=tools.max_output,
-            allowed_hosts=tools.allowed_hosts,
-            proxy=tools.proxy,
+            tools_dir=Path(tools_dir) if tools_dir is not None else None,
+            schemas=schemas,
         )
-        folders = tool_folders(self.places, environ, Path(tools_dir) if tools_dir is not None else None)
-        self._files = JsonFiles(folders, FileReader(surroundings, self._http, schemas))
         self._builtin = builtin_offers(self.places.project, environ)
         self._registry = Registry(
-            [FixedSource(name="builtin", offers=self._builtin), self._files],
+            [FixedSource(name="builtin", offers=self._builtin), *self._files.sources],
             visibility=Visibility(allowed=tools.allowed, blocked=tools.blocked),
             documents=schemas,
         )
@@ -122,10 +136,12 @@ class Toolyard:
             stack.callback(self._registry.subscribe(self._tell_change))
             self._registry.switch(self._switches.disabled_tools())
             await self._registry.reload()
-            stack.push_async_callback(self._http.aclose)
+            stack.push_async_callback(self._files.aclose)
             if self._watch:
+                users = self._files.users
                 await stack.enter_async_context(SwitchWatcher(self._switches, self._registry.switch))
-                await stack.enter_async_context(FolderWatcher(self._files.folders, self._files, self._refresh))
+                await stack.enter_async_context(FolderWatcher(users.folders, users, self._refresh))
+                await stack.enter_async_context(TrustWatcher(self._trust, self._take_trust, follow=self._follow))
             self._open = stack.pop_all()
         return self
 
@@ -151,11 +167,11 @@ class Toolyard:
     def read_tool_files(self, paths: Sequence[Path] = ()) -> list[LoadedFile]:
         """Read tool files or folders of them, without registering anything; without paths, the folders in use."""
         taken = {offer.tool.name: f"builtin {offer.provenance.origin}" for offer in self._builtin}
-        return self._files.read_aside(paths or self._files.folders, taken)
+        return self._files.read_aside(paths, taken)
 
     def tool_files(self) -> list[LoadedFile]:
         """The tool files that were read, with their examples."""
-        return self._files.files()
+        return self._files.loaded()
 
     def preview(self, name: str, input: Mapping[str, Any]) -> dict[str, Any]:
         """What a tool from a file would run for these arguments; nothing is executed.
@@ -182,6 +198,11 @@ class Toolyard:
     def unknown_tool(self, name: str) -> UnknownToolError:
         """The error for a name that cannot be called here: why, or which names look like it."""
         return self._registry.current.unknown(name)
+
+    @property
+    def waiting(self) -> tuple[Problem, ...]:
+        """What the project brings that nobody approved yet."""
+        return self._trust.waiting
 
     def events(self, types: Collection[str] | None = None) -> EventStream:
         """Events from now on: `with yard.events() as stream: async for event in stream: …`."""
@@ -247,7 +268,28 @@ class Toolyard:
         return create_server(registry=self._registry, dispatcher=self._dispatcher, version=VERSION, thread_id=thread_id)
 
     async def _refresh(self, paths: Collection[Path]) -> None:
-        await self._registry.refresh(self._files, paths)
+        await self._registry.refresh(self._files.users, paths)
+
+    async def _take_trust(self) -> None:
+        """Take in what the user approved or revoked, and what waits for that."""
+        self._trust.look()
+        config = self._trust.config()
+        if config != self._config:
+            self._config = config
+            try:
+                self._apply(self._load_settings(approved_config=config))
+            except SettingsError as error:
+                logger.warning("the settings stay as they were: %s", error)
+        await self._registry.reload()
+
+    def _apply(self, loaded: LoadedSettings) -> None:
+        before, self.loaded = self.loaded.settings, loaded
+        tools = loaded.settings.tools
+        self._files.apply(tools)
+        self._dispatcher.set_limits(timeout=tools.timeout, max_output=tools.max_output)
+        self._registry.restrict(allowed=tools.allowed, blocked=tools.blocked)
+        if loaded.settings.server != before.server:
+            logger.warning("the [server] settings of %s changed; they count after a restart", self.places.project)
 
     def _tell_change(self, swap: Swap) -> None:
         self._events.emit(

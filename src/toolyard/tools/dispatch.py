@@ -78,12 +78,16 @@ class Dispatcher:
         self._registry = registry
         self._events = events
         self._cwd = cwd
-        self._timeout = timeout
-        self._max_output = max_output
-        self._short = max_output // _MOST_BYTES_PER_CHARACTER
+        self.set_limits(timeout=timeout, max_output=max_output)
         self._gates = tuple(gates)
         self._prefix = secrets.token_hex(4)
         self._numbers = itertools.count(1)
+
+    def set_limits(self, *, timeout: float, max_output: int) -> None:
+        """Set the deadline and the size of answers for tools that say nothing else, from the next call on."""
+        self._timeout = timeout
+        self._max_output = max_output
+        self._short = max_output // _MOST_BYTES_PER_CHARACTER
 
     async def call(  # noqa: PLR0912 - the one path every call takes, in one frame because a frame costs
         self,

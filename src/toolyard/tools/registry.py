@@ -145,6 +145,10 @@ class Registry:
         """Apply other switches, keeping the allow-list and block-list."""
         return self.set_visibility(replace(self._visibility, disabled=disabled))
 
+    def restrict(self, *, allowed: Sequence[str], blocked: Sequence[str]) -> Changes:
+        """Apply another allow-list and block-list, keeping the switches."""
+        return self.set_visibility(replace(self._visibility, allowed=tuple(allowed), blocked=tuple(blocked)))
+
     def subscribe(self, listener: Listener) -> Callable[[], None]:
         """Be told, on the event loop, of every swap that changed the tools or what is set aside.
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from pathlib import Path
 from typing import Any
 
@@ -32,7 +31,11 @@ def load(
     given: dict[str, Any] | None = None,
 ) -> LoadedSettings:
     return load_settings(
-        environ=environ or {}, user_config=user, project_config=project, overrides=overrides, given=given
+        environ=environ or {},
+        user_config=user,
+        project_config=(project, project.read_bytes()) if project is not None else None,
+        overrides=overrides,
+        given=given,
     )
 
 
@@ -81,7 +84,7 @@ def test_nothing_said_anywhere_gives_the_documented_defaults() -> None:
 
 
 def test_absent_files_are_no_error(tmp_path: Path) -> None:
-    assert load(user=tmp_path / "no" / "config.toml", project=tmp_path / "none.toml").settings.server.port == 8420
+    assert load(user=tmp_path / "no" / "config.toml").settings.server.port == 8420
 
 
 def test_tables_merge_and_lists_replace(user: Path, project: Path) -> None:
@@ -256,28 +259,18 @@ class TestSettingsForAProject:
         (tmp_path / "user").mkdir()
         return Places(project=project, user=tmp_path / "user", data=tmp_path / "data")
 
-    def test_a_projects_own_file_is_not_read_and_one_line_says_so(
-        self, places: Places, caplog: pytest.LogCaptureFixture
-    ) -> None:
+    def test_a_projects_own_file_is_not_read(self, places: Places) -> None:
         places.project_config.write_text("[tools]\ntimeout = 1\n", encoding="utf-8")
 
-        settings = settings_for(places, environ={}).settings
+        assert settings_for(places, environ={}).settings.tools.timeout == 60
 
-        assert settings.tools.timeout == 60
-        (record,) = caplog.records
-        assert record.levelno == logging.WARNING
-        assert str(places.project_config) in record.message
-        assert "is not read" in record.message
-        assert "trust" in record.message
-        assert "\n" not in record.message
-
-    def test_a_trusted_projects_file_is_read_without_a_word(
-        self, places: Places, caplog: pytest.LogCaptureFixture
-    ) -> None:
+    def test_what_was_approved_of_a_project_counts_whatever_its_file_says_now(self, places: Places) -> None:
         places.project_config.write_text("[tools]\ntimeout = 1\n", encoding="utf-8")
 
-        assert settings_for(places, environ={}, project_trusted=True).settings.tools.timeout == 1
-        assert not caplog.records
+        loaded = settings_for(places, environ={}, approved_config=b"[tools]\ntimeout = 2\n")
+
+        assert loaded.settings.tools.timeout == 2
+        assert told(loaded, "tools.timeout").origin == f"{places.project_config}:2"
 
     def test_no_file_is_no_reason_for_a_warning(self, places: Places, caplog: pytest.LogCaptureFixture) -> None:
         settings_for(places, environ={})

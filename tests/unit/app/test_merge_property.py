@@ -102,7 +102,7 @@ def test_the_effective_settings_are_those_of_a_simple_merge(drawn: list[dict[str
                 environment_name(path).removesuffix("__<KEY>"): toml_value(value) for path, value in leaves(environment)
             },
             user_config=user_config,
-            project_config=project_config,
+            project_config=(project_config, project_config.read_bytes()),
             given=python,
             overrides=[f"{toml_key(path)}={toml_value(value)}" for path, value in leaves(command)],
         )

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import sys
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -40,14 +41,28 @@ class Invocation:
     def load(self) -> LoadedSettings:
         """The settings in effect."""
         from toolyard.app.layers import settings_for
+        from toolyard.app.trust.approved import ProjectTrust
 
-        return settings_for(self.places(), overrides=self.overrides)
+        places = self.places()
+        trust = ProjectTrust(places)
+        trust.look()
+        return settings_for(places, overrides=self.overrides, approved_config=trust.config())
 
-    def yard(self, *, watch: bool = False, tools_dir: Path | None = None) -> Toolyard:
-        """A yard for this project; open it with `async with`. Only what serves need watch for changes."""
+    def yard(
+        self, *, watch: bool = False, tools_dir: Path | None = None, follow: bool = False, ask: bool = True
+    ) -> Toolyard:
+        """A yard for this project; open it with `async with`. Only what serves need watch for changes.
+
+        Where a person sits at the terminal, they are asked once about what the project brings.
+        """
         from toolyard.app.yard import Toolyard
 
-        return Toolyard(self.project, tools_dir=tools_dir, overrides=self.overrides, watch=watch)
+        if ask and not follow and sys.stdin.isatty() and sys.stderr.isatty():
+            from toolyard.app.trust.approved import ProjectTrust
+            from toolyard.console.cli.approving import offer
+
+            offer(ProjectTrust(self.places()))
+        return Toolyard(self.project, tools_dir=tools_dir, overrides=self.overrides, watch=watch, follow=follow)
 
     def run(self, main: Coroutine[Any, Any, _T], *, level: int = logging.WARNING, fast_loop: bool = False) -> _T:
         """Run to the end, with the log at the level that `-v` asks for.
@@ -59,6 +74,8 @@ class Invocation:
         """
         chosen = {0: level, 1: logging.INFO}.get(self.verbose, logging.DEBUG)
         logging.getLogger("toolyard").setLevel(chosen)
+        # That a project's own tools are skipped is said by every command.
+        logging.getLogger("toolyard.trust").setLevel(min(chosen, logging.WARNING))
         with asyncio.Runner(loop_factory=_fast_loop() if fast_loop else None) as runner:
             return runner.run(main)
 

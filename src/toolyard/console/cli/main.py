@@ -18,6 +18,7 @@ COMMANDS = {
     "mcp": ("toolyard.console.cli.mcp", "Be an MCP server on stdin and stdout."),
     "serve": ("toolyard.console.cli.serve", "Serve the tools over HTTP: REST and MCP."),
     "tools": ("toolyard.console.cli.tools", "List, show, call and switch tools."),
+    "trust": ("toolyard.console.cli.trust", "Approve what a project brings, and see what changed."),
 }
 
 

@@ -23,7 +23,7 @@ def mcp(invocation: Invocation) -> int:
 
 
 async def _serve(invocation: Invocation) -> int:
-    async with invocation.yard(watch=True) as yard:
+    async with invocation.yard(watch=True, ask=False) as yard:
         serving = asyncio.ensure_future(yard.serve_stdio())
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):

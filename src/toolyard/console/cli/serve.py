@@ -15,15 +15,16 @@ if TYPE_CHECKING:
 @click.command("serve")
 @click.option("--host", metavar="HOST", help="The address to bind; not loopback needs a token.")
 @click.option("--port", type=click.IntRange(0, 65_535), metavar="N", help="The port; 0 picks a free one.")
+@click.option("--dev", is_flag=True, help="Trust this project, and every change of it while this runs: for authors.")
 @common_options
 @click.pass_obj
-def serve(invocation: Invocation, host: str | None, port: int | None) -> int:
+def serve(invocation: Invocation, host: str | None, port: int | None, dev: bool) -> int:
     """Serve the tools over HTTP: REST at /api, MCP at /mcp, the documentation at /docs."""
-    return invocation.run(_serve(invocation, host, port), fast_loop=True)
+    return invocation.run(_serve(invocation, host, port, dev=dev), fast_loop=True)
 
 
-async def _serve(invocation: Invocation, host: str | None, port: int | None) -> int:
-    async with invocation.yard(watch=True) as yard:
+async def _serve(invocation: Invocation, host: str | None, port: int | None, *, dev: bool) -> int:
+    async with invocation.yard(watch=True, follow=dev) as yard:
 
         def ready(address: Address) -> None:
             url, key = address.url, f"?token={address.new_token}" if address.new_token else ""

@@ -41,7 +41,8 @@ class FileReadHandler:
         given = config.base_path
         if given == "~" or given.startswith("~/"):
             given = surroundings.environ.get("HOME", "~") + given[1:]
-        self._base = surroundings.root / given
+        base = surroundings.root / given
+        self._base = base if surroundings.pinned is None else surroundings.pinned.path(base)
 
     def __eq__(self, other: object) -> bool:
         """Two that were loaded from the same text are equal."""

@@ -77,7 +77,19 @@ def load_shell(
         allow_script=config.allow_script,
     )
     template = load_template(config.command, parameters, stdin_slots=slots(stdin) if stdin else ())
+    if surroundings.pinned is not None:
+        folder = working_folder(surroundings, config.cwd)
+        template = Template(config.command, parameters, surroundings.pinned.script(template.script, folder))
     return ShellHandler(config, template, stdin, surroundings)
+
+
+def working_folder(surroundings: Surroundings, given: str | None) -> Path:
+    """The folder that `cwd` names; the project's root when it names none."""
+    if given is None:
+        return surroundings.root
+    if given == "~" or given.startswith("~/"):
+        given = surroundings.environ.get("HOME", "~") + given[1:]
+    return surroundings.root / given
 
 
 def _stdin(text: str) -> tuple[Piece, ...]:
@@ -174,12 +186,8 @@ class ShellHandler:
         return None if self._stdin is None else fill(self._stdin, input, LONGEST_STDIN).encode("utf-8", "replace")
 
     def _place(self) -> Path:
-        root, given = self._surroundings.root, self._config.cwd
-        if given is None:
-            return root
-        if given == "~" or given.startswith("~/"):
-            given = self._surroundings.environ.get("HOME", "~") + given[1:]
-        return root / given
+        folder, pinned = working_folder(self._surroundings, self._config.cwd), self._surroundings.pinned
+        return folder if pinned is None else pinned.path(folder)
 
     def _folder(self) -> Path:
         folder = self._place()
@@ -192,7 +200,11 @@ class ShellHandler:
         allowed = {
             name: value for name, value in environ.items() if name in ALLOWED_ENVIRONMENT or name.startswith("LC_")
         }
-        return {**allowed, **{name: expand(value, environ) for name, value in self._config.env.items()}}
+        own = self._config.env
+        if (pinned := self._surroundings.pinned) is not None:
+            folder = working_folder(self._surroundings, self._config.cwd)
+            own = {name: pinned.variable(value, folder) for name, value in own.items()}
+        return {**allowed, **{name: expand(value, environ) for name, value in own.items()}}
 
 
 def _answer(status: int, stdout: str, stderr: str, log: logging.Logger) -> ToolResult:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from toolyard.plugins.contract import PluginContext, ToolMeta
+from toolyard.tools.handlers.pinned import Pinned
 from toolyard.types.result import ToolResult
 
 
@@ -21,6 +22,7 @@ class Surroundings:
         max_output: Bytes that are kept of an answer, unless the tool says otherwise.
         allowed_hosts: Hosts (or host:port) that every http tool may reach, private ones included.
         proxy: The proxy of http tools; empty for none. The environment's proxies are ignored.
+        pinned: For a project's own tools: its folder, and the approved copy that stands in for it.
     """
 
     root: Path
@@ -28,6 +30,7 @@ class Surroundings:
     max_output: int = 262_144
     allowed_hosts: Sequence[str] = ()
     proxy: str = ""
+    pinned: Pinned | None = None
 
 
 class LoadedHandler(Protocol):

@@ -33,6 +33,7 @@ logger = logging.getLogger(__name__)
 MOST_FILES = 10_000
 _CLOCK_STEP = 20_000_000  # nanoseconds: no file system's clock has longer steps than this
 Signature = tuple[int, int, int]
+_NEVER: Signature = (0, 0, 0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,6 +92,11 @@ class JsonFiles:
                 logger.info("%s is gone, and its tools with it", path)
             gone.extend(before.tools if before is not None else ())
         return Delta(gone=gone, fresh=fresh, problems=self._problems())
+
+    def read_with(self, reader: FileReader) -> None:
+        """Read everything anew from now on, by a reader with other surroundings."""
+        self._reader = reader
+        self._kept = {path: replace(kept, signature=_NEVER, content=0) for path, kept in self._kept.items()}
 
     def changed(self, paths: Iterable[Path]) -> list[Path]:
         """The tool files among these, and in the folders among these, that are not as they were last seen."""

@@ -1,0 +1,100 @@
+"""The tool files in use: the user's own, and those of the project as they were approved.
+
+Above: the yard. Below: the reader of tool files, `trust`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from contextlib import AsyncExitStack
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+
+from toolyard.app.places import Places, named_tools_folder
+from toolyard.app.settings import ToolsSettings
+from toolyard.app.trust.approved import ApprovedReader, ProjectTrust
+from toolyard.schema.compiled import Documents
+from toolyard.tools.handlers.http_client import GuardedClient
+from toolyard.tools.handlers.pinned import Pinned
+from toolyard.tools.handlers.surroundings import Surroundings
+from toolyard.tools.sources import ToolSource
+from toolyard.tools.sources.json_file import FileReader, LoadedFile
+from toolyard.tools.sources.json_files import JsonFiles
+
+
+class ToolFiles:
+    """The sources of tools from files, and what they share."""
+
+    def __init__(
+        self,
+        places: Places,
+        trust: ProjectTrust,
+        settings: ToolsSettings,
+        *,
+        environ: Mapping[str, str],
+        tools_dir: Path | None,
+        schemas: Documents | None,
+    ) -> None:
+        self._places = places
+        self._trust = trust
+        self._environ = environ
+        self._schemas = schemas
+        self._clients = AsyncExitStack()
+        self._settings = settings
+        named = named_tools_folder(environ, tools_dir)
+        own, approved = self._readers(settings)
+        self.users = JsonFiles((named or places.user / "tools",), own)
+        self.projects = None if named else JsonFiles((trust.tools_folder,), approved, name="project")
+
+    @property
+    def sources(self) -> list[ToolSource]:
+        """In the order in which names are taken."""
+        return [self.users, self._trust, *([self.projects] if self.projects is not None else [])]
+
+    def loaded(self) -> list[LoadedFile]:
+        """Every file's good version, with its examples."""
+        return [*self.users.files(), *(self.projects.files() if self.projects is not None else ())]
+
+    def read_aside(self, paths: Sequence[Path], taken: Mapping[str, str]) -> list[LoadedFile]:
+        """Read files and folders without taking them in; without any, the folders that are in use."""
+        if paths or self.projects is None:
+            return self.users.read_aside(paths or self.users.folders, taken)
+        own = self.users.read_aside(self.users.folders, taken)
+        held = {**taken, **{tool.info.name: str(file.path) for file in own for tool in file.tools}}
+        return [*own, *self.projects.read_aside(self.projects.folders, held)]
+
+    def apply(self, settings: ToolsSettings) -> bool:
+        """Let the tools obey other settings; say whether that concerns them. They must be loaded again then."""
+        before, self._settings = self._settings, settings
+        if _for_handlers(before) == _for_handlers(settings):
+            return False
+        own, approved = self._readers(settings)
+        self.users.read_with(own)
+        if self.projects is not None:
+            self.projects.read_with(approved)
+        return True
+
+    async def aclose(self) -> None:
+        """Close the connections of http tools."""
+        await self._clients.aclose()
+
+    def _readers(self, settings: ToolsSettings) -> tuple[FileReader, ApprovedReader]:
+        client = GuardedClient(proxy=settings.proxy)
+        self._clients.push_async_callback(client.aclose)
+        pinned = Pinned(live=self._places.project / ".toolyard", copy=self._trust.copy / ".toolyard")
+        surroundings = Surroundings(
+            root=self._places.project,
+            environ=self._environ,
+            max_output=settings.max_output,
+            allowed_hosts=settings.allowed_hosts,
+            proxy=settings.proxy,
+        )
+        own = FileReader(surroundings, client, self._schemas)
+        projects = partial(FileReader, replace(surroundings, pinned=pinned), client, self._schemas)
+        return own, ApprovedReader(projects, self._trust)
+
+
+def _for_handlers(settings: ToolsSettings) -> object:
+    """What handlers are built with."""
+    return settings.max_output, settings.allowed_hosts, settings.proxy

@@ -1,0 +1,216 @@
+"""What a project brings, read once: `.toolyard/**`, `.claude/agents/**` and `.mcp.json`.
+
+No link is followed and nothing is read twice: what is shown, approved and kept are the bytes of one
+snapshot. Above: `approvals` keeps one, `review` shows one. Nothing is below.
+"""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import os
+import stat
+from collections.abc import Generator, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from toolyard.errors import TrustError
+
+FOLDERS = (".toolyard", ".claude/agents")
+FILES = (".mcp.json",)
+MOST_FILES = 2_000
+LARGEST_FILE = 8 * 1024 * 1024
+LARGEST_SNAPSHOT = 64 * 1024 * 1024
+DEEPEST = 32
+
+Mark = tuple[tuple[str, int, int, int, int], ...]
+"""What changes when any file of the scope does: path, mode, time, size and inode of each."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PinnedFile:
+    """One file's content, and whether it may be run as a program."""
+
+    data: bytes
+    executable: bool = False
+
+    @property
+    def digest(self) -> str:
+        """The SHA-256 of its bytes."""
+        return hashlib.sha256(self.data).hexdigest()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Snapshot:
+    """What a project brings at one moment.
+
+    Attributes:
+        files: By path relative to the project's root, sorted.
+        skipped: What is no regular file, such as a link: never followed, never loaded.
+    """
+
+    files: Mapping[str, PinnedFile]
+    skipped: tuple[str, ...] = ()
+
+    @property
+    def digest(self) -> str:
+        """One name for all of it: other bytes, names or modes give another."""
+        whole = hashlib.sha256()
+        for path, file in self.files.items():
+            whole.update(
+                f"{len(path)}:{path}:{int(file.executable)}:{file.digest}\n".encode("utf-8", "surrogateescape")
+            )
+        return whole.hexdigest()
+
+
+def take_snapshot(project: Path, *, without: Path | None = None) -> Snapshot:
+    """Read everything a project brings.
+
+    Args:
+        project: The project's root.
+        without: A folder that is the user's own, though it lies in the project.
+
+    Raises:
+        TrustError: There is more than can be approved, or something cannot be read.
+    """
+    files: dict[str, PinnedFile] = {}
+    skipped: list[str] = []
+    total = 0
+    try:
+        for entry in _walk(project, without):
+            file = _read(entry)
+            if file is None:
+                skipped.append(entry.path)
+                continue
+            total += len(file.data)
+            if total > LARGEST_SNAPSHOT:
+                raise TrustError(f"{project} brings more than {LARGEST_SNAPSHOT:,} bytes; move large files elsewhere")
+            files[entry.path] = file
+    except OSError as error:
+        raise TrustError(f"what {project} brings cannot be read: {error.strerror} ({error.filename})") from None
+    return Snapshot(files=dict(sorted(files.items())), skipped=tuple(sorted(skipped)))
+
+
+def take_mark(project: Path, *, without: Path | None = None) -> Mark:
+    """What changes when the scope does; costs a look at each name, and reads nothing.
+
+    Raises:
+        TrustError: There is more than can be approved, or something cannot be read.
+    """
+    try:
+        return tuple(sorted((entry.path, *_changing(entry.seen)) for entry in _walk(project, without)))
+    except OSError as error:
+        raise TrustError(f"what {project} brings cannot be read: {error.strerror} ({error.filename})") from None
+
+
+def _changing(seen: os.stat_result) -> tuple[int, int, int, int]:
+    return seen.st_mode, seen.st_mtime_ns, seen.st_size, seen.st_ino
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Entry:
+    """A name in the scope that is no folder; its folder is held open, so that nobody can put another in its place."""
+
+    path: str
+    folder: int
+    name: str
+    seen: os.stat_result
+
+
+def _walk(project: Path, without: Path | None) -> Iterator[_Entry]:
+    """Every name of the scope that is no folder, with its folder open."""
+    count = 0
+    root = os.open(project, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        for place in (*FOLDERS, *FILES):
+            for entry in _below(root, "", place.split("/"), project, without):
+                count += 1
+                if count > MOST_FILES:
+                    raise TrustError(f"{project} brings more than {MOST_FILES:,} files; move what is no tool elsewhere")
+                yield entry
+    finally:
+        os.close(root)
+
+
+def _below(folder: int, above: str, steps: Sequence[str], project: Path, without: Path | None) -> Iterator[_Entry]:
+    """What lies at a place, one step at a time; where the steps end, everything in it."""
+    name = steps[0]
+    path = f"{above}{name}"
+    try:
+        seen = os.stat(name, dir_fd=folder, follow_symlinks=False)
+    except FileNotFoundError:
+        return
+    if not stat.S_ISDIR(seen.st_mode):
+        yield _Entry(path=path, folder=folder, name=name, seen=seen)
+        return
+    if without is not None and project / path == without:
+        return
+    if path.count("/") > DEEPEST:
+        raise TrustError(f"{path} is nested more than {DEEPEST} folders deep")
+    with _opened(folder, name) as inner:
+        if inner is None:  # replaced by a link since we looked
+            yield _Entry(path=path, folder=folder, name=name, seen=seen)
+            return
+        if len(steps) > 1:
+            yield from _below(inner, f"{path}/", steps[1:], project, without)
+            return
+        with os.scandir(inner) as inside:
+            names = sorted(found.name for found in inside)
+        for found in names:
+            yield from _below(inner, f"{path}/", [found], project, without)
+
+
+@contextmanager
+def _opened(folder: int, name: str) -> Generator[int | None]:
+    """A folder inside a folder; None where it is one no more."""
+    try:
+        inner = os.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=folder)
+    except (NotADirectoryError, FileNotFoundError):
+        yield None
+        return
+    except OSError as error:
+        if error.errno != errno.ELOOP:
+            raise
+        yield None
+        return
+    try:
+        yield inner
+    finally:
+        os.close(inner)
+
+
+def _read(entry: _Entry) -> PinnedFile | None:
+    """A regular file's content; None for what is never loaded.
+
+    That is a link, a pipe, a socket, a device, a name that is no text, and what went away meanwhile.
+    """
+    if not stat.S_ISREG(entry.seen.st_mode) or not _is_text(entry.path):
+        return None
+    try:
+        flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+        descriptor = os.open(entry.name, flags, dir_fd=entry.folder)
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        if error.errno != errno.ELOOP:
+            raise
+        return None
+    with os.fdopen(descriptor, "rb") as file:
+        found = os.fstat(descriptor)
+        if not stat.S_ISREG(found.st_mode):
+            return None
+        data = file.read(LARGEST_FILE + 1)
+    if len(data) > LARGEST_FILE:
+        raise TrustError(
+            f"{entry.path} has more than {LARGEST_FILE:,} bytes, the most that can be approved; move it out"
+        )
+    return PinnedFile(data=data, executable=bool(found.st_mode & stat.S_IXUSR))
+
+
+def _is_text(name: str) -> bool:
+    try:
+        name.encode("utf-8")
+    except UnicodeEncodeError:
+        return False
+    return True
