@@ -64,6 +64,7 @@ class ScriptedSettings(Section, frozen=True, kw_only=True):
     """`[runtime.scripted]`."""
 
     script: Words = ""
+    folder: Words = ""
 
 
 class RuntimeSettings(Section, frozen=True, kw_only=True):
@@ -114,6 +115,12 @@ class SessionSettings(Section, frozen=True, kw_only=True):
     max_live: Several = 32
 
 
+class StorageSettings(Section, frozen=True, kw_only=True):
+    """`[storage]`: how long events and whole results are kept."""
+
+    retention_days: Count = 90
+
+
 class ServerSettings(Section, frozen=True, kw_only=True):
     """`[server]`: where `toolyard serve` listens, and to whom."""
 
@@ -137,6 +144,7 @@ class Settings(Section, frozen=True, kw_only=True):
     multi_agent: MultiAgentSettings = MultiAgentSettings()
     limits: LimitSettings = LimitSettings()
     sessions: SessionSettings = SessionSettings()
+    storage: StorageSettings = StorageSettings()
     plugins: OpenTable = {}
     mcp_servers: OpenTable = {}
     server: ServerSettings = ServerSettings()
@@ -154,6 +162,16 @@ IN_EFFECT = frozenset(
         "tools.max_output",
         "tools.allowed_hosts",
         "tools.proxy",
+        "runtime.default",
+        "runtime.agent",
+        "runtime.model",
+        "runtime.scripted.script",
+        "runtime.scripted.folder",
+        "limits.run_timeout",
+        "sessions.ttl",
+        "sessions.max",
+        "sessions.max_live",
+        "storage.retention_days",
         "server.host",
         "server.port",
         "server.token",

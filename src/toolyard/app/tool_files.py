@@ -13,7 +13,7 @@ from pathlib import Path
 
 from toolyard.app.places import Places, named_tools_folder
 from toolyard.app.settings import ToolsSettings
-from toolyard.app.trust.approved import ApprovedReader, ProjectTrust
+from toolyard.app.trust.approved import ApprovedFiles, ApprovedReader, ProjectTrust
 from toolyard.schema.compiled import Documents
 from toolyard.tools.handlers.http_client import GuardedClient
 from toolyard.tools.handlers.pinned import Pinned
@@ -45,7 +45,7 @@ class ToolFiles:
         named = named_tools_folder(environ, tools_dir)
         own, approved = self._readers(settings)
         self.users = JsonFiles((named or places.user / "tools",), own)
-        self.projects = None if named else JsonFiles((trust.tools_folder,), approved, name="project")
+        self.projects = None if named else ApprovedFiles(trust, approved)
 
     @property
     def sources(self) -> list[ToolSource]:

@@ -18,6 +18,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
+from toolyard.app.conversations import Conversations
 from toolyard.app.layers import settings_for
 from toolyard.app.places import find_places
 from toolyard.app.registry_view import RegistryView
@@ -30,6 +31,7 @@ from toolyard.app.version import VERSION
 from toolyard.app.watching import FolderWatcher
 from toolyard.errors import SettingsError, ToolError, ToolyardError, UnknownToolError
 from toolyard.orchestrator.event_log import EventLog, EventStream
+from toolyard.orchestrator.orchestrator import Orchestrator, RunRequest, watched_run
 from toolyard.schema.compiled import Documents
 from toolyard.tools.builtin import builtin_offers
 from toolyard.tools.dispatch import Dispatcher, Gate
@@ -38,7 +40,9 @@ from toolyard.tools.sources import FixedSource
 from toolyard.tools.sources.json_file import LoadedFile
 from toolyard.tools.visibility import Visibility
 from toolyard.types.call import ANONYMOUS, Caller
+from toolyard.types.event import Event
 from toolyard.types.result import ToolResult
+from toolyard.types.run import Run
 from toolyard.types.tool import Problem
 
 if TYPE_CHECKING:
@@ -125,6 +129,13 @@ class Toolyard:
             max_output=tools.max_output,
             gates=gates,
         )
+        self._conversations = Conversations(
+            self.places,
+            environ=environ,
+            log=self._events,
+            call_tool=self._dispatcher.call,
+            tools=lambda: tuple(self._registry.current.tools),
+        )
         self._open: AsyncExitStack | None = None
         self.registry = RegistryView(self._registry, self._create_server)
 
@@ -137,6 +148,7 @@ class Toolyard:
             self._registry.switch(self._switches.disabled_tools())
             await self._registry.reload()
             stack.push_async_callback(self._files.aclose)
+            stack.push_async_callback(self._conversations.close)
             if self._watch:
                 users = self._files.users
                 await stack.enter_async_context(SwitchWatcher(self._switches, self._registry.switch))
@@ -163,6 +175,55 @@ class Toolyard:
         if self._open is None:
             self._check_open()
         return self._dispatcher.call(name, input, Caller(thread_id=thread_id) if thread_id else ANONYMOUS)
+
+    async def invoke(
+        self,
+        prompt: str,
+        *,
+        thread_id: str | None = None,
+        model: str | None = None,
+        session_id: str | None = None,
+        timeout: float | None = None,
+        on_message: Callable[[Event], object] | None = None,
+        agent: str | None = None,
+        runtime: str | None = None,
+    ) -> Run:
+        """Ask an agent, and wait for the end of its run: `(await yard.invoke("hello", thread_id="t1")).result`.
+
+        Args:
+            prompt: What it is asked; word for word, no command is ever looked for in it.
+            thread_id: The conversation it belongs to; a new one unless said.
+            model: Instead of the thread's and the settings'.
+            session_id: A conversation of the runtime's own to go on with.
+            timeout: Seconds after which it is ended; the settings' `limits.run_timeout` unless said.
+            on_message: Called with every event of the run, as it happens.
+            agent: Instead of the thread's and the settings'.
+            runtime: Instead of the thread's and the settings'.
+
+        Raises:
+            StorageError: The database cannot be opened or written.
+            RuntimeFailureError: No such runtime can be had; every other failure is in the run's `error`.
+        """
+        orchestrator = await self.conversations()
+        request = RunRequest(
+            prompt=prompt,
+            thread_id=thread_id,
+            session_id=session_id,
+            agent=agent or "",
+            model=model or "",
+            runtime=runtime or "",
+            timeout=timeout,
+        )
+        return await watched_run(orchestrator, self._events, request, on_message)
+
+    async def conversations(self) -> Orchestrator:
+        """Threads and runs; the first call opens the database.
+
+        Raises:
+            StorageError: It cannot be opened.
+        """
+        self._check_open()
+        return await self._conversations.open(self.loaded.settings)
 
     def read_tool_files(self, paths: Sequence[Path] = ()) -> list[LoadedFile]:
         """Read tool files or folders of them, without registering anything; without paths, the folders in use."""

@@ -1,6 +1,8 @@
-"""The event log, in memory: what is kept is bounded, who listens is bounded, nothing blocks.
+"""The event log: one way in for everything that happens, and out to whoever reads along.
 
-Failures and changes are kept; calls that go well are told only to who listens.
+Without a store, failures and changes are kept in memory, bounded; calls that go well are told only to
+who listens. With one (`attach`), what belongs to a run, what failed and what changed is stored, and
+readers get it once it is, with the id it got there. Nothing here blocks. Below: `journal`, `feed`.
 """
 
 from __future__ import annotations
@@ -11,10 +13,14 @@ import logging
 import secrets
 import time
 from collections import deque
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 from types import TracebackType
 from typing import Any, Self
 
+from toolyard.orchestrator.feed import Feed
+from toolyard.orchestrator.journal import Journal
+from toolyard.orchestrator.store import NewEvent, Store
 from toolyard.types.call import Caller
 from toolyard.types.event import Event
 
@@ -83,6 +89,9 @@ class EventLog:
         self._streams: list[EventStream] = []
         self._epoch = f"{int(time.time()):x}{secrets.token_hex(6)}"
         self._numbers = itertools.count(1)
+        self._journal: Journal | None = None
+        self.feed: Feed | None = None
+        """Where stored events are read; none without a store."""
         self.listening = False
         """Whether anyone reads along right now; a plain attribute, asked on every call."""
 
@@ -96,6 +105,18 @@ class EventLog:
 
         Without a caller it belongs to no thread, as a change of the tools does.
         """
+        lasting = type == "tools.changed" or bool(data.get("isError"))
+        if self._journal is not None and (lasting or (caller is not None and caller.run_id is not None)):
+            event = NewEvent(
+                type=type,
+                time=time.time(),
+                data=data,
+                thread_id=caller.thread_id if caller else None,
+                run_id=caller.run_id if caller else None,
+                task_id=caller.task_id if caller else None,
+            )
+            self._journal.add(event)
+            return
         event = Event(
             id=f"{self._epoch}-{next(self._numbers):010}",  # padded, so that ids sort as they were given
             type=type,
@@ -105,10 +126,51 @@ class EventLog:
             run_id=caller.run_id if caller else None,
             task_id=caller.task_id if caller else None,
         )
-        if type == "tools.changed" or data.get("isError"):
+        if lasting:
             self._kept.append(event)
         for stream in self._streams:
             stream.offer(event)
+        if self.feed is not None and self.feed.has_readers:
+            self.feed.mention(replace(event, id=""))
+
+    def attach(self, store: Store) -> None:
+        """Store events from now on; those kept in memory so far are stored first."""
+        self.feed = Feed(store, on_readers=self._look_who_listens)
+        self._journal = Journal(store, self.publish)
+        while self._kept:
+            early = self._kept.popleft()
+            self._journal.add(
+                NewEvent(
+                    type=early.type,
+                    time=early.time,
+                    data=early.data,
+                    thread_id=early.thread_id,
+                    run_id=early.run_id,
+                    task_id=early.task_id,
+                )
+            )
+
+    def publish(self, events: Sequence[Event]) -> None:
+        """Tell of events that were just stored."""
+        self._kept.extend(event for event in events if event.type == "tools.changed" or event.data.get("isError"))
+        for stream in self._streams:
+            for event in events:
+                stream.offer(event)
+        if self.feed is not None:
+            self.feed.publish(events)
+
+    def take(self, run_id: str) -> list[NewEvent]:
+        """What a run told that is not being stored yet."""
+        return self._journal.take(run_id) if self._journal is not None else []
+
+    async def detach(self) -> None:
+        """Store what waits, and end the readers of stored events."""
+        journal, self._journal = self._journal, None
+        feed, self.feed = self.feed, None
+        if journal is not None:
+            await journal.close()
+        if feed is not None:
+            await feed.close()
 
     def stream(self, types: Collection[str] | None = None) -> EventStream:
         """Read along from now on; close it when done."""
@@ -121,7 +183,10 @@ class EventLog:
         """Stop handing events to a stream."""
         if stream in self._streams:
             self._streams.remove(stream)
-        self.listening = bool(self._streams)
+        self._look_who_listens()
+
+    def _look_who_listens(self) -> None:
+        self.listening = bool(self._streams) or (self.feed is not None and self.feed.has_readers)
 
     def close(self) -> None:
         """End every stream."""

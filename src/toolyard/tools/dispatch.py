@@ -117,9 +117,10 @@ class Dispatcher:
             raise self._unknown(generation, name, caller)
         meta: Any = None
         events, started = self._events, time.perf_counter()
-        if not registered.ignores_meta or events.listening:
+        told = events.listening or caller.run_id is not None  # whatever happens in a run is kept
+        if not registered.ignores_meta or told:
             meta = ToolMeta(registered.tool, caller, self._cwd, self._new_id, progress=progress, client=client)
-        if events.listening:
+        if told:
             events.emit("tool_use", {"callId": meta.call_id, "name": name, "input": input or {}}, caller)
         try:
             arguments = _validated(registered, input)
@@ -152,7 +153,7 @@ class Dispatcher:
             return result
         if result.is_error:
             self._failed(registered, self._id_of(meta, caller), result, started, caller)
-        elif events.listening:
+        elif told:
             self._tell_result(meta.call_id, name, result, started, caller)
         return result
 

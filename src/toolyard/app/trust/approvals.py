@@ -2,8 +2,9 @@
 
 `trust/<project>/approval.json` holds the pins. The bytes lie in a folder named by their digest, and
 `current` leads to it, so that what runs from there has one path. Both are written whole, the bytes
-first: a crash leaves the approval before, or the new one. Above: the watcher, the reader of approved
-files, `toolyard trust`. Below: `snapshot`, `private_file`.
+first: a crash leaves the approval before, or the new one; whoever reads next finishes what a crash
+left half done. Above: the watcher, the reader of approved files, `toolyard trust`. Below: `snapshot`,
+`private_file`.
 """
 
 from __future__ import annotations
@@ -13,16 +14,17 @@ import logging
 import os
 import shutil
 import time
-from collections.abc import Callable, Mapping
-from contextlib import suppress
+from collections.abc import Generator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 import msgspec
 
 from toolyard.app.private_file import locked, write_private
-from toolyard.app.trust.snapshot import PinnedFile, Snapshot
-from toolyard.errors import TrustError
+from toolyard.app.trust.snapshot import PinnedFile, Snapshot, digest_of
+from toolyard.errors import StateError, TrustError
+from toolyard.schema.visible import escaped
 
 logger = logging.getLogger(__name__)
 
@@ -100,11 +102,17 @@ class Approvals:
         """
         place = self.place(project)
         approval = self._read(place)
-        if approval is None or not approval.copy:
-            return None
-        if _leads_to(place) != approval.copy:  # whoever approved it died before this last step
-            _lead(place, approval.copy)
-        return approval
+        if approval is not None and approval.copy and _leads_to(place) != approval.copy:
+            with _held(place):  # whoever approved it died before the last step, or is about to take it
+                approval = self._read(place)
+                if approval is not None and approval.copy:
+                    _lead(place, approval.copy)
+        return approval if approval is not None and approval.copy else None
+
+    def is_intact(self, project: Path, approval: Approval) -> bool:
+        """Whether the kept copy of every approved file is what was approved."""
+        copy = self.place(project) / approval.copy
+        return all(_is_pinned(copy / path, pin) for path, pin in approval.files.items())
 
     def declined(self, project: Path, digest: str) -> bool:
         """Whether the user said no to exactly this before."""
@@ -123,7 +131,7 @@ class Approvals:
         try:
             data = (self.place(project) / approval.copy / path).read_bytes()
         except OSError as error:
-            raise TrustError(f"the approved copy of {path} cannot be read: {error.strerror}; {_AGAIN}") from None
+            raise TrustError(f"the kept copy of {escaped(path)} cannot be read: {error.strerror}; {_AGAIN}") from None
         check_pin(approval, path, data)
         return data
 
@@ -134,7 +142,6 @@ class Approvals:
             TrustError: They cannot be kept.
         """
         place = self.place(project)
-        self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         approval = Approval(
             version=VERSION,
             project=str(project),
@@ -142,15 +149,13 @@ class Approvals:
             copy=snapshot.digest,
             files={path: Pin(sha256=file.digest, executable=file.executable) for path, file in snapshot.files.items()},
         )
-        try:
-            with locked(place / "approval.json"):
-                before = self._read(place)
-                _lay_out(place, approval.copy, snapshot.files)
-                write_private(place / "approval.json", _encoded(approval))
-                _lead(place, approval.copy)
-                _tidy(place, keep={approval.copy, before.copy if before is not None else ""})
-        except OSError as error:
-            raise TrustError(f"the approval cannot be kept in {place}: {error.strerror or error}") from error
+        encoded = _encoded(approval)
+        with _held(place):
+            before = self._read(place)
+            _lay_out(place, approval.copy, snapshot.files)
+            write_private(place / "approval.json", encoded)
+            _lead(place, approval.copy)
+            _tidy(place, keep={approval.copy, before.copy if before is not None else ""})
         return approval
 
     def decline(self, project: Path, digest: str) -> None:
@@ -159,23 +164,34 @@ class Approvals:
         Raises:
             TrustError: It cannot be kept.
         """
-        self._replace(project, lambda before: msgspec.structs.replace(before, declined=digest))
+        place = self.place(project)
+        with _held(place):
+            before = self._read(place) or Approval(version=VERSION, project=str(project))
+            write_private(place / "approval.json", _encoded(msgspec.structs.replace(before, declined=digest)))
 
     def revoke(self, project: Path) -> bool:
-        """Take an approval back, with its bytes; False when there is none.
+        """Take an approval back, with its bytes; False when there is none. One that cannot be understood goes too.
 
         Raises:
             TrustError: It cannot be taken back.
         """
-        approval = self.read(project)
-        if approval is None:
-            return False
-        taken_back = Approval(version=VERSION, project=str(project), declined=approval.copy)
-        self._replace(project, lambda _: taken_back)
         place = self.place(project)
-        with suppress(FileNotFoundError):
-            (place / "current").unlink()
-        _tidy(place, keep=set())
+        if not (place / "approval.json").exists():
+            return False
+        with _held(place):
+            try:
+                approval = self._read(place)
+            except TrustError:
+                approval = Approval(version=VERSION, project=str(project))
+            else:
+                if approval is None or not approval.copy:
+                    return False
+            # The way to the bytes first: who learns of the rest must not find them any more.
+            with suppress(FileNotFoundError):
+                (place / "current").unlink()
+            taken_back = Approval(version=VERSION, project=str(project), declined=approval.copy)
+            write_private(place / "approval.json", _encoded(taken_back))
+            _tidy(place, keep=set())
         return True
 
     def all(self) -> list[Approval]:
@@ -191,15 +207,6 @@ class Approvals:
                 found.append(approval)
         return sorted(found, key=lambda approval: approval.project)
 
-    def _replace(self, project: Path, change: Callable[[Approval], Approval]) -> None:
-        place = self.place(project)
-        try:
-            with locked(place / "approval.json"):
-                before = self._read(place) or Approval(version=VERSION, project=str(project))
-                write_private(place / "approval.json", _encoded(change(before)))
-        except OSError as error:
-            raise TrustError(f"{place} cannot be written: {error.strerror or error}") from error
-
     def _read(self, place: Path) -> Approval | None:
         path = place / "approval.json"
         try:
@@ -214,8 +221,12 @@ class Approvals:
             ) from None
         if approval.version != VERSION:
             raise TrustError(
-                f"{path} has version {approval.version}, and this Toolyard understands {VERSION}; {_AGAIN}"
+                f"{path} has version {approval.version}, and this Toolyard understands {VERSION};"
+                f" delete it and {_AGAIN}"
             )
+        pins = ((path, pin.executable, pin.sha256) for path, pin in approval.files.items())
+        if approval.copy and approval.copy != digest_of(pins):
+            raise TrustError(f"{path} names other files than it has pins for; delete it and {_AGAIN}")
         return approval
 
 
@@ -230,7 +241,7 @@ def check_pin(approval: Approval, path: str, data: bytes) -> None:
     """
     pin = approval.files.get(path)
     if pin is None or hashlib.sha256(data).hexdigest() != pin.sha256:
-        raise TrustError(f"the kept copy of {path} is not what was approved, so it is not used; {_AGAIN}")
+        raise TrustError(f"the kept copy of {escaped(path)} is not what was approved, so it is not used; {_AGAIN}")
 
 
 def difference(approval: Approval | None, snapshot: Snapshot) -> Difference:
@@ -245,19 +256,40 @@ def difference(approval: Approval | None, snapshot: Snapshot) -> Difference:
 
 
 def _some(paths: tuple[str, ...], most: int = 3) -> str:
-    from toolyard.schema.visible import escaped
-
     shown = ", ".join(escaped(path) for path in paths[:most])
     return shown if len(paths) <= most else f"{shown} and {len(paths) - most} more"
 
 
+@contextmanager
+def _held(place: Path) -> Generator[None]:
+    """Be the only one who changes an approval.
+
+    Raises:
+        TrustError: It cannot be changed.
+    """
+    try:
+        place.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        with locked(place / "approval.json"):
+            yield
+    except (OSError, StateError) as error:
+        reason = error.strerror if isinstance(error, OSError) and error.strerror else error
+        raise TrustError(f"the approval in {place} cannot be changed: {reason}") from error
+
+
 def _encoded(approval: Approval) -> bytes:
-    return msgspec.json.format(msgspec.json.encode(approval), indent=2) + b"\n"
+    try:
+        return msgspec.json.format(msgspec.json.encode(approval), indent=2) + b"\n"
+    except UnicodeEncodeError:
+        raise TrustError(
+            f"{escaped(approval.project)} has a name that is no UTF-8; give its folders other names"
+        ) from None
 
 
 def _lay_out(place: Path, digest: str, files: Mapping[str, PinnedFile]) -> None:
     """Write the bytes into a folder of their digest, whole or not at all."""
     target = place / digest
+    if target.is_symlink():
+        target.unlink()
     if target.exists():
         if _is_intact(target, files):  # something may be running from it
             return
@@ -281,15 +313,24 @@ def _lay_out(place: Path, digest: str, files: Mapping[str, PinnedFile]) -> None:
 
 def _is_intact(folder: Path, files: Mapping[str, PinnedFile]) -> bool:
     """Whether a folder holds exactly these files."""
-    there = {found.relative_to(folder).as_posix(): found for found in folder.rglob("*") if not found.is_dir()}
+    inside = (found for found in folder.rglob("*") if found.is_symlink() or not found.is_dir())
+    there = {found.relative_to(folder).as_posix(): found for found in inside}
     if there.keys() != files.keys():
         return False
-    return all(
-        not found.is_symlink()
-        and os.access(found, os.X_OK) == files[path].executable
-        and found.read_bytes() == files[path].data
-        for path, found in there.items()
-    )
+    pins = {path: Pin(sha256=file.digest, executable=file.executable) for path, file in files.items()}
+    return all(_is_pinned(found, pins[path]) for path, found in there.items())
+
+
+def _is_pinned(path: Path, pin: Pin) -> bool:
+    """Whether a file is what was approved."""
+    try:
+        return (
+            not path.is_symlink()
+            and os.access(path, os.X_OK) == pin.executable
+            and hashlib.sha256(path.read_bytes()).hexdigest() == pin.sha256
+        )
+    except OSError:
+        return False
 
 
 def _leads_to(place: Path) -> str | None:

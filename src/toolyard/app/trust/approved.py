@@ -13,8 +13,10 @@ from toolyard.app.places import Places
 from toolyard.app.trust.approvals import Approval, Approvals, Difference, check_pin, difference
 from toolyard.app.trust.snapshot import Snapshot, take_snapshot
 from toolyard.errors import TrustError
+from toolyard.schema.visible import escaped
 from toolyard.tools.sources import Offers
 from toolyard.tools.sources.json_file import FileReader, LoadedFile
+from toolyard.tools.sources.json_files import JsonFiles
 from toolyard.types.tool import Problem
 
 logger = logging.getLogger("toolyard.trust")
@@ -37,7 +39,8 @@ class ProjectTrust:
         self.approvals = Approvals(places.data)
         self.copy = self.approvals.copy(places.project)
         own = places.project / ".toolyard"
-        self._users = own if own.resolve() == places.user else None
+        self._shown = escaped(str(places.project))
+        self._users = places.user if places.user.is_relative_to(own) else None
         self._approval: Approval | None = None
         self._problems: tuple[Problem, ...] = ()
 
@@ -66,7 +69,7 @@ class ProjectTrust:
 
     @property
     def users_own(self) -> Path | None:
-        """The project's folder, where it is the user's own folder too."""
+        """The user's own folder, where it lies in the project's."""
         return self._users
 
     def look(self) -> bool:
@@ -79,7 +82,7 @@ class ProjectTrust:
             self._approval = self.approvals.read(self.project)
             self._problems = tuple(self._waiting(self._approval, self.snapshot()))
         except TrustError as error:
-            self._problems = (Problem(source=str(self.project), message=str(error)),)
+            self._problems = (Problem(source=self._shown, message=str(error)),)
         if self._problems != before[1]:
             for problem in self._problems:
                 logger.warning("%s: %s", problem.source, problem.message)
@@ -106,10 +109,10 @@ class ProjectTrust:
         found: list[Problem] = []
         for path in snapshot.skipped:
             message = "is no regular file (a link, perhaps), and a project's own files are never read through one"
-            found.append(Problem(source=str(self.project / path), message=message))
+            found.append(Problem(source=f"{self._shown}/{escaped(path)}", message=message))
         changes = difference(approval, snapshot)
         if changes:
-            found.append(Problem(source=str(self.project), message=_sentence(approval, changes, snapshot)))
+            found.append(Problem(source=self._shown, message=_sentence(approval, changes, snapshot)))
         return found
 
 
@@ -143,7 +146,27 @@ class ApprovedReader(FileReader):
                 raise TrustError("nothing of this project is approved; run `toolyard trust`")
             check_pin(approval, within, data)
         except TrustError as error:
-            return LoadedFile(path=shown, problems=(Problem(source=str(shown), message=str(error)),))
+            return LoadedFile(path=shown, problems=(Problem(source=escaped(str(shown)), message=str(error)),))
         if self._inner is None:  # most projects bring nothing
             self._inner = self._make_reader()
         return self._inner.read(shown, data)
+
+
+class ApprovedFiles(JsonFiles):
+    """The approved tool files of a project. Another approval is read whole; without one there are none."""
+
+    def __init__(self, trust: ProjectTrust, reader: ApprovedReader) -> None:
+        super().__init__((trust.tools_folder,), reader, name="project")
+        self._trust = trust
+        self._read_under: Approval | None = None
+
+    async def load(self) -> Offers:
+        """Look at every approved file."""
+        approval = self._trust.approval
+        if approval is None:  # it may have been taken back while the bytes were still there
+            self.forget()
+            return Offers()
+        if approval != self._read_under:  # what was read meanwhile was held against other pins
+            self._read_under = approval
+            self.read_with(self._reader)
+        return await super().load()

@@ -7,6 +7,7 @@ long texts are cut. Above: `toolyard trust`. Below: `snapshot`, `approvals`.
 from __future__ import annotations
 
 import difflib
+import re
 import tomllib
 from collections.abc import Iterator, Mapping
 from typing import Any, cast
@@ -20,6 +21,9 @@ from toolyard.schema.visible import escaped
 MOST_DIFF_LINES = 500
 LONGEST_LINE = 500
 _SOME = 40
+_MOST_SETTINGS = 200
+_MOST_COMPARED = 2_000
+_SECRET = re.compile(r"\$\{(\w+)\}")
 
 Lines = Iterator[str]
 
@@ -28,7 +32,11 @@ def what_would_run(snapshot: Snapshot) -> Lines:
     """Each file of a project, and under it what it would do."""
     for path, file in snapshot.files.items():
         yield f"{_line(path)}{' (a program)' if file.executable else ''}"
-        yield from (f"  {_line(line)}" for line in _inside(path, file))
+        for count, line in enumerate(_inside(path, file)):
+            if count == _MOST_SETTINGS:
+                yield f"  … more than {_MOST_SETTINGS} lines; look at the file itself"
+                break
+            yield f"  {_line(line)}"
     for path in snapshot.skipped:
         yield f"{_line(path)}: no regular file; it is never read"
 
@@ -67,28 +75,43 @@ def _tools(data: bytes) -> Lines:
             given = cast("dict[str, Any]", tool)
             yield f"{given.get('name')}: {_handler(given.get('handler'))}"
     if len(cast("list[Any]", tools)) > _SOME:
-        yield f"and {len(cast('list[Any]', tools)) - _SOME} tools more"
+        yield f"and {len(cast('list[Any]', tools)) - _SOME} tools more; look at the file itself"
 
 
 def _handler(handler: Any) -> str:
     match handler:
         case {"type": "shell", "command": command}:
-            return f"runs  {command}"
+            return f"runs  {command}{_with(cast('dict[str, Any]', handler), ('cwd', 'env', 'stdin'))}"
         case {"type": "http", "url": url}:
-            return f"asks  {cast('dict[str, Any]', handler).get('method', 'POST')} {url}"
+            given = cast("dict[str, Any]", handler)
+            return f"asks  {given.get('method', 'POST')} {url}{_with(given, ('allowedHosts', 'headers'))}"
         case {"type": "file-read", "basePath": folder}:
             return f"reads files in {folder}"
         case _:
             return "a handler that cannot be read"
 
 
+def _with(handler: Mapping[str, Any], keys: tuple[str, ...]) -> str:
+    """What else decides what a handler does, and the secrets that it is given."""
+    told = [f"{key} {_plain(handler[key])}" for key in keys if handler.get(key)]
+    secrets = dict.fromkeys(_SECRET.findall(" ".join(told)))
+    if secrets:
+        told.append(f"your secrets {', '.join(secrets)}")
+    return "".join(f"; {text}" for text in told)
+
+
+def _plain(value: Any) -> str:
+    return value if isinstance(value, str) else msgspec.json.encode(value).decode("utf-8", "replace")
+
+
 def _settings(data: bytes) -> Lines:
     try:
         table = tomllib.loads(data.decode("utf-8-sig"))
-    except (ValueError, RecursionError):
+        lines = [f"sets  {key} = {value!r}" for key, value in _leaves(table, "")]
+    except (ValueError, RecursionError):  # ValueError: no TOML, or a number too long to be written out
         yield "no TOML that can be read"
         return
-    yield from (f"sets  {key} = {value!r}" for key, value in _leaves(table, ""))
+    yield from lines
 
 
 def _leaves(table: Mapping[str, Any], above: str) -> Iterator[tuple[str, Any]]:
@@ -108,12 +131,17 @@ def _servers(data: bytes) -> Lines:
     for name, server in cast("dict[str, Any]", servers).items():
         match server:
             case {"command": command}:
-                words = [command, *cast("dict[str, Any]", server).get("args", ())]
-                yield f"MCP server {name}: starts  {' '.join(str(word) for word in words)}"
+                given = cast("dict[str, Any]", server)
+                words = " ".join(_plain(word) for word in (command, *_list(given.get("args"))))
+                yield f"MCP server {name}: starts  {words}{_with(given, ('cwd', 'env'))}"
             case {"url": url}:
-                yield f"MCP server {name}: connects to {url}"
+                yield f"MCP server {name}: connects to {url}{_with(cast('dict[str, Any]', server), ('headers',))}"
             case _:
                 yield f"MCP server {name}: neither a command nor an address"
+
+
+def _list(value: Any) -> list[Any]:
+    return cast("list[Any]", value) if isinstance(value, list) else [] if value is None else [value]
 
 
 def _json(data: bytes) -> dict[str, Any] | None:
@@ -147,7 +175,22 @@ def _diff(approved: Mapping[str, bytes], snapshot: Snapshot, changes: Difference
             yield f"{path}: {len(before):,} bytes became {len(after):,} bytes that are no text"
             continue
         names = (f"approved/{path}", f"now/{path}")
-        yield from difflib.unified_diff(old, new, *names, lineterm="")
+        if len(old) <= _MOST_COMPARED and len(new) <= _MOST_COMPARED:
+            yield from difflib.unified_diff(old, new, *names, lineterm="")
+        else:
+            yield from _replaced(old, new, *names)
+
+
+def _replaced(old: list[str], new: list[str], before: str, after: str) -> Lines:
+    """Long texts without the lines they begin and end with alike: to find more could take hours."""
+    shorter = min(len(old), len(new))
+    head = next((at for at in range(shorter) if old[at] != new[at]), shorter)
+    tail = next((at for at in range(shorter - head) if old[-1 - at] != new[-1 - at]), shorter - head)
+    gone, came = old[head : len(old) - tail], new[head : len(new) - tail]
+    yield from (f"--- {before}", f"+++ {after}", f"@@ -{head + 1},{len(gone)} +{head + 1},{len(came)} @@")
+    for at in range(max(len(gone), len(came))):  # by turns, so that neither hides the other
+        yield from (f"-{line}" for line in gone[at : at + 1])
+        yield from (f"+{line}" for line in came[at : at + 1])
 
 
 def _text(data: bytes) -> list[str] | None:
@@ -162,5 +205,5 @@ def _text(data: bytes) -> list[str] | None:
 
 
 def _line(text: str) -> str:
-    shown = escaped(text.replace("\t", "    "))
-    return shown if len(shown) <= LONGEST_LINE else f"{shown[:LONGEST_LINE]}… ({len(shown) - LONGEST_LINE:,} more)"
+    shown = escaped(text[:LONGEST_LINE].replace("\t", "    "))
+    return shown if len(text) <= LONGEST_LINE else f"{shown}… ({len(text) - LONGEST_LINE:,} more)"

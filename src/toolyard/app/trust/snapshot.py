@@ -1,7 +1,8 @@
 """What a project brings, read once: `.toolyard/**`, `.claude/agents/**` and `.mcp.json`.
 
 No link is followed and nothing is read twice: what is shown, approved and kept are the bytes of one
-snapshot. Above: `approvals` keeps one, `review` shows one. Nothing is below.
+snapshot. Names come from whoever wrote the project, so messages show them escaped. Above: `approvals`
+keeps one, `review` shows one. Below: `visible`.
 """
 
 from __future__ import annotations
@@ -10,12 +11,14 @@ import errno
 import hashlib
 import os
 import stat
-from collections.abc import Generator, Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 
 from toolyard.errors import TrustError
+from toolyard.schema.visible import escaped
 
 FOLDERS = (".toolyard", ".claude/agents")
 FILES = (".mcp.json",)
@@ -25,7 +28,9 @@ LARGEST_SNAPSHOT = 64 * 1024 * 1024
 DEEPEST = 32
 
 Mark = tuple[tuple[str, int, int, int, int], ...]
-"""What changes when any file of the scope does: path, mode, time, size and inode of each."""
+"""What changes when any file of the scope does: path, mode, time, size and inode of each.
+
+The time is that of the last change, which nobody can set; a file's own may lie in the future."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,12 +61,15 @@ class Snapshot:
     @property
     def digest(self) -> str:
         """One name for all of it: other bytes, names or modes give another."""
-        whole = hashlib.sha256()
-        for path, file in self.files.items():
-            whole.update(
-                f"{len(path)}:{path}:{int(file.executable)}:{file.digest}\n".encode("utf-8", "surrogateescape")
-            )
-        return whole.hexdigest()
+        return digest_of((path, file.executable, file.digest) for path, file in self.files.items())
+
+
+def digest_of(files: Iterable[tuple[str, bool, str]]) -> str:
+    """One name for many files: the path of each, whether it is a program, and the digest of its bytes."""
+    whole = hashlib.sha256()
+    for path, executable, digest in files:
+        whole.update(f"{len(path)}:{path}:{int(executable)}:{digest}\n".encode("utf-8", "surrogateescape"))
+    return whole.hexdigest()
 
 
 def take_snapshot(project: Path, *, without: Path | None = None) -> Snapshot:
@@ -85,10 +93,12 @@ def take_snapshot(project: Path, *, without: Path | None = None) -> Snapshot:
                 continue
             total += len(file.data)
             if total > LARGEST_SNAPSHOT:
-                raise TrustError(f"{project} brings more than {LARGEST_SNAPSHOT:,} bytes; move large files elsewhere")
+                raise TrustError(
+                    f"{escaped(str(project))} brings more than {LARGEST_SNAPSHOT:,} bytes; move large files elsewhere"
+                )
             files[entry.path] = file
     except OSError as error:
-        raise TrustError(f"what {project} brings cannot be read: {error.strerror} ({error.filename})") from None
+        raise _unreadable(project, error) from None
     return Snapshot(files=dict(sorted(files.items())), skipped=tuple(sorted(skipped)))
 
 
@@ -101,11 +111,16 @@ def take_mark(project: Path, *, without: Path | None = None) -> Mark:
     try:
         return tuple(sorted((entry.path, *_changing(entry.seen)) for entry in _walk(project, without)))
     except OSError as error:
-        raise TrustError(f"what {project} brings cannot be read: {error.strerror} ({error.filename})") from None
+        raise _unreadable(project, error) from None
+
+
+def _unreadable(project: Path, error: OSError) -> TrustError:
+    name = escaped(os.fsdecode(error.filename)) if isinstance(error.filename, str | bytes) else "its folder"
+    return TrustError(f"what {escaped(str(project))} brings cannot be read: {error.strerror} ({name})")
 
 
 def _changing(seen: os.stat_result) -> tuple[int, int, int, int]:
-    return seen.st_mode, seen.st_mtime_ns, seen.st_size, seen.st_ino
+    return seen.st_mode, seen.st_ctime_ns, seen.st_size, seen.st_ino
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -118,47 +133,60 @@ class _Entry:
     seen: os.stat_result
 
 
+class _Walk:
+    """One walk through the scope; every name counts, folders included."""
+
+    def __init__(self, project: Path, without: Path | None) -> None:
+        self._project = project
+        self._without = without
+        self._room = MOST_FILES
+
+    def below(self, folder: int, above: str, steps: Sequence[str]) -> Iterator[_Entry]:
+        """What lies at a place, one step at a time; where the steps end, everything in it."""
+        name = steps[0]
+        path = f"{above}{name}"
+        try:
+            seen = os.stat(name, dir_fd=folder, follow_symlinks=False)
+        except FileNotFoundError:
+            return
+        self._count()
+        if not stat.S_ISDIR(seen.st_mode):
+            if len(steps) == 1 or not stat.S_ISREG(seen.st_mode):  # a file called `.claude` holds no agents
+                yield _Entry(path=path, folder=folder, name=name, seen=seen)
+            return
+        if self._without is not None and self._project / path == self._without:
+            return
+        if path.count("/") > DEEPEST:
+            raise TrustError(f"{_start(path)} is nested more than {DEEPEST} folders deep; move it elsewhere")
+        with _opened(folder, name) as inner:
+            if inner is None:  # replaced by a link since we looked
+                yield _Entry(path=path, folder=folder, name=name, seen=seen)
+                return
+            if len(steps) > 1:
+                yield from self.below(inner, f"{path}/", steps[1:])
+                return
+            with os.scandir(inner) as inside:
+                names = sorted(found.name for found in islice(inside, self._room + 1))
+            for found in names:
+                yield from self.below(inner, f"{path}/", [found])
+
+    def _count(self) -> None:
+        self._room -= 1
+        if self._room < 0:
+            raise TrustError(
+                f"{escaped(str(self._project))} brings more than {MOST_FILES:,} files; move what is no tool elsewhere"
+            )
+
+
 def _walk(project: Path, without: Path | None) -> Iterator[_Entry]:
     """Every name of the scope that is no folder, with its folder open."""
-    count = 0
+    walk = _Walk(project, without)
     root = os.open(project, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         for place in (*FOLDERS, *FILES):
-            for entry in _below(root, "", place.split("/"), project, without):
-                count += 1
-                if count > MOST_FILES:
-                    raise TrustError(f"{project} brings more than {MOST_FILES:,} files; move what is no tool elsewhere")
-                yield entry
+            yield from walk.below(root, "", place.split("/"))
     finally:
         os.close(root)
-
-
-def _below(folder: int, above: str, steps: Sequence[str], project: Path, without: Path | None) -> Iterator[_Entry]:
-    """What lies at a place, one step at a time; where the steps end, everything in it."""
-    name = steps[0]
-    path = f"{above}{name}"
-    try:
-        seen = os.stat(name, dir_fd=folder, follow_symlinks=False)
-    except FileNotFoundError:
-        return
-    if not stat.S_ISDIR(seen.st_mode):
-        yield _Entry(path=path, folder=folder, name=name, seen=seen)
-        return
-    if without is not None and project / path == without:
-        return
-    if path.count("/") > DEEPEST:
-        raise TrustError(f"{path} is nested more than {DEEPEST} folders deep")
-    with _opened(folder, name) as inner:
-        if inner is None:  # replaced by a link since we looked
-            yield _Entry(path=path, folder=folder, name=name, seen=seen)
-            return
-        if len(steps) > 1:
-            yield from _below(inner, f"{path}/", steps[1:], project, without)
-            return
-        with os.scandir(inner) as inside:
-            names = sorted(found.name for found in inside)
-        for found in names:
-            yield from _below(inner, f"{path}/", [found], project, without)
 
 
 @contextmanager
@@ -203,9 +231,13 @@ def _read(entry: _Entry) -> PinnedFile | None:
         data = file.read(LARGEST_FILE + 1)
     if len(data) > LARGEST_FILE:
         raise TrustError(
-            f"{entry.path} has more than {LARGEST_FILE:,} bytes, the most that can be approved; move it out"
+            f"{_start(entry.path)} has more than {LARGEST_FILE:,} bytes, the most that can be approved; move it out"
         )
     return PinnedFile(data=data, executable=bool(found.st_mode & stat.S_IXUSR))
+
+
+def _start(path: str) -> str:
+    return escaped(path if len(path) <= 200 else f"{path[:200]}…")
 
 
 def _is_text(name: str) -> bool:

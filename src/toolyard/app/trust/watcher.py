@@ -17,6 +17,7 @@ from toolyard.app.trust.approvals import Stamp, difference
 from toolyard.app.trust.approved import ProjectTrust
 from toolyard.app.trust.snapshot import Mark, take_mark
 from toolyard.errors import ToolyardError
+from toolyard.schema.visible import escaped
 
 logger = logging.getLogger("toolyard.trust")
 
@@ -99,7 +100,7 @@ def approve_changes(trust: ProjectTrust) -> bool:
         changes = difference(trust.approvals.read(trust.project), snapshot)
         if changes:
             trust.approvals.approve(trust.project, snapshot)
-            logger.info("%s: approved as it changed: %s", trust.project, changes)
+            logger.info("%s: approved as it changed: %s", escaped(str(trust.project)), changes)
     except ToolyardError as error:
         logger.warning("%s", error)
         return False

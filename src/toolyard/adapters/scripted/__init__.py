@@ -1,0 +1,4 @@
+"""The scripted runtime: plays a script in the place of a model, without a key and without a network.
+
+Above: `testing`, which exports it, and `app`. Below: the runtime port in `invoker`.
+"""

@@ -1,0 +1,268 @@
+"""The store, over SQLite or Postgres: every method of the port, in terms of operations and queries.
+
+Above: the orchestrator, through `toolyard.orchestrator.store`; app opens it. Below: `writer` shares
+commits, `sqlite` and `postgres` run them.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TypeVar
+
+from sqlalchemy import Connection
+
+from toolyard.adapters.storage import queries
+from toolyard.adapters.storage.address import parse_address
+from toolyard.adapters.storage.operations import (
+    Accept,
+    AddMessage,
+    AddThread,
+    Append,
+    BeginRun,
+    Direct,
+    EndRun,
+    EndRuns,
+)
+from toolyard.adapters.storage.process_locks import OWNER
+from toolyard.adapters.storage.writer import Database, Writer
+from toolyard.errors import StorageError
+from toolyard.orchestrator.store import Accepted, Ending, EventFilter, NewEvent, PluginRow, Store
+from toolyard.types.event import Event
+from toolyard.types.run import NOTHING_USED, Run
+from toolyard.types.thread import Message, Thread
+
+PATIENCE_SECONDS = 10.0
+EXPIRABLE = frozenset({"events", "results", "keys"})
+
+T = TypeVar("T")
+
+
+async def open_store(
+    url_or_path: str | Path,
+    *,
+    owner: str | None = None,
+    locks: Path | None = None,
+    patience: float = PATIENCE_SECONDS,
+) -> Store:
+    """Open a database, bring it to this version, and be known as alive from here on.
+
+    Args:
+        url_or_path: A file, `sqlite:///PATH`, or `postgresql://USER:PASSWORD@HOST/NAME`.
+        owner: This process, as runs will name it; two that are alive cannot share one. Unique unless given.
+        locks: The folder of the processes' locks, for SQLite; `locks` beside the file unless given.
+        patience: After how many seconds of waiting for another writer a write fails.
+
+    Raises:
+        StorageError: It cannot be opened; the message says why, and what to do.
+    """
+    address = parse_address(url_or_path)
+    owner = owner or f"{os.getpid()}-{secrets.token_hex(8)}"
+    if not OWNER.fullmatch(owner):
+        raise StorageError(f"the owner {owner!r} must be up to 100 letters, digits, dots, dashes and underscores")
+    if address.path is not None:
+        from toolyard.adapters.storage.sqlite import SqliteDatabase
+
+        database = SqliteDatabase(address.path, locks or address.path.parent / "locks", owner, patience)
+    else:
+        try:
+            from toolyard.adapters.storage.postgres import PostgresDatabase
+        except ModuleNotFoundError as error:
+            raise StorageError(
+                f"{address.shown} needs the Postgres driver, which is not installed ({error.name} is missing);"
+                " install it with: pip install 'toolyard[postgres]'"
+            ) from error
+        database = PostgresDatabase(address, owner, patience)
+    await database.open()
+    store = SqlStore(database, owner, address.shown)
+    try:
+        await store.begin()
+    except BaseException:
+        await store.close()
+        raise
+    return store
+
+
+class SqlStore:
+    """Everything that is kept; made by `open_store`."""
+
+    def __init__(self, database: Database, owner: str, shown: str) -> None:
+        self.owner = owner
+        self._database = database
+        self._writer = Writer(database, shown)
+        self._begun_at = 0
+
+    async def begin(self) -> None:
+        """Note where the database stands: a run of our name from before was another process's."""
+        unfinished = await self._database.read(queries.unfinished_runs)
+        self._begun_at = max((n for n, run in unfinished if run.owner == self.owner), default=0)
+
+    async def create_thread(self, thread: Thread) -> None:
+        """Keep a new thread; one that is there already stays as it is."""
+        await self._writer.write(AddThread(thread))
+
+    async def thread(self, id: str) -> Thread:
+        """Raises NotFoundError."""
+        return await self._database.read(lambda connection: queries.find_thread(connection, id))
+
+    async def threads(self, *, limit: int = 100, before: str | None = None) -> list[Thread]:
+        """The newest first; `before` is the id of the last one of the page before."""
+        return await self._database.read(lambda connection: queries.list_threads(connection, limit, before))
+
+    async def update_thread(self, id: str, **changes: str | None) -> Thread:
+        """Change title, agent, runtime, model or session_id. Raises NotFoundError."""
+        if unknown := changes.keys() - queries.CHANGEABLE:
+            can = ", ".join(sorted(queries.CHANGEABLE))
+            raise ValueError(f"a thread's {', '.join(sorted(unknown))} cannot be changed; {can} can")
+        return await self._direct(lambda connection: queries.change_thread(connection, id, changes))
+
+    async def delete_thread(self, id: str) -> None:
+        """Delete it with its messages, runs and events. Raises NotFoundError."""
+        await self._direct(lambda connection: queries.remove_thread(connection, id))
+
+    async def messages(self, thread_id: str, *, limit: int | None = None) -> list[Message]:
+        """Its messages, oldest first; with a limit the newest of them."""
+        return await self._database.read(lambda connection: queries.list_messages(connection, thread_id, limit))
+
+    async def add_message(self, message: Message, events: Sequence[NewEvent] = ()) -> list[Event]:
+        """Keep a message that starts no run, with its events. Raises NotFoundError for its thread."""
+        return await self._writer.write(AddMessage(message, events))
+
+    async def accept(
+        self, message: Message, run: Run, *, idempotency_key: str | None = None, events: Sequence[NewEvent] = ()
+    ) -> Accepted:
+        """Keep a message and the queued run that will answer it, in one commit; its thread is made if it is new."""
+        return await self._writer.write(Accept(message, run, idempotency_key, events))
+
+    async def begin_run(self, id: str, started_at: float, events: Sequence[NewEvent] = ()) -> list[Event] | None:
+        """Queued becomes running; None when it is not queued any more."""
+        return await self._writer.write(BeginRun(id, started_at, events))
+
+    async def end_run(self, id: str, ending: Ending) -> list[Event] | None:
+        """Give a run its one end; None when it has one already."""
+        return await self._writer.write(EndRun(id, ending))
+
+    async def run(self, id: str) -> Run:
+        """Raises NotFoundError."""
+        return await self._database.read(lambda connection: queries.find_run(connection, id))
+
+    async def runs(self, *, thread_id: str | None = None, unfinished: bool = False, limit: int = 100) -> list[Run]:
+        """The newest first."""
+        return await self._database.read(lambda connection: queries.list_runs(connection, thread_id, unfinished, limit))
+
+    async def recover(self, ending_for: Callable[[Run], Ending]) -> list[tuple[Run, list[Event]]]:
+        """End the runs of processes that are dead, and only those: `ending_for(run)` gives each its Ending.
+
+        The dead stay dead, so it does not matter that they are found in one step and their runs ended
+        in the next: a run that another process ended in between keeps that end.
+        """
+        unfinished = await self._database.read(queries.unfinished_runs)
+        others = sorted({run.owner for _, run in unfinished} - {self.owner})
+        alive = await self._database.living(others)
+        abandoned = [
+            run for n, run in unfinished if (n <= self._begun_at if run.owner == self.owner else run.owner not in alive)
+        ]
+        if not abandoned:
+            return []
+        endings = [(run, ending_for(run)) for run in abandoned]
+        stored = await self._writer.write(EndRuns([(run.id, ending) for run, ending in endings]))
+        return [
+            (_ended(run, ending), events)
+            for (run, ending), events in zip(endings, stored, strict=True)
+            if events is not None
+        ]
+
+    async def append(self, events: Sequence[NewEvent]) -> list[Event]:
+        """Keep events in this order; their ids are assigned in commit order."""
+        if not events:
+            return []
+        return await self._writer.write(Append(events))
+
+    async def events(self, wanted: EventFilter, *, after: str | None = None, limit: int = 500) -> list[Event]:
+        """Events after an id, oldest first. Raises NotFoundError for an `after` that never was an id."""
+        return await self._database.read(lambda connection: queries.list_events(connection, wanted, after, limit))
+
+    async def last_event_id(self) -> str | None:
+        """The id of the newest event."""
+        return await self._database.read(queries.newest_event_id)
+
+    async def keep_result(self, handle: str, content: bytes) -> None:
+        """Keep a whole result."""
+        await self._direct(lambda connection: queries.put_result(connection, handle, content))
+
+    async def result(self, handle: str) -> bytes:
+        """Raises NotFoundError."""
+        return await self._database.read(lambda connection: queries.find_result(connection, handle))
+
+    async def plugins(self) -> Mapping[str, PluginRow]:
+        """What was set, by plugin."""
+        return await self._database.read(queries.list_plugins)
+
+    async def set_plugin(self, name: str, row: PluginRow) -> None:
+        """Set what is not None; the rest stays."""
+        await self._direct(lambda connection: queries.put_plugin(connection, name, row))
+
+    async def reset_plugin(self, name: str) -> bool:
+        """Forget what was set; False when nothing was."""
+        return await self._direct(lambda connection: queries.remove_plugin(connection, name))
+
+    async def get_value(self, space: str, key: str) -> bytes | None:
+        """A value of a plugin's own space."""
+        return await self._database.read(lambda connection: queries.find_value(connection, space, key))
+
+    async def set_value(self, space: str, key: str, value: bytes) -> None:
+        """Keep a value."""
+        await self._direct(lambda connection: queries.put_value(connection, space, key, value))
+
+    async def delete_value(self, space: str, key: str) -> bool:
+        """Forget a value; False when there was none."""
+        return await self._direct(lambda connection: queries.remove_value(connection, space, key))
+
+    async def keys(self, space: str, prefix: str = "") -> list[str]:
+        """The keys of a space, sorted."""
+        return await self._database.read(lambda connection: queries.list_keys(connection, space, prefix))
+
+    async def expire(self, before: float, kinds: Collection[str] = ("events", "results", "keys")) -> int:
+        """Delete what is older and belongs to no unfinished run; give the number of rows.
+
+        It goes in small steps, and other writes come in between.
+        """
+        if unknown := set(kinds) - EXPIRABLE:
+            raise ValueError(f"{', '.join(sorted(unknown))} do not expire; {', '.join(sorted(EXPIRABLE))} do")
+        gone = 0
+        if "events" in kinds:
+            last = await self._database.read(lambda connection: queries.last_expired_event(connection, before))
+            gone += await self._until_none(lambda connection: queries.expire_events(connection, before, last))
+        if "results" in kinds:
+            gone += await self._until_none(lambda connection: queries.expire_results(connection, before))
+        if "keys" in kinds:
+            gone += await self._direct(lambda connection: queries.expire_keys(connection, before))
+        return gone
+
+    async def close(self) -> None:
+        """Finish what is being written, give up this process's lock, close."""
+        await self._writer.close()
+        await self._database.close()
+
+    async def _direct(self, work: Callable[[Connection], T]) -> T:
+        return await self._writer.write(Direct(work))
+
+    async def _until_none(self, work: Callable[[Connection], int]) -> int:
+        gone = 0
+        while (rows := await self._direct(work)) > 0:
+            gone += rows
+        return gone
+
+
+def _ended(run: Run, ending: Ending) -> Run:
+    return replace(
+        run,
+        status=ending.status,
+        ended_at=ending.ended_at,
+        result=ending.result,
+        error=ending.error,
+        usage=ending.usage or NOTHING_USED,
+    )

@@ -1,0 +1,93 @@
+"""Calls into a runtime, each behind a boundary: whatever its code raises becomes a foreseen error.
+
+An adapter should raise `SessionLostError` or `RuntimeFailureError`. Anything else is a crash: the
+caller gets a text with an id, and the log the traceback under that id. Above: pool and invoker.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import secrets
+
+from toolyard.errors import InvocationError, RuntimeFailureError
+from toolyard.invoker.runtime import Answer, Runtime, Session, SessionSpec, Turn
+
+logger = logging.getLogger(__name__)
+
+OPENING = 120.0
+"""Seconds that opening a session may take."""
+CLOSING = 15.0
+"""Seconds that closing one may take."""
+ADAPTING = 30.0
+"""Seconds that one may take to adapt, or to take a message while it runs."""
+
+
+async def open_session(runtime: Runtime, spec: SessionSpec, *, thread_id: str, resume: str | None) -> Session:
+    """Open a session.
+
+    Raises:
+        SessionLostError: The conversation to resume is gone.
+        RuntimeFailureError: No session can be had.
+    """
+    deadline = asyncio.timeout(OPENING)
+    try:
+        async with deadline:
+            return await runtime.open(spec, thread_id=thread_id, resume=resume)
+    except InvocationError:
+        raise
+    except Exception as error:
+        if deadline.expired():
+            text = f"the {runtime.name} runtime did not open a session within {OPENING:g} seconds"
+            raise RuntimeFailureError(text) from error
+        raise _crashed(f"the {runtime.name} runtime", "opening a session", error) from error
+
+
+async def run_turn(session: Session, turn: Turn, *, runtime: str) -> Answer:
+    """Run a turn to its end.
+
+    Raises:
+        SessionLostError: The conversation is gone.
+        RuntimeFailureError: The runtime failed.
+    """
+    try:
+        return await session.run(turn)
+    except InvocationError:
+        raise
+    except Exception as error:
+        raise _crashed(f"the {runtime} runtime", "running a turn", error) from error
+
+
+async def adapt_session(session: Session, spec: SessionSpec) -> bool:
+    """Whether the session is one of this specification now; one that fails at that is not."""
+    try:
+        async with asyncio.timeout(ADAPTING):
+            return await session.adapt(spec)
+    except Exception:
+        logger.exception("a session could not adapt to what is wanted now; a new one takes its place")
+        return False
+
+
+async def steer_session(session: Session, text: str) -> bool:
+    """Whether the running turn took the message; one that fails at that did not."""
+    try:
+        async with asyncio.timeout(ADAPTING):
+            return await session.steer(text)
+    except Exception:
+        logger.exception("a session could not be given a message while it runs")
+        return False
+
+
+async def close_session(session: Session, *, key: str) -> None:
+    """Close a session; one that cannot be closed in time is named in the log."""
+    try:
+        async with asyncio.timeout(CLOSING):
+            await session.close()
+    except Exception:
+        logger.exception("the session of %r could not be closed; what it started may still run", key)
+
+
+def _crashed(who: str, what: str, error: Exception) -> RuntimeFailureError:
+    crash = secrets.token_hex(4)
+    logger.error("crash %s: %s, %s", crash, who, what, exc_info=error)
+    return RuntimeFailureError(f"{who} crashed while {what} (id {crash}); the log has the details")

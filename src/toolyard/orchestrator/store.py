@@ -1,0 +1,207 @@
+"""The store port: what is kept. `adapters/storage` implements it; the orchestrator and the event log use it.
+
+Every method that writes returns only when what it wrote is committed. Writes of many callers may
+share a commit. A run gets its end once: whoever comes second is told False.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from toolyard.types.event import Event
+from toolyard.types.run import Run, RunEnd, RunError, Usage
+from toolyard.types.thread import Message, Thread
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewEvent:
+    """An event that has no id yet."""
+
+    type: str
+    time: float
+    data: Mapping[str, Any]
+    thread_id: str | None = None
+    run_id: str | None = None
+    task_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EventFilter:
+    """Which events are wanted; an empty one wants all. Several conditions must all hold."""
+
+    thread_id: str | None = None
+    run_id: str | None = None
+    task_id: str | None = None
+    types: frozenset[str] | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Accepted:
+    """A message that is stored, and the run that will answer it.
+
+    Attributes:
+        fresh: False when a message with the same idempotency key was there already.
+        events: The events stored with it; empty unless fresh.
+    """
+
+    message_id: str
+    run_id: str
+    fresh: bool
+    events: Sequence[Event] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ending:
+    """How a run ends: stored in one commit with its answer and its last event."""
+
+    status: RunEnd
+    ended_at: float
+    result: str | None = None
+    error: RunError | None = None
+    usage: Usage | None = None
+    answer: Message | None = None
+    session_id: str | None = None
+    events: Sequence[NewEvent] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PluginRow:
+    """What was set for a plugin, above the settings files; None means nothing was said."""
+
+    enabled: bool | None = None
+    settings: Mapping[str, Any] | None = None
+
+
+class ThreadStore(Protocol):
+    """Threads and their messages."""
+
+    async def create_thread(self, thread: Thread) -> None:
+        """Keep a new thread; one that is there already stays as it is."""
+        ...
+
+    async def thread(self, id: str) -> Thread:
+        """Raises NotFoundError."""
+        ...
+
+    async def threads(self, *, limit: int = 100, before: str | None = None) -> list[Thread]:
+        """The newest first; `before` is the id of the last one of the page before."""
+        ...
+
+    async def update_thread(self, id: str, **changes: str | None) -> Thread:
+        """Change title, agent, runtime, model or session_id. Raises NotFoundError."""
+        ...
+
+    async def delete_thread(self, id: str) -> None:
+        """Delete it with its messages, runs and events. Raises NotFoundError."""
+        ...
+
+    async def messages(self, thread_id: str, *, limit: int | None = None) -> list[Message]:
+        """Its messages, oldest first; with a limit the newest of them."""
+        ...
+
+    async def add_message(self, message: Message, events: Sequence[NewEvent] = ()) -> list[Event]:
+        """Keep a message that starts no run, with its events. Raises NotFoundError for its thread."""
+        ...
+
+
+class RunStore(Protocol):
+    """Runs, and who holds them."""
+
+    owner: str
+    """This process, as runs name it."""
+
+    async def accept(
+        self, message: Message, run: Run, *, idempotency_key: str | None = None, events: Sequence[NewEvent] = ()
+    ) -> Accepted:
+        """Keep a message and the queued run that will answer it, in one commit; its thread is made if it is new."""
+        ...
+
+    async def begin_run(self, id: str, started_at: float, events: Sequence[NewEvent] = ()) -> list[Event] | None:
+        """Queued becomes running; None when it is not queued any more."""
+        ...
+
+    async def end_run(self, id: str, ending: Ending) -> list[Event] | None:
+        """Give a run its one end; None when it has one already."""
+        ...
+
+    async def run(self, id: str) -> Run:
+        """Raises NotFoundError."""
+        ...
+
+    async def runs(self, *, thread_id: str | None = None, unfinished: bool = False, limit: int = 100) -> list[Run]:
+        """The newest first."""
+        ...
+
+    async def recover(self, ending_for: Callable[[Run], Ending]) -> list[tuple[Run, list[Event]]]:
+        """End the runs of processes that are dead, and only those: `ending_for(run)` gives each its Ending."""
+        ...
+
+
+class EventStore(Protocol):
+    """The numbered log."""
+
+    async def append(self, events: Sequence[NewEvent]) -> list[Event]:
+        """Keep events in this order; their ids are assigned in commit order."""
+        ...
+
+    async def events(self, wanted: EventFilter, *, after: str | None = None, limit: int = 500) -> list[Event]:
+        """Events after an id, oldest first."""
+        ...
+
+    async def last_event_id(self) -> str | None:
+        """The id of the newest event."""
+        ...
+
+
+class KeptStore(Protocol):
+    """Results behind handles, plugins' switches and settings, and their key-value spaces."""
+
+    async def keep_result(self, handle: str, content: bytes) -> None:
+        """Keep a whole result."""
+        ...
+
+    async def result(self, handle: str) -> bytes:
+        """Raises NotFoundError."""
+        ...
+
+    async def plugins(self) -> Mapping[str, PluginRow]:
+        """What was set, by plugin."""
+        ...
+
+    async def set_plugin(self, name: str, row: PluginRow) -> None:
+        """Set what is not None; the rest stays."""
+        ...
+
+    async def reset_plugin(self, name: str) -> bool:
+        """Forget what was set; False when nothing was."""
+        ...
+
+    async def get_value(self, space: str, key: str) -> bytes | None:
+        """A value of a plugin's own space."""
+        ...
+
+    async def set_value(self, space: str, key: str, value: bytes) -> None:
+        """Keep a value."""
+        ...
+
+    async def delete_value(self, space: str, key: str) -> bool:
+        """Forget a value; False when there was none."""
+        ...
+
+    async def keys(self, space: str, prefix: str = "") -> list[str]:
+        """The keys of a space, sorted."""
+        ...
+
+
+class Store(ThreadStore, RunStore, EventStore, KeptStore, Protocol):
+    """Everything that is kept."""
+
+    async def expire(self, before: float, kinds: Collection[str] = ("events", "results")) -> int:
+        """Delete what is older and belongs to no unfinished run; give the number of rows."""
+        ...
+
+    async def close(self) -> None:
+        """Finish what is being written, give up this process's lock, close."""
+        ...

@@ -1,0 +1,88 @@
+"""One invocation of an agent in a thread."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal, get_args
+
+RunStatus = Literal["queued", "running", "completed", "failed", "timeout", "cancelled", "lost"]
+RunEnd = Literal["completed", "failed", "timeout", "cancelled", "lost"]
+
+ENDS: frozenset[str] = frozenset(get_args(RunEnd))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Usage:
+    """What an invocation used; the cost in USD."""
+
+    input_tokens: int = 0
+    output_tokens: int = 0
+    cost: float = 0.0
+
+    def to_json(self) -> dict[str, Any]:
+        """The shape that HTTP answers and events have."""
+        return {"inputTokens": self.input_tokens, "outputTokens": self.output_tokens, "cost": self.cost}
+
+
+NOTHING_USED = Usage()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunError:
+    """Why a run did not complete: a word for programs, a sentence for people."""
+
+    code: str
+    message: str
+
+    def to_json(self) -> dict[str, Any]:
+        """The shape that HTTP answers and events have."""
+        return {"code": self.code, "message": self.message}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Run:
+    """A run; runs form a tree.
+
+    Attributes:
+        prompt: What it was asked, as the caller wrote it.
+        owner: The process that holds it; another one may touch it only when that one is dead.
+        started_at: Seconds since the epoch; none while it is queued.
+    """
+
+    id: str
+    thread_id: str
+    prompt: str
+    created_at: float
+    owner: str
+    status: RunStatus = "queued"
+    parent_run_id: str | None = None
+    agent: str = ""
+    runtime: str = ""
+    model: str = ""
+    result: str | None = None
+    error: RunError | None = None
+    usage: Usage = NOTHING_USED
+    started_at: float | None = None
+    ended_at: float | None = None
+
+    @property
+    def ended(self) -> bool:
+        """Whether it has its end."""
+        return self.status in ENDS
+
+    def to_json(self) -> dict[str, Any]:
+        """The shape that HTTP answers have."""
+        return {
+            "id": self.id,
+            "threadId": self.thread_id,
+            "parentRunId": self.parent_run_id,
+            "agent": self.agent,
+            "runtime": self.runtime,
+            "model": self.model,
+            "status": self.status,
+            "result": self.result,
+            "error": self.error.to_json() if self.error is not None else None,
+            "usage": self.usage.to_json(),
+            "startedAt": self.started_at,
+            "endedAt": self.ended_at,
+        }
