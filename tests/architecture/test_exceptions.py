@@ -14,8 +14,15 @@ from tests.architecture.sources import dotted, module_name, parsed, shown, sourc
 
 BOUNDARIES = {
     "toolyard.adapters.rest.app": "the top frame of HTTP: a crash is an answer with an id, and a traceback in the log",
+    "toolyard.adapters.storage.writer": "a write that fails, however, fails alone; its neighbours are committed",
+    "toolyard.app.conversations": "a background owner: deleting old events is tried again, whatever it met",
     "toolyard.app.state": "a background watcher: a listener that fails is told of the next change all the same",
+    "toolyard.app.trust.watcher": "a background watcher: a change that could not be taken is logged",
     "toolyard.app.watching": "a background watcher: a change that could not be taken is logged, the next one is told",
+    "toolyard.invoker.runtime_calls": "a session is foreign code: whatever it raises ends its turn, and only that",
+    "toolyard.orchestrator.feed": "a background owner: a look at the database that failed is tried again",
+    "toolyard.orchestrator.orchestrator": "a run may meet anything; it gets its end, the log the traceback",
+    "toolyard.invoker.runtime_calls": "a runtime may raise anything; its caller gets an id, the log the traceback",
     "toolyard.plugins.decorator": "annotations are the author's own code, run when they are resolved",
     "toolyard.tools.deadline": "whatever is thrown into a handler is the handler's to see",
     "toolyard.tools.dispatch": "a handler or a gate may raise anything; the model gets an id, the log the traceback",

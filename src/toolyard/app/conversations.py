@@ -8,13 +8,17 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
 from toolyard.app.places import Places
-from toolyard.app.runtimes import Runtimes
+from toolyard.app.runtimes import Runtimes, usual_runtime
 from toolyard.app.settings import Settings
+from toolyard.errors import StorageError
 from toolyard.invoker.invoker import Invoker
+from toolyard.invoker.lease import PoolStats
 from toolyard.invoker.pool import SessionPool
 from toolyard.orchestrator.event_log import EventLog
 from toolyard.orchestrator.orchestrator import CallTool, Defaults, Orchestrator
@@ -25,6 +29,7 @@ logger = logging.getLogger(__name__)
 DATABASE = "toolyard.db"
 _DAY = 86_400.0
 EXPIRE_SECONDS = 3_600.0
+_NO_SESSIONS = PoolStats(idle=0, live=0, hits=0, misses=0, rebuilt=0, evicted=0)
 
 
 class Conversations:
@@ -67,6 +72,25 @@ class Conversations:
                 self._orchestrator = await self._open(settings)
             return self._orchestrator
 
+    def open_early(self, settings: Settings) -> Callable[[], Awaitable[None]]:
+        """Open in the background, so that the first request does not wait for it; gives what ends the opening.
+
+        A failure is logged, and told to whoever asks next: each asks again.
+        """
+        task = asyncio.create_task(self._open_early(settings), name="toolyard-open-database")
+
+        async def end() -> None:
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+
+        return end
+
+    def state(self, settings: Settings) -> Mapping[str, Any]:
+        """The runtime in use, and the sessions' numbers; nothing is opened for it."""
+        current = self._orchestrator
+        stats = current.invoker.pool.stats() if current is not None else _NO_SESSIONS
+        return {"runtime": usual_runtime(settings.runtime), "sessions": asdict(stats)}
+
     async def close(self) -> None:
         """End what runs, store what waits, close the database."""
         orchestrator, self._orchestrator = self._orchestrator, None
@@ -79,10 +103,25 @@ class Conversations:
         if self._store is not None:
             await self._store.close()
 
+    async def _open_early(self, settings: Settings) -> None:
+        try:
+            await self.open(settings)
+        except StorageError as error:
+            logger.warning("there are no threads and runs for now: %s", error)
+
     async def _open(self, settings: Settings) -> Orchestrator:
         from toolyard.adapters.storage.store import open_store
 
         store = self._store = await open_store(self._url, locks=self._places.data / "locks")
+        try:
+            return await self._begin(store, settings)
+        except BaseException:
+            await self._log.detach()
+            await store.close()
+            self._store = None
+            raise
+
+    async def _begin(self, store: Store, settings: Settings) -> Orchestrator:
         self._log.attach(store)
         sessions = settings.sessions
         pool = SessionPool(ttl=sessions.ttl, most_idle=sessions.max, most_live=sessions.max_live)

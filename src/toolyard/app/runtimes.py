@@ -14,6 +14,13 @@ from toolyard.invoker.runtime import Runtime
 NAMES = ("kernel", "claude", "codex", "scripted", "demo")
 
 
+def usual_runtime(settings: RuntimeSettings) -> str | None:
+    """The name of what answers where nothing else is said; None when none can be had. Nothing is loaded."""
+    if settings.default != "auto":
+        return settings.default
+    return "scripted" if settings.scripted.script else None
+
+
 class Runtimes:
     """Finds a runtime by its name."""
 

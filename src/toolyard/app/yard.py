@@ -11,7 +11,7 @@ import logging
 import os
 import secrets
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
-from contextlib import AsyncExitStack, ExitStack
+from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -311,17 +311,29 @@ class Toolyard:
         )
         endpoint = McpEndpoint(self._create_server("default"), max_body=server.max_body)
         app = create_app(
-            registry=self._registry, dispatcher=self._dispatcher, options=options, version=VERSION, mcp=endpoint
+            registry=self._registry,
+            dispatcher=self._dispatcher,
+            options=options,
+            version=VERSION,
+            mcp=endpoint,
+            conversations=self.conversations,
+            project=self.places.project,
+            state=self._state,
         )
         made = options.token if server.token == "auto" else None
-        with ExitStack() as announcing:
+        async with AsyncExitStack() as announcing:
 
             def ready(url: str) -> None:
                 entry = ServerFile(self.places.data).announced(self.places.project, url, options.token)
                 announcing.enter_context(entry)
+                announcing.push_async_callback(self._conversations.open_early(self.loaded.settings))
                 on_ready(Address(url=url, new_token=made))
 
             await serve(app, options, lifespan=endpoint.running(), on_ready=ready, stop=stop)
+
+    def _state(self) -> Mapping[str, Any]:
+        """The runtime and the sessions, as health tells them; the database stays as closed as it is."""
+        return self._conversations.state(self.loaded.settings)
 
     def _create_server(self, thread_id: str) -> ToolyardServer:
         from toolyard.adapters.mcp.server import create_server

@@ -11,7 +11,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
-from toolyard.errors import SessionLostError, TimedOutError
+from toolyard.errors import InvocationError, SessionLostError, TimedOutError
 from toolyard.invoker.owned_tasks import OwnedTasks
 from toolyard.invoker.pool import Lease, SessionPool, SessionRequest
 from toolyard.invoker.runtime import Answer, CallTool, Session, Tell, Turn, Warmth
@@ -163,12 +163,15 @@ class Invoker:
             keep = True  # it was interrupted; the pool keeps what is still usable
             raise
         finally:
-            known.tell(None if lost else lease.session.id)
+            if lost or lease.has_conversation:
+                known.tell(None if lost else lease.session.id)
             await self.pool.release(lease, keep=keep, lost=lost)
 
     async def _turn(self, invocation: Invocation, lease: Lease, before: Before | None) -> Answer:
         """One try on one session: the hooks, then the model."""
         prompt = invocation.prompt if before is None else await before(invocation.prompt, lease.warmth)
+        if lease.ended:
+            raise InvocationError("the turn was not begun: everything is being closed")
         turn = Turn(prompt=prompt, caller=invocation.caller, tell=invocation.tell, call_tool=invocation.call_tool)
         key, runtime = lease.slot.key, lease.request.runtime.name
         self._running[key] = lease.session

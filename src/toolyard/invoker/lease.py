@@ -56,6 +56,16 @@ class Lease:
     fresh: bool
     slot: Slot = field(repr=False)
 
+    @property
+    def has_conversation(self) -> bool:
+        """Whether there is anything to resume: a turn was run in it, or it was resumed."""
+        return self.slot.ran or self.session.resumed
+
+    @property
+    def ended(self) -> bool:
+        """Whether its session was ended while it was held: everything is being closed."""
+        return self.slot.session is not self.session
+
     def doom(self) -> None:
         """Have it ended when it is given back, whatever else is said then."""
         self.slot.doomed = True

@@ -254,8 +254,8 @@ class SessionPool:
     ) -> Lease:
         if on_turn is not None:
             on_turn()
-        knows = slot.ran or session.resumed or not request.has_history
-        return Lease(request=request, session=session, warmth="warm" if knows else "cold", fresh=False, slot=slot)
+        warm = slot.has_conversation or not request.has_history
+        return Lease(request=request, session=session, warmth="warm" if warm else "cold", fresh=False, slot=slot)
 
     async def _find_room(self, slot: Slot, ticket: int, *, may_wait: bool) -> None:
         """Get a room for the slot: a free one, that of the longest idle session, or the next that comes."""
@@ -376,9 +376,9 @@ class SessionPool:
         self._idle.discard(slot)
         self._evicted += evicted
         has_room, slot.has_room = slot.has_room, False
-        slot.session = None
-        slot.conversation = session.id
+        slot.conversation = session.id if slot.has_conversation else None  # an empty one is not worth resuming
         slot.knows = slot.conversation is not None
+        slot.session = None
         slot.closing = self._close_in_background(slot, session, has_room=has_room and room_to is None)
         if has_room and room_to is not None:
             room_to.has_room, room_to.room_after = True, slot.closing

@@ -82,7 +82,10 @@ class Session(Protocol):
 
     @property
     def id(self) -> str | None:
-        """The runtime's own id of the conversation, once it has one; it may change after a turn."""
+        """The runtime's own id of the conversation; it may change after a turn.
+
+        None as long as there is nothing to resume: no turn has begun, or it left no trace.
+        """
         ...
 
     @property

@@ -24,7 +24,7 @@ class Slot:
         session: The open session, if any.
         runtime: Whose session it is, or was.
         fingerprint: Of what it was built with.
-        ran: A turn was run in it, so it knows the conversation.
+        ran: A turn was run in its session.
         doomed: It is to be ended when its holder is done.
         opening: A session is being opened for it.
         has_room: One of the rooms is this slot's.
@@ -59,6 +59,11 @@ class Slot:
             self.line.popleft()
         return self.line[0] if self.line else None
 
+    @property
+    def has_conversation(self) -> bool:
+        """Whether there is anything in its session: a turn was run in it, or it was resumed."""
+        return self.session is not None and (self.ran or self.session.resumed)
+
     def resume_for(self, runtime: Runtime, asked: str | None) -> str | None:
         """The conversation to open a session with.
 
@@ -68,6 +73,4 @@ class Slot:
         """
         if not self.knows:
             return asked
-        if runtime is self.runtime:
-            return self.conversation
-        return asked if asked != self.conversation else None
+        return self.conversation if runtime is self.runtime else None

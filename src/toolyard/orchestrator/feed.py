@@ -80,7 +80,7 @@ class EventReader:
 
     async def _replay(self) -> None:
         """Fetch the next page from the store; an empty one means that nothing is missing any more."""
-        page = await self._feed.store.events(self.wanted, after=self._sent, limit=PAGE)
+        page = await self._feed.store.events(self.wanted, after=self._sent or None, limit=PAGE)
         self._page.extend(page)
         self._replaying = bool(page)
 
@@ -121,9 +121,12 @@ class Feed:
         return bool(self._readers)
 
     async def reader(self, wanted: EventFilter = EVERYTHING, *, after: str | None = None) -> EventReader:
-        """Read events after an id, or from now on."""
+        """Read events after an id, or from now on; an empty id is before the first.
+
+        An id above all others is that of an event that was deleted: nothing that is still there comes after it.
+        """
         newest = await self.store.last_event_id() or ""
-        reader = EventReader(self, wanted, newest if after is None else after)
+        reader = EventReader(self, wanted, newest if after is None else min(after, newest))
         if not self._readers:
             self._last = newest
             self._fresh.clear()
@@ -180,7 +183,7 @@ class Feed:
         self._fresh.clear()
         if fresh and _is_next(self._last, fresh):
             return fresh
-        found = await self.store.events(EVERYTHING, after=self._last, limit=PAGE)
+        found = await self.store.events(EVERYTHING, after=self._last or None, limit=PAGE)
         if len(found) == PAGE:
             self._wake.set()
         return found

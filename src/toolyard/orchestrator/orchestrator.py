@@ -21,9 +21,7 @@ from typing import Any, Protocol
 
 from toolyard.errors import (
     InvocationError,
-    NoRoomError,
     NotFoundError,
-    SessionLostError,
     StorageError,
     TimedOutError,
     UnknownToolError,
@@ -31,16 +29,17 @@ from toolyard.errors import (
 from toolyard.invoker.invoker import Invocation, Invoker
 from toolyard.invoker.key import session_key
 from toolyard.invoker.pool import SessionRequest
-from toolyard.invoker.runtime import Answer, Runtime, SessionSpec, Warmth
+from toolyard.invoker.runtime import Runtime, SessionSpec, Warmth
+from toolyard.orchestrator.endings import begun, code_of, completed, ended, last_event, lost, told
 from toolyard.orchestrator.event_log import EventLog
 from toolyard.orchestrator.hooks import Invoking, MessageHooks, NoHooks
 from toolyard.orchestrator.ids import Ids
 from toolyard.orchestrator.lane import Job, Lane
-from toolyard.orchestrator.store import Accepted, Ending, NewEvent, Store
+from toolyard.orchestrator.store import Accepted, Ending, Store
 from toolyard.types.call import Caller
 from toolyard.types.event import Event
 from toolyard.types.result import ToolResult
-from toolyard.types.run import Run, RunEnd, RunError, Usage
+from toolyard.types.run import Run, Usage
 from toolyard.types.thread import Message, Role, Thread
 
 logger = logging.getLogger(__name__)
@@ -108,7 +107,7 @@ class Orchestrator:
     ) -> None:
         self.store = store
         self.invoker = invoker
-        self._log = log
+        self.log = log
         self._call_tool = call_tool
         self._defaults = defaults
         self._hooks = hooks or NoHooks()
@@ -159,10 +158,10 @@ class Orchestrator:
         )
         message = self._message(run, "user", request.prompt, now)
         accepted = await self.store.accept(
-            message, run, idempotency_key=request.idempotency_key, events=[_told(message, now)]
+            message, run, idempotency_key=request.idempotency_key, events=[told(message, now)]
         )
         if accepted.fresh:
-            self._log.publish(accepted.events)
+            self.log.publish(accepted.events)
             job = Job(run=run, resume=request.session_id, cwd=request.cwd, timeout=request.timeout)
             self._jobs[run.id] = job
             self._lane(thread_id).add(job)
@@ -178,7 +177,7 @@ class Orchestrator:
             return await self.submit(request)
         now = time.time()
         message = self._message(job.run, "user", request.prompt, now)
-        self._log.publish(await self.store.add_message(message, [_told(message, now)]))
+        self.log.publish(await self.store.add_message(message, [told(message, now)]))
         return Accepted(message_id=message.id, run_id=job.run.id, fresh=True)
 
     async def cancel(self, run_id: str) -> Run:
@@ -239,9 +238,9 @@ class Orchestrator:
 
     async def recover(self) -> None:
         """End the runs of processes that are dead."""
-        for run, events in await self.store.recover(_lost):
+        for run, events in await self.store.recover(lost):
             logger.warning("run %s was lost with its process %s", run.id, run.owner)
-            self._log.publish(events)
+            self.log.publish(events)
 
     async def _recover_again(self) -> None:
         while True:
@@ -286,17 +285,17 @@ class Orchestrator:
         try:
             ending = await self._invoke(job)
         except asyncio.CancelledError:
-            ending = _ending("cancelled", "cancelled", job.wanted_end or "it was cancelled")
+            ending = ended("cancelled", "cancelled", job.wanted_end or "it was cancelled")
         except TimedOutError as error:
-            ending = _ending("timeout", "timeout", str(error))
+            ending = ended("timeout", "timeout", str(error))
         except InvocationError as error:
-            ending = _ending("failed", _code(error), str(error))
+            ending = ended("failed", code_of(error), str(error))
         except StorageError as error:
-            ending = _ending("failed", "storage", str(error))
+            ending = ended("failed", "storage", str(error))
         except Exception:
             crash = f"run_crash_{secrets.token_hex(4)}"
             logger.exception("crash %s: run %s", crash, job.run.id)
-            ending = _ending("failed", "crash", f"something went wrong inside ({crash}); the log has the details")
+            ending = ended("failed", "crash", f"something went wrong inside ({crash}); the log has the details")
         task = asyncio.create_task(self._finish(job, ending), name=f"toolyard-end-{job.run.id}")
         while not task.done():
             try:
@@ -307,15 +306,14 @@ class Orchestrator:
     async def _invoke(self, job: Job) -> Ending:
         run = job.run
         if job.wanted_end is not None:
-            return _ending("cancelled", "cancelled", job.wanted_end)
+            return ended("cancelled", "cancelled", job.wanted_end)
         await self._hooks.on_message(run.thread_id, "user", run.prompt)
         started = time.time()
-        begun = [NewEvent(type="run.started", time=started, data=_about(run), **_place(run))]
-        events = await self.store.begin_run(run.id, started, begun)
+        events = await self.store.begin_run(run.id, started, [begun(run, started)])
         if events is None:
-            return _ending("cancelled", "cancelled", "somebody else gave it an end")
+            return ended("cancelled", "cancelled", "somebody else gave it an end")
         job.run = run = replace(run, status="running", started_at=started)
-        self._log.publish(events)
+        self.log.publish(events)
         thread = await self.store.thread(run.thread_id)
         caller = Caller(thread_id=run.thread_id, run_id=run.id, agent_id=run.agent)
         outcome = await self.invoker.invoke(
@@ -323,7 +321,7 @@ class Orchestrator:
                 prompt=run.prompt,
                 session=await self._request_of(job, thread),
                 caller=caller,
-                tell=partial(self._log.emit, caller=caller),
+                tell=partial(self.log.emit, caller=caller),
                 call_tool=partial(self._call, caller),
                 timeout=job.timeout if job.timeout is not None else self._defaults.timeout,
             ),
@@ -331,16 +329,14 @@ class Orchestrator:
             on_session_id=partial(_note_session, job),
         )
         answer = outcome.answer
-        return _completed(run, answer, self._message(run, "assistant", answer.text, time.time()))
+        return completed(run, answer, self._message(run, "assistant", answer.text, time.time()))
 
     async def _finish(self, job: Job, ending: Ending) -> None:
         """Store a run's end with everything it told before; then whoever waits for it is told."""
         run = job.run
-        if ending.error is not None:
-            event = "cancelled" if ending.status == "cancelled" else "error"
-            said = NewEvent(type=event, time=ending.ended_at, data=ending.error.to_json(), **_place(run))
-            ending = replace(ending, events=[*ending.events, said])
-        ending = replace(ending, events=[*self._log.take(run.id), *ending.events])
+        last = last_event(run, ending)
+        said = [*self.log.take(run.id), *ending.events, *([last] if last is not None else [])]
+        ending = replace(ending, events=said)
         failures = 0
         while True:
             try:
@@ -366,7 +362,7 @@ class Orchestrator:
         )
         del self._jobs[run.id]
         if events is not None:
-            self._log.publish(events)
+            self.log.publish(events)
             await self._after(ended)
         job.ended.set_result(ended)
 
@@ -445,55 +441,8 @@ async def watched_run(
             raise
 
 
-def _completed(run: Run, answer: Answer, message: Message) -> Ending:
-    now = message.created_at
-    done = {"result": answer.text, "usage": answer.usage.to_json()}
-    return Ending(
-        status="completed",
-        ended_at=now,
-        result=answer.text,
-        usage=answer.usage,
-        answer=message,
-        events=[_told(message, now), NewEvent(type="completed", time=now, data=done, **_place(run))],
-    )
-
-
 def _note_session(job: Job, session_id: str | None) -> None:
     job.session = (session_id,)
-
-
-def _told(message: Message, now: float) -> NewEvent:
-    data = {"messageId": message.id, "role": message.role, "content": message.content}
-    return NewEvent(type="message", time=now, data=data, thread_id=message.thread_id, run_id=message.run_id)
-
-
-def _place(run: Run) -> dict[str, Any]:
-    return {"thread_id": run.thread_id, "run_id": run.id}
-
-
-def _about(run: Run) -> dict[str, Any]:
-    return {"agent": run.agent, "runtime": run.runtime, "model": run.model}
-
-
-def _ending(status: RunEnd, code: str, message: str) -> Ending:
-    return Ending(status=status, ended_at=time.time(), error=RunError(code=code, message=message))
-
-
-def _lost(run: Run) -> Ending:
-    now = time.time()
-    error = RunError(code="lost", message=f"the process {run.owner} that ran it is dead")
-    events = [NewEvent(type="error", time=now, data=error.to_json(), **_place(run))]
-    return Ending(status="lost", ended_at=now, error=error, events=events)
-
-
-def _code(error: InvocationError) -> str:
-    match error:
-        case NoRoomError():
-            return "no_room"
-        case SessionLostError():
-            return "session_lost"
-        case _:
-            return "runtime"
 
 
 def _kept_id(runtime: str, session_id: str | None) -> str | None:

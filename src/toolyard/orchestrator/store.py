@@ -1,7 +1,10 @@
 """The store port: what is kept. `adapters/storage` implements it; the orchestrator and the event log use it.
 
 Every method that writes returns only when what it wrote is committed. Writes of many callers may
-share a commit. A run gets its end once: whoever comes second is told False.
+share a commit, and take effect in the order they were called. A write that was begun is finished
+also when its caller stops waiting for it. A run gets its end once: whoever comes second is told None.
+Every method may raise `StorageError`; a write that does has written nothing, unless the message says
+that the line was cut during the commit.
 """
 
 from __future__ import annotations
@@ -86,7 +89,7 @@ class ThreadStore(Protocol):
         ...
 
     async def threads(self, *, limit: int = 100, before: str | None = None) -> list[Thread]:
-        """The newest first; `before` is the id of the last one of the page before."""
+        """The newest first; `before` is the id of the last one of the page before. Raises NotFoundError for it."""
         ...
 
     async def update_thread(self, id: str, **changes: str | None) -> Thread:
@@ -94,7 +97,10 @@ class ThreadStore(Protocol):
         ...
 
     async def delete_thread(self, id: str) -> None:
-        """Delete it with its messages, runs and events. Raises NotFoundError."""
+        """Delete it with its messages, runs, events and idempotency keys. Raises NotFoundError.
+
+        A run of it that is still going on finds, when it ends, that it is gone; end it first.
+        """
         ...
 
     async def messages(self, thread_id: str, *, limit: int | None = None) -> list[Message]:
@@ -115,15 +121,19 @@ class RunStore(Protocol):
     async def accept(
         self, message: Message, run: Run, *, idempotency_key: str | None = None, events: Sequence[NewEvent] = ()
     ) -> Accepted:
-        """Keep a message and the queued run that will answer it, in one commit; its thread is made if it is new."""
+        """Keep a message and the queued run that will answer it, in one commit.
+
+        A thread that is not there is made, with the run's agent, runtime and model; to make it otherwise,
+        make it first. A key that the thread has seen gives the ids it was used for, and keeps nothing.
+        """
         ...
 
     async def begin_run(self, id: str, started_at: float, events: Sequence[NewEvent] = ()) -> list[Event] | None:
-        """Queued becomes running; None when it is not queued any more."""
+        """Queued becomes running; None when it is not queued any more, or is gone with its thread."""
         ...
 
     async def end_run(self, id: str, ending: Ending) -> list[Event] | None:
-        """Give a run its one end; None when it has one already."""
+        """Give a run its one end; None when it has one already, or is gone with its thread."""
         ...
 
     async def run(self, id: str) -> Run:
@@ -135,7 +145,10 @@ class RunStore(Protocol):
         ...
 
     async def recover(self, ending_for: Callable[[Run], Ending]) -> list[tuple[Run, list[Event]]]:
-        """End the runs of processes that are dead, and only those: `ending_for(run)` gives each its Ending."""
+        """End the runs of processes that are dead, and only those: `ending_for(run)` gives each its Ending.
+
+        What comes back are the runs as they ended, each with the events stored with its end.
+        """
         ...
 
 
@@ -147,7 +160,7 @@ class EventStore(Protocol):
         ...
 
     async def events(self, wanted: EventFilter, *, after: str | None = None, limit: int = 500) -> list[Event]:
-        """Events after an id, oldest first."""
+        """Events after an id, oldest first. Raises NotFoundError for an `after` that cannot be an id."""
         ...
 
     async def last_event_id(self) -> str | None:
@@ -198,8 +211,11 @@ class KeptStore(Protocol):
 class Store(ThreadStore, RunStore, EventStore, KeptStore, Protocol):
     """Everything that is kept."""
 
-    async def expire(self, before: float, kinds: Collection[str] = ("events", "results")) -> int:
-        """Delete what is older and belongs to no unfinished run; give the number of rows."""
+    async def expire(self, before: float, kinds: Collection[str] = ("events", "results", "keys")) -> int:
+        """Delete what is older and belongs to no unfinished run; give the number of rows.
+
+        `keys` are idempotency keys. A result belongs to no run.
+        """
         ...
 
     async def close(self) -> None:

@@ -75,7 +75,7 @@ def belongs(text: str, at: int) -> bool:
 
 def _joins(text: str, at: int, before: str, after: str) -> bool:
     """Whether a joiner or non-joiner stands where emoji or a script need one; two in a row never do."""
-    if not before or before in (_ZWJ, _ZWNJ) or after in (_ZWJ, _ZWNJ):
+    if not before or before in (_ZWJ, _ZWNJ):
         return False
     if text[at] == _ZWJ and _is(_PICTURE, after) and _ends_with_picture(text, at):
         return True

@@ -1,4 +1,4 @@
-"""For people who test their own tools: a yard in memory, and a real MCP client to it.
+"""For people who test their own tools and agents: a yard in memory, a real MCP client to it, a model by script.
 
 ```python
 from toolyard.testing import connect, memory_yard
@@ -9,9 +9,20 @@ async with memory_yard(my_tool) as yard:
         answer = await client.call_tool("my_tool", {"text": "hi"})
 ```
 
+A script takes the place of a model (`toolyard.adapters.scripted.script` says which turn answers what):
+
+```python
+from toolyard.testing import ScriptedRuntime, load_script
+
+runtime = ScriptedRuntime(load_script("script.yaml"))
+runtime.received  # what the model was told
+```
+
 Below: `app`. Nothing of the user's own settings, tools or switches is read.
 """
 
+from toolyard.adapters.scripted.runtime import ScriptedRuntime
+from toolyard.adapters.scripted.script_file import load_script
 from toolyard.testing.memory_yard import connect, memory_yard
 
-__all__ = ["connect", "memory_yard"]
+__all__ = ["ScriptedRuntime", "connect", "load_script", "memory_yard"]

@@ -11,10 +11,12 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, cast
 
-from toolyard.errors import DefinitionError
+from toolyard.errors import DefinitionError, SchemaError
 from toolyard.plugins.contract import PluginContext, Tool
 from toolyard.schema.compiled import CompiledSchema, Documents, compile_input_schema, compile_schema
+from toolyard.schema.hidden import Part, hides_nothing, unseen_in
 from toolyard.schema.parameters import schema_from_parameters
+from toolyard.schema.visible import Kind, escaped, first_unseen, is_plain
 from toolyard.types.tool import Annotations, Provenance, ToolInfo
 
 NAME = re.compile(r"[a-zA-Z0-9_-]+")
@@ -82,7 +84,7 @@ def define(
     """
     if not isinstance(tool, Tool):  # pyright: ignore[reportUnnecessaryIsInstance] - definitions come from people
         raise DefinitionError(
-            tool=str(getattr(tool, "__name__", tool))[:80],
+            tool=escaped(str(getattr(tool, "__name__", tool))[:80]),
             field="tool",
             reason="a Tool is needed; decorate an async function with @tool, or build Tool(name=…, …)",
         )
@@ -99,6 +101,7 @@ def define(
         )
     _check_handler(tool)
     _check_limits(tool)
+    _check_visible(tool, provenance)
     schema = tool.schema
     if tool.parameters is not None:
         if schema is not None:
@@ -136,11 +139,10 @@ def assemble(
 
 def _check_name(name: Any) -> None:
     if not isinstance(name, str) or not name:
-        raise DefinitionError(tool=str(name), field="name", reason="a name is needed")
+        raise DefinitionError(tool=escaped(str(name)[:80]), field="name", reason="a name is needed")
     if not NAME.fullmatch(name):
-        raise DefinitionError(
-            tool=name[:80], field="name", reason="only letters, digits, `_` and `-` are allowed, such as `list-todos`"
-        )
+        reason = first_unseen(name, "name") or "only letters, digits, `_` and `-` are allowed, such as `list-todos`"
+        raise DefinitionError(tool=escaped(name[:80]), field="name", reason=reason)
     if len(name) > LONGEST_NAME:
         raise DefinitionError(
             tool=name[:80],
@@ -161,7 +163,9 @@ def _check_handler(tool: Tool) -> None:
         signature.bind(None, None, None)
     except TypeError:
         raise DefinitionError(
-            tool=tool.name, field="handler", reason=f"it is called with (ctx, input, meta), but takes {signature}"
+            tool=tool.name,
+            field="handler",
+            reason=f"it is called with (ctx, input, meta), but takes {escaped(str(signature))}",
         ) from None
 
 
@@ -187,6 +191,36 @@ def _check_limits(tool: Tool) -> None:
         raise DefinitionError(tool=tool.name, field="annotations", reason="an Annotations(…) is needed")
     if tool.title is not None and not isinstance(tool.title, str):  # pyright: ignore[reportUnnecessaryIsInstance] - as above
         raise DefinitionError(tool=tool.name, field="title", reason=f"text is needed, not {tool.title!r}")
+
+
+def _check_visible(tool: Tool, provenance: Provenance) -> None:
+    """Refuse what a person who reads the definition cannot see; the model would read it all the same.
+
+    The schemas are looked at before they are compiled, because the compiler's errors quote them as they are.
+    """
+    texts: tuple[tuple[str, str | None, Kind], ...] = (
+        ("plugin name", provenance.plugin_name, "name"),
+        ("agent name", provenance.agent_name, "name"),
+        ("description", tool.description, "prose"),
+        ("title", tool.title, "name"),
+    )
+    for field, text, kind in texts:
+        if text is not None and not is_plain(text, kind) and (reason := first_unseen(text, kind)) is not None:
+            raise DefinitionError(tool=tool.name, field=field, reason=reason)
+    documents: tuple[tuple[str, Any, Part], ...] = (
+        ("schema", tool.schema, "schema"),
+        ("parameters", tool.parameters, "schemas"),
+        ("output_schema", tool.output_schema, "schema"),
+    )
+    for field, document, part in documents:
+        if document is not None and not hides_nothing(document):
+            _refuse_hidden(tool.name, field, document, part)
+
+
+def _refuse_hidden(tool: str, field: str, document: Any, part: Part) -> None:
+    for hidden in unseen_in(document, part=part):
+        where = f"the name of {hidden.pointer}" if hidden.is_key else hidden.pointer
+        raise SchemaError(tool=tool, field=field, reason=f"{where}: {hidden.reason}", path=hidden.path)
 
 
 def _is_number(value: object) -> bool:

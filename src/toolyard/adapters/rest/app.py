@@ -8,16 +8,22 @@ from __future__ import annotations
 import asyncio
 import logging
 import secrets
+from pathlib import Path
 from typing import cast
 
 from toolyard.adapters.rest.asgi import Answer, ASGIApp, Message, Receive, Scope, Send
+from toolyard.adapters.rest.event_routes import EventRoutes
 from toolyard.adapters.rest.guard import CLOSE, RETRY_AFTER, Guard
+from toolyard.adapters.rest.keyed_posts import KeyedPosts
 from toolyard.adapters.rest.openapi import Document
 from toolyard.adapters.rest.options import ServerOptions
-from toolyard.adapters.rest.pages import Pages
+from toolyard.adapters.rest.pages import Pages, State, no_state
 from toolyard.adapters.rest.problem import CRASH, STOPPING, problem
+from toolyard.adapters.rest.refusals import Opened
 from toolyard.adapters.rest.routing import Routes
+from toolyard.adapters.rest.run_routes import RunRoutes
 from toolyard.adapters.rest.stopping import Stopping
+from toolyard.adapters.rest.thread_routes import ThreadRoutes
 from toolyard.adapters.rest.tool_routes import ToolRoutes
 from toolyard.tools.dispatch import Dispatcher
 from toolyard.tools.registry import Registry
@@ -35,6 +41,9 @@ def create_app(
     version: str,
     mcp: ASGIApp | None = None,
     stopping: Stopping | None = None,
+    conversations: Opened | None = None,
+    project: Path | None = None,
+    state: State = no_state,
 ) -> RestApp:
     """Build the application.
 
@@ -45,14 +54,24 @@ def create_app(
         version: Toolyard's version, as health and the documentation tell it.
         mcp: Answers `/mcp`, behind the same guard.
         stopping: Shared with doors that must know when the server ends; a new one unless given.
+        conversations: Opens threads and runs; without it there are no such routes.
+        project: The folder in which runs work; the current one unless given.
+        state: The runtime and the sessions, as health tells them.
 
     Raises:
         ServeError: The options name a host, an origin or a token that could never match.
     """
-    pages = Pages(registry, version)
-    endpoints = [*ToolRoutes(registry, dispatcher).endpoints(), *pages.endpoints()]
+    stopping = stopping or Stopping()
+    pages = Pages(registry, version, state)
+    endpoints = ToolRoutes(registry, dispatcher).endpoints()
+    if conversations is not None:
+        posts = KeyedPosts()
+        endpoints += ThreadRoutes(conversations, posts).endpoints()
+        endpoints += RunRoutes(conversations, posts, project or Path.cwd()).endpoints()
+        endpoints += EventRoutes(conversations, stopping).endpoints()
+    endpoints += pages.endpoints()
     document = pages.describe(endpoints, with_token=bool(options.token), with_mcp=mcp is not None)
-    return RestApp(Routes(endpoints), document=document, options=options, mcp=mcp, stopping=stopping or Stopping())
+    return RestApp(Routes(endpoints), document=document, options=options, mcp=mcp, stopping=stopping)
 
 
 class RestApp:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, MutableMapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import msgspec
 
@@ -41,7 +41,12 @@ class Request:
     @property
     def host(self) -> str:
         """The `Host` header, which the guard has checked."""
-        return next((value for name, value in self.scope["headers"] if name == b"host"), b"").decode("latin-1").strip()
+        return self.header(b"host") or ""
+
+    def header(self, name: bytes) -> str | None:
+        """A header's value, by its name in small letters; None when it is not there."""
+        found = next((value for key, value in self.scope["headers"] if key == name), None)
+        return None if found is None else found.decode("latin-1").strip()
 
     async def body(self) -> bytes:
         """The whole body; the guard has already bounded it and hands it over in one piece."""
@@ -71,5 +76,13 @@ class Answer:
         await send({"type": "http.response.body", "body": self.body, "more_body": not last})
 
 
-Handler = Callable[[Request], Awaitable[Answer | None]]
+class Sendable(Protocol):
+    """What a handler answers with: an `Answer`, or a stream that goes on."""
+
+    async def send(self, send: Send) -> None:
+        """Write it out."""
+        ...
+
+
+Handler = Callable[[Request], Awaitable[Sendable | None]]
 """Answers a request; None when the client has gone and nobody is left to answer."""

@@ -124,7 +124,8 @@ def _answers(document: Json, operation: Json) -> str:
 
 def _good_answer(operation: Json) -> str:
     """The example of a good answer, where there is one."""
-    media = operation["responses"].get("200", {}).get("content", {}).get("application/json", {})
+    good: list[Json] = [found for status, found in operation["responses"].items() if status.startswith("2")]
+    media: Json = good[0].get("content", {}).get("application/json", {}) if good else {}
     if "example" not in media:
         return ""
     return f"<pre><code>{escape(_pretty(media['example']))}</code></pre>"
@@ -193,13 +194,16 @@ def _kind(schema: Json) -> str:
 def _curl(method: str, path: str, operation: Json, *, origin: str, with_token: bool) -> str:
     """The request as one would type it."""
     for parameter in operation.get("parameters", ()):
-        path = path.replace("{" + parameter["name"] + "}", str(parameter["example"]))
+        if parameter["in"] == "path":
+            path = path.replace("{" + parameter["name"] + "}", str(parameter["example"]))
     verb = {"get": "", "post": " -X POST"}.get(method, f" -X {method.upper()}")
+    if "text/event-stream" in operation["responses"].get("200", {}).get("content", {}):
+        verb = " -N"  # show what comes when it comes
     lines: list[str] = []
     if with_token:
         lines.append("-H 'Authorization: Bearer TOKEN'")
     if body := operation.get("requestBody"):
-        verb = ""  # a body makes it a POST
+        verb = "" if method == "post" else verb  # a body makes it a POST
         lines.append("-H 'Content-Type: application/json'")
         if path == "/mcp":
             lines.append("-H 'Accept: application/json, text/event-stream'")

@@ -5,14 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from toolyard.adapters.rest.conversation_shapes import CONVERSATION_SHAPES
 from toolyard.adapters.rest.problem import BAD_TYPE, TOO_LARGE, Kind
 from toolyard.adapters.rest.shapes import SHAPES, ref
 
 Document = dict[str, Any]
 
 _ABOUT = (
-    "Tools over HTTP. Bodies are JSON in UTF-8, spelled in camelCase; a tool's own input and output are spelled as its "
-    "author spells them. Errors are RFC 9457 problem documents whose `type` points into this page."
+    "Tools and conversations over HTTP. Bodies are JSON in UTF-8, spelled in camelCase; a tool's own input and output "
+    "are spelled as its author spells them. Errors are RFC 9457 problem documents whose `type` points into this page."
 )
 
 _MESSAGE = {
@@ -54,15 +55,21 @@ def path_parameter(name: str, description: str, example: str) -> Document:
     }
 
 
-def body_of(shape: str, example: Any) -> Document:
-    """A JSON body that may be left out."""
-    return {"required": False, "content": {"application/json": {"schema": ref(shape), "example": example}}}
+def query_parameter(name: str, description: str, example: str | None) -> Document:
+    """A parameter behind the `?`, which may be left out; one with an example is shown in the example request."""
+    shown: Document = {"name": name, "in": "query", "description": description, "schema": {"type": "string"}}
+    return shown if example is None else {**shown, "example": example}
 
 
-def returns(shape: str, description: str, *problems: Kind, example: Any) -> Document:
+def body_of(shape: str, example: Any, *, required: bool = False) -> Document:
+    """A JSON body, which may be left out unless it is required."""
+    return {"required": required, "content": {"application/json": {"schema": ref(shape), "example": example}}}
+
+
+def returns(shape: str, description: str, *problems: Kind, example: Any, status: int = 200) -> Document:
     """The good answer, and the problems that only this route has."""
     good = {"description": description, "content": {"application/json": {"schema": ref(shape), "example": example}}}
-    return {"200": good, **answers_with(*problems)}
+    return {str(status): good, **answers_with(*problems)}
 
 
 def answers_with(*problems: Kind) -> Document:
@@ -118,7 +125,7 @@ def build_document(
         "servers": [{"url": "/"}],
         "paths": paths,
         "components": {
-            "schemas": SHAPES,
+            "schemas": SHAPES | CONVERSATION_SHAPES,
             "responses": {
                 "Refused": {
                     "description": "Refused before it reached the route, by Host, Origin, token, "

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import html
+from collections.abc import Callable, Mapping
+from typing import Any
 
 import msgspec
 
@@ -23,16 +25,27 @@ PAGE_HEADERS = (
     (b"referrer-policy", b"no-referrer"),
     (b"cache-control", b"no-cache"),
 )
+_NO_SESSIONS = dict.fromkeys(("idle", "live", "hits", "misses", "rebuilt", "evicted"), 0)
 _ORIGIN = b"http://toolyard.invalid"
 """Stands in the rendered page for the address the reader really used."""
+
+
+State = Callable[[], Mapping[str, Any]]
+"""The runtime in use and the sessions, as health tells them; asked often, so it must be cheap."""
+
+
+def no_state() -> Mapping[str, Any]:
+    """Nothing can be invoked here."""
+    return {"runtime": None, "sessions": _NO_SESSIONS}
 
 
 class Pages:
     """The server about itself."""
 
-    def __init__(self, registry: Registry, version: str) -> None:
+    def __init__(self, registry: Registry, version: str, state: State = no_state) -> None:
         self._registry = registry
         self._version = version
+        self._state = state
         self._document: bytes = b""
         self._page: bytes = b""
 
@@ -56,7 +69,7 @@ class Pages:
     async def health(self, _: Request) -> Answer:
         """`GET /api/health`."""
         generation = self._registry.current.number
-        return Answer.of_json({"status": "ok", "version": self._version, "generation": generation})
+        return Answer.of_json({"status": "ok", "version": self._version, "generation": generation, **self._state()})
 
     async def openapi(self, _: Request) -> Answer:
         """`GET /openapi.json`."""
@@ -75,8 +88,12 @@ class Pages:
 _HEALTH = operation(
     "health",
     "Ask whether the server is up",
-    "Answers as soon as the port is open.",
-    responses=returns("Health", "It is.", example={"status": "ok", "version": "0.1.0", "generation": 1}),
+    "Answers as soon as the port is open; the database is not asked.",
+    responses=returns(
+        "Health",
+        "It is.",
+        example={"status": "ok", "version": "0.1.0", "generation": 1, "runtime": "scripted", "sessions": _NO_SESSIONS},
+    ),
 )
 _OPENAPI = operation(
     "openapi",

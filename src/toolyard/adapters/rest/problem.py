@@ -62,8 +62,18 @@ UNKNOWN_TOOL = Kind(
     "No such tool",
     "`GET /api/tools` lists what can be called; a tool that is blocked or switched off is not there.",
 )
+UNKNOWN_THREAD = Kind("unknown-thread", 404, "No such thread", "`GET /api/threads` lists them.")
+UNKNOWN_RUN = Kind(
+    "unknown-run", 404, "No such run", "The answer to a message or to `POST /api/runs` has the run's id."
+)
+UNKNOWN_RESULT = Kind(
+    "unknown-result", 404, "No such result", "A tool's answer has the handle of what was kept; results expire."
+)
 BAD_METHOD = Kind("bad-method", 405, "The route has no such method", "The `Allow` header lists the methods.")
 TOO_SLOW = Kind("too-slow", 408, "The request did not arrive in time", "Send the whole request within a minute.")
+HELD_ELSEWHERE = Kind(
+    "held-elsewhere", 409, "Another process holds this run", "Ask the process that holds it; the detail names it."
+)
 TOO_LARGE = Kind("too-large", 413, "The body is too large", "Send less, or raise `max_body` under `[server]`.")
 BAD_TYPE = Kind(
     "bad-type", 415, "The body is of the wrong type", "Send JSON in UTF-8 with `Content-Type: application/json`."
@@ -75,8 +85,26 @@ BAD_HOST = Kind(
     "Use its address, or name the host in `allowed_hosts` under `[server]`.",
 )
 BAD_BODY = Kind("bad-body", 422, "The body has the wrong shape", "Each route below shows the shape of its body.")
+BAD_QUERY = Kind(
+    "bad-query",
+    422,
+    "A parameter or a header has a wrong value",
+    "Each route below shows its parameters; an event's id is given back as it came.",
+)
+NO_RUNTIME = Kind(
+    "no-runtime",
+    422,
+    "The runtime cannot be had",
+    "Name another in the body or in the thread, or set one up under `[runtime]`; the detail says what is missing.",
+)
 HEAD_TOO_LARGE = Kind("head-too-large", 431, "The request's head is too large", "Send fewer or shorter headers.")
 CRASH = Kind("crash", 500, "Something broke in the server", "The server's log has the details under the given id.")
+STORAGE = Kind(
+    "storage",
+    503,
+    "The database does not answer",
+    "Try again; the detail says what is wrong with it. What was acknowledged before is not lost.",
+)
 STOPPING = Kind("stopping", 503, "The server is stopping", "Try again when it is back; `Retry-After` says when.")
 
 KINDS = (
@@ -87,14 +115,21 @@ KINDS = (
     BAD_ORIGIN,
     NOT_FOUND,
     UNKNOWN_TOOL,
+    UNKNOWN_THREAD,
+    UNKNOWN_RUN,
+    UNKNOWN_RESULT,
     BAD_METHOD,
     TOO_SLOW,
+    HELD_ELSEWHERE,
     TOO_LARGE,
     BAD_TYPE,
     BAD_HOST,
     BAD_BODY,
+    BAD_QUERY,
+    NO_RUNTIME,
     HEAD_TOO_LARGE,
     CRASH,
+    STORAGE,
     STOPPING,
 )
 

@@ -1,19 +1,23 @@
 """Bytes on a connection, bounded: what uvicorn's protocol leaves open is closed here.
 
-Its parser reads heads of any length, its connections wait for a request for ever, and it answers
-malformed HTTP with plain text. Here a head has a size, a request has a time to arrive, and every
-refusal is a problem document. It also writes an answer's head and body apart; here they go together.
+Its parser reads heads of any length, its connections wait for a request for ever, and for a client that
+does not read, and it answers malformed HTTP with plain text. Here a head has a size, a request has a
+time to arrive, an answer must be taken, and every refusal is a problem document. It also writes an
+answer's head and body apart; here they go together.
 """
 
 from __future__ import annotations
 
 import asyncio
+import logging
 from typing import cast
 
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 
 from toolyard.adapters.rest.asgi import Answer
 from toolyard.adapters.rest.problem import BAD_HTTP, HEAD_TOO_LARGE, TOO_SLOW, problem
+
+logger = logging.getLogger(__name__)
 
 LARGEST_HEAD = 65_536
 ARRIVAL = 60.0
@@ -28,12 +32,16 @@ class Together:
 
     A system call less for each answer, and a client that wakes up once. What stands alone, such as
     the head of a stream, goes out when the event loop comes round.
+
+    Attributes:
+        written: Bytes that were written so far.
     """
 
-    __slots__ = ("_call_soon", "_flushing", "_held", "_transport", "is_closing")
+    __slots__ = ("_call_soon", "_flushing", "_held", "_transport", "is_closing", "written")
 
     def __init__(self, transport: asyncio.Transport, loop: asyncio.AbstractEventLoop) -> None:
         self.is_closing = transport.is_closing
+        self.written = 0
         self._transport = transport
         self._call_soon = loop.call_soon
         self._held = b""
@@ -48,6 +56,7 @@ class Together:
         self._flushing.cancel()
         if len(data) > _COPIED:
             self.flush()
+            self.written += len(data)
             self._transport.write(data)
         else:
             self._held += data
@@ -57,7 +66,12 @@ class Together:
         """Send what is held back."""
         held, self._held, self._flushing = self._held, b"", None
         if held and not self.is_closing():
+            self.written += len(held)
             self._transport.write(held)
+
+    def waiting(self) -> int:
+        """Bytes that the client has not taken yet."""
+        return self._transport.get_write_buffer_size()
 
     def close(self) -> None:
         """Send what is held back, then close."""
@@ -80,12 +94,14 @@ class BoundedProtocol(HttpToolsProtocol):
 
     waiting_since: float | None = None
     _head = 0
+    _taken = 0
 
     def connection_made(self, transport: asyncio.Transport) -> None:
         """Count from here: a client that connects and says nothing is late, too."""
         super().connection_made(transport)
-        self.transport = cast("asyncio.Transport", Together(transport, self.loop))
-        self.waiting_since = self.loop.time()
+        self._together = Together(transport, self.loop)
+        self.transport = cast("asyncio.Transport", self._together)
+        self.waiting_since = self._taken_at = self.loop.time()
 
     def data_received(self, data: bytes) -> None:
         """Parse, then look how far the request has come."""
@@ -114,6 +130,23 @@ class BoundedProtocol(HttpToolsProtocol):
             self.transport.close()  # whoever reads the body is told that the client has gone
         else:
             self._refuse(problem(TOO_SLOW, f"No whole request arrived within {ARRIVAL:.0f} seconds."))
+
+    def break_off_if_stalled(self, now: float, patience: float) -> None:
+        """End the connection when its client has taken nothing for so long of what waits for it.
+
+        Closing would wait for the client to take the rest, so it is broken off.
+        """
+        waiting = self._together.waiting()
+        taken = self._together.written - waiting
+        if not waiting or taken != self._taken:
+            self._taken, self._taken_at = taken, now
+        elif now - self._taken_at >= patience:
+            logger.warning(
+                "a client took nothing for %.0f seconds, so its connection was broken off: %s bytes were left",
+                now - self._taken_at,
+                waiting,
+            )
+            self.transport.abort()
 
     def send_400_response(self, msg: str) -> None:
         """Refuse what is no HTTP."""

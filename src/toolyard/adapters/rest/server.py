@@ -27,8 +27,12 @@ GRACE = 10.0
 """Seconds that calls in flight get to finish when the server ends."""
 KEEP_ALIVE = 75
 """Seconds an idle connection is kept: longer than clients keep theirs, so that it is they who close."""
+STALLED = 30.0
+"""Seconds after which a client that takes nothing of what waits for it is cut off."""
 _UNWIND = 2.0
 """Seconds that cancelled calls get to clean up."""
+_UNREAD = 1.0
+"""Seconds that a client gets to take something of what waits for it, when the server ends."""
 _LOOK = 0.02
 
 
@@ -106,11 +110,12 @@ class _Server(uvicorn.Server):
             await self.shutdown()
 
     async def on_tick(self, counter: int) -> bool:
-        """Ten times a second: keep uvicorn's clock, send late clients away, look whether to stop."""
+        """Ten times a second: keep uvicorn's clock, send late and stalled clients away, look whether to stop."""
         if counter % 10 == 0:
             now = asyncio.get_running_loop().time()
             for connection in self._connections():
                 connection.close_if_late(now)
+                connection.break_off_if_stalled(now, STALLED)
         return await super().on_tick(counter) or self._stop.is_set()
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
@@ -142,8 +147,11 @@ class _Server(uvicorn.Server):
         clock = asyncio.get_running_loop().time
         end = clock() + seconds
         while self.server_state.connections or self.server_state.tasks:
-            if clock() >= end or (unless is not None and unless.is_set()):
+            now = clock()
+            if now >= end or (unless is not None and unless.is_set()):
                 return False
+            for connection in self._connections():
+                connection.break_off_if_stalled(now, _UNREAD)
             await asyncio.sleep(_LOOK)
         return True
 

@@ -14,7 +14,8 @@ def ref(name: str) -> Shape:
     return {"$ref": f"#/components/schemas/{name}"}
 
 
-def _object(description: str, required: dict[str, Shape], optional: dict[str, Shape] | None = None) -> Shape:
+def object_of(description: str, required: dict[str, Shape], optional: dict[str, Shape] | None = None) -> Shape:
+    """An object: members that are always there, and others."""
     return {
         "type": "object",
         "description": description,
@@ -23,67 +24,71 @@ def _object(description: str, required: dict[str, Shape], optional: dict[str, Sh
     }
 
 
-def _text(description: str) -> Shape:
+def text(description: str) -> Shape:
+    """A string."""
     return {"type": "string", "description": description}
 
 
-def _count(description: str) -> Shape:
+def count(description: str) -> Shape:
+    """A whole number from 0."""
     return {"type": "integer", "minimum": 0, "description": description}
 
 
-def _list(items: Shape, description: str) -> Shape:
+def list_of(items: Shape, description: str) -> Shape:
+    """A list."""
     return {"type": "array", "items": items, "description": description}
 
 
-def _const(value: str) -> Shape:
+def const(value: str) -> Shape:
+    """Exactly this string."""
     return {"type": "string", "const": value}
 
 
 _DATA = {"type": "string", "contentEncoding": "base64", "description": "The bytes, in base64."}
-_MIME = _text("Its media type, such as `image/png`.")
+_MIME = text("Its media type, such as `image/png`.")
 _NAMES = {"type": "string"}
 _SCHEMA = {"type": "object", "description": "JSON Schema 2020-12, as the tool's author wrote it."}
 
 SHAPES: dict[str, Shape] = {
-    "Tool": _object(
+    "Tool": object_of(
         "A tool that can be called.",
         {
-            "name": _text("Its name: letters, digits, `_` and `-`."),
-            "description": _text("What it does, for the model."),
+            "name": text("Its name: letters, digits, `_` and `-`."),
+            "description": text("What it does, for the model."),
             "source": {"type": "string", "enum": list(SOURCES), "description": "The kind of source it came from."},
-            "origin": _text("The module, file or address it came from."),
+            "origin": text("The module, file or address it came from."),
             "inputSchema": {**_SCHEMA, "description": "JSON Schema of its arguments."},
         },
         {
             "outputSchema": {"type": ["object", "boolean"], "description": "JSON Schema of its structured answer."},
-            "pluginName": _text("The plugin, or the name inside a JSON tool file."),
-            "agentName": _text("The agent whose file defines it."),
+            "pluginName": text("The plugin, or the name inside a JSON tool file."),
+            "agentName": text("The agent whose file defines it."),
             "stale": {"type": "boolean", "description": "True when its file became bad and this is the last good one."},
         },
     ),
-    "SetAside": _object(
+    "SetAside": object_of(
         "Something that was set aside while the rest went on.",
-        {"source": _text("The file or source."), "message": _text("What is wrong, and what would be right.")},
+        {"source": text("The file or source."), "message": text("What is wrong, and what would be right.")},
         {
-            "toolName": _text("The tool, where one is meant."),
-            "line": _count("The line, counted from 1."),
-            "column": _count("The column, counted from 1."),
+            "toolName": text("The tool, where one is meant."),
+            "line": count("The line, counted from 1."),
+            "column": count("The column, counted from 1."),
         },
     ),
-    "ToolList": _object(
+    "ToolList": object_of(
         "Every tool, and what was set aside.",
         {
-            "tools": _list(ref("Tool"), "The tools, in a stable order."),
-            "counts": _object(
+            "tools": list_of(ref("Tool"), "The tools, in a stable order."),
+            "counts": object_of(
                 "How many there are, by source.",
-                {"total": _count("All of them."), **{source: _count(f"From source `{source}`.") for source in SOURCES}},
+                {"total": count("All of them."), **{source: count(f"From source `{source}`.") for source in SOURCES}},
             ),
-            "generation": _count("Counts up with each change of the registry."),
-            "quarantined": _list(ref("SetAside"), "What was set aside, and why."),
+            "generation": count("Counts up with each change of the registry."),
+            "quarantined": list_of(ref("SetAside"), "What was set aside, and why."),
         },
     ),
     "CallRequest": {
-        **_object(
+        **object_of(
             "A call.",
             {},
             {
@@ -104,83 +109,98 @@ SHAPES: dict[str, Shape] = {
     "Content": {
         "description": "One part of an answer, in MCP's shape.",
         "oneOf": [
-            _object("Text.", {"type": _const("text"), "text": _text("The text.")}),
-            _object("An image.", {"type": _const("image"), "data": _DATA, "mimeType": _MIME}),
-            _object("A sound.", {"type": _const("audio"), "data": _DATA, "mimeType": _MIME}),
-            _object(
+            object_of("Text.", {"type": const("text"), "text": text("The text.")}),
+            object_of("An image.", {"type": const("image"), "data": _DATA, "mimeType": _MIME}),
+            object_of("A sound.", {"type": const("audio"), "data": _DATA, "mimeType": _MIME}),
+            object_of(
                 "Something to fetch.",
-                {"type": _const("resource_link"), "uri": _text("Where it is."), "name": _text("What it is called.")},
-                {"description": _text("What it is."), "mimeType": _MIME},
+                {"type": const("resource_link"), "uri": text("Where it is."), "name": text("What it is called.")},
+                {"description": text("What it is."), "mimeType": _MIME},
             ),
-            _object(
+            object_of(
                 "Something handed over whole.",
                 {
-                    "type": _const("resource"),
-                    "resource": _object(
+                    "type": const("resource"),
+                    "resource": object_of(
                         "The resource: `text`, or `blob` in base64.",
-                        {"uri": _text("Where it came from.")},
-                        {"mimeType": _MIME, "text": _text("Its text."), "blob": _DATA},
+                        {"uri": text("Where it came from.")},
+                        {"mimeType": _MIME, "text": text("Its text."), "blob": _DATA},
                     ),
                 },
             ),
         ],
     },
-    "CallResult": _object(
+    "CallResult": object_of(
         "What a tool answered, good or bad.",
         {
-            "content": _list(ref("Content"), "What a model is shown, in order."),
+            "content": list_of(ref("Content"), "What a model is shown, in order."),
             "isError": {"type": "boolean", "description": "True when the call failed; `content` says why."},
             "durationMs": {"type": "number", "minimum": 0, "description": "How long it took, in milliseconds."},
         },
         {"structuredContent": {"description": "The same answer as a JSON value, where the tool has one."}},
     ),
-    "Reload": _object(
+    "Reload": object_of(
         "What a reload changed.",
         {
             "success": {"type": "boolean", "description": "True when nothing was set aside."},
-            "toolCount": _count("How many tools can be called now."),
-            "errors": _list(ref("SetAside"), "What was set aside, and why."),
-            "added": _list(_NAMES, "Tools that are new."),
-            "removed": _list(_NAMES, "Tools that are gone."),
-            "changed": _list(_NAMES, "Tools that are not what they were."),
+            "toolCount": count("How many tools can be called now."),
+            "errors": list_of(ref("SetAside"), "What was set aside, and why."),
+            "added": list_of(_NAMES, "Tools that are new."),
+            "removed": list_of(_NAMES, "Tools that are gone."),
+            "changed": list_of(_NAMES, "Tools that are not what they were."),
         },
         {
             "schemaChanges": {
                 "type": "object",
                 "description": "For a changed tool: what differs in its input schema, and whether it breaks callers.",
-                "additionalProperties": _list(ref("SchemaChange"), "The differences."),
+                "additionalProperties": list_of(ref("SchemaChange"), "The differences."),
             }
         },
     ),
-    "SchemaChange": _object(
+    "SchemaChange": object_of(
         "One difference between two versions of an input schema.",
         {
-            "pointer": _text("Where in the schema."),
-            "change": _text("What differs."),
+            "pointer": text("Where in the schema."),
+            "change": text("What differs."),
             "breaking": {"type": "boolean", "description": "Whether arguments that fitted may no longer fit."},
         },
     ),
-    "Health": _object(
+    "Health": object_of(
         "The server is up.",
         {
-            "status": _const("ok"),
-            "version": _text("Toolyard's version."),
-            "generation": _count("The registry's generation."),
+            "status": const("ok"),
+            "version": text("Toolyard's version."),
+            "generation": count("The registry's generation."),
+            "runtime": {
+                "type": ["string", "null"],
+                "description": "What answers where nothing else is said; null when none can be had.",
+            },
+            "sessions": object_of(
+                "The warm connections to runtimes, counted since the server began.",
+                {
+                    "idle": count("Wait for a message."),
+                    "live": count("All that are open."),
+                    "hits": count("Messages that found theirs open."),
+                    "misses": count("Messages for which one had to be opened."),
+                    "rebuilt": count("Messages that found one built with something else."),
+                    "evicted": count("Ended: too old, too many, or broken."),
+                },
+            ),
         },
     ),
-    "Problem": _object(
+    "Problem": object_of(
         "An error, as RFC 9457 has it.",
         {
-            "type": _text("Which kind of error: its place in this documentation."),
-            "title": _text("The kind, in a few words."),
-            "status": _count("The HTTP status."),
-            "detail": _text("What was wrong with this very request, and what would be right."),
+            "type": text("Which kind of error: its place in this documentation."),
+            "title": text("The kind, in a few words."),
+            "status": count("The HTTP status."),
+            "detail": text("What was wrong with this very request, and what would be right."),
         },
         {
-            "instance": _text("The path that was asked for."),
-            "nearest": _list(_NAMES, "Names of tools like the one that was asked for."),
-            "maxBody": _count("Bytes a body may have."),
-            "id": _text("Where to look in the server's log."),
+            "instance": text("The path that was asked for."),
+            "nearest": list_of(_NAMES, "Names of tools like the one that was asked for."),
+            "maxBody": count("Bytes a body may have."),
+            "id": text("Where to look in the server's log."),
         },
     ),
 }

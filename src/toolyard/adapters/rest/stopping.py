@@ -28,7 +28,7 @@ class Stopping:
         return len(self._requests)
 
     def enter(self, task: asyncio.Task[None], *, stream: bool = False) -> None:
-        """A request begins; a stream is one that ends only when somebody ends it."""
+        """A request begins, or turns out to be a stream: one that ends only when somebody ends it."""
         self._requests.add(task)
         if stream:
             self._streams.add(task)

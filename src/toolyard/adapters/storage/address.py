@@ -45,7 +45,17 @@ def parse_address(text: str | Path) -> Address:
         raise StorageError(
             f"{shown} is no database that Toolyard can use: give a path, sqlite:///PATH or postgresql://USER@HOST/NAME"
         )
-    return Address(shown=shown, url=f"postgresql://{rest}", password=password)
+    if set(password) & set("@/?#"):
+        raise not_understood(shown)
+    return Address(shown=shown, url=f"postgresql://{rest}", password=unquote(password))
+
+
+def not_understood(shown: str) -> StorageError:
+    """The refusal of a URL that is none; it quotes nothing of it, for that might be the password."""
+    return StorageError(
+        f"{shown} cannot be understood as a URL: it must be postgresql://USER:PASSWORD@HOST:PORT/NAME, and"
+        " special characters in the password must be percent-encoded (@ is %40, / is %2F, ? is %3F, # is %23)"
+    )
 
 
 def _without_password(scheme: str, rest: str) -> tuple[str, str]:
@@ -55,4 +65,4 @@ def _without_password(scheme: str, rest: str) -> tuple[str, str]:
     host, _, options = place.partition("?")
     telling = [part for part in options.split("&") if part.startswith(("host=", "port=", "dbname="))]
     shown = f"{scheme}://{user}{':***' if password else ''}{at}{host}{'?' if telling else ''}{'&'.join(telling)}"
-    return shown, unquote(password)
+    return shown, password

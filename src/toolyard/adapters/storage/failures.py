@@ -6,11 +6,12 @@ database's (disk, lock, connection), which every write of the batch shares.
 
 from __future__ import annotations
 
+import errno
 import sqlite3
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from sqlalchemy.exc import DBAPIError, SQLAlchemyError
+from sqlalchemy.exc import DBAPIError, SQLAlchemyError, StatementError
 
 from toolyard.errors import StorageError, ToolyardError
 
@@ -50,8 +51,12 @@ class Place:
             # Which file or host is told by its place; an operating system's error adds why.
             if isinstance(part, OSError):
                 return self._failure(error, *self._of_system(part))
+        if isinstance(error, StatementError) and not isinstance(error, DBAPIError):
+            return self._failure(error, f"does not take this row: {_words(error.orig or error)}", True)
+        if isinstance(error, UnicodeEncodeError):
+            return self._failure(error, f"does not take this row: {_words(error)}", True)
         if isinstance(error, SQLAlchemyError):
-            detail = _words(error.orig) if isinstance(error, DBAPIError) and error.orig else type(error).__name__
+            detail = _words(error.orig) if isinstance(error, DBAPIError) and error.orig else _words(error)
             return self._failure(error, f"cannot be used: {detail}", False)
         if type(error).__module__.startswith("asyncpg"):
             return self._failure(error, f"is gone: {_words(error)}; see that it runs, then try again", False)
@@ -126,6 +131,10 @@ class Place:
         if isinstance(error, TimeoutError):
             return "does not answer in time; see that it runs and can be reached, then try again", False
         words = error.strerror or _words(error) or type(error).__name__
+        if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
+            return f"cannot be used: {words}; make the file and its folder writable for you", False
+        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+            return "cannot be written: the disk is full; free some space, then try again", False
         return f"cannot be reached: {words}; see that it is there, that it runs, and that you may use it", False
 
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import itertools
 import logging
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, TypeVar, cast
@@ -20,7 +21,7 @@ from sqlalchemy import Connection
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.ext.asyncio import create_async_engine
 
-from toolyard.adapters.storage.address import Address
+from toolyard.adapters.storage.address import Address, not_understood
 from toolyard.adapters.storage.failures import Failure, Place
 from toolyard.adapters.storage.migrations import migrate
 from toolyard.adapters.storage.statements import Statements
@@ -139,10 +140,7 @@ class PostgresDatabase:
             )
         except (ValueError, asyncpg.InterfaceError):
             # The text of this error quotes the URL, or what was taken for a part of it.
-            raise StorageError(
-                f"{self._place.shown} cannot be understood as a URL: it must be postgresql://USER:PASSWORD@HOST:PORT/NAME,"
-                " and special characters in the password must be percent-encoded (@ is %40, / is %2F, : is %3A)"
-            ) from None
+            raise not_understood(self._place.shown) from None
 
     def _migrate(self, connection: Connection) -> bool:
         connection.exec_driver_sql(_MIGRATING)
@@ -166,7 +164,7 @@ class PostgresDatabase:
         self._regaining = asyncio.get_running_loop().create_task(self._regain(), name="toolyard-store-lock")
 
     async def _regain(self) -> None:
-        for attempt in range(1_000_000):
+        for attempt in itertools.count():
             await asyncio.sleep(RETRY_SECONDS[min(attempt, len(RETRY_SECONDS) - 1)])
             try:
                 await self._explained(self._take_lock())

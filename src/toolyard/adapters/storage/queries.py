@@ -123,6 +123,12 @@ def unfinished_runs(connection: Connection) -> list[tuple[int, Run]]:
     return [(row[0], run_from(row)) for row in connection.execute(wanted)]
 
 
+def last_unfinished_of(connection: Connection, owner: str) -> int:
+    """The number of the newest unfinished run of a process; 0 when there is none."""
+    mine = (runs.c.owner == owner) & runs.c.ended_at.is_(None)
+    return connection.execute(select(func.max(runs.c.n)).where(mine)).scalar() or 0
+
+
 def list_events(connection: Connection, wanted: EventFilter, after: str | None, limit: int) -> list[Event]:
     """Oldest first. Raises NotFoundError for an `after` that is no id."""
     query = select(events).order_by(events.c.n).limit(limit)

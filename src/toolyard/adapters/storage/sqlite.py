@@ -41,10 +41,10 @@ class SqliteDatabase:
     """One database file, this process's lock beside it, and the workers that use it."""
 
     def __init__(self, path: Path, locks: Path, owner: str, patience: float) -> None:
-        self._path = path
-        self._locks = locks
+        self._path = path.absolute()  # the current folder may change
+        self._locks = locks.absolute()
         self._owner = owner
-        self._place = Place(shown=str(path), patience=patience)
+        self._place = Place(shown=str(self._path), patience=patience)
         self._engine = create_engine(
             "sqlite+pysqlite://",
             creator=self._connect,
@@ -126,7 +126,7 @@ class SqliteDatabase:
     def _connect(self) -> sqlite3.Connection:
         # mode=rw: a file that vanished must not come back empty.
         connection = sqlite3.connect(
-            f"file:{quote(str(self._path.absolute()))}?mode=rw",
+            f"file:{quote(str(self._path))}?mode=rw",
             uri=True,
             timeout=self._place.patience,
             isolation_level=None,

@@ -93,12 +93,13 @@ class SqlStore:
         self.owner = owner
         self._database = database
         self._writer = Writer(database, shown)
+        self._shown = shown
         self._begun_at = 0
+        self._closed = False
 
     async def begin(self) -> None:
-        """Note where the database stands: a run of our name from before was another process's."""
-        unfinished = await self._database.read(queries.unfinished_runs)
-        self._begun_at = max((n for n, run in unfinished if run.owner == self.owner), default=0)
+        """Note where the database stands: an unfinished run of our name from before was another process's."""
+        self._begun_at = await self._read(lambda connection: queries.last_unfinished_of(connection, self.owner))
 
     async def create_thread(self, thread: Thread) -> None:
         """Keep a new thread; one that is there already stays as it is."""
@@ -106,11 +107,11 @@ class SqlStore:
 
     async def thread(self, id: str) -> Thread:
         """Raises NotFoundError."""
-        return await self._database.read(lambda connection: queries.find_thread(connection, id))
+        return await self._read(lambda connection: queries.find_thread(connection, id))
 
     async def threads(self, *, limit: int = 100, before: str | None = None) -> list[Thread]:
         """The newest first; `before` is the id of the last one of the page before."""
-        return await self._database.read(lambda connection: queries.list_threads(connection, limit, before))
+        return await self._read(lambda connection: queries.list_threads(connection, limit, before))
 
     async def update_thread(self, id: str, **changes: str | None) -> Thread:
         """Change title, agent, runtime, model or session_id. Raises NotFoundError."""
@@ -125,7 +126,7 @@ class SqlStore:
 
     async def messages(self, thread_id: str, *, limit: int | None = None) -> list[Message]:
         """Its messages, oldest first; with a limit the newest of them."""
-        return await self._database.read(lambda connection: queries.list_messages(connection, thread_id, limit))
+        return await self._read(lambda connection: queries.list_messages(connection, thread_id, limit))
 
     async def add_message(self, message: Message, events: Sequence[NewEvent] = ()) -> list[Event]:
         """Keep a message that starts no run, with its events. Raises NotFoundError for its thread."""
@@ -147,11 +148,11 @@ class SqlStore:
 
     async def run(self, id: str) -> Run:
         """Raises NotFoundError."""
-        return await self._database.read(lambda connection: queries.find_run(connection, id))
+        return await self._read(lambda connection: queries.find_run(connection, id))
 
     async def runs(self, *, thread_id: str | None = None, unfinished: bool = False, limit: int = 100) -> list[Run]:
         """The newest first."""
-        return await self._database.read(lambda connection: queries.list_runs(connection, thread_id, unfinished, limit))
+        return await self._read(lambda connection: queries.list_runs(connection, thread_id, unfinished, limit))
 
     async def recover(self, ending_for: Callable[[Run], Ending]) -> list[tuple[Run, list[Event]]]:
         """End the runs of processes that are dead, and only those: `ending_for(run)` gives each its Ending.
@@ -159,7 +160,7 @@ class SqlStore:
         The dead stay dead, so it does not matter that they are found in one step and their runs ended
         in the next: a run that another process ended in between keeps that end.
         """
-        unfinished = await self._database.read(queries.unfinished_runs)
+        unfinished = await self._read(queries.unfinished_runs)
         others = sorted({run.owner for _, run in unfinished} - {self.owner})
         alive = await self._database.living(others)
         abandoned = [
@@ -183,11 +184,11 @@ class SqlStore:
 
     async def events(self, wanted: EventFilter, *, after: str | None = None, limit: int = 500) -> list[Event]:
         """Events after an id, oldest first. Raises NotFoundError for an `after` that never was an id."""
-        return await self._database.read(lambda connection: queries.list_events(connection, wanted, after, limit))
+        return await self._read(lambda connection: queries.list_events(connection, wanted, after, limit))
 
     async def last_event_id(self) -> str | None:
         """The id of the newest event."""
-        return await self._database.read(queries.newest_event_id)
+        return await self._read(queries.newest_event_id)
 
     async def keep_result(self, handle: str, content: bytes) -> None:
         """Keep a whole result."""
@@ -195,11 +196,11 @@ class SqlStore:
 
     async def result(self, handle: str) -> bytes:
         """Raises NotFoundError."""
-        return await self._database.read(lambda connection: queries.find_result(connection, handle))
+        return await self._read(lambda connection: queries.find_result(connection, handle))
 
     async def plugins(self) -> Mapping[str, PluginRow]:
         """What was set, by plugin."""
-        return await self._database.read(queries.list_plugins)
+        return await self._read(queries.list_plugins)
 
     async def set_plugin(self, name: str, row: PluginRow) -> None:
         """Set what is not None; the rest stays."""
@@ -211,7 +212,7 @@ class SqlStore:
 
     async def get_value(self, space: str, key: str) -> bytes | None:
         """A value of a plugin's own space."""
-        return await self._database.read(lambda connection: queries.find_value(connection, space, key))
+        return await self._read(lambda connection: queries.find_value(connection, space, key))
 
     async def set_value(self, space: str, key: str, value: bytes) -> None:
         """Keep a value."""
@@ -223,7 +224,7 @@ class SqlStore:
 
     async def keys(self, space: str, prefix: str = "") -> list[str]:
         """The keys of a space, sorted."""
-        return await self._database.read(lambda connection: queries.list_keys(connection, space, prefix))
+        return await self._read(lambda connection: queries.list_keys(connection, space, prefix))
 
     async def expire(self, before: float, kinds: Collection[str] = ("events", "results", "keys")) -> int:
         """Delete what is older and belongs to no unfinished run; give the number of rows.
@@ -234,7 +235,7 @@ class SqlStore:
             raise ValueError(f"{', '.join(sorted(unknown))} do not expire; {', '.join(sorted(EXPIRABLE))} do")
         gone = 0
         if "events" in kinds:
-            last = await self._database.read(lambda connection: queries.last_expired_event(connection, before))
+            last = await self._read(lambda connection: queries.last_expired_event(connection, before))
             gone += await self._until_none(lambda connection: queries.expire_events(connection, before, last))
         if "results" in kinds:
             gone += await self._until_none(lambda connection: queries.expire_results(connection, before))
@@ -244,8 +245,14 @@ class SqlStore:
 
     async def close(self) -> None:
         """Finish what is being written, give up this process's lock, close."""
+        self._closed = True
         await self._writer.close()
         await self._database.close()
+
+    async def _read(self, work: Callable[[Connection], T]) -> T:
+        if self._closed:
+            raise StorageError(f"{self._shown} is closed here; open it again to read")
+        return await self._database.read(work)
 
     async def _direct(self, work: Callable[[Connection], T]) -> T:
         return await self._writer.write(Direct(work))

@@ -16,24 +16,36 @@ if TYPE_CHECKING:
 
 def offer(project: ProjectTrust) -> None:
     """On a terminal, ask once about a project that nobody was asked about yet."""
-    snapshot = project.snapshot()
-    if not snapshot.files or project.approvals.read(project.project) is not None:
+    from toolyard.errors import TrustError
+
+    try:
+        snapshot = project.snapshot()
+        if not snapshot.files or project.approvals.read(project.project) is not None:
+            return
+        if project.approvals.declined(project.project, snapshot.digest):
+            return
+    except TrustError:  # every command says so, and goes on without the project's own files
         return
-    if not project.approvals.declined(project.project, snapshot.digest):
-        approve(project, ask=True, snapshot=snapshot)
+    approve(project, ask=True, snapshot=snapshot)
 
 
 def approve(project: ProjectTrust, *, ask: bool, snapshot: Snapshot | None = None) -> bool:
     """Show, ask if somebody can be asked, keep. What is kept is what was shown."""
     from toolyard.app.trust.approvals import difference
     from toolyard.app.trust.review import what_changed, what_would_run
+    from toolyard.schema.visible import escaped
 
     snapshot = snapshot or project.snapshot()
     approval = project.approvals.read(project.project)
     changes = difference(approval, snapshot)
-    where = click.style(str(project.project), bold=True)
+    shown = escaped(str(project.project))
+    where = click.style(shown, bold=True)
     if approval is not None and not changes:
-        click.echo(f"{where}: nothing changed since you approved it", err=True)
+        mended = ""
+        if not project.approvals.is_intact(project.project, approval):
+            project.approvals.approve(project.project, snapshot)
+            mended = "; its kept copy was damaged, and is whole again"
+        click.echo(f"{where}: nothing changed since you approved it{mended}", err=True)
         return True
     if approval is None and not snapshot.files:
         click.echo(f"{where} brings no files of its own: there is nothing to approve", err=True)
@@ -44,16 +56,28 @@ def approve(project: ProjectTrust, *, ask: bool, snapshot: Snapshot | None = Non
             click.echo(f"  {line}", err=True)
     else:
         click.echo(f"{where} changed since you approved it:", err=True)
-        kept = ((path, project.approvals.content(project.project, path)) for path in approval.files)
-        for line in what_changed({path: data for path, data in kept if data is not None}, snapshot, changes):
+        for line in what_changed(_kept(project, (*changes.removed, *changes.changed)), snapshot, changes):
             click.echo(_coloured(line), err=True)
     if ask and not click.confirm(f"Trust these {_files(snapshot)}?", err=True):
         project.approvals.decline(project.project, snapshot.digest)
         click.echo("not trusted; `toolyard trust` asks again", err=True)
         return False
     project.approvals.approve(project.project, snapshot)
-    click.echo(f"trusted: {_files(snapshot)} of {project.project}", err=True)
+    click.echo(f"trusted: {_files(snapshot)} of {shown}", err=True)
     return True
+
+
+def _kept(project: ProjectTrust, paths: tuple[str, ...]) -> dict[str, bytes]:
+    """The approved bytes of some files; what is wrong with a copy is said, and it counts as lost."""
+    from toolyard.errors import TrustError
+
+    kept: dict[str, bytes] = {}
+    for path in paths:
+        try:
+            kept[path] = project.approvals.content(project.project, path) or b""
+        except TrustError as error:
+            click.echo(str(error), err=True)
+    return kept
 
 
 def _files(snapshot: Snapshot) -> str:

@@ -14,9 +14,11 @@ from toolyard.console.cli.invocation import Invocation
 from toolyard.errors import ToolyardError
 
 COMMANDS = {
+    "ask": ("toolyard.console.cli.ask", "Ask an agent, and print its answer as it comes."),
     "config": ("toolyard.console.cli.config", "Show the settings, and where each came from."),
     "mcp": ("toolyard.console.cli.mcp", "Be an MCP server on stdin and stdout."),
     "serve": ("toolyard.console.cli.serve", "Serve the tools over HTTP: REST and MCP."),
+    "threads": ("toolyard.console.cli.threads", "List, show, rename, delete and export conversations."),
     "tools": ("toolyard.console.cli.tools", "List, show, call and switch tools."),
     "trust": ("toolyard.console.cli.trust", "Approve what a project brings, and see what changed."),
 }

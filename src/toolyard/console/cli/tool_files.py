@@ -70,10 +70,13 @@ def test_files(invocation: Invocation, names: tuple[str, ...]) -> int:
                 for problem in yard.registry.quarantined
                 if wanted.includes(Path(problem.source), problem.tool_name)
             ]
-            failed, done = await _test(yard, wanted)
+            failed, done, built = await _test(yard, wanted)
         for problem in problems:
             click.echo(f"FAIL {describe(problem)}")
-        click.echo(f"{_count(done, 'example')}, {failed or 'none'} failed, {_problems(len(problems))}", err=True)
+        not_run = f" ({built} built, not run)" if built else ""
+        click.echo(
+            f"{_count(done, 'example')}{not_run}, {failed or 'none'} failed, {_problems(len(problems))}", err=True
+        )
         if not done:
             click.echo('note: no example was run; give a tool "examples": [{"input": {…}}]', err=True)
         return BAD if failed or problems else GOOD
@@ -109,9 +112,9 @@ class _Wanted:
         return not (self.files or self.tools) or file in self.files or tool in self.tools
 
 
-async def _test(yard: Toolyard, wanted: _Wanted) -> tuple[int, int]:
-    """Run the examples; how many failed, of how many."""
-    failed = done = 0
+async def _test(yard: Toolyard, wanted: _Wanted) -> tuple[int, int, int]:
+    """Run the examples; how many failed, of how many, and how many of them were built only."""
+    failed = done = built = 0
     for file in yard.tool_files():
         for name, examples in file.examples.items():
             if not wanted.includes(file.path, name):
@@ -120,16 +123,20 @@ async def _test(yard: Toolyard, wanted: _Wanted) -> tuple[int, int]:
                 reason = await _try(yard, name, example)
                 done += 1
                 failed += reason is not None
-                click.echo(f"{'ok  ' if reason is None else 'FAIL'} {name} example {number}")
+                built += not example.run
+                note = "" if example.run else " (built, not run)"
+                click.echo(f"{'ok  ' if reason is None else 'FAIL'} {name} example {number}{note}")
                 if reason is not None:
                     click.echo("     " + reason.rstrip("\n").replace("\n", "\n     "))
-    return failed, done
+    return failed, done, built
 
 
 async def _try(yard: Toolyard, name: str, example: Example) -> str | None:
     """Why an example fails, or None."""
     if not yard.registry.has_tool(name):
         return "it cannot be called here: it is switched off or blocked"
+    if not example.run:
+        return None  # its file was loaded, so its input is valid and what it would run can be built
     result = await yard.call(name, example.input)
     return result.text if result.is_error else _mismatch(example.expect, result.text)
 

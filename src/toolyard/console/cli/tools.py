@@ -13,6 +13,7 @@ import click
 from toolyard.console.cli.arguments import read_arguments
 from toolyard.console.cli.invocation import Invocation, common_options
 from toolyard.console.cli.tool_files import check_files, print_schema, test_files
+from toolyard.console.cli.tool_new import new_tool
 from toolyard.console.cli.tool_reload import reload_tools
 from toolyard.types.content import Text
 from toolyard.types.result import Failure, ToolResult
@@ -45,6 +46,8 @@ def list_tools(invocation: Invocation, as_json: bool) -> int:
             else:
                 _print_table(shown)
             for problem in yard.registry.quarantined:
+                if problem in yard.waiting:  # said already
+                    continue
                 click.echo(f"set aside: {describe(problem)}", err=True)
         return DONE
 
@@ -126,7 +129,7 @@ def disable_tool(invocation: Invocation, name: str) -> int:
     return _switch(invocation, name, enabled=False)
 
 
-for command in (check_files, test_files, print_schema, reload_tools):
+for command in (new_tool, check_files, test_files, print_schema, reload_tools):
     tools.add_command(command)
 
 

@@ -61,26 +61,31 @@ async def _follow(project: ProjectTrust) -> int:
 
 
 def _revoke(project: ProjectTrust) -> int:
+    from toolyard.schema.visible import escaped
+
+    shown = escaped(str(project.project))
     if project.approvals.revoke(project.project):
-        click.echo(f"not trusted any more: {project.project}", err=True)
+        click.echo(f"not trusted any more: {shown}", err=True)
         return DONE
-    click.echo(f"{project.project} is not trusted, so there is nothing to take back", err=True)
+    click.echo(f"{shown} is not trusted, so there is nothing to take back", err=True)
     return SAID_NO
 
 
 def _list(invocation: Invocation, *, as_json: bool) -> int:
+    from dataclasses import replace
     from pathlib import Path
 
     from toolyard.app.trust.approvals import Approvals, difference
-    from toolyard.app.trust.snapshot import take_snapshot
+    from toolyard.app.trust.approved import ProjectTrust
     from toolyard.errors import TrustError
+    from toolyard.schema.visible import escaped
 
-    approvals = Approvals(invocation.places().data)
+    places = invocation.places()
     rows: list[tuple[str, float, int, str]] = []
-    for approval in approvals.all():
+    for approval in Approvals(places.data).all():
         project = Path(approval.project)
         try:
-            waiting = str(difference(approval, take_snapshot(project)))
+            waiting = str(difference(approval, ProjectTrust(replace(places, project=project)).snapshot()))
         except TrustError as error:
             waiting = str(error)
         state = "gone" if not project.is_dir() else waiting and f"waits: {waiting}"
@@ -94,7 +99,7 @@ def _list(invocation: Invocation, *, as_json: bool) -> int:
     else:
         for name, at, count, state in rows:
             day = time.strftime("%Y-%m-%d %H:%M", time.localtime(at))
-            click.echo(name)
+            click.echo(escaped(name))
             click.echo(
                 f"  {count} {'file' if count == 1 else 'files'}, approved {day}" + (f"; {state}" if state else "")
             )

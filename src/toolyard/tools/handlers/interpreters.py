@@ -220,7 +220,7 @@ def _begins_code(start: str, interpreter: Interpreter) -> bool:
 def _found(called: str, words: Command) -> Iterator[CodePlace]:
     running = False
     for word in words:
-        if word.literal in FINDERS[called] or _start(word).partition("=")[0] in FINDERS[called]:
+        if _start(word).partition("=")[0] in FINDERS[called]:
             running = True
         elif word.literal in (";", "+"):
             running = False

@@ -75,22 +75,33 @@ class Mask:
 class MaskedStream:
     """A mask for what comes in pieces: a secret that is split over two of them is replaced all the same.
 
-    What could be the beginning of a secret is held back: at most the line that is not over yet.
+    What could be the beginning of a secret is held back: the line that is not over yet, and those before it that
+    begin a secret of several lines.
     """
 
     def __init__(self, mask: Mask) -> None:
         self._mask = mask
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
         self._held = ""
+        self._of_lines = [value for value in mask.values if "\n" in value]
 
     def feed(self, data: bytes) -> bytes:
         """The next part that is safe to show."""
         text = self._held + self._decoder.decode(data)
         found = self._mask.found(text)
         safe = max(text.rfind("\n") + 1, len(text) - self._mask.longest)
-        safe = min([safe, *(begin for begin, end in found if begin < safe < end)])
+        safe = min([safe, *(begin for begin, end in found if begin < safe < end), *self._begun(text)])
         self._held = text[safe:]
         return _replaced(text, found, safe).encode()
+
+    def _begun(self, text: str) -> Iterator[int]:
+        """Where a secret of several lines may have begun that is not over yet."""
+        for value in self._of_lines:
+            at = text.find(value[0], max(0, len(text) - len(value) + 1))
+            while at >= 0 and not value.startswith(text[at:]):
+                at = text.find(value[0], at + 1)
+            if at >= 0:
+                yield at
 
     def end(self) -> bytes:
         """What was held back."""
@@ -126,7 +137,7 @@ def _replaced(text: str, found: list[tuple[int, int]], end: int) -> str:
             break
         if start >= at:
             parts += [text[at:start], MASK]
-        at = max(at, min(stop, end))
+        at = max(at, stop)
     parts.append(text[at:end])
     return "".join(parts)
 

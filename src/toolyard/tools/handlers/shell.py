@@ -79,7 +79,8 @@ def load_shell(
     template = load_template(config.command, parameters, stdin_slots=slots(stdin) if stdin else ())
     if surroundings.pinned is not None:
         folder = working_folder(surroundings, config.cwd)
-        template = Template(config.command, parameters, surroundings.pinned.script(template.script, folder))
+        surroundings.pinned.check_variables(config.env, folder)
+        template = Template(config.command, parameters, surroundings.pinned.script(template.script, folder, stdin))
     return ShellHandler(config, template, stdin, surroundings)
 
 
@@ -200,11 +201,11 @@ class ShellHandler:
         allowed = {
             name: value for name, value in environ.items() if name in ALLOWED_ENVIRONMENT or name.startswith("LC_")
         }
-        own = self._config.env
+        own = {name: expand(value, environ) for name, value in self._config.env.items()}
         if (pinned := self._surroundings.pinned) is not None:
             folder = working_folder(self._surroundings, self._config.cwd)
             own = {name: pinned.variable(value, folder) for name, value in own.items()}
-        return {**allowed, **{name: expand(value, environ) for name, value in own.items()}}
+        return {**allowed, **own}
 
 
 def _answer(status: int, stdout: str, stderr: str, log: logging.Logger) -> ToolResult:

@@ -38,6 +38,7 @@ class Example:
 
     input: Mapping[str, Any]
     expect: Any = None
+    run: bool = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -98,6 +98,10 @@ class JsonFiles:
         self._reader = reader
         self._kept = {path: replace(kept, signature=_NEVER, content=0) for path, kept in self._kept.items()}
 
+    def forget(self) -> None:
+        """Have no files, and no last good version of any."""
+        self._kept = {}
+
     def changed(self, paths: Iterable[Path]) -> list[Path]:
         """The tool files among these, and in the folders among these, that are not as they were last seen."""
         looked_at: dict[Path, None] = {}
@@ -125,7 +129,8 @@ class JsonFiles:
             taken: Names that are not free, with their holders.
         """
         found, problems = _scan(path for path in paths if path.is_dir())
-        files = dict.fromkeys((*found, *(path for path in paths if not path.is_dir())))
+        named = (path for path in paths if not path.is_dir() and path not in self.folders)  # no folder yet: no file
+        files = dict.fromkeys((*found, *named))
         unreadable = [LoadedFile(path=Path(problem.source), problems=(problem,)) for problem in problems]
         held = dict(taken)
         return [*unreadable, *(_without_taken(self._read(path, _content(path)), held) for path in files)]

@@ -78,7 +78,16 @@ EXPECTED: dict[str, Any] = {
     "description": 'The exact text, or {"contains": text}, or {"schema": JSON Schema} for an answer that is JSON.',
 }
 EXAMPLE = _object(
-    {"input": {"type": "object", "description": "The arguments of the call."}, "expect": EXPECTED}, ["input"]
+    {
+        "input": {"type": "object", "description": "The arguments of the call."},
+        "expect": EXPECTED,
+        "run": {
+            "type": "boolean",
+            "default": True,
+            "description": "false: `toolyard tools test` builds it and does not run it.",
+        },
+    },
+    ["input"],
 )
 TOOL: dict[str, Any] = _object(
     {

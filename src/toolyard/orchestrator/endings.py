@@ -1,0 +1,80 @@
+"""What is told when a message comes, when a run begins, and when it ends: the events, and the ending itself.
+
+Above: the orchestrator. Below: the words, and the store's.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+from toolyard.errors import InvocationError, NoRoomError, SessionLostError
+from toolyard.invoker.runtime import Answer
+from toolyard.orchestrator.store import Ending, NewEvent
+from toolyard.types.run import Run, RunEnd, RunError
+from toolyard.types.thread import Message
+
+
+def completed(run: Run, answer: Answer, message: Message) -> Ending:
+    """A run that was answered: its last events are the answer and `completed`."""
+    now = message.created_at
+    done = {"result": answer.text, "usage": answer.usage.to_json()}
+    return Ending(
+        status="completed",
+        ended_at=now,
+        result=answer.text,
+        usage=answer.usage,
+        answer=message,
+        events=[told(message, now), NewEvent(type="completed", time=now, data=done, **_place(run))],
+    )
+
+
+def told(message: Message, now: float) -> NewEvent:
+    """A message was stored."""
+    data = {"messageId": message.id, "role": message.role, "content": message.content}
+    return NewEvent(type="message", time=now, data=data, thread_id=message.thread_id, run_id=message.run_id)
+
+
+def _place(run: Run) -> dict[str, Any]:
+    return {"thread_id": run.thread_id, "run_id": run.id}
+
+
+def _about(run: Run) -> dict[str, Any]:
+    return {"agent": run.agent, "runtime": run.runtime, "model": run.model}
+
+
+def ended(status: RunEnd, code: str, message: str) -> Ending:
+    """A run that ended without an answer, and why."""
+    return Ending(status=status, ended_at=time.time(), error=RunError(code=code, message=message))
+
+
+def lost(run: Run) -> Ending:
+    """A run whose process is dead."""
+    now = time.time()
+    error = RunError(code="lost", message=f"the process {run.owner} that ran it is dead")
+    events = [NewEvent(type="error", time=now, data=error.to_json(), **_place(run))]
+    return Ending(status="lost", ended_at=now, error=error, events=events)
+
+
+def code_of(error: InvocationError) -> str:
+    """The word for programs that says why no answer came."""
+    match error:
+        case NoRoomError():
+            return "no_room"
+        case SessionLostError():
+            return "session_lost"
+        case _:
+            return "runtime"
+
+
+def begun(run: Run, now: float) -> NewEvent:
+    """A run began."""
+    return NewEvent(type="run.started", time=now, data=_about(run), **_place(run))
+
+
+def last_event(run: Run, ending: Ending) -> NewEvent | None:
+    """The one event that ends a run without an answer."""
+    if ending.error is None:
+        return None
+    kind = "cancelled" if ending.status == "cancelled" else "error"
+    return NewEvent(type=kind, time=ending.ended_at, data=ending.error.to_json(), **_place(run))
