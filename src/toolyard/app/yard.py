@@ -19,6 +19,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
 from toolyard.app.conversations import Conversations
+from toolyard.app.kept_results import KeptResults
 from toolyard.app.layers import settings_for
 from toolyard.app.places import find_places
 from toolyard.app.registry_view import RegistryView
@@ -121,6 +122,7 @@ class Toolyard:
             visibility=Visibility(allowed=tools.allowed, blocked=tools.blocked),
             documents=schemas,
         )
+        self._kept = KeptResults(lambda: self._conversations.open(self.loaded.settings))
         self._dispatcher = Dispatcher(
             self._registry,
             events=self._events,
@@ -128,6 +130,7 @@ class Toolyard:
             timeout=tools.timeout,
             max_output=tools.max_output,
             gates=gates,
+            keep=self._kept,
         )
         self._conversations = Conversations(
             self.places,
@@ -149,6 +152,7 @@ class Toolyard:
             await self._registry.reload()
             stack.push_async_callback(self._files.aclose)
             stack.push_async_callback(self._conversations.close)
+            stack.push_async_callback(self._kept.settled)
             if self._watch:
                 users = self._files.users
                 await stack.enter_async_context(SwitchWatcher(self._switches, self._registry.switch))
@@ -224,6 +228,15 @@ class Toolyard:
         """
         self._check_open()
         return await self._conversations.open(self.loaded.settings)
+
+    async def kept_result(self, handle: str) -> dict[str, Any]:
+        """The whole of an answer that was shown in part, as JSON, by the handle that came with it.
+
+        Raises:
+            NotFoundError: No such result; they expire.
+            StorageError: The database cannot be read.
+        """
+        return await self._kept.read(handle)
 
     def read_tool_files(self, paths: Sequence[Path] = ()) -> list[LoadedFile]:
         """Read tool files or folders of them, without registering anything; without paths, the folders in use."""

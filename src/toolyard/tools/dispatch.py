@@ -45,6 +45,14 @@ class EventSink(Protocol):
         ...
 
 
+class Keep(Protocol):
+    """Keeps a whole result that a caller is shown a part of."""
+
+    def __call__(self, result: ToolResult) -> str | None:
+        """Its handle, or None when it is not kept. Must not block."""
+        ...
+
+
 class Gate(Protocol):
     """Asked before a tool runs. A gate that fails says no."""
 
@@ -74,12 +82,14 @@ class Dispatcher:
         timeout: float = 60,
         max_output: int = 262_144,
         gates: Sequence[Gate] = (),
+        keep: Keep | None = None,
     ) -> None:
         self._registry = registry
         self._events = events
         self._cwd = cwd
         self.set_limits(timeout=timeout, max_output=max_output)
         self._gates = tuple(gates)
+        self._keep = keep
         self._prefix = secrets.token_hex(4)
         self._numbers = itertools.count(1)
 
@@ -179,6 +189,10 @@ class Dispatcher:
                 return ToolResult.error(
                     f"the answer of {name} is larger than {limit:,} bytes; ask for less", Failure.INVALID_OUTPUT
                 )
+            handle = self._keep(result) if self._keep is not None else None
+            if handle is not None:
+                note = Text(f"[toolyard: the whole answer is kept as {handle}]")
+                capped.content, capped.handle = (*capped.content, note), handle
         return capped
 
     async def _ask_gates(

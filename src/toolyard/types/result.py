@@ -35,12 +35,14 @@ class ToolResult(msgspec.Struct, kw_only=True):
         is_error: True when the call failed in a way the model can read in `content`.
         structured: The same answer as a JSON value, where the tool has one.
         failure: Why it failed; None when it did not, or when the tool itself said so.
+        handle: Where the whole of it is kept, when this is a part.
     """
 
     content: Sequence[Content]
     is_error: bool = False
     structured: Any = None
     failure: Failure | None = None
+    handle: str | None = None
 
     @classmethod
     def of_json(cls, value: Any) -> Self:
@@ -63,4 +65,6 @@ class ToolResult(msgspec.Struct, kw_only=True):
         shown: dict[str, Any] = {"content": [content_json(part) for part in self.content], "isError": self.is_error}
         if self.structured is not None:
             shown["structuredContent"] = self.structured
+        if self.handle is not None:
+            shown["handle"] = self.handle
         return shown

@@ -139,14 +139,14 @@ class ApprovedReader(FileReader):
     def read(self, path: Path, data: bytes) -> LoadedFile:
         """Read a file's content, if it is what was approved."""
         within = path.relative_to(self._trust.copy).as_posix()
-        shown = self._trust.project / within
+        shown = Path(escaped(str(self._trust.project / within)))  # from here on it is told, and never opened
         approval = self._trust.approval
         try:
             if approval is None:
                 raise TrustError("nothing of this project is approved; run `toolyard trust`")
             check_pin(approval, within, data)
         except TrustError as error:
-            return LoadedFile(path=shown, problems=(Problem(source=escaped(str(shown)), message=str(error)),))
+            return LoadedFile(path=shown, problems=(Problem(source=str(shown), message=str(error)),))
         if self._inner is None:  # most projects bring nothing
             self._inner = self._make_reader()
         return self._inner.read(shown, data)

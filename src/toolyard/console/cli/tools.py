@@ -111,6 +111,27 @@ def call_tool(invocation: Invocation, name: str, pairs: tuple[str, ...], given: 
     return invocation.run(run(), level=logging.ERROR)
 
 
+@tools.command("result")
+@click.argument("handle")
+@click.option("--json", "as_json", is_flag=True, help="Print the whole result as JSON.")
+@common_options
+@click.pass_obj
+def show_result(invocation: Invocation, handle: str, as_json: bool) -> int:
+    """Print the whole of an answer that was shown in part, by its HANDLE."""
+
+    async def run() -> dict[str, Any]:
+        async with invocation.yard() as yard:
+            return await yard.kept_result(handle)
+
+    kept = invocation.run(run(), level=logging.ERROR)
+    if as_json:
+        click.echo(json.dumps(kept, indent=2, ensure_ascii=False))
+    else:
+        for part in kept["content"]:
+            click.echo(part["text"] if part["type"] == "text" else f"[{part['type']}]", nl=part["type"] != "text")
+    return DONE
+
+
 @tools.command("enable")
 @click.argument("name")
 @common_options
