@@ -27,7 +27,7 @@ from toolyard import Toolyard
 pytestmark = pytest.mark.promise("R8")
 
 AT_ONCE = 8
-GENERATED = 2_000
+VALUES = 2_000
 SHOW = "printf '%s\\0' begin"
 STARTS = (
     "subprocess.Popen",
@@ -45,42 +45,80 @@ Job = tuple[str, Any, Check]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Position:
-    """A place for a value: the command, the arguments that run for one, and whether a dash is taken there."""
+class Template:
+    """A command with places for two values, what runs for them, and the words that begin with one."""
 
     command: str
-    runs: Callable[[str], Argvs]
-    takes_a_dash: bool = False
-    shows: int = -1
-    """Which of the programs has the answer."""
+    runs: Callable[[str, str], Argvs]
+    begins: Callable[[str, str], list[str]] = lambda _, __: []
+    """Where a dash would make an option of it."""
+
+    def refuses(self, x: str, y: str) -> bool:
+        return any(word.startswith("-") for word in self.begins(x, y))
+
+    def prints(self, x: str, y: str) -> str:
+        """What the programs that show their arguments print, together."""
+        shown = [argv[argv.index(FORMAT) + 1 :] for argv in self.runs(x, y) if FORMAT in argv[:4]]
+        return "".join(f"{word}\0" for words in shown for word in words)
+
+
+FORMAT = "%s\\0"
 
 
 def _show(*words: str) -> list[str]:
-    return ["printf", "%s\\0", "begin", *words]
+    return ["printf", FORMAT, "begin", *words]
 
 
-POSITIONS = {
-    "unquoted": Position(command=f"{SHOW} {{{{x}}}} end", runs=lambda x: [_show(x, "end")]),
-    "single": Position(command=f"{SHOW} '{{{{x}}}}' end", runs=lambda x: [_show(x, "end")]),
-    "double": Position(command=f'{SHOW} "{{{{x}}}}" end', runs=lambda x: [_show(x, "end")]),
-    "word": Position(command=f"{SHOW} a{{{{x}}}}'b'", runs=lambda x: [_show(f"a{x}b")], takes_a_dash=True),
-    "option": Position(command=f"{SHOW} --opt={{{{x}}}}", runs=lambda x: [_show(f"--opt={x}")], takes_a_dash=True),
-    "separated": Position(command=f"{SHOW} -- {{{{x}}}}", runs=lambda x: [_show("--", x)], takes_a_dash=True),
-    "piped": Position(command=f"echo first | {SHOW} {{{{x}}}}", runs=lambda x: [["echo", "first"], _show(x)]),
-    "and": Position(command=f"true && {SHOW} {{{{x}}}}", runs=lambda x: [["true"], _show(x)]),
-    "or": Position(command=f"false || {SHOW} {{{{x}}}}; true", runs=lambda x: [["false"], _show(x), ["true"]], shows=1),
-    "everywhere": Position(
-        command=f"{SHOW} {{{{x}}}} '{{{{x}}}}' \"{{{{x}}}}\" a{{{{x}}}}b --opt={{{{x}}}} -- {{{{x}}}} | cat",
-        runs=lambda x: [_show(x, x, x, f"a{x}b", f"--opt={x}", "--", x), ["cat"]],
-        shows=0,
+TEMPLATES = {
+    "plain": Template(
+        command=f"{SHOW} {{{{x}}}} {{{{y}}}} end",
+        runs=lambda x, y: [_show(x, y, "end")],
+        begins=lambda x, y: [x, y],
     ),
-    "careful": Position(
-        command=f"{SHOW} a{{{{x}}}} --opt={{{{x}}}} -- {{{{x}}}} '{{{{x}}}}'",
-        runs=lambda x: [_show(f"a{x}", f"--opt={x}", "--", x, x)],
-        takes_a_dash=True,
+    "quoted": Template(
+        command=f"{SHOW} '{{{{x}}}}' \"{{{{y}}}}\" end",
+        runs=lambda x, y: [_show(x, y, "end")],
+        begins=lambda x, y: [x, y],
+    ),
+    "inside": Template(
+        command=f"{SHOW} a{{{{x}}}}'b' \"c {{{{y}}}} d\" --opt={{{{x}}}} -o{{{{y}}}}",
+        runs=lambda x, y: [_show(f"a{x}b", f"c {y} d", f"--opt={x}", f"-o{y}")],
+    ),
+    "joined": Template(
+        command=f"{SHOW} {{{{x}}}}{{{{y}}}} .'{{{{y}}}}'{{{{x}}}}",
+        runs=lambda x, y: [_show(f"{x}{y}", f".{y}{x}")],
+        begins=lambda x, y: [f"{x}{y}"],
+    ),
+    "separated": Template(
+        command=f"{SHOW} -- {{{{x}}}} '{{{{y}}}}'",
+        runs=lambda x, y: [_show("--", x, y)],
+    ),
+    "from-a-pipe": Template(
+        command=f'echo first | {SHOW} {{{{x}}}} a"{{{{y}}}}"',
+        runs=lambda x, y: [["echo", "first"], _show(x, f"a{y}")],
+        begins=lambda x, _: [x],
+    ),
+    "into-a-pipe": Template(
+        command=f"{SHOW} {{{{x}}}} '{{{{y}}}}' | cat",
+        runs=lambda x, y: [_show(x, y), ["cat"]],
+        begins=lambda x, y: [x, y],
+    ),
+    "and": Template(
+        command=f'true && {SHOW} {{{{x}}}} && {SHOW} "{{{{y}}}}"',
+        runs=lambda x, y: [["true"], _show(x), _show(y)],
+        begins=lambda x, y: [x, y],
+    ),
+    "or": Template(
+        command=f"false || {SHOW} {{{{x}}}}; {SHOW} a{{{{y}}}}",
+        runs=lambda x, y: [["false"], _show(x), _show(f"a{y}")],
+        begins=lambda x, _: [x],
+    ),
+    "wrapped": Template(
+        command=f"env LANG=C {SHOW} {{{{x}}}} -- '{{{{y}}}}'",
+        runs=lambda x, y: [["env", "LANG=C", *_show(x, "--", y)]],
+        begins=lambda x, _: [x],
     ),
 }
-ONE_BY_ONE = [name for name in POSITIONS if name not in ("everywhere", "careful")]
 
 
 @dataclass(slots=True)
@@ -152,11 +190,11 @@ async def yard(tmp_path: Path) -> AsyncGenerator[Yard]:
     project, tools, canary = (tmp_path / name for name in ("project", "tools", "canary"))
     for folder in (project, tools, canary):
         folder.mkdir()
-    tools_by_position = [shell(name, position.command, "x") for name, position in POSITIONS.items()]
+    tools_by_template = [shell(name, template.command, "x", "y") for name, template in TEMPLATES.items()]
     many = {"type": "array", "items": {"type": "string"}}
     write(
         tools / "shows.json",
-        *tools_by_position,
+        *tools_by_template,
         tool("array", {"type": "shell", "command": f"{SHOW} {{{{xs}}}} end", "maxOutput": 4_194_304}, {"xs": many}),
         shell("text", "cat", "x", stdin="{{x}}", maxOutput=4_194_304),
     )
@@ -179,14 +217,16 @@ async def _serving(project: Path, tools: Path) -> AsyncGenerator[int]:
             await asyncio.wait_for(serving, PATIENCE)
 
 
-def _job(yard: Yard, name: str, value: str) -> Job:
-    """A call with one value, and what must come of it."""
-    position = POSITIONS[name]
-    argvs = position.runs(value)
-    if value.startswith("-") and not position.takes_a_dash:
-        return name, {"x": value}, _refusal("'x' makes an argument that begins with a dash")
-    yard.expected += argvs
-    return name, {"x": value}, _answer("".join(f"{word}\0" for word in argvs[position.shows][2:]))
+def _jobs(yard: Yard, name: str, x: str, y: str) -> list[Job]:
+    """A call with two values, and what must come of it; where one is refused, the other has another try."""
+    template, given = TEMPLATES[name], {"x": x, "y": y}
+    if not template.refuses(x, y):
+        yard.expected += template.runs(x, y)
+        return [(name, given, _answer(template.prints(x, y)))]
+    jobs: list[Job] = [(name, given, _refusal("makes an argument that begins with a dash"))]
+    for again in ((x, "plain"), ("plain", y)):
+        jobs += _jobs(yard, name, *again) if not template.refuses(*again) else []
+    return jobs
 
 
 def _answer(text: str) -> Check:
@@ -197,30 +237,28 @@ def _answer(text: str) -> Check:
     return check
 
 
-def _refusal(says: str) -> Check:
+def _refusal(*says: str) -> Check:
     def check(answer: dict[str, Any]) -> None:
         assert answer["isError"] is True
-        assert says in answer["content"][0]["text"], answer
+        for part in says:
+            assert part in answer["content"][0]["text"], answer
 
     return check
 
 
-async def test_every_value_thought_of_arrives_as_it_is_in_every_position_and_nothing_else_runs(yard: Yard) -> None:
-    values = by_hand(yard.canary)
-    jobs = [_job(yard, name, value) for name in ONE_BY_ONE for value in values]
-    assert await yard.each(jobs) == len(ONE_BY_ONE) * len(values) > 2_000
-    yard.nothing_else_ran()
-
-
-async def test_two_thousand_generated_values_arrive_as_they_are_in_all_positions_at_once(yard: Yard) -> None:
-    values = generated(yard.canary, GENERATED)
-    jobs = [_job(yard, "careful" if value.startswith("-") else "everywhere", value) for value in values]
-    assert await yard.each(jobs) == GENERATED
+@pytest.mark.parametrize("name", TEMPLATES)
+async def test_two_thousand_values_arrive_as_they_are_in_every_place_and_nothing_else_runs(
+    name: str, yard: Yard
+) -> None:
+    values = list(dict.fromkeys([*by_hand(yard.canary), *generated(yard.canary, VALUES)]))[:VALUES]
+    neighbours = [*values[VALUES // 3 :], *values[: VALUES // 3]]
+    jobs = [job for x, y in zip(values, neighbours, strict=True) for job in _jobs(yard, name, x, y)]
+    assert await yard.each(jobs) == len(jobs) >= VALUES
     yard.nothing_else_ran()
 
 
 async def test_an_array_of_hostile_values_is_as_many_arguments(yard: Yard) -> None:
-    values = [*by_hand(yard.canary), *generated(yard.canary, GENERATED)]
+    values = [*by_hand(yard.canary), *generated(yard.canary, VALUES)]
     taken = [value for value in values if not value.startswith("-") and len(value) <= 2_000]
     jobs: list[Job] = []
     for at in range(0, len(taken), 200):
@@ -243,9 +281,10 @@ async def test_hostile_text_for_stdin_is_read_as_it_is(yard: Yard) -> None:
 async def test_null_bytes_and_values_that_are_too_long_are_refused_before_anything_starts(yard: Yard) -> None:
     jobs: list[Job] = []
     for value in REFUSED:
-        says = "'x' contains a null byte" if "\0" in value else "characters long; at most 10,000 are allowed here"
-        jobs += [(name, {"x": value}, _refusal(says)) for name in POSITIONS]
-        jobs.append(("array", {"xs": ["a", value]}, _refusal(says.replace("'x'", "'xs'"))))
+        says = "contains a null byte" if "\0" in value else "characters long; at most 10,000 are allowed here"
+        for bad, good in (("x", "y"), ("y", "x")):
+            jobs += [(name, {bad: value, good: "a"}, _refusal(f"'{bad}' ", says)) for name in TEMPLATES]
+        jobs.append(("array", {"xs": ["a", value]}, _refusal("'xs' ", says)))
     jobs.append(("text", {"x": "a\0b"}, _refusal("'x' contains a null byte")))
     jobs.append(("array", {"xs": ["a"] * 5_000}, _refusal("more than 4,096 arguments; give fewer values")))
     await yard.each(jobs)
@@ -256,8 +295,9 @@ async def test_null_bytes_and_values_that_are_too_long_are_refused_before_anythi
 async def test_half_of_a_character_is_no_json_and_nothing_starts(yard: Yard) -> None:
     reader, writer = await asyncio.open_connection("127.0.0.1", yard.port)
     connection = Connection(reader, writer, f"127.0.0.1:{yard.port}")
-    for body in (rb'{"input":{"x":"\ud800"}}', rb'{"input":{"x":"\udc80; id"}}', b'{"input":{"x":"\xed\xa0\x80"}}'):
-        await connection.send(request("POST", "/api/tools/unquoted/call", body, host=connection.host))
+    for text in (rb'"\ud800"', rb'"\udc80; id"', b'"\xed\xa0\x80"'):
+        body = b'{"input":{"y":"a","x":' + text + b"}}"
+        await connection.send(request("POST", "/api/tools/plain/call", body, host=connection.host))
         reply = await connection.reply()
         assert reply.problem["status"] == 400
     await connection.close()
@@ -266,6 +306,7 @@ async def test_half_of_a_character_is_no_json_and_nothing_starts(yard: Yard) -> 
 
 async def test_a_value_is_filled_in_once_and_never_looked_at_again(yard: Yard) -> None:
     """`{{x}}` inside a value stays text, whatever the template's own placeholders are called."""
-    values = ["{{x}}", "{{ x }}", "{{xs}}", "{{x}}{{x}}", "{{y}}", "{x}", "{{x", "x}}"]
-    await yard.each([_job(yard, name, value) for name in POSITIONS for value in values])
+    values = ["{{x}}", "{{ x }}", "{{xs}}", "{{x}}{{y}}", "{{y}}", "{x}", "{{x", "y}}"]
+    pairs = [(x, y) for x in values for y in values]
+    await yard.each([job for name in TEMPLATES for x, y in pairs for job in _jobs(yard, name, x, y)])
     yard.nothing_else_ran()

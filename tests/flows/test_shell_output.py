@@ -6,18 +6,18 @@ import asyncio
 import logging
 import os
 import re
-import resource
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
+import httpx2
 import pytest
 
 from tests.flows.tool_files import opened, shell, write
-from tests.programs.running import PATIENCE
+from tests.programs.running import PATIENCE, TOOLYARD, running
 from toolyard import ToolResult, Toolyard
 from toolyard.orchestrator.event_log import EventStream
+from toolyard.types.content import Text
 
 pytestmark = pytest.mark.promise("R2")
 
@@ -154,25 +154,38 @@ async def test_operators_do_what_they_do_in_sh(script: str, tmp_path: Path) -> N
 # Sizes and bytes
 
 
-def _peak(*, forget: bool = False) -> int:
-    """The most memory this process had, in bytes; on Linux since it was last forgotten."""
-    if sys.platform == "darwin":
-        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+FIVE_GIGABYTES = 5_000_000_000
+
+
+def _peak(pid: int, *, forget: bool = False) -> int:
+    """The most memory a process had since it was last forgotten, in bytes; what it has now where nobody counts that."""
+    known = Path(f"/proc/{pid}/status")
+    if not known.exists():
+        shown = subprocess.run(["ps", "-o", "rss=", "-p", str(pid)], capture_output=True, text=True, check=True)
+        return int(shown.stdout) * 1_024
     if forget:
-        Path("/proc/self/clear_refs").write_text("5", "ascii")
-    status = Path("/proc/self/status").read_text("ascii")
-    return int(status.partition("VmHWM:")[2].split()[0]) * 1_024
+        known.with_name("clear_refs").write_text("5", "ascii")
+    return int(known.read_text("ascii").partition("VmHWM:")[2].split()[0]) * 1_024
 
 
-async def test_a_flood_costs_bounded_memory_and_is_counted_to_the_byte(tmp_path: Path) -> None:
-    await answer(tmp_path, "head -c 10000000 /dev/zero")
-    before, size = _peak(forget=True), 1 << 30
-    result = await answer(tmp_path, f"head -c {size} /dev/zero")
-    assert _peak() - before < 64 << 20
-    head, left_out, total, tail = NOTE.split(result.text)
-    assert int(total.replace(",", "")) == size
-    assert int(left_out.replace(",", "")) == size - len(head) - len(tail)
-    assert len(result.text) <= DEFAULT_LIMIT
+async def test_five_gigabytes_cost_the_server_bounded_memory_and_are_counted_to_the_byte(tmp_path: Path) -> None:
+    (tmp_path / "tools").mkdir()
+    write(tmp_path / "tools/it.json", shell("flood", "head -c {{bytes}} /dev/zero", "bytes", timeout=PATIENCE * 3_000))
+    environ = {"TOOLYARD_TOOLS_DIR": str(tmp_path / "tools")}
+    command = [*TOOLYARD, "serve", "--port", "0"]
+    async with running(command, errors=tmp_path / "stderr.txt", cwd=tmp_path, env=environ) as server:
+        address = (await server.stderr_with("/docs")).partition("/api/tools")[0].rpartition(" ")[2]
+        async with httpx2.AsyncClient(base_url=address, trust_env=False, timeout=PATIENCE * 3) as client:
+            before = 0
+            for size in (10_000_000, FIVE_GIGABYTES):  # what is made once is there
+                before = _peak(server.pid, forget=True)
+                answer = (await client.post("/api/tools/flood/call", json={"input": {"bytes": str(size)}})).json()
+        assert _peak(server.pid) - before < 64 << 20
+    text = answer["content"][0]["text"]
+    head, left_out, total, tail = NOTE.split(text)
+    assert int(total.replace(",", "")) == FIVE_GIGABYTES
+    assert int(left_out.replace(",", "")) == FIVE_GIGABYTES - len(head) - len(tail)
+    assert len(text) <= DEFAULT_LIMIT
     assert len(head) + len(tail) > DEFAULT_LIMIT - 1_000
 
 
@@ -219,10 +232,27 @@ async def test_an_answer_without_a_line_break_is_that(tmp_path: Path) -> None:
 async def test_a_flood_of_errors_is_bounded_and_the_ending_is_still_told(tmp_path: Path) -> None:
     result = await answer(tmp_path, "sh -c 'seq 1 2000000 >&2; seq 1 200000; exit 4'")
     assert result.is_error
-    assert result.text.endswith("exit status 4")
+    assert isinstance(result.content[0], Text)
+    assert result.content[0].text.endswith("\n2000000\nexit status 4")
     assert len(result.text.encode()) < DEFAULT_LIMIT + 1_000
     assert result.text.startswith("1\n2\n3\n")
-    assert "\n2000000\nexit status 4" in result.text
+
+
+async def test_what_a_good_command_writes_to_stderr_does_not_flood_the_log(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    with caplog.at_level(logging.INFO):
+        await answer(tmp_path, "sh -c 'seq 1 200000 >&2'")
+    (told,) = [record.getMessage() for record in caplog.records if "stderr: 1\n2\n" in record.getMessage()]
+    assert told.endswith("\n200000")
+    assert len(told) < 66_000
+
+
+async def test_the_tools_own_limit_counts_for_its_errors_too(tmp_path: Path) -> None:
+    result = await answer(tmp_path, "sh -c 'seq 1 200000 >&2; exit 4'", maxOutput=1_024)
+    assert result.text.endswith("\n200000\nexit status 4")
+    assert len(result.text) <= 1_024
+    assert [total for _, total in NOTE.findall(result.text)] == ["1,288,895"]  # cut once, and not again on its way
 
 
 async def test_text_that_is_not_read_neither_hangs_nor_hurts(tmp_path: Path) -> None:

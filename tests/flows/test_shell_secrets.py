@@ -131,15 +131,18 @@ async def test_a_secret_that_arrives_in_pieces_is_masked(pause: str, tmp_path: P
     assert heard.lines == [f"a {MASK} b"]
 
 
+@pytest.mark.parametrize("ending", ["}", "} >&2; exit 3"], ids=["stdout", "stderr"])
 @pytest.mark.parametrize("before", [0, 300, 370, 380, 384, 390, 400, 4_090])
-async def test_half_of_a_secret_is_not_shown_where_the_answer_is_cut(before: int, tmp_path: Path) -> None:
+async def test_half_of_a_secret_is_not_shown_where_the_answer_is_cut(before: int, ending: str, tmp_path: Path) -> None:
     """The head, the tail and a line all end somewhere; none of them ends inside a secret."""
-    script = f"""sh -c 'printf "%{before}s" "" | tr " " x; printf "%s" "$KEY"; printf "%20000s" "" | tr " " y; """
-    script += """printf "%s" "$KEY"; printf "%100s\\n" "" | tr " " z; echo end'"""
+    script = f"""sh -c '{{ printf "%{before}s" "" | tr " " x; printf "%s" "$KEY"; printf "%20000s" "" | tr " " y; """
+    script += f"""printf "%s" "$KEY"; printf "%100s\\n" "" | tr " " z; echo end; {ending}'"""
     heard = Heard()
     result = await called(
         tmp_path, script, environ={"OWN": SECRET}, env={"KEY": "${OWN}"}, stream=True, progress=heard, maxOutput=1_024
     )
+    assert result.is_error == ("exit" in ending)
+    assert len(result.text) > 500
     for text in [result.text, *heard.lines]:
         for size in range(4, len(SECRET)):
             assert SECRET[:size] not in text
@@ -178,6 +181,12 @@ async def test_lines_arrive_in_order_while_the_command_runs(tmp_path: Path) -> N
     assert (await calling).text == "one\ntwo\nthree\nlast"
     assert heard.lines == ["one", "two", "three", "last"]
     assert heard.counts == [1, 2, 3, 4]
+
+
+async def test_lines_are_told_only_where_the_tools_file_says_so(tmp_path: Path) -> None:
+    heard = Heard()
+    assert (await called(tmp_path, "seq 1 5", progress=heard)).text == "1\n2\n3\n4\n5\n"
+    assert heard.lines == []
 
 
 async def test_a_listener_that_keeps_up_hears_every_line_of_a_burst(tmp_path: Path) -> None:

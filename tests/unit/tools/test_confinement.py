@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import socket
 import threading
@@ -160,17 +161,38 @@ def test_a_device_inside_is_no_file(base: Path) -> None:
         open_inside(base, "zero")
 
 
-def test_a_file_without_permission_is_an_error_with_a_sentence(base: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("number", [errno.EACCES, errno.EPERM])
+def test_a_file_without_permission_is_an_error_with_a_sentence(
+    number: int, base: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     real = os.open
 
     def as_another_user(path: str | Path, flags: int) -> int:
         if Path(path).name == "inner.txt":
-            raise PermissionError(13, "Permission denied")
+            raise PermissionError(number, os.strerror(number))
         return real(path, flags)
 
     monkeypatch.setattr(confinement.os, "open", as_another_user)  # root may read everything
     with pytest.raises(ToolError, match="'here' may not be read by this user"):
         open_inside(base, "here")
+
+
+@pytest.mark.parametrize("path", ["", ".", "x", "../inner.txt"])
+def test_a_base_that_is_no_folder_has_no_files(path: str, base: Path) -> None:
+    with pytest.raises(ToolError):
+        open_inside(base / "sub/inner.txt", path)
+
+
+def test_where_nobody_tells_what_is_open_nothing_is_read(base: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def no_proc(_: Path) -> Path:
+        raise FileNotFoundError(2, "No such file or directory")
+
+    before = len(list(Path("/dev/fd").iterdir()))
+    monkeypatch.setattr(confinement.sys, "platform", "linux")
+    monkeypatch.setattr(Path, "readlink", no_proc)
+    with pytest.raises(RefusedError, match="where an open file lies cannot be checked here"):
+        open_inside(base, "here")
+    assert len(list(Path("/dev/fd").iterdir())) == before
 
 
 def test_no_descriptor_is_left_open(base: Path) -> None:

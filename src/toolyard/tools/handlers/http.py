@@ -18,12 +18,22 @@ from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from typing import Any
 
+import msgspec
+
 from toolyard.errors import RefusedError, ToolError
 from toolyard.plugins.contract import PluginContext, ToolMeta
 from toolyard.tools.handlers.http_answer import read_answer
 from toolyard.tools.handlers.http_client import GuardedClient, Request
 from toolyard.tools.handlers.http_guard import AllowedHosts
-from toolyard.tools.handlers.http_url import IDEMPOTENT, Url, UrlTemplate, load_url, query_pairs
+from toolyard.tools.handlers.http_url import (
+    IDEMPOTENT,
+    CommonUrl,
+    Url,
+    UrlTemplate,
+    common_url,
+    load_url,
+    query_pairs,
+)
 from toolyard.tools.handlers.secrets import MASK, REFERENCE, Mask, expand, references, too_short
 from toolyard.tools.handlers.surroundings import Surroundings
 from toolyard.tools.handlers.template import Slot, TemplateError
@@ -44,15 +54,15 @@ _OURS = frozenset(
     | {"accept-encoding", "proxy-authorization", "proxy-connection"}
 )
 _CREDENTIALS = frozenset({"authorization", "cookie", "x-api-key"})
+_NO_HOSTS = AllowedHosts()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class HttpConfig:
+class HttpConfig(msgspec.Struct, frozen=True, kw_only=True):
     """An http handler as its file says it; the timeout is in seconds."""
 
     url: str
     method: str = "POST"
-    headers: Mapping[str, str] = field(default_factory=dict[str, str])
+    headers: Mapping[str, str] = msgspec.field(default_factory=dict[str, str])
     timeout: float = 10.0
     allowed_hosts: Sequence[str] = ()
     max_output: int | None = None
@@ -85,25 +95,26 @@ def load_http(
         raise TemplateError(f'"method": {config.method[:40]!r} is no method; {hint}')
     if not (math.isfinite(config.timeout) and config.timeout > 0):
         raise TemplateError(f'"timeout": a time above 0 is needed, not {config.timeout!r}')
-    try:
-        template = load_url(config.url, properties)
-    except TemplateError as error:
-        raise TemplateError(f'"url": {error}') from None
-    secrets = _check_headers(config.headers, has_body=method not in _QUERY_METHODS)
+    template = common_url(config.url, properties) or _template(config.url, properties)
+    secrets = _check_headers(config.headers, has_body=method not in _QUERY_METHODS) if config.headers else ()
     own_hosts = _hosts('"allowedHosts"', config.allowed_hosts)
-    confidential = bool(secrets) or any(name.lower() in _CREDENTIALS for name in config.headers)
-    if isinstance(template.origin, Slot) and confidential and not own_hosts:
-        raise TemplateError(
-            f'"headers" hold a secret, and {{{{{template.origin.name}}}}} decides who gets it; name the hosts that may '
-            'in "allowedHosts", or write the host into the url'
-        )
+    all_hosts = _hosts("[tools] allowed_hosts", surroundings.allowed_hosts)
+    bound_to = None
+    if isinstance(template, UrlTemplate) and isinstance(template.origin, Slot):
+        if secrets or any(name.lower() in _CREDENTIALS for name in config.headers):
+            bound_to = own_hosts
+        if bound_to is not None and not own_hosts:
+            raise TemplateError(
+                f'"headers" hold a secret, and {{{{{template.origin.name}}}}} decides who gets it; name the hosts that '
+                'may in "allowedHosts", or write the host into the url'
+            )
     return HttpHandler(
         config=config,
         method=method,
         template=template,
         secrets=secrets,
-        bound_to=own_hosts if isinstance(template.origin, Slot) and confidential else None,
-        allowed=own_hosts | _hosts("[tools] allowed_hosts", surroundings.allowed_hosts),
+        bound_to=bound_to,
+        allowed=own_hosts | all_hosts if all_hosts else own_hosts,
         surroundings=surroundings,
         client=client,
         sleep=sleep,
@@ -128,7 +139,7 @@ class HttpHandler:
 
     config: HttpConfig
     method: str
-    template: UrlTemplate
+    template: UrlTemplate | CommonUrl = field(compare=False)  # the config says the same
     secrets: tuple[str, ...]
     bound_to: AllowedHosts | None
     allowed: AllowedHosts
@@ -218,6 +229,13 @@ def _left(deadline: asyncio.Timeout) -> float:
     return math.inf if when is None else when - asyncio.get_running_loop().time()
 
 
+def _template(text: str, properties: Collection[str]) -> UrlTemplate:
+    try:
+        return load_url(text, properties)
+    except TemplateError as error:
+        raise TemplateError(f'"url": {error}') from None
+
+
 def _check_headers(headers: Mapping[str, str], *, has_body: bool) -> tuple[str, ...]:
     """The secrets that the headers name.
 
@@ -225,28 +243,34 @@ def _check_headers(headers: Mapping[str, str], *, has_body: bool) -> tuple[str, 
         TemplateError: A header could not be sent, or is not the tool's to say.
     """
     seen: set[str] = set()
+    named: dict[str, None] = {}
     for name, value in headers.items():
-        where = f'"headers": {name[:80]!r}'
         lower = name.lower()
         if not _TOKEN.fullmatch(name):
-            raise TemplateError(f"{where} is no name of a header")
-        if lower in seen:
-            raise TemplateError(f"{where} stands there twice")
-        if lower in _OURS:
-            raise TemplateError(f"{where} is set by toolyard itself; leave it out")
-        if "{{" in value:
-            raise TemplateError(f"{where} has a placeholder; headers are fixed, or take ${{NAME}} from the environment")
-        if "${" in REFERENCE.sub("", value):
-            raise TemplateError(f"{where} has a ${{…}} that names no environment variable; write it as in ${{NAME}}")
-        if not _VALUE.fullmatch(value):
-            raise TemplateError(f"{where} holds a line break or a character beyond ASCII")
-        if lower == "content-type" and has_body and not _JSON_TYPE.fullmatch(value.strip()):
-            raise TemplateError(f"{where} is {value[:80]!r}, but the body is JSON; leave it out")
-        seen.add(lower)
-    return tuple(dict.fromkeys(name for value in headers.values() for name in references(value)))
+            reason = "is no name of a header"
+        elif lower in seen:
+            reason = "stands there twice"
+        elif lower in _OURS:
+            reason = "is set by toolyard itself; leave it out"
+        elif "{{" in value:
+            reason = "has a placeholder; headers are fixed, or take ${NAME} from the environment"
+        elif "${" in value and "${" in REFERENCE.sub("", value):
+            reason = "has a ${…} that names no environment variable; write it as in ${NAME}"
+        elif not _VALUE.fullmatch(value):
+            reason = "holds a line break or a character beyond ASCII"
+        elif lower == "content-type" and has_body and not _JSON_TYPE.fullmatch(value.strip()):
+            reason = f"is {value[:80]!r}, but the body is JSON; leave it out"
+        else:
+            seen.add(lower)
+            named.update(dict.fromkeys(references(value)) if "${" in value else ())
+            continue
+        raise TemplateError(f'"headers": {name[:80]!r} {reason}')
+    return tuple(named)
 
 
 def _hosts(where: str, entries: Sequence[str]) -> AllowedHosts:
+    if not entries:
+        return _NO_HOSTS
     try:
         return AllowedHosts.of(entries)
     except ValueError as error:

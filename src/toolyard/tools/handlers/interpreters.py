@@ -29,6 +29,7 @@ _STDIN_FLAG = frozenset({"-s"})
 _VERSION = re.compile(r"(?:[-\d.]+|-static|-dbg|\.exe)+$")
 _ASSIGNMENT = re.compile(r"[A-Za-z_]\w*=")
 _CLUSTER = re.compile(r"-[A-Za-z0-9]{2,}")
+_WILD = frozenset({"operand", "rest", "spread", "loops", "bundled"})
 
 
 class CodePlace(msgspec.Struct, frozen=True, kw_only=True):
@@ -41,6 +42,47 @@ class CodePlace(msgspec.Struct, frozen=True, kw_only=True):
 def is_suspect(text: str) -> bool:
     """Whether a text needs a closer look, because a name in it may be one of the list."""
     return not _BEGINNINGS.isdisjoint(_LETTERS.findall(text.lower()))
+
+
+def surely_runs_no_value(words: list[str]) -> bool:
+    """Whether `code_places` surely finds nothing in a command, told from its words as they are written.
+
+    The words are plain text without quotes, with `{{…}}` at their ends at most, and none in the first.
+    Programs that run code only after certain options (or certain words) are looked at here, and only
+    for these; whatever else is known to run code needs the closer look.
+    """
+    names = [_called(word) for word in words]
+    if _SUSPECTS.isdisjoint(names):
+        return True
+    for name in _SUSPECTS.intersection(names):
+        if (telling := _telling_words(name)) is None:
+            return False
+        for other in words:
+            if other[0] in "-+":
+                if _may_tell(other, name):
+                    return False
+            elif other.partition("{{")[0].partition("=")[0] in telling:
+                return False
+    return True
+
+
+@functools.cache
+def _telling_words(name: str) -> frozenset[str] | None:
+    """The words without a dash that make a program run others, or code; None where it may do so without any."""
+    interpreter, wrapper = INTERPRETERS.get(name, Interpreter()), WRAPPERS.get(name)
+    is_wild = name in FINDERS or name == "env" or not _WILD.isdisjoint(interpreter.traits) or "-m" in interpreter.flags
+    if is_wild or (wrapper is not None and not wrapper.after):
+        return None
+    return interpreter.flags if wrapper is None else interpreter.flags | wrapper.after
+
+
+@functools.lru_cache(maxsize=4_096)
+def _may_tell(word: str, name: str) -> bool:
+    """Whether a word with a dash may make a program run what follows it, or what it ends with."""
+    interpreter = INTERPRETERS.get(name, Interpreter())
+    start, slot, _ = word.partition("{{")
+    after = WRAPPERS[name].after if name in WRAPPERS else ()
+    return word in after or (_begins_code(start, interpreter) if slot else _takes_next(word, interpreter.flags))
 
 
 def code_places(command: Command) -> Iterator[CodePlace]:

@@ -99,12 +99,10 @@ class Pinned:
     def _names_it(self, word: Word) -> bool:
         return any(self._is_in(piece) for piece in word.pieces)
 
-    def _is_in(self, piece: Piece) -> bool:
-        """Whether a text names the folder."""
-        return (
-            isinstance(piece, str)
-            and re.search(rf"{re.escape(self.live.name)}(?![\w.-])", piece.casefold()) is not None
-        )
+    def _is_in(self, piece: Piece, before: str = ".*") -> bool:
+        """Whether a text names the folder, behind what a pattern matches."""
+        name = rf"{before}{re.escape(self.live.name)}(?![\w.-])"
+        return isinstance(piece, str) and re.match(name, piece.casefold(), re.DOTALL) is not None
 
     def _is_moved(self, text: str, folder: Path) -> bool:
         """Whether every path in a text that names the folder is made to lead into the copy."""
@@ -122,9 +120,11 @@ class Pinned:
     def _word(self, word: Word, folder: Path) -> Word:
         if not self._names_it(word):
             return word
+        if any(self._is_in(piece, r"\S*") for piece in word.pieces[1:]):  # every piece but the first follows a slot
+            raise TemplateError(self._refusal("a path behind a placeholder"))
         first = word.pieces[0]
         if not isinstance(first, str):
-            raise TemplateError(self._refusal("a placeholder and text"))
+            return word
         if first.startswith("-") and not self._is_moved(first, folder):  # such as `-I.toolyard/lib`
             raise TemplateError(self._refusal("an option"))
         moved = "".join(self._text(part, folder) for part in _PARTS.split(first))

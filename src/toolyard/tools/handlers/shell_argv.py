@@ -10,7 +10,14 @@ from typing import Any, cast
 import msgspec
 
 from toolyard.errors import ToolError
-from toolyard.tools.handlers.interpreters import MAKES_ARGUMENTS, code_places, ends_options, is_suspect, runs_stdin
+from toolyard.tools.handlers.interpreters import (
+    MAKES_ARGUMENTS,
+    code_places,
+    ends_options,
+    is_suspect,
+    runs_stdin,
+    surely_runs_no_value,
+)
 from toolyard.tools.handlers.shell_syntax import Command, Pipeline, Script, Word, parse
 from toolyard.tools.handlers.template import Slot, TemplateError, checked_text, missing, unknown_name, value_text
 
@@ -77,15 +84,26 @@ def load_template(text: str, parameters: Parameters, *, stdin_slots: Collection[
 def surely_good(text: str, parameters: Parameters) -> bool:
     """Whether a template is of a common kind that passes every check, found with one look.
 
-    One plain program, plain words, quoted text and placeholders, perhaps `|| true`, and no name in it
-    that could be an interpreter. Thousands of files are loaded at start; parsing each template then
-    would take longer than everything else together. What this does not know is parsed at once.
+    Plain programs, plain words, quoted text and placeholders, perhaps pipes or a last `|| true`, and no
+    program that could run a value as code. Thousands of files are loaded at start; parsing each template
+    then would take longer than everything else together. What this does not know is parsed at once.
     """
-    if _COMMON.fullmatch(text) is None or is_suspect(text):
+    if "|" in text and "||" not in text:
+        first, *others = text.split("|")
+        if any(is_suspect(part) or _COMMON.fullmatch(part) is None for part in others):
+            return False
+    else:
+        first = text
+    if _COMMON.fullmatch(first) is None:
         return False
-    if not all(name in parameters.names for name in _SLOTS.findall(text)):
+    if is_suspect(first) if "'" in text else not surely_runs_no_value(first.split()):
         return False
-    return all(name in parameters.required or name in parameters.with_default for name in _AFTER_OPTION.findall(text))
+    names = _SLOTS.findall(text)
+    for name in names:
+        if name not in parameters.names:
+            return False
+    optional = [name for name in names if name not in parameters.required and name not in parameters.with_default]
+    return not optional or not any(name in optional for name in _AFTER_OPTION.findall(text))
 
 
 def build_argv(command: Command, arguments: Mapping[str, Any], parameters: Parameters) -> Argv:

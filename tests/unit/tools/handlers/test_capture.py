@@ -46,6 +46,16 @@ def test_of_more_the_head_and_the_tail_are_kept_and_the_middle_is_counted(size: 
         assert capture.left_out == size - 100
 
 
+@pytest.mark.parametrize("limit", range(5))
+def test_a_bound_that_leaves_no_room_for_a_tail_is_kept_too(limit: int) -> None:
+    capture = Capture(limit)
+    for _ in range(100):
+        capture.feed(b"x" * 1_000)
+        assert len(capture._head) + len(capture._tail) <= limit + 2
+    assert NOTE.sub("", capture.text) == "x" * limit
+    assert capture.left_out == 100_000 - limit
+
+
 def test_however_the_stream_is_cut_the_outcome_is_the_same() -> None:
     chance = random.Random(3)
     for _ in range(300):
@@ -78,6 +88,10 @@ def test_bytes_that_are_no_text_keep_within_the_bound_and_are_counted_all_the_sa
     _, left_out, total, _ = NOTE.split(text)
     assert int(total.replace(",", "")) == size
     assert int(left_out.replace(",", "")) == size - text.count("\ufffd")
+
+
+def test_a_few_bytes_that_are_no_text_are_not_taken_for_the_rest_of_a_character() -> None:
+    assert fed(100, b"a" * 200 + b"\x80" * 5 + b"z" * 20).text.endswith("\n" + "\ufffd" * 5 + "z" * 20)
 
 
 def test_memory_is_bounded_however_much_is_written() -> None:

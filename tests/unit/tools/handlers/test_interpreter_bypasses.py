@@ -278,6 +278,15 @@ tcpdump -z {{x}}
 entr -s {{x}}
 perf stat {{x}}
 cmake -P {{x}}
+bash +x {{x}}
+sh +e {{x}} a
+env '-Sssh host' ls {{x}}
+env A=1 '-Sssh host' ls {{x}}
+env --split-string 'ssh host' ls {{x}}
+perl --{{x}}
+erl -eval={{x}}
+sudo A=1 {{x}}
+doas A=1 B=2 {{x}}
 """.strip().splitlines()
 
 THROUGH_A_PIPE = """
@@ -313,6 +322,9 @@ echo {{x}} | xargs --replace=R sh -c 'echo R'
 echo {{x}} | xargs env
 echo {{x}} | xargs perl -ne print
 echo {{x}} | parallel
+echo {{x}} | awk --file=/dev/stdin file
+echo {{x}} | python3 /dev/fd/0
+echo {{x}} | sh /proc/self/fd/0 a
 """.strip().splitlines()
 
 ARGUMENTS = r"""
@@ -378,6 +390,15 @@ echo {{x}} | sh script.sh
 cmd PATH={{x}} run
 grep -r python {{x}}
 which bash {{x}}
+docker run img ls exec a {{x}}
+docker run --memory=5g img ls {{x}}
+perl -eprint {{x}}
+perl -- -n {{x}}
+ssh -o BatchMode=yes {{x}} uptime
+bash -c ls {{x}}
+sed -- -s {{x}}
+tar -T list -cf {{x}} a
+env --unset=S ls {{x}}
 """.strip().splitlines()
 
 
@@ -443,13 +464,14 @@ def test_the_quick_look_never_lets_through_what_the_whole_check_refuses(monkeypa
     words += (
         " a b/c d.e f:g ls rg run-it ./run 'a' 'b c' '-C' '--' '' 1 2 @f +x %s || true = - ~ {x} {{z}} '{' # ! A=1 é"
     )
+    words += " '{{' '{{x' '{{}}' 'a{{x}}b' '{{z}}'"
     words += " BASH R python3.12 env bash make find xargs /bin/sh perl5 find-sh ; | &&"
     chance = random.Random(7)
     parameters = Parameters(names=["x", "y"], required=["x"])
     templates = {
         chance.choice(["", " "])
         + chance.choice([" ", " ", ""]).join(chance.choices(words.split(), k=chance.randint(1, 6)))
-        for _ in range(40_000)
+        for _ in range(60_000)
     }
     assert not any(surely_good(template, parameters) for template in ("ls '-C' {{y}}", "-x {{y}}", "-x a"))
     quick = [template for template in [*templates, *BYPASSES] if surely_good(template, parameters)]
@@ -457,6 +479,16 @@ def test_the_quick_look_never_lets_through_what_the_whole_check_refuses(monkeypa
     monkeypatch.setattr(shell_argv, "surely_good", lambda *_: False)
     for template in quick:
         load_template(template, parameters)
+
+
+@pytest.mark.timeout(30)
+@pytest.mark.parametrize("wrapper", ["firejail -a", "docker run -a", "env A=1", "xargs"])
+def test_wrappers_in_wrappers_to_any_depth_are_looked_through_in_no_time(wrapper: str) -> None:
+    """Each of them can be read in two ways, and so can what it wraps."""
+    many = f"{wrapper} " * 80
+    load(f"{many} ls a {{{{x}}}}" if "docker" not in wrapper else f"{many} img ls a b {{{{x}}}}", allow_script=["x"])
+    with pytest.raises(TemplateError, match="would run as code"):
+        load(f"{many} sh -c {{{{x}}}}")
 
 
 @pytest.mark.parametrize("template", ["bash -cl {{x}}", "{{x}} --version", "env -S 'bash -c' {{x}}", "echo {{x}} | sh"])

@@ -135,6 +135,14 @@ def test_the_author_may_accept_the_risk_by_name(template: str) -> None:
     load(template, allow_script=["x"])
 
 
+@pytest.mark.parametrize("template", ["sh -c {{x}} {{y}}", "echo {{x}} {{y}} | sh", "{{x}} {{y}}"])
+def test_a_risk_that_is_accepted_for_one_parameter_is_not_for_another(template: str) -> None:
+    with pytest.raises(TemplateError, match=r"{{x}} stands where its value would run as code"):
+        load_template(template, Parameters(names=["x", "y"], required=["x", "y"], allow_script=["y"]))
+    with pytest.raises(TemplateError, match=r'{{x}} in "stdin" would run as code'):
+        load_template("sh", Parameters(names=["x", "y"], allow_script=["y"]), stdin_slots=["y", "x"])
+
+
 @pytest.mark.parametrize("template", ARGUMENTS)
 def test_a_value_that_is_only_an_argument_is_fine(template: str) -> None:
     load(template)

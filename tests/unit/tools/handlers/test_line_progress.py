@@ -71,3 +71,22 @@ async def test_an_error_inside_is_the_one_that_is_told(caplog: pytest.LogCapture
     with pytest.raises(ZeroDivisionError):
         await fail()
     assert "2 lines of progress were dropped" in caplog.text
+
+
+async def test_nobody_waits_for_the_listener_of_a_call_that_failed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(line_progress, "SECONDS_TO_CATCH_UP", PATIENCE * 10)
+    listening, never = asyncio.Event(), asyncio.Event()
+
+    async def report(*_: object) -> None:
+        listening.set()
+        await never.wait()
+
+    async def fail() -> None:
+        async with LineProgress(report) as progress:
+            progress.take([b"a"])
+            await listening.wait()
+            raise ZeroDivisionError
+
+    async with asyncio.timeout(PATIENCE):
+        with pytest.raises(ZeroDivisionError):
+            await fail()

@@ -12,6 +12,7 @@ import random
 import resource
 import signal
 import stat
+import subprocess
 import sys
 import threading
 from collections.abc import Callable, Coroutine, Iterator, Sequence
@@ -42,11 +43,13 @@ def run(request: pytest.FixtureRequest) -> Iterator[Run]:
         yield runner.run
 
 
-@pytest.fixture(params=["pidfd", "thread"])
+@pytest.fixture(params=["pidfd", "thread", "reaping"])
 def watched(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """How ends of processes are noticed: the way of Linux, and the way of everybody else."""
-    if request.param == "thread":
+    """How ends of processes are noticed: the way of Linux, that of an old one, and that of macOS."""
+    if request.param != "pidfd":
         monkeypatch.delattr(os, "pidfd_open", raising=False)
+    if request.param == "reaping":
+        monkeypatch.delattr(os, "waitid", raising=False)
 
 
 def setting(folder: Path = Path("/"), limit: int = 100_000, **env: str) -> Setting:
@@ -86,12 +89,11 @@ def nothing_left(run: Run, caplog: pytest.LogCaptureFixture) -> Iterator[None]:
 
 def children() -> set[str]:
     """The processes that this one started and has not seen the end of."""
-    tasks = Path("/proc/self/task")
-    return (
-        {pid for task in tasks.iterdir() for pid in (task / "children").read_text().split()}
-        if tasks.exists()
-        else set()
-    )
+    found: set[str] = set()
+    for task in Path("/proc/self/task").glob("*/children"):
+        with contextlib.suppress(FileNotFoundError, ProcessLookupError):  # a worker that has ended
+            found.update(task.read_text("ascii").split())
+    return found
 
 
 async def _tasks() -> int:
@@ -258,6 +260,25 @@ def test_the_environments_own_path_finds_the_program(run: Run, tmp_path: Path) -
     assert here.stdout.text == "found\n"
 
 
+IN_ANOTHER_LOCALE = """
+import asyncio, sys
+from pathlib import Path
+from toolyard.tools.handlers.capture import Capture
+from toolyard.tools.handlers.pipeline import Setting, run_pipeline
+assert sys.getfilesystemencoding() == "ascii"
+here = Setting(cwd=Path("/"), env={"PATH": sys.argv[1]}, stdout=Capture(100), stderr=Capture(100))
+asyncio.run(run_pipeline([["printf", "%s", "\\u20ac"]], here))
+print(ascii(here.stdout.text))
+"""
+
+
+def test_arguments_are_utf8_whatever_the_locale_says() -> None:
+    environ = {**os.environ, "LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
+    command = [sys.executable, "-c", IN_ANOTHER_LOCALE, os.environ["PATH"]]
+    shown = subprocess.run(command, env=environ, capture_output=True, text=True, check=False)
+    assert shown.stdout == "'\\u20ac'\n", shown.stderr
+
+
 # What is left behind
 
 
@@ -310,6 +331,28 @@ def test_even_a_caller_that_cancels_again_and_again_leaves_nothing(run: Run, tmp
 
     for name, number in run(main()).items():
         assert not is_alive(number), name
+
+
+def test_who_gives_up_while_a_failed_start_is_cleaned_up_is_heard(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    looking, looked = threading.Event(), threading.Event()
+
+    def look(*_: object) -> None:
+        looking.set()
+        assert looked.wait(PATIENCE)
+
+    monkeypatch.setattr(pipeline, "kill_escaped", look)
+
+    async def main() -> None:
+        commands = [["sleep", "1000"], ["echo", *["x" * 100_000] * 200]]
+        task = asyncio.create_task(run_pipeline(commands, setting()))
+        await until(looking.is_set)
+        task.cancel()
+        await asyncio.sleep(0)
+        looked.set()
+        await asyncio.wait([task], timeout=PATIENCE)
+        assert task.cancelled()
+
+    run(main())
 
 
 @pytest.mark.parametrize("hidden", ["/proc cannot be listed", "nothing is shown"])
@@ -383,6 +426,63 @@ def test_the_end_of_the_loop_is_the_end_of_every_process(tmp_path: Path) -> None
         assert not is_alive(number), name
 
 
+def test_a_call_is_over_when_what_it_killed_has_ended_and_not_before(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Dying takes a while; here the signal does."""
+    kill = os.killpg
+    monkeypatch.setattr(pipeline, "kill_escaped", lambda *_: None)
+
+    async def main() -> int:
+        loop = asyncio.get_running_loop()
+        monkeypatch.setattr(os, "killpg", lambda *given: loop.call_later(0.2, kill, *given))
+        task = asyncio.create_task(run_pipeline([[*STUBBORN, str(tmp_path)]], setting()))
+        number = (await settled(tmp_path, "itself"))["itself"]
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await asyncio.wait_for(task, PATIENCE)
+        return number
+
+    assert not is_alive(run(main()))
+    assert caplog.text == ""
+
+
+@pytest.mark.parametrize("error", [ProcessLookupError, PermissionError])
+def test_a_group_that_is_gone_or_may_not_be_killed_keeps_no_other_one_alive(
+    error: type[OSError], run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tried: list[int] = []
+
+    def refuse(number: int, _: int) -> None:
+        tried.append(number)
+        raise error
+
+    monkeypatch.setattr(os, "killpg", refuse)
+    assert run(ran(["true"], ["true"], sh("echo well"))) == (0, "well\n", "")
+    assert len(tried) == 3
+
+
+def test_nobody_waits_while_escaped_processes_are_looked_for(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    looking, looked = threading.Event(), threading.Event()
+
+    def look(*_: object) -> None:
+        looking.set()
+        assert looked.wait(PATIENCE), "the loop stood still"
+
+    monkeypatch.setattr(pipeline, "kill_escaped", look)
+
+    async def main() -> None:
+        task = asyncio.create_task(run_pipeline([["sleep", "1000"]], setting()))
+        await asyncio.sleep(0)
+        task.cancel()
+        await until(looking.is_set)
+        looked.set()
+        await asyncio.wait([task], timeout=PATIENCE)
+        assert task.cancelled()
+
+    run(main())
+
+
 def test_a_process_that_cannot_be_killed_holds_up_no_call(
     run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -428,6 +528,59 @@ def test_the_pipes_of_a_process_are_not_those_of_its_neighbours(run: Run) -> Non
         for task in slow:
             task.cancel()
         await asyncio.gather(*slow, return_exceptions=True)
+
+    run(main())
+
+
+@pytest.mark.parametrize("way", ["pidfd", "thread"])
+def test_a_process_that_is_gone_already_has_ended(way: str, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    if way == "thread":
+        monkeypatch.delattr(os, "pidfd_open", raising=False)
+
+    process = subprocess.Popen(["true"])
+    process.wait()
+
+    async def main() -> None:
+        watch = process_pipes.Exit(process)
+        await asyncio.wait_for(watch.seen.wait(), PATIENCE)
+        watch.close()
+
+    run(main())
+
+
+def test_news_of_an_end_that_come_after_the_loops_end_hurt_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delattr(os, "pidfd_open", raising=False)
+    process = subprocess.Popen(["sleep", "1000"])
+
+    async def main() -> None:
+        process_pipes.Exit(process)
+
+    asyncio.run(main())
+    (waiting,) = [thread for thread in threading.enumerate() if thread.name == f"exit-of-{process.pid}"]
+    process.kill()
+    waiting.join(PATIENCE)
+    process.wait()
+    assert not waiting.is_alive()
+
+
+def test_a_pipe_that_was_said_to_be_ready_and_is_not_blocks_nobody(run: Run) -> None:
+    async def main() -> None:
+        reading, writing = os.pipe()
+        taken: list[bytes] = []
+        out = process_pipes.OutputPipe(reading, taken.append)
+        out._read()
+        os.write(writing, b"x")
+        out._read()
+        assert taken == [b"x"]
+        out.close()
+        os.close(writing)
+        reading, writing = os.pipe()
+        into = process_pipes.InputPipe(writing, b"x" * 1_000_000)
+        for _ in range(20):
+            into._write()
+        into.close()
+        assert 0 < len(os.read(reading, 2_000_000)) < 1_000_000
+        os.close(reading)
 
     run(main())
 

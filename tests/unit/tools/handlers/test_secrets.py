@@ -83,6 +83,9 @@ def test_secrets_with_odd_characters_are_masked_as_they_are_and_as_json(secret: 
         (["aaaaaaaa"], "<" + "a" * 100 + ">", f"<{MASK}>"),
         (["abcdefgh"], "abcdefghabcdefgh", f"{MASK}{MASK}"),
         (["********x"], "********x", MASK),
+        (["short-1\nshort-2"], "<short-1\nshort-2>\n", f"<{MASK}>\n"),
+        (["ab\nab\nabcd"], "ab\nab\nab\nabcd\nab\nab\n", f"ab\n{MASK}\nab\nab\n"),
+        (["ab\nab\nabcd", "\nab\nabcd\nxx"], "ab\nab\nabcd\nxx", MASK),
     ],
 )
 def test_where_secrets_overlap_nothing_of_either_is_left(secrets: list[str], text: str, shown: str) -> None:
@@ -99,6 +102,7 @@ def test_a_secret_of_several_lines_is_masked_line_by_line_too() -> None:
     assert using(f"<{key}>") == f"<{MASK}>"
     for line in key.splitlines()[:-1]:
         assert using(f"a {line} b") == f"a {MASK} b"
+    assert using("the end of it") == "the end of it"
     shown = streamed(using, [f"{line}\n".encode() for line in key.splitlines()])
     assert not any(line in shown for line in key.splitlines()[:-1])
     assert json.dumps(key)[1:-1] not in using(json.dumps({"key": key}))
@@ -144,6 +148,10 @@ def test_what_is_held_back_is_bounded() -> None:
             fed += len(filler) * 1_000
         assert len(stream._held) <= 3 * using.longest
         stream.end()
+
+
+def test_a_character_that_is_never_finished_is_shown_as_such() -> None:
+    assert streamed(mask(TOKEN), [b"a\xe2\x82", b"\xac b\xc3"]) == "a\u20ac b\ufffd"
 
 
 def test_without_secrets_nothing_changes() -> None:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from toolyard.errors import ToolError
-from toolyard.tools.handlers.shell_argv import MOST_WORDS, Parameters, build_argv, load_template
+from toolyard.tools.handlers.shell_argv import MOST_WORDS, Parameters, build_argv, load_template, suspicious
 from toolyard.tools.handlers.template import TemplateError
 
 pytestmark = pytest.mark.promise("R2")
@@ -35,6 +35,7 @@ def argv(template: str, arguments: dict[str, Any], **parameters: Any) -> list[st
         ("t --in={{x}}", {"x": ["a", "b"]}, ["t", '--in=["a","b"]']),
         ("t {{x}} end", {}, ["t", "end"]),
         ("t {{x}}", {"x": "{{y}}", "y": "never"}, ["t", "{{y}}"]),
+        ("'A=1' {{x}}", {"x": "a"}, ["A=1", "a"]),
     ],
 )
 def test_values_fill_words_and_never_make_new_ones(
@@ -86,6 +87,13 @@ def test_a_dash_is_fine_where_it_cannot_be_an_option_or_the_author_allows_it(
 
 
 @pytest.mark.promise("R8")
+def test_a_parameter_that_may_begin_with_a_dash_does_not_vouch_for_its_neighbour() -> None:
+    with pytest.raises(ToolError, match="'y' makes an argument that begins with a dash"):
+        argv("t {{x}}{{y}}", {"x": "", "y": "-b"}, allow_leading_dash=["x"])
+    assert argv("t {{x}}{{y}}", {"x": "-", "y": "b"}, allow_leading_dash=["x"]) == ["t", "-b"]
+
+
+@pytest.mark.promise("R8")
 def test_null_bytes_and_long_values_are_refused() -> None:
     with pytest.raises(ToolError, match="null byte"):
         argv("t {{x}}", {"x": "a\0b"})
@@ -94,6 +102,19 @@ def test_null_bytes_and_long_values_are_refused() -> None:
     assert argv("t {{x}}", {"x": "a" * 10_000})[1] == "a" * 10_000
     with pytest.raises(ToolError, match="arguments; give fewer"):
         argv("t {{x}}", {"x": ["a"] * (MOST_WORDS + 1)})
+
+
+def test_characters_that_a_shell_would_act_on_are_found_in_values_and_in_no_sign_that_makes_them_json() -> None:
+    arguments = {"plain": "a-b_c.d/e", "list": ["a", ["b"], 1], "odd": "a;b", "odd-list": ["a", ["$(b)"]], "number": 1}
+    assert suspicious(arguments) == ["odd", "odd-list"]
+
+
+def test_only_the_first_commands_of_a_script_are_given_the_text_for_stdin() -> None:
+    parameters = Parameters(names=["x"], required=["x"])
+    load_template("cat; true | sh", parameters, stdin_slots=["x"])
+    for template in ("cat | sh", "cat | cat | sh; true"):
+        with pytest.raises(TemplateError, match="sh runs what comes through the pipe"):
+            load_template(template, parameters, stdin_slots=["x"])
 
 
 def test_an_optional_placeholder_after_an_option_needs_a_default_because_dropping_it_would_shift_the_options() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import time
 from pathlib import Path
@@ -153,3 +154,29 @@ async def test_where_a_tool_stands_is_told_as_the_file_is_now(tmp_path: Path) ->
     assert b.position() is None
     file.unlink()
     assert b.position() is None
+
+
+async def test_what_was_loaded_is_not_walked_at_once_and_what_others_froze_stays_frozen(tmp_path: Path) -> None:
+    write(tmp_path / "a.json", shell("a", "ls"))
+    assert gc.get_freeze_count() == 0
+    await JsonFiles([tmp_path], Counting()).load()
+    assert gc.isenabled()
+    assert gc.get_freeze_count() == 0
+    gc.freeze()
+    try:
+        before = gc.get_freeze_count()
+        await JsonFiles([tmp_path], Counting()).load()
+        assert gc.get_freeze_count() >= before - 100  # some die, none is thawed
+    finally:
+        gc.unfreeze()
+
+
+async def test_a_file_that_grows_while_it_is_read_is_read_to_its_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = write(tmp_path / "a.json", shell("a", "ls"))
+    small = os.stat_result((0o100600, *[0] * 9))
+    monkeypatch.setattr("toolyard.tools.sources.json_files.os.fstat", lambda _: small)
+    offers = await JsonFiles([tmp_path], Counting()).load()
+    assert (names(offers), list(offers.problems)) == (["a"], [])
+    assert file.stat().st_size > 1
