@@ -10,6 +10,7 @@ import difflib
 import re
 import tomllib
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import Any, cast
 
 import msgspec
@@ -17,6 +18,7 @@ import msgspec
 from toolyard.app.trust.approvals import Difference
 from toolyard.app.trust.snapshot import PinnedFile, Snapshot
 from toolyard.schema.visible import escaped
+from toolyard.tools.sources.json_files import is_tool_file
 
 MOST_DIFF_LINES = 500
 LONGEST_LINE = 500
@@ -51,7 +53,7 @@ def what_changed(approved: Mapping[str, bytes], snapshot: Snapshot, changes: Dif
 
 
 def _inside(path: str, file: PinnedFile) -> Lines:
-    if path.startswith(".toolyard/tools/") and path.endswith(".json"):
+    if path.startswith(".toolyard/tools/") and is_tool_file(Path(path)):
         return _tools(file.data)
     if path == ".toolyard/config.toml":
         return _settings(file.data)
