@@ -28,18 +28,22 @@ class Scale:
         heavy_rounds: Rounds of the race with many tools, whose slowest contestant needs half a minute.
         seconds: Time a contestant is measured for, in each round.
         tools: How many "many tools" are.
+        files: How many tool files; a smaller number would say little about the cost of one among many.
         clients: HTTP clients at once.
+        threads: Conversations at once.
     """
 
     rounds: int = 5
     heavy_rounds: int = 3
     seconds: float = 1.0
     tools: int = 10_000
+    files: int = 1_000
     clients: int = 32
+    threads: int = 1_000
 
 
-QUICK = Scale(rounds=2, heavy_rounds=1, seconds=0.2, tools=500)
-SELFCHECK = Scale(rounds=1, heavy_rounds=1, seconds=0.05, tools=20, clients=4)
+QUICK = Scale(rounds=2, heavy_rounds=1, seconds=0.2, tools=500, threads=100)
+SELFCHECK = Scale(rounds=1, heavy_rounds=1, seconds=0.05, tools=20, files=5, clients=4, threads=3)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,11 +58,16 @@ class Bench:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sample:
-    """Seconds for one operation, and whether wrong arguments were rejected (None: nothing was called)."""
+    """Seconds for one operation, and whether wrong arguments were rejected (None: nothing was called).
+
+    Attributes:
+        memory: The most bytes the process ever had, where that is asked.
+    """
 
     cpu: float
     wall: float
     rejects: bool | None = None
+    memory: float | None = None
 
 
 Measured = Mapping[str, Sample | ContestantError]

@@ -49,6 +49,8 @@ def _line(outcome: Outcome, entry: Entry, title: str) -> str:
         notes.append("does not validate")
     if entry.failure:
         notes.append(f"failed after {len(entry.samples)} rounds: {_cell(entry.failure)}")
+    if memory := [sample.memory for sample in entry.samples.values() if sample.memory is not None]:
+        notes.append(f"{median(memory) / 1_000_000:,.0f} MB at most")
     walls = [sample.wall for sample in entry.samples.values()]
     cells = [
         title,

@@ -26,6 +26,9 @@ REPEAT_SCHEMA: dict[str, Any] = {
 REPEAT_ARGUMENTS: dict[str, Any] = {"text": "yard", "times": 3}
 REPEAT_ANSWER = "yardyardyard"
 
+TURN = "Say it three times."
+TURN_ANSWER = f"The tool said {REPEAT_ANSWER}, as it was asked to."
+
 READ = "file-reader"
 READ_DESCRIPTION = "Read a text file of the project, or some of its lines."
 READ_SCHEMA: dict[str, Any] = {
@@ -144,6 +147,19 @@ async def time_calls(batch: Callable[[int], Awaitable[None]], seconds: float) ->
             await batch(size)
         count, cpu, wall = count + size, cpu + watch.cpu, wall + watch.wall
     report(cpu=cpu / count, wall=wall / count)
+
+
+def turn_answer(result: str) -> str:
+    """What the model of a conversation says when the tool has answered."""
+    return TURN_ANSWER.replace(REPEAT_ANSWER, result)
+
+
+def report_turns(watch: Stopwatch, turns: int) -> None:
+    """Tell the harness the time of one turn, and the most memory this process ever had, in bytes."""
+    import resource
+
+    most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
+    report(cpu=watch.cpu / turns, wall=watch.wall / turns, memory=most)
 
 
 def tell_registration(watch: Stopwatch) -> None:

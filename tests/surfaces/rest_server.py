@@ -15,6 +15,7 @@ from typing import Any
 
 from toolyard.adapters.rest.app import RestApp, ServerOptions, create_app
 from toolyard.adapters.rest.asgi import ASGIApp
+from toolyard.adapters.rest.refusals import Opened
 from toolyard.adapters.rest.server import serve
 from toolyard.orchestrator.event_log import EventLog
 from toolyard.plugins.contract import PluginContext, Tool, ToolMeta
@@ -50,17 +51,11 @@ class Reply:
 
 
 @dataclass(slots=True)
-class Live:
-    """A running server."""
+class Client:
+    """Whoever talks to a server."""
 
     url: str
-    app: RestApp
-    registry: Registry
-    dispatcher: Dispatcher
-    events: EventLog
-    stop: asyncio.Event
-    task: asyncio.Task[None]
-    made: list[asyncio.StreamWriter] = field(default_factory=list[asyncio.StreamWriter])
+    made: list[asyncio.StreamWriter] = field(default_factory=list[asyncio.StreamWriter], kw_only=True)
 
     @property
     def port(self) -> int:
@@ -96,6 +91,23 @@ class Live:
             return await connection.reply()
         finally:
             await connection.close()
+
+    def leave(self) -> None:
+        """Close every connection."""
+        for writer in self.made:
+            writer.close()
+
+
+@dataclass(slots=True)
+class Live(Client):
+    """A running server."""
+
+    app: RestApp
+    registry: Registry
+    dispatcher: Dispatcher
+    events: EventLog
+    stop: asyncio.Event
+    task: asyncio.Task[None]
 
 
 @dataclass(slots=True)
@@ -163,6 +175,7 @@ async def running(
     mcp: ASGIApp | None = None,
     timeout: float = 60,
     grace: float = 10,
+    conversations: Opened | None = None,
     **options: Any,
 ) -> AsyncIterator[Live]:
     """A server with these tools, on a free port; in the end it is stopped and has ended well."""
@@ -172,7 +185,14 @@ async def running(
     events = EventLog()
     dispatcher = Dispatcher(registry, events=events, cwd=Path.cwd(), timeout=timeout)
     chosen = ServerOptions(**{"port": 0, **options})
-    app = create_app(registry=registry, dispatcher=dispatcher, options=chosen, version="1.2.3", mcp=mcp)
+    app = create_app(
+        registry=registry,
+        dispatcher=dispatcher,
+        options=chosen,
+        version="1.2.3",
+        mcp=mcp,
+        conversations=conversations,
+    )
     ready: asyncio.Future[str] = asyncio.get_running_loop().create_future()
     stop = asyncio.Event()
     task = asyncio.create_task(serve(app, chosen, on_ready=ready.set_result, stop=stop, grace=grace))
@@ -183,8 +203,7 @@ async def running(
     try:
         yield live
     finally:
-        for writer in live.made:
-            writer.close()
+        live.leave()
         stop.set()
         await asyncio.wait_for(live.task, PATIENCE)
 

@@ -274,11 +274,18 @@ async def test_numbers_beyond_64_bits_arrive_as_they_are() -> None:
         assert (await live.call("plus", {"n": 2**70})).json["structuredContent"] == {"n": 2**70 + 1}
 
 
-async def test_health_says_version_and_generation_and_nothing_that_does_not_exist_yet() -> None:
+async def test_health_says_version_and_generation_and_that_nothing_can_be_invoked_here() -> None:
     async with running(SAY) as live:
         reply = await live.get("/api/health")
         assert fits(live, "Health", reply.json)
-        assert reply.json == {"status": "ok", "version": "1.2.3", "generation": live.registry.current.number}
+        sessions = dict.fromkeys(("idle", "live", "hits", "misses", "rebuilt", "evicted"), 0)
+        assert reply.json == {
+            "status": "ok",
+            "version": "1.2.3",
+            "generation": live.registry.current.number,
+            "runtime": None,
+            "sessions": sessions,
+        }
 
 
 async def test_head_has_the_length_of_get_and_no_body() -> None:

@@ -21,9 +21,19 @@ _USUAL_EDITORS = ("vi", "nano")
 
 
 def authoring_folder(places: Places, *, in_project: bool, environ: Mapping[str, str] | None = None) -> Path:
-    """Where a new tool file goes: into the project, else where the user's own files are read from."""
+    """Where a new tool file goes: into the project, else where the user's own files are read from.
+
+    Raises:
+        ToolyardError: The project's folder is a link to elsewhere.
+    """
     if in_project:
-        return places.project / ".toolyard" / "tools"
+        folder = places.project / ".toolyard" / "tools"
+        for part in (folder.parent, folder):
+            if part.is_symlink():
+                raise ToolyardError(
+                    f"{part} is a link, and a project's own files are never read through one; remove it"
+                )
+        return folder
     return named_tools_folder(os.environ if environ is None else environ) or places.user / "tools"
 
 

@@ -23,6 +23,7 @@ from toolyard.invoker.pool import SessionPool
 from toolyard.orchestrator.event_log import EventLog
 from toolyard.orchestrator.orchestrator import CallTool, Defaults, Orchestrator
 from toolyard.orchestrator.store import Store
+from toolyard.tools.handlers.pinned import Pinned
 
 logger = logging.getLogger(__name__)
 
@@ -43,12 +44,14 @@ class Conversations:
         log: EventLog,
         call_tool: CallTool,
         tools: Callable[[], tuple[str, ...]],
+        pinned: Pinned | None = None,
     ) -> None:
         self._places = places
         self._url: str | Path = environ.get("TOOLYARD_DATABASE_URL") or places.data / DATABASE
         self._log = log
         self._call_tool = call_tool
         self._tools = tools
+        self._pinned = pinned
         self._opening = asyncio.Lock()
         self._store: Store | None = None
         self._expiring: asyncio.Task[None] | None = None
@@ -135,7 +138,7 @@ class Conversations:
                 model=settings.runtime.model,
                 cwd=self._places.project,
                 timeout=settings.limits.run_timeout,
-                runtime=Runtimes(settings.runtime, project=self._places.project),
+                runtime=Runtimes(settings.runtime, project=self._places.project, pinned=self._pinned),
                 tools=self._tools,
             ),
         )

@@ -10,6 +10,7 @@ from pathlib import Path
 from toolyard.app.settings import RuntimeSettings
 from toolyard.errors import RuntimeFailureError
 from toolyard.invoker.runtime import Runtime
+from toolyard.tools.handlers.pinned import Pinned
 
 NAMES = ("kernel", "claude", "codex", "scripted", "demo")
 
@@ -24,9 +25,10 @@ def usual_runtime(settings: RuntimeSettings) -> str | None:
 class Runtimes:
     """Finds a runtime by its name."""
 
-    def __init__(self, settings: RuntimeSettings, *, project: Path) -> None:
+    def __init__(self, settings: RuntimeSettings, *, project: Path, pinned: Pinned | None = None) -> None:
         self._settings = settings
         self._project = project
+        self._pinned = pinned
         self._made: dict[str, Runtime] = {}
 
     def __call__(self, name: str) -> Runtime:
@@ -69,6 +71,8 @@ class Runtimes:
         script = self._settings.scripted.script
         if not script:
             raise RuntimeFailureError("the scripted runtime needs a script: set runtime.scripted.script to its file")
+        # A script in the project's own folder counts as it was approved, like everything there.
         path = self._project / Path(script).expanduser()
+        path = path if self._pinned is None else self._pinned.path(path)
         kept = self._settings.scripted.folder
         return ScriptedRuntime(load_script(path), folder=self._project / Path(kept).expanduser() if kept else None)

@@ -16,7 +16,6 @@ from toolyard.app.settings import ToolsSettings
 from toolyard.app.trust.approved import ApprovedFiles, ApprovedReader, ProjectTrust
 from toolyard.schema.compiled import Documents
 from toolyard.tools.handlers.http_client import GuardedClient
-from toolyard.tools.handlers.pinned import Pinned
 from toolyard.tools.handlers.surroundings import Surroundings
 from toolyard.tools.sources import ToolSource
 from toolyard.tools.sources.json_file import FileReader, LoadedFile
@@ -82,7 +81,7 @@ class ToolFiles:
     def _readers(self, settings: ToolsSettings) -> tuple[FileReader, ApprovedReader]:
         client = GuardedClient(proxy=settings.proxy)
         self._clients.push_async_callback(client.aclose)
-        pinned = Pinned(live=self._places.project / ".toolyard", copy=self._trust.copy / ".toolyard")
+        pinned = self._trust.pinned
         surroundings = Surroundings(
             root=self._places.project,
             environ=self._environ,

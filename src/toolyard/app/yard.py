@@ -18,6 +18,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
+import msgspec
+
 from toolyard.app.conversations import Conversations
 from toolyard.app.kept_results import KeptResults
 from toolyard.app.layers import settings_for
@@ -138,6 +140,7 @@ class Toolyard:
             log=self._events,
             call_tool=self._dispatcher.call,
             tools=lambda: tuple(self._registry.current.tools),
+            pinned=self._trust.pinned,
         )
         self._open: AsyncExitStack | None = None
         self.registry = RegistryView(self._registry, self._create_server)
@@ -331,6 +334,7 @@ class Toolyard:
             mcp=endpoint,
             conversations=self.conversations,
             project=self.places.project,
+            results=self._kept.read,
             state=self._state,
         )
         made = options.token if server.token == "auto" else None
@@ -358,14 +362,15 @@ class Toolyard:
 
     async def _take_trust(self) -> None:
         """Take in what the user approved or revoked, and what waits for that."""
-        self._trust.look()
+        await asyncio.to_thread(self._trust.look)
         config = self._trust.config()
         if config != self._config:
-            self._config = config
             try:
                 self._apply(self._load_settings(approved_config=config))
+                self._config = config
             except SettingsError as error:
-                logger.warning("the settings stay as they were: %s", error)
+                logger.warning("the settings stay as they were, but for what the project allowed: %s", error)
+                self._files.apply(msgspec.structs.replace(self.loaded.settings.tools, allowed_hosts=(), proxy=""))
         await self._registry.reload()
 
     def _apply(self, loaded: LoadedSettings) -> None:

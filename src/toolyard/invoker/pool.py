@@ -331,7 +331,7 @@ class SessionPool:
         session, ended = slot.session, None
         if session is None:
             self._give_room_back(slot)
-        elif not keep or slot.doomed or self._closed or not session.usable:
+        elif not keep or slot.doomed or not session.usable:
             ended = self._end(slot)
         elif self._is_owed(slot):
             self._end(slot)

@@ -159,9 +159,9 @@ class EventLog:
         if self.feed is not None:
             self.feed.publish(events)
 
-    def take(self, run_id: str) -> list[NewEvent]:
-        """What a run told that is not being stored yet."""
-        return self._journal.take(run_id) if self._journal is not None else []
+    async def take(self, run_id: str) -> list[NewEvent]:
+        """What a run told that is not stored yet; what is being stored is waited for."""
+        return await self._journal.take(run_id) if self._journal is not None else []
 
     async def detach(self) -> None:
         """Store what waits, and end the readers of stored events."""

@@ -1,4 +1,4 @@
-"""Ids of threads, runs and messages: unique over all processes, and in the order in which one made them."""
+"""Ids of threads, runs and messages: unique over all processes, in the order in which one made them; and sessions'."""
 
 from __future__ import annotations
 
@@ -17,3 +17,14 @@ class Ids:
     def new(self, kind: str) -> str:
         """An id such as `run_…`; a later one of the same process sorts after it."""
         return f"{kind}_{time.time_ns() // 1000:013x}{self._process}{next(self._numbers) & 0xFFFF:04x}"
+
+
+def kept_id(runtime: str, session_id: str | None) -> str | None:
+    """A session's id as a thread keeps it: it means something to its own runtime only."""
+    return None if session_id is None else f"{runtime}:{session_id}"
+
+
+def resumable(kept: str | None, runtime: str) -> str | None:
+    """The session's id in what a thread keeps, if it is one of this runtime."""
+    owner, _, session_id = (kept or "").partition(":")
+    return session_id if session_id and owner == runtime else None

@@ -11,6 +11,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 
 from toolyard.types.run import Run
+from toolyard.types.thread import Thread
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
@@ -18,18 +19,23 @@ class Job:
     """A run on its way through a lane.
 
     Attributes:
+        thread: Its thread, as it was read when the message came.
+        seen: How many sessions' ids had changed by then; see `Orchestrator`.
         wanted_end: Somebody asked for its end; why, in words.
+        ending: Its end is being stored: nothing interrupts that.
         session: Where the runtime's id of the conversation became another: the new one, or None for none.
-        ended: Gets the run as it was stored at its end.
+        ended: Gets the run as it was stored at its end; cancelled when it was never stored at all.
     """
 
     run: Run
+    thread: Thread
+    seen: int
     resume: str | None = None
     cwd: str | None = None
     timeout: float | None = None
     wanted_end: str | None = None
+    ending: bool = False
     session: tuple[str | None] | None = None
-    task: asyncio.Future[None] | None = None
     ended: asyncio.Future[Run] = field(default_factory=lambda: asyncio.get_running_loop().create_future())
 
 
@@ -40,6 +46,12 @@ class Lane:
     """Performs the jobs of one thread, one after the other, while there are any."""
 
     def __init__(self, perform: Perform, on_empty: Callable[[], None]) -> None:
+        """Make an empty lane.
+
+        Args:
+            perform: Sees a job to its end; never raises, also when it is cancelled.
+            on_empty: Called when the last job has ended.
+        """
         self._perform = perform
         self._on_empty = on_empty
         self._waiting: deque[Job] = deque()
@@ -53,33 +65,26 @@ class Lane:
         if self._task is None:
             self._task = asyncio.create_task(self._run(), name=f"toolyard-lane-{job.run.thread_id}")
 
-    def end(self, why: str) -> None:
-        """Ask for the end of everything in it."""
-        for job in (*tuple(self._waiting), *([self.current] if self.current is not None else [])):
-            self.end_job(job, why)
-
     def end_job(self, job: Job, why: str) -> None:
         """Ask for the end of one job: one that runs is interrupted, one that waits gets its end at once."""
         if job.wanted_end is not None:
             return
         job.wanted_end = why
-        if job.task is not None:
-            job.task.cancel()
+        if job is self.current:
+            if self._task is not None and not job.ending:
+                self._task.cancel()
         elif job in self._waiting:
             self._waiting.remove(job)
-            job.task = asyncio.ensure_future(self._perform(job))
-            self._ending.add(job.task)
-            job.task.add_done_callback(self._ending.discard)
-
-    async def ended(self) -> None:
-        """Wait until nothing is left in it."""
-        if waiting := [*self._ending, *([self._task] if self._task is not None else [])]:
-            await asyncio.wait(waiting)
+            task = asyncio.ensure_future(self._perform(job))
+            self._ending.add(task)
+            task.add_done_callback(self._ending.discard)
 
     async def _run(self) -> None:
+        """Perform what waits. This task waits for nothing else, so cancelling it interrupts the current job alone."""
         while self._waiting:
-            self.current = job = self._waiting.popleft()
-            job.task = asyncio.ensure_future(self._perform(job))
-            await asyncio.wait([job.task])  # whatever comes of it was handled where it was performed
+            self.current = self._waiting.popleft()
+            await self._perform(self.current)
+            while self._task is not None and self._task.cancelling():
+                self._task.uncancel()  # that was for the job before
         self.current, self._task = None, None
         self._on_empty()

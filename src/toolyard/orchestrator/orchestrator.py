@@ -12,12 +12,11 @@ import asyncio
 import logging
 import secrets
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
-from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from toolyard.errors import (
     InvocationError,
@@ -30,16 +29,17 @@ from toolyard.invoker.invoker import Invocation, Invoker
 from toolyard.invoker.key import session_key
 from toolyard.invoker.pool import SessionRequest
 from toolyard.invoker.runtime import Runtime, SessionSpec, Warmth
-from toolyard.orchestrator.endings import begun, code_of, completed, ended, last_event, lost, told
+from toolyard.orchestrator.endings import as_ended, begun, code_of, completed, ended, last_event, lost, told
 from toolyard.orchestrator.event_log import EventLog
 from toolyard.orchestrator.hooks import Invoking, MessageHooks, NoHooks
-from toolyard.orchestrator.ids import Ids
+from toolyard.orchestrator.ids import Ids, kept_id, resumable
 from toolyard.orchestrator.lane import Job, Lane
+from toolyard.orchestrator.request import CallTool, Defaults, RunRequest
 from toolyard.orchestrator.store import Accepted, Ending, Store
 from toolyard.types.call import Caller
 from toolyard.types.event import Event
 from toolyard.types.result import ToolResult
-from toolyard.types.run import Run, Usage
+from toolyard.types.run import Run
 from toolyard.types.thread import Message, Role, Thread
 
 logger = logging.getLogger(__name__)
@@ -47,49 +47,11 @@ logger = logging.getLogger(__name__)
 RECOVER_SECONDS = 10.0
 RETRY_SECONDS = (0.1, 0.5, 2.0, 5.0)
 LONGEST_TITLE = 80
+STOPPED = "the process that ran it was stopped"
+DELETED = "its thread was deleted"
+LEFT = "whoever asked left before it was stored"
 LAST_EVENTS = frozenset({"completed", "error", "cancelled"})
 """A run's stream ends with exactly one of these."""
-
-
-class CallTool(Protocol):
-    """The dispatcher's way to call a tool."""
-
-    async def __call__(self, name: str, input: Mapping[str, Any] | None, caller: Caller) -> ToolResult:
-        """Raises UnknownToolError; every other failure is a result."""
-        ...
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Defaults:
-    """What a run takes when neither it nor its thread says otherwise.
-
-    Attributes:
-        runtime: Finds a runtime by its name; an empty one means the settings' choice. It raises
-            RuntimeFailureError for one that cannot be had.
-        tools: The names of the tools that are offered now.
-    """
-
-    agent: str
-    model: str
-    cwd: Path
-    timeout: float
-    runtime: Callable[[str], Runtime]
-    tools: Callable[[], tuple[str, ...]]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RunRequest:
-    """What a caller asks for. Everything but the prompt may be left to the thread and the settings."""
-
-    prompt: str
-    thread_id: str | None = None
-    session_id: str | None = None
-    agent: str = ""
-    model: str = ""
-    runtime: str = ""
-    cwd: str | None = None
-    timeout: float | None = None
-    idempotency_key: str | None = None
 
 
 class Orchestrator:
@@ -114,6 +76,8 @@ class Orchestrator:
         self._ids = Ids()
         self._lanes: dict[str, Lane] = {}
         self._jobs: dict[str, Job] = {}
+        self._changed_ids = 0
+        """How often the id of a conversation became another: a thread that was read before may be out of date."""
         self._closing = False
         self._recovering: asyncio.Task[None] | None = None
 
@@ -128,23 +92,27 @@ class Orchestrator:
         if self._recovering is not None:
             self._recovering.cancel()
             await asyncio.gather(self._recovering, return_exceptions=True)
-        lanes = tuple(self._lanes.values())
-        for lane in lanes:
-            lane.end("the process that ran it was stopped")
-        await asyncio.gather(*(lane.ended() for lane in lanes))
+        await self._end_jobs(list(self._jobs.values()), STOPPED)
         await self.invoker.close()
 
-    async def submit(self, request: RunRequest) -> Accepted:
+    async def submit(self, request: RunRequest, *, only_for_caller: bool = False) -> Accepted:
         """Store a message, and let its thread answer it when its turn comes.
+
+        What is being stored is stored also when the caller is cancelled meanwhile, and then it is answered too.
+
+        Args:
+            request: What is asked.
+            only_for_caller: A caller that is cancelled has the run cancelled with it.
 
         Raises:
             StorageError: It could not be stored; nothing will happen then.
             RuntimeFailureError: No such runtime.
         """
+        thread_id = request.thread_id or self._ids.new("thread")
+        seen = self._changed_ids
+        thread = await self._thread(thread_id, request)
         if self._closing:
             raise InvocationError("everything is being closed; try again when it runs again")
-        thread_id = request.thread_id or self._ids.new("thread")
-        thread = await self._thread(thread_id, request)
         now = time.time()
         run = Run(
             id=self._ids.new("run"),
@@ -157,14 +125,27 @@ class Orchestrator:
             model=request.model or thread.model or self._defaults.model,
         )
         message = self._message(run, "user", request.prompt, now)
-        accepted = await self.store.accept(
-            message, run, idempotency_key=request.idempotency_key, events=[told(message, now)]
+        # It is known before it is stored: closing waits for it from here on.
+        job = self._jobs[run.id] = Job(
+            run=run, thread=thread, seen=seen, resume=request.session_id, cwd=request.cwd, timeout=request.timeout
         )
-        if accepted.fresh:
-            self.log.publish(accepted.events)
-            job = Job(run=run, resume=request.session_id, cwd=request.cwd, timeout=request.timeout)
-            self._jobs[run.id] = job
+        try:
+            accepted = await self.store.accept(
+                message, run, idempotency_key=request.idempotency_key, events=[told(message, now)]
+            )
+        except asyncio.CancelledError:
+            # Whether it is stored, its lane will see: it asks after this write.
+            job.wanted_end = LEFT if only_for_caller else job.wanted_end
             self._lane(thread_id).add(job)
+            raise
+        except BaseException:
+            self._drop(job)
+            raise
+        if not accepted.fresh:
+            self._drop(job)
+            return accepted
+        self.log.publish(accepted.events)
+        self._lane(thread_id).add(job)
         return accepted
 
     async def steer(self, request: RunRequest) -> Accepted:
@@ -178,6 +159,7 @@ class Orchestrator:
         now = time.time()
         message = self._message(job.run, "user", request.prompt, now)
         self.log.publish(await self.store.add_message(message, [told(message, now)]))
+        await self._observed(self._hooks.on_message(message.thread_id, "user", message.content))
         return Accepted(message_id=message.id, run_id=job.run.id, fresh=True)
 
     async def cancel(self, run_id: str) -> Run:
@@ -193,7 +175,7 @@ class Orchestrator:
             if not run.ended:
                 raise InvocationError(f"run {run_id!r} is held by another process, {run.owner}; cancel it there")
             return run
-        self._lane(job.run.thread_id).end_job(job, "it was cancelled")
+        self._end_job(job, "it was cancelled")
         return await asyncio.shield(job.ended)
 
     async def wait(self, run_id: str) -> Run:
@@ -230,9 +212,7 @@ class Orchestrator:
             NotFoundError: No such thread.
         """
         await self.store.thread(thread_id)
-        if (lane := self._lanes.get(thread_id)) is not None:
-            lane.end("its thread was deleted")
-            await lane.ended()
+        await self._end_jobs([job for job in self._jobs.values() if job.run.thread_id == thread_id], DELETED)
         self.invoker.pool.evict(session_key(thread_id))
         await self.store.delete_thread(thread_id)
 
@@ -255,11 +235,29 @@ class Orchestrator:
         try:
             return await self.store.thread(thread_id)
         except NotFoundError:
+            self._defaults.runtime(request.runtime)  # refused before anything is stored
             title = " ".join(request.prompt.split())
             title = title if len(title) <= LONGEST_TITLE else f"{title[: LONGEST_TITLE - 1]}…"
             thread = Thread(id=thread_id, created_at=time.time(), title=title)
             await self.store.create_thread(thread)
             return thread
+
+    def _end_job(self, job: Job, why: str) -> None:
+        lane = self._lanes.get(job.run.thread_id)
+        if lane is not None:
+            lane.end_job(job, why)
+        job.wanted_end = job.wanted_end or why  # one that is still being stored is in no lane yet
+
+    async def _end_jobs(self, jobs: Sequence[Job], why: str) -> None:
+        for job in reversed(jobs):  # whoever waits behind another must not begin when that one ends
+            self._end_job(job, why)
+        if jobs:
+            await asyncio.wait([job.ended for job in jobs])
+
+    def _drop(self, job: Job) -> None:
+        """Forget a job that was not stored."""
+        del self._jobs[job.run.id]
+        job.ended.cancel()
 
     def _lane(self, thread_id: str) -> Lane:
         lane = self._lanes.get(thread_id)
@@ -281,7 +279,7 @@ class Orchestrator:
         del self._lanes[thread_id]
 
     async def _perform(self, job: Job) -> None:
-        """One run, from its turn to its end; never raises."""
+        """One run, from its turn to its end; never raises, also when it is cancelled."""
         try:
             ending = await self._invoke(job)
         except asyncio.CancelledError:
@@ -296,30 +294,25 @@ class Orchestrator:
             crash = f"run_crash_{secrets.token_hex(4)}"
             logger.exception("crash %s: run %s", crash, job.run.id)
             ending = ended("failed", "crash", f"something went wrong inside ({crash}); the log has the details")
-        task = asyncio.create_task(self._finish(job, ending), name=f"toolyard-end-{job.run.id}")
-        while not task.done():
-            try:
-                await asyncio.shield(task)
-            except asyncio.CancelledError:  # too late to end it: it has its end
-                continue
+        job.ending = True
+        await self._finish(job, ending)
 
     async def _invoke(self, job: Job) -> Ending:
         run = job.run
         if job.wanted_end is not None:
             return ended("cancelled", "cancelled", job.wanted_end)
-        await self._hooks.on_message(run.thread_id, "user", run.prompt)
         started = time.time()
         events = await self.store.begin_run(run.id, started, [begun(run, started)])
         if events is None:
             return ended("cancelled", "cancelled", "somebody else gave it an end")
         job.run = run = replace(run, status="running", started_at=started)
         self.log.publish(events)
-        thread = await self.store.thread(run.thread_id)
+        await self._observed(self._hooks.on_message(run.thread_id, "user", run.prompt))
         caller = Caller(thread_id=run.thread_id, run_id=run.id, agent_id=run.agent)
         outcome = await self.invoker.invoke(
             Invocation(
                 prompt=run.prompt,
-                session=await self._request_of(job, thread),
+                session=await self._request_of(job),
                 caller=caller,
                 tell=partial(self.log.emit, caller=caller),
                 call_tool=partial(self._call, caller),
@@ -335,45 +328,60 @@ class Orchestrator:
         """Store a run's end with everything it told before; then whoever waits for it is told."""
         run = job.run
         last = last_event(run, ending)
-        said = [*self.log.take(run.id), *ending.events, *([last] if last is not None else [])]
-        ending = replace(ending, events=said)
+        if job.session is not None:
+            ending = replace(ending, session_id=kept_id(run.runtime, job.session[0]))
+        least = replace(ending, events=[*ending.events, *([last] if last is not None else [])])
+        ending = replace(least, events=[*await self.log.take(run.id), *least.events])
+        ended = as_ended(run, ending)
         failures = 0
         while True:
             try:
-                if job.session is not None:
-                    kept = _kept_id(run.runtime, job.session[0])
-                    await self.store.update_thread(run.thread_id, session_id=kept)
-                events = await self.store.end_run(run.id, ending)
+                events = await self._store_end(job, ending)
+                if events is None:
+                    ended = await self.store.run(run.id)  # somebody else gave it its end
+                break
+            except NotFoundError:  # it is gone with its thread
+                events = None
                 break
             except StorageError as error:
-                logger.warning("the end of run %s waits for the database: %s", run.id, error)
                 if self._closing and failures:
+                    logger.exception("the end of run %s could not be stored; it will be found as lost", run.id)
                     events = None
                     break
+                logger.warning("the end of run %s waits for the database: %s", run.id, error)
                 await asyncio.sleep(RETRY_SECONDS[min(failures, len(RETRY_SECONDS) - 1)])
                 failures += 1
-        ended = replace(
-            run,
-            status=ending.status,
-            ended_at=ending.ended_at,
-            result=ending.result,
-            error=ending.error,
-            usage=ending.usage or Usage(),
-        )
+            except Exception:
+                logger.exception("run %s told something that cannot be stored", run.id)
+                if ending is least:
+                    events = None
+                    break
+                ending = least
         del self._jobs[run.id]
+        self._changed_ids += job.session is not None  # only now: whoever read the thread before must look again
         if events is not None:
             self.log.publish(events)
             await self._after(ended)
         job.ended.set_result(ended)
 
+    async def _store_end(self, job: Job, ending: Ending) -> list[Event] | None:
+        if job.session is not None and ending.session_id is None:
+            await self.store.update_thread(job.run.thread_id, session_id=None)
+        return await self.store.end_run(job.run.id, ending)
+
     async def _after(self, run: Run) -> None:
+        hooks = self._hooks
+        if run.result is not None:
+            await self._observed(hooks.on_message(run.thread_id, "assistant", run.result))
+            await self._observed(hooks.on_after_invoke(run.thread_id, run.result))
+        await self._observed(hooks.on_broadcast("run.ended", run.to_json()))
+
+    async def _observed(self, hook: Awaitable[None]) -> None:
+        """Let somebody watch: whatever comes of that, the run goes on."""
         try:
-            if run.result is not None:
-                await self._hooks.on_message(run.thread_id, "assistant", run.result)
-                await self._hooks.on_after_invoke(run.thread_id, run.result)
-            await self._hooks.on_broadcast("run.ended", run.to_json())
+            await hook
         except Exception:
-            logger.exception("hooks after run %s failed", run.id)
+            logger.exception("a hook failed; the run goes on without it")
 
     async def _before(self, run: Run, prompt: str, warmth: Warmth) -> str:
         about = Invoking(run_id=run.id, agent=run.agent, model=run.model, runtime=run.runtime, session=warmth)
@@ -387,9 +395,11 @@ class Orchestrator:
         except UnknownToolError as error:
             return ToolResult.error(str(error))
 
-    async def _request_of(self, job: Job, thread: Thread) -> SessionRequest:
-        run = job.run
-        earlier = await self.store.messages(run.thread_id, limit=2)
+    async def _request_of(self, job: Job) -> SessionRequest:
+        run, thread = job.run, job.thread
+        if job.seen != self._changed_ids:
+            thread = await self.store.thread(run.thread_id)
+        has_history = thread.session_id is not None or len(await self.store.messages(run.thread_id, limit=2)) > 1
         return self._session(
             thread,
             self._defaults.runtime(run.runtime),
@@ -397,7 +407,7 @@ class Orchestrator:
             model=run.model,
             cwd=job.cwd,
             resume=job.resume,
-            has_history=len(earlier) > 1,
+            has_history=has_history,
         )
 
     def _session(
@@ -417,7 +427,7 @@ class Orchestrator:
             runtime=runtime,
             spec=SessionSpec(agent=agent, model=model, cwd=folder, tools=self._defaults.tools()),
             thread_id=thread.id,
-            resume=resume or _resumable(thread.session_id, runtime.name),
+            resume=resume or resumable(thread.session_id, runtime.name),
             has_history=has_history,
         )
 
@@ -427,7 +437,7 @@ async def watched_run(
 ) -> Run:
     """Submit a request and wait for its end; every event of the run is told, in order. Cancelling cancels the run."""
     with log.stream() if on_event is not None else nullcontext() as stream:
-        accepted = await orchestrator.submit(request)
+        accepted = await orchestrator.submit(request, only_for_caller=True)
         try:
             if stream is not None and on_event is not None:
                 async for event in stream:
@@ -443,13 +453,3 @@ async def watched_run(
 
 def _note_session(job: Job, session_id: str | None) -> None:
     job.session = (session_id,)
-
-
-def _kept_id(runtime: str, session_id: str | None) -> str | None:
-    """A session's id as a thread keeps it: it means something to its own runtime only."""
-    return None if session_id is None else f"{runtime}:{session_id}"
-
-
-def _resumable(kept: str | None, runtime: str) -> str | None:
-    owner, _, session_id = (kept or "").partition(":")
-    return session_id if session_id and owner == runtime else None

@@ -1,20 +1,23 @@
-"""A schema compiled once: bounded, self-contained, with its defaults and its error texts."""
+"""A schema compiled once: bounded, self-contained, with its defaults and its error texts.
+
+One that surely compiles is compiled when it is first used: of thousands of tools, few are called.
+"""
 
 from __future__ import annotations
 
 import json
 import math
 from collections.abc import Mapping
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import jsonschema_rs
 
 from toolyard.errors import SchemaError
 from toolyard.schema.defaults import Defaults, find_defaults
 from toolyard.schema.explanation import Finding, explain, find_problems
+from toolyard.schema.plain import TYPES, is_plain
 
 MAX_DEPTH = 64
-TYPES = ("string", "number", "integer", "boolean", "array", "object", "null")
 MAX_SIZE = 512 * 1024
 """Characters of keys and strings, plus one for each other value."""
 
@@ -32,14 +35,30 @@ class CompiledSchema:
         warnings: What its author should know, such as a default that does not fit.
     """
 
-    __slots__ = ("_validator", "defaults", "document", "is_valid", "warnings")
+    __slots__ = ("_plain", "_validator", "defaults", "document", "is_valid", "warnings")
 
     def __init__(self, document: Any, validator: Any, defaults: Defaults | None, warnings: tuple[str, ...]) -> None:
+        """Put its parts together; `validator` is None for a document that surely compiles, when it is needed."""
         self.document = document
-        self._validator = validator
-        self.is_valid = validator.is_valid
         self.defaults = defaults
         self.warnings = warnings
+        if validator is None:
+            self._plain = document
+        else:
+            self._take(validator)
+
+    def _take(self, validator: Any) -> None:
+        self._validator = validator
+        self.is_valid = validator.is_valid
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            """Compile now; asked only for what no slot holds yet, so that later uses cost nothing more."""
+            if name not in ("_validator", "is_valid"):
+                raise AttributeError(name)
+            self._take(_validator_for(self._plain))
+            return getattr(self, name)
 
     def findings(self, value: Any) -> list[Finding]:
         """Why a value does not fit, each problem with its path; empty when it does."""
@@ -51,7 +70,13 @@ class CompiledSchema:
 
 
 def compile_schema(
-    schema: Any, *, tool: str, field: str = "schema", documents: Documents | None = None, owned: bool = False
+    schema: Any,
+    *,
+    tool: str,
+    field: str = "schema",
+    documents: Documents | None = None,
+    owned: bool = False,
+    plain: bool = False,
 ) -> CompiledSchema:
     """Compile a schema, or say why it is none.
 
@@ -63,20 +88,23 @@ def compile_schema(
         field: The tool's field that holds it, for error messages.
         documents: Other documents its `$ref`s may name.
         owned: It was just read from JSON within the bounds and nobody else holds it, so it need not be copied.
+        plain: The grammar of plain schemas accepted it already, so it surely compiles.
 
     Raises:
         SchemaError: It is not valid, too large, too deep, or refers outside.
     """
     document = schema if owned else _private_copy(schema, tool=tool, field=field)
     registry = _registry(documents) if documents else None
-    try:
-        validator = jsonschema_rs.validator_for(document, offline=True, validate_formats=False, registry=registry)
-    except jsonschema_rs.ValidationError as error:
-        raise SchemaError(
-            tool=tool, field=_place(field, error), reason=_reason(error), path=tuple(error.instance_path)
-        ) from None
-    except (jsonschema_rs.ReferencingError, ValueError) as error:
-        raise SchemaError(tool=tool, field=field, reason=str(error).split("\n", 1)[0]) from None
+    validator = None
+    if not (owned and (plain or is_plain(document))):
+        try:
+            validator = _validator_for(document, registry)
+        except jsonschema_rs.ValidationError as error:
+            raise SchemaError(
+                tool=tool, field=_place(field, error), reason=_reason(error), path=tuple(error.instance_path)
+            ) from None
+        except (jsonschema_rs.ReferencingError, ValueError) as error:
+            raise SchemaError(tool=tool, field=field, reason=str(error).split("\n", 1)[0]) from None
     if not isinstance(document, dict):
         return CompiledSchema(document, validator, None, ())
     defaults, warnings = find_defaults(cast("dict[str, Any]", document), registry)
@@ -84,7 +112,12 @@ def compile_schema(
 
 
 def compile_input_schema(
-    schema: Mapping[str, Any] | None, *, tool: str, documents: Documents | None = None, owned: bool = False
+    schema: Mapping[str, Any] | None,
+    *,
+    tool: str,
+    documents: Documents | None = None,
+    owned: bool = False,
+    plain: bool = False,
 ) -> CompiledSchema:
     """Compile the schema of a tool's arguments, which are always an object.
 
@@ -105,7 +138,7 @@ def compile_input_schema(
             reason=f'arguments are an object, so it must be "object", not {kind!r}',
             path=("type",),
         )
-    compiled = compile_schema(schema, tool=tool, documents=documents, owned=owned)
+    compiled = compile_schema(schema, tool=tool, documents=documents, owned=owned, plain=plain)
     # Shown only: compiled in, it would also bind what the schema says of itself through `"$ref": "#"`.
     if "type" not in schema:
         compiled.document = {"type": "object", **compiled.document}
@@ -143,6 +176,10 @@ def _private_copy(value: Any, *, tool: str, field: str) -> Any:
                 raise SchemaError(tool=tool, field=path, reason=f"{type(node).__name__} is not a JSON value")
 
     return copy(value, 0, field)
+
+
+def _validator_for(document: Any, registry: jsonschema_rs.Registry | None = None) -> Any:
+    return jsonschema_rs.validator_for(document, offline=True, validate_formats=False, registry=registry)
 
 
 def _registry(documents: Documents) -> jsonschema_rs.Registry:

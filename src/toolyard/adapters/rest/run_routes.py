@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -28,7 +29,7 @@ from toolyard.adapters.rest.refusals import HeldElsewhereError, Opened, conversi
 from toolyard.adapters.rest.result_json import encode_anything
 from toolyard.adapters.rest.routing import Endpoint
 from toolyard.adapters.rest.thread_routes import Name
-from toolyard.adapters.rest.tool_routes import NoBody
+from toolyard.adapters.rest.tool_routes import NoBody, ThreadId
 from toolyard.errors import InvocationError, RefusedError, ToolError
 from toolyard.orchestrator.orchestrator import Orchestrator, RunRequest
 from toolyard.tools.confinement import quoted, resolve_inside
@@ -38,6 +39,10 @@ LONGEST_RUN = 604_800
 
 NewId = Annotated[str, msgspec.Meta(min_length=1, max_length=200, pattern=r"^(?!\.{1,2}\Z)[^\x00-\x20\x7f/\\?#%]+\Z")]
 """A thread's id as a caller may choose it: it must fit into an address as it is."""
+
+
+ReadResult = Callable[[str], Awaitable[Any]]
+"""Reads what is kept behind a handle, also while it is still being written. Raises NotFoundError."""
 
 
 class RunBody(msgspec.Struct, forbid_unknown_fields=True, rename="camel"):
@@ -56,16 +61,17 @@ class RunBody(msgspec.Struct, forbid_unknown_fields=True, rename="camel"):
 class PrewarmBody(msgspec.Struct, forbid_unknown_fields=True, rename="camel"):
     """The body of a prewarming."""
 
-    thread_id: Annotated[str, msgspec.Meta(min_length=1, max_length=200)]
+    thread_id: ThreadId
 
 
 class RunRoutes:
     """Runs over HTTP."""
 
-    def __init__(self, opened: Opened, posts: KeyedPosts, project: Path) -> None:
+    def __init__(self, opened: Opened, posts: KeyedPosts, *, project: Path, results: ReadResult | None = None) -> None:
         self._opened = opened
         self._posts = posts
         self._project = project
+        self._results = results
         self._read_run = decoder(RunBody)
         self._read_prewarm = decoder(PrewarmBody)
         self._read_nothing = decoder(NoBody)
@@ -126,7 +132,10 @@ class RunRoutes:
 
     async def result(self, conversations: Orchestrator, request: Request) -> Answer:
         """`GET /api/results/{handle}`: kept as JSON, given as it was kept."""
-        return Answer(200, await conversations.store.result(request.params["handle"]))
+        handle = request.params["handle"]
+        if self._results is not None:
+            return Answer.of_json(await self._results(handle))
+        return Answer(200, await conversations.store.result(handle))
 
     def _folder(self, cwd: str, request: Request) -> str:
         """A folder inside the project, with its links followed, relative to the project.

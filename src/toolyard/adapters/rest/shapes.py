@@ -137,7 +137,10 @@ SHAPES: dict[str, Shape] = {
             "isError": {"type": "boolean", "description": "True when the call failed; `content` says why."},
             "durationMs": {"type": "number", "minimum": 0, "description": "How long it took, in milliseconds."},
         },
-        {"structuredContent": {"description": "The same answer as a JSON value, where the tool has one."}},
+        {
+            "structuredContent": {"description": "The same answer as a JSON value, where the tool has one."},
+            "handle": text("Where the whole answer is kept, when this is a part: `GET /api/results/{handle}`."),
+        },
     ),
     "Reload": object_of(
         "What a reload changed.",

@@ -58,6 +58,8 @@ class Place:
         if isinstance(error, SQLAlchemyError):
             detail = _words(error.orig) if isinstance(error, DBAPIError) and error.orig else _words(error)
             return self._failure(error, f"cannot be used: {detail}", False)
+        if type(error).__module__.startswith("asyncpg") and isinstance(error, ValueError):
+            return self._failure(error, f"cannot be used: {_words(error)}; see what the URL says", False)
         if type(error).__module__.startswith("asyncpg"):
             return self._failure(error, f"is gone: {_words(error)}; see that it runs, then try again", False)
         return Failure(error=error, own=True)

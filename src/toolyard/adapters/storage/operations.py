@@ -103,7 +103,7 @@ class Append:
 class Accept:
     """Keep a message and the run that will answer it."""
 
-    __slots__ = ("_drafts", "_key", "_message", "_message_values", "_run", "_run_values", "_thread_values")
+    __slots__ = ("_drafts", "_key", "_message", "_message_values", "_run", "_run_values")
 
     def __init__(self, message: Message, run: Run, key: str | None, events: Sequence[NewEvent]) -> None:
         if message.thread_id != run.thread_id:
@@ -113,15 +113,6 @@ class Accept:
         self._key = None if key is None else (message.thread_id, key)
         self._message_values = message_values(message)
         self._run_values = run_values(run)
-        self._thread_values = thread_values(
-            Thread(
-                id=message.thread_id,
-                created_at=message.created_at,
-                agent=run.agent,
-                runtime=run.runtime,
-                model=run.model,
-            )
-        )
         self._drafts = _drafts(events)
 
     def needs(self, needs: Needs) -> None:
@@ -136,7 +127,7 @@ class Accept:
             return Accepted(message_id=holder[0], run_id=holder[1], fresh=False)
         message, run = self._message, self._run
         if not ledger.has_thread(message.thread_id):
-            ledger.add_thread(message.thread_id, self._thread_values)
+            ledger.add_thread(message.thread_id, thread_values(_thread_for(message, run)))
         ledger.add_message(self._message_values)
         ledger.add_run(run.id, run.status, run.thread_id, self._run_values)
         if self._key is not None:
@@ -222,6 +213,12 @@ class EndRuns:
         for one in self._each:
             one.check(ledger)
         return [one.apply(ledger) for one in self._each]
+
+
+def _thread_for(message: Message, run: Run) -> Thread:
+    return Thread(
+        id=message.thread_id, created_at=message.created_at, agent=run.agent, runtime=run.runtime, model=run.model
+    )
 
 
 def _drafts(events: Sequence[NewEvent]) -> list[Draft]:

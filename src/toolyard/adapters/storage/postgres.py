@@ -138,8 +138,10 @@ class PostgresDatabase:
             return await connect(
                 self._address.url, timeout=CONNECT_SECONDS, command_timeout=COMMAND_SECONDS, server_settings=settings
             )
-        except (ValueError, asyncpg.InterfaceError):
-            # The text of this error quotes the URL, or what was taken for a part of it.
+        except asyncpg.InterfaceError:
+            raise
+        except ValueError:
+            # The text of this error quotes what was taken for a part of the URL.
             raise not_understood(self._place.shown) from None
 
     def _migrate(self, connection: Connection) -> bool:
@@ -176,6 +178,8 @@ class PostgresDatabase:
 
     async def _let_go(self, guard: Any) -> None:
         try:
+            # Said in so many words, it holds when we return; the end of a connection is noticed a little later.
+            await guard.execute("SELECT pg_advisory_unlock_all()")
             await guard.close(timeout=CONNECT_SECONDS)
         except (OSError, asyncpg.PostgresError, asyncpg.InterfaceError):
             guard.terminate()

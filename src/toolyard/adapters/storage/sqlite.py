@@ -14,6 +14,7 @@ import sqlite3
 import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, TypeVar
 from urllib.parse import quote
@@ -110,7 +111,10 @@ class SqliteDatabase:
         self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         self._locks.mkdir(mode=0o700, parents=True, exist_ok=True)
         with opening(self._locks, OPENING_SECONDS):
-            os.close(os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
+            # Only a file that is not there is touched: closing any descriptor of a file drops every lock that
+            # this process has on it, those of another store that it has open included.
+            with suppress(FileExistsError):
+                os.close(os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
             self._identity = self._file_identity()
             connection = self._writing_connection()
             mode = connection.exec_driver_sql("PRAGMA journal_mode = WAL").scalar()
@@ -121,6 +125,8 @@ class SqliteDatabase:
                 )
             while self._transact(lambda connection: migrate(connection, str(self._path))):
                 logger.info("%s was brought to its next version", self._path)
+            # SQLite opens what it may only read, and says so when it is written: better now than later.
+            self._transact(lambda connection: connection.exec_driver_sql("UPDATE sequence SET value = value"))
             self._lock = ProcessLock(self._locks, self._owner)
 
     def _connect(self) -> sqlite3.Connection:
@@ -143,7 +149,6 @@ class SqliteDatabase:
         return self._writing
 
     def _transact(self, work: Callable[[Connection], T]) -> T:
-        self._check_file()
         connection = self._writing_connection()
         try:
             connection.exec_driver_sql("BEGIN IMMEDIATE")
@@ -152,7 +157,7 @@ class SqliteDatabase:
         except BaseException:
             self._roll_back(connection)
             raise
-        # What went into a file that nobody can find any more is not kept: look again before saying so.
+        # What went into a file that nobody can find any more is not kept: look before saying it is.
         self._check_file()
         return outcome
 

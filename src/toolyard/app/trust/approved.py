@@ -5,6 +5,7 @@ Above: the wiring. Below: `approvals`, and the reader of tool files.
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -14,6 +15,7 @@ from toolyard.app.trust.approvals import Approval, Approvals, Difference, check_
 from toolyard.app.trust.snapshot import Snapshot, take_snapshot
 from toolyard.errors import TrustError
 from toolyard.schema.visible import escaped
+from toolyard.tools.handlers.pinned import Pinned
 from toolyard.tools.sources import Offers
 from toolyard.tools.sources.json_file import FileReader, LoadedFile
 from toolyard.tools.sources.json_files import JsonFiles
@@ -53,6 +55,12 @@ class ProjectTrust:
     def waiting(self) -> tuple[Problem, ...]:
         """What of the project waits for the user's word."""
         return self._problems
+
+    @property
+    def pinned(self) -> Pinned | None:
+        """The project's folder and the approved copy that stands in for it; None where it is the user's own."""
+        live = self.project / ".toolyard"
+        return None if self._users == live else Pinned(live=live, copy=self.copy / ".toolyard")
 
     @property
     def tools_folder(self) -> Path:
@@ -100,7 +108,10 @@ class ProjectTrust:
 
     async def load(self) -> Offers:
         """No tools; what of the project waits."""
-        self.look()
+        if self._approval is None and not self._problems:  # nothing is there, or little is known yet
+            self.look()
+        else:
+            await asyncio.to_thread(self.look)
         return Offers(problems=self._problems)
 
     def _waiting(self, approval: Approval | None, snapshot: Snapshot) -> Sequence[Problem]:

@@ -24,7 +24,7 @@ LAST = frozenset({"completed", "error", "cancelled"})
 @click.option("--agent", metavar="NAME", help="Who answers, instead of the settings' choice.")
 @click.option("--model", metavar="NAME", help="The model, instead of the settings' choice.")
 @click.option("--thread", "thread_id", metavar="ID", help="Go on with this thread; a new one unless given.")
-@click.option("--timeout", type=float, metavar="SECONDS", help="End it after so long.")
+@click.option("--timeout", type=click.FloatRange(min=0, min_open=True), metavar="SECONDS", help="End it after so long.")
 @click.option("--json", "as_json", is_flag=True, help="Print the whole run as JSON.")
 @click.option("--url", metavar="URL", help="The server to ask, instead of this project's own.")
 @common_options
@@ -81,7 +81,8 @@ class _Shown:
         else:
             if self._said:
                 click.echo()
-            click.echo(f"toolyard: {run['status']}: {run['error']['message']}", err=True)
+            why = run["error"]["message"] if run["error"] else "the server went before its end"
+            click.echo(f"toolyard: {run['status']}: {why}", err=True)
         return DONE if run["status"] == "completed" else SAID_NO
 
     def _spent(self, run: dict[str, Any]) -> None:

@@ -76,6 +76,8 @@ class Remote:
             if isinstance(reason, ConnectionRefusedError):
                 raise NobodyListensError(f"{self.url} cannot be reached: nobody listens there") from None
             raise ServeError(f"{address} cannot be reached: {reason}") from None
+        except http.client.HTTPException as error:
+            raise ServeError(f"{address} broke off in the middle of its answer: {error!r}") from None
 
 
 class NobodyListensError(ServeError):

@@ -127,7 +127,12 @@ def export_thread(invocation: Invocation, thread_id: str, *, output: Path | None
     if output is None:
         click.echo(text)
     else:
-        output.write_text(f"{text}\n", encoding="utf-8")
+        try:
+            output.write_text(f"{text}\n", encoding="utf-8")
+        except OSError as error:
+            raise click.UsageError(
+                f"--output {output}: {error.strerror or error}; name a file that can be written"
+            ) from None
         click.echo(f"{len(thread['messages'])} messages written to {output}", err=True)
     return DONE
 

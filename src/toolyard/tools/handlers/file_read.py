@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -38,11 +39,17 @@ class FileReadHandler:
 
     def __init__(self, config: FileReadConfig, surroundings: Surroundings) -> None:
         self._largest = config.max_size
-        given = config.base_path
+        self._given = config.base_path
+        self._surroundings = surroundings
+
+    @functools.cached_property
+    def _base(self) -> Path:
+        """The folder; found when it is first needed, because thousands of handlers are loaded at start."""
+        given, pinned = self._given, self._surroundings.pinned
         if given == "~" or given.startswith("~/"):
-            given = surroundings.environ.get("HOME", "~") + given[1:]
-        base = surroundings.root / given
-        self._base = base if surroundings.pinned is None else surroundings.pinned.path(base)
+            given = self._surroundings.environ.get("HOME", "~") + given[1:]
+        base = self._surroundings.root / given
+        return base if pinned is None else pinned.path(base)
 
     def __eq__(self, other: object) -> bool:
         """Two that were loaded from the same text are equal."""

@@ -12,6 +12,8 @@ from typing import Any, cast
 from toolyard.errors import SchemaError, ToolError
 from toolyard.plugins.contract import PluginContext, Tool
 from toolyard.schema.compiled import CompiledSchema, Documents, compile_input_schema, compile_schema
+from toolyard.schema.hidden import may_hide, unseen_in
+from toolyard.schema.visible import escaped
 from toolyard.tools.definition import RegisteredTool, assemble
 from toolyard.tools.handlers.file_read import FileReadConfig, FileReadHandler
 from toolyard.tools.handlers.http import HttpConfig, load_http
@@ -71,7 +73,11 @@ class FileReader:
         """Read a file's content. Never raises for what is in it."""
         report = Report(path)
         content = report.parse(data)
-        if content is None or not report.check(self._checks.file, content, (), of_format=True):
+        if content is None or (may_hide(data) and not _set_aside_hidden(content, report)):
+            return LoadedFile(path=path, problems=report.problems)
+        report.is_plain = self._checks.common.is_valid(content)
+        is_checked = report.is_plain or self._checks.whole.is_valid(content)
+        if not (is_checked or report.check(self._checks.file, content, (), of_format=True)):
             return LoadedFile(path=path, problems=report.problems)
         plugin = content["name"]
         context = PluginContext(name=plugin, logger=logging.getLogger(f"toolyard.plugin.{plugin}"))
@@ -81,7 +87,7 @@ class FileReader:
         for index, given in enumerate(content["tools"]):
             if index in report.spoilt:
                 continue
-            tool = self._tool(given, ("tools", index), provenance, context, report)
+            tool = self._tool(given, ("tools", index), provenance, context, report, is_checked=is_checked)
             if tool is None:
                 continue
             name = tool.info.name
@@ -94,19 +100,17 @@ class FileReader:
         return LoadedFile(path=path, tools=tuple(tools.values()), problems=report.problems, examples=examples)
 
     def _tool(
-        self, given: Any, at: Place, provenance: Provenance, context: PluginContext, report: Report
+        self, given: Any, at: Place, provenance: Provenance, context: PluginContext, report: Report, *, is_checked: bool
     ) -> RegisteredTool | None:
-        """One tool, or None when something is wrong with it."""
+        """One tool, or None when something is wrong with it; `is_checked` when its format is known to be right."""
         name: Any = cast("dict[str, Any]", given).get("name") if isinstance(given, dict) else None
         report.tool = name if isinstance(name, str) and name else None
         before = report.count
         try:
-            if not report.check(self._checks.tool, given, at, of_format=True):
+            if not is_checked and not self._has_right_format(given, at, report):
                 return None
             tool = cast("dict[str, Any]", given)
             kind = tool["handler"]["type"]
-            if not report.check(self._checks.handlers[kind], tool["handler"], (*at, "handler"), of_format=True):
-                return None
             schema = self._schemas(tool, at, report)
             handler = self._handler(tool, schema[0], at, report) if schema is not None else None
             if schema is None or handler is None:
@@ -114,17 +118,29 @@ class FileReader:
             registered = assemble(
                 _described(tool, kind, handler), provenance, context, input_schema=schema[0], output_schema=schema[1]
             )
-            self._check_examples(tool, registered, handler, at, report)
+            if "examples" in tool:
+                self._check_examples(tool, registered, handler, at, report)
             return registered if report.count == before else None
         finally:
             report.tool = None
+
+    def _has_right_format(self, given: Any, at: Place, report: Report) -> bool:
+        """Check a tool, then its handler by its kind; what is wrong is reported."""
+        if not report.check(self._checks.tool, given, at, of_format=True):
+            return False
+        handler = given["handler"]
+        return report.check(self._checks.handlers[handler["type"]], handler, (*at, "handler"), of_format=True)
 
     def _schemas(
         self, tool: dict[str, Any], at: Place, report: Report
     ) -> tuple[CompiledSchema, CompiledSchema | None] | None:
         try:
             compiled = compile_input_schema(
-                tool["inputSchema"], tool=tool["name"], documents=self._documents, owned=report.is_flat
+                tool["inputSchema"],
+                tool=tool["name"],
+                documents=self._documents,
+                owned=report.is_flat,
+                plain=report.is_plain,
             )
         except SchemaError as error:
             report.add_schema_error(error, tool["inputSchema"], (*at, "inputSchema"))
@@ -142,6 +158,7 @@ class FileReader:
                 field="outputSchema",
                 documents=self._documents,
                 owned=report.is_flat,
+                plain=report.is_plain,
             )
         except SchemaError as error:
             report.add_schema_error(error, tool["outputSchema"], (*at, "outputSchema"))
@@ -151,14 +168,8 @@ class FileReader:
     def _handler(self, tool: dict[str, Any], schema: CompiledSchema, at: Place, report: Report) -> LoadedHandler | None:
         given = tool["handler"]
         at = (*at, "handler")
-        if not _AUTHORS_ONLY.isdisjoint(given):
-            for key, value in _fixed(given):
-                if _PLACEHOLDER.search(value):
-                    report.add((*at, *key), "a placeholder may not stand here; only the author decides this")
-                    return None
-                if "\0" in value:
-                    report.add((*at, *key), "a null byte (\\u0000) cannot stand here; remove it")
-                    return None
+        if not _AUTHORS_ONLY.isdisjoint(given) and not self._is_fixed(given, at, report):
+            return None
         properties: dict[str, Any] = schema.document.get("properties") or {}
         blamed = "command"
         try:
@@ -185,6 +196,17 @@ class FileReader:
             report.add((*at, *key), reason)
             return None
 
+    def _is_fixed(self, given: dict[str, Any], at: Place, report: Report) -> bool:
+        """Whether a caller can change nothing that is the author's alone."""
+        for key, value in _fixed(given):
+            if "{{" in value and _PLACEHOLDER.search(value):
+                report.add((*at, *key), "a placeholder may not stand here; only the author decides this")
+                return False
+            if "\0" in value:
+                report.add((*at, *key), "a null byte (\\u0000) cannot stand here; remove it")
+                return False
+        return True
+
     def _file_read(
         self, given: dict[str, Any], properties: dict[str, Any], schema: CompiledSchema, at: Place, report: Report
     ) -> LoadedHandler | None:
@@ -202,7 +224,7 @@ class FileReader:
         self, tool: dict[str, Any], registered: RegisteredTool, handler: LoadedHandler, at: Place, report: Report
     ) -> None:
         """Validate every example's input, and build what it would run; nothing is executed."""
-        for number, example in enumerate(tool.get("examples", ())):
+        for number, example in enumerate(tool["examples"]):
             place = (*at, "examples", number, "input")
             match example.get("expect"):
                 case {"schema": expected}:
@@ -225,6 +247,23 @@ class FileReader:
             report.add_schema_error(error, schema, at)
 
 
+def _set_aside_hidden(content: dict[str, Any], report: Report) -> bool:
+    """Report what a reader cannot see; inside a tool it spoils that tool alone, anywhere else the file."""
+    usable = True
+    for hidden in unseen_in(content, part="file"):
+        name: Any = None
+        match hidden.path:
+            case "tools", int() as number, _, *_:
+                report.spoilt.add(number)
+                tool: Any = content["tools"][number]
+                name = cast("dict[str, Any]", tool).get("name") if isinstance(tool, dict) else None
+            case _:
+                usable = False
+        named = escaped(name) if isinstance(name, str) and name else None
+        report.add(hidden.path, hidden.reason, tool=named, key=hidden.is_key, field=hidden.shown_path)
+    return usable
+
+
 def _steps(pointer: str) -> list[str]:
     """The steps of a JSON pointer."""
     return [step.replace("~1", "/").replace("~0", "~") for step in pointer.split("/")[1:]]
@@ -232,13 +271,13 @@ def _steps(pointer: str) -> list[str]:
 
 def _fixed(handler: dict[str, Any]) -> Iterator[tuple[Place, str]]:
     """The texts of a handler that no caller may fill."""
-    for key in ("cwd", "basePath"):
-        if key in handler:
-            yield (key,), handler[key]
-    for table in ("env", "headers"):
-        for key, value in handler.get(table, {}).items():
-            yield (table, key), value
-            yield (table, key), key
+    for key, value in handler.items():
+        if key in ("cwd", "basePath"):
+            yield (key,), value
+        elif key in ("env", "headers"):
+            for name, text in value.items():
+                yield (key, name), text
+                yield (key, name), name
 
 
 def _shell_config(given: dict[str, Any]) -> ShellConfig:

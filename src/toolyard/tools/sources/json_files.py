@@ -21,6 +21,7 @@ from pathlib import Path
 import msgspec
 
 from toolyard.errors import DuplicateToolError
+from toolyard.schema.visible import escaped
 from toolyard.tools.definition import RegisteredTool
 from toolyard.tools.sources import Delta, Offers
 from toolyard.tools.sources.json_file import FileReader, LoadedFile
@@ -69,7 +70,7 @@ class JsonFiles:
         """Look at every file; read those that changed."""
         found, self._folder_problems = _scan(self.folders)
         for gone in self._kept.keys() - found.keys():
-            logger.info("%s is gone, and its tools with it", gone)
+            logger.info("%s is gone, and its tools with it", self._kept[gone].good.path)
         with _uncollected():
             self._kept = {path: self._look(path, signature) for path, signature in found.items()}
         return self._offers()
@@ -157,7 +158,7 @@ class JsonFiles:
         else:
             tools, good = tuple(tool.as_stale() for tool in kept.good.tools), kept.good
             if tools:
-                logger.warning("%s became bad: its %s last good tools stay, marked stale", path, len(tools))
+                logger.warning("%s became bad: its %s last good tools stay, marked stale", loaded.path, len(tools))
         return _Kept(signature=signature, content=content, tools=tools, good=good, problems=loaded.problems)
 
     def _read(self, path: Path, data: bytes | str) -> LoadedFile:
@@ -198,24 +199,35 @@ def _without_taken(file: LoadedFile, held: dict[str, str]) -> LoadedFile:
 
 @contextmanager
 def _uncollected() -> Generator[None]:
-    """Pause the collector of cycles: thousands of tools that are all kept make it walk them again and again."""
+    """Pause the collector of cycles: thousands of tools that are all kept make it walk them again and again.
+
+    What was made meanwhile goes straight to the oldest generation, as if it had lived for long: freezing and
+    thawing does that without a walk. Where somebody froze objects of their own, theirs stay frozen.
+    """
     was_on = gc.isenabled()
     gc.disable()
     try:
         yield
     finally:
         if was_on:
+            if not gc.get_freeze_count():
+                gc.freeze()
+                gc.unfreeze()
             gc.enable()
 
 
 def is_tool_file(path: Path) -> bool:
     """Whether a name is a tool file's: not hidden, not an editor's own, and ends with .json."""
-    return path.suffix == ".json" and not path.name.startswith((".", "#", "~"))
+    return _is_tool_file_name(path.name)
+
+
+def _is_tool_file_name(name: str) -> bool:
+    return name.endswith(".json") and not name.startswith((".", "#", "~"))
 
 
 def describe(problem: Problem) -> str:
     """A problem as a compiler would say it."""
-    place = problem.source
+    place = escaped(problem.source)
     if problem.line is not None:
         place += f":{problem.line}:{problem.column or 1}"
     tool = f"tool {problem.tool_name!r}: " if problem.tool_name else ""
@@ -245,7 +257,7 @@ def _scan(folders: Iterable[Path]) -> tuple[dict[Path, Signature], tuple[Problem
     for folder in folders:
         try:
             with os.scandir(folder) as entries:
-                names = sorted(entry.name for entry in entries if is_tool_file(Path(entry.name)))
+                names = sorted(entry.name for entry in entries if _is_tool_file_name(entry.name))
         except FileNotFoundError:
             continue
         except OSError as error:
@@ -291,7 +303,15 @@ def _is_cut_off(path: Path) -> bool:
 def _read_regular(path: Path) -> bytes:
     """A regular file's bytes, at most one more than is allowed; a named pipe is not waited for."""
     descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
-    with os.fdopen(descriptor, "rb") as file:
-        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+    try:
+        seen = os.fstat(descriptor)
+        if not stat.S_ISREG(seen.st_mode) and not stat.S_ISDIR(seen.st_mode):  # to read a folder is an error by itself
             raise OSError(0, "not a regular file")
-        return file.read(LARGEST_FILE + 1)
+        room = min(seen.st_size, LARGEST_FILE) + 1
+        data = os.read(descriptor, room)
+        if len(data) < room:
+            return data
+        with os.fdopen(descriptor, "rb", closefd=False) as file:  # it grew meanwhile, or is too large
+            return data + file.read(LARGEST_FILE + 1 - room)
+    finally:
+        os.close(descriptor)

@@ -1,7 +1,8 @@
 """The format of JSON tool files, as JSON Schema: what `toolyard tools schema` prints.
 
-The loader checks a file with the same pieces, one after another, so that every message speaks of
-the handler at hand and not of all that would have been possible.
+The loader checks a whole file at once. Where something is wrong, it checks with the same pieces, one
+after another, so that every message speaks of the handler at hand and not of all that would have
+been possible.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 from typing import Any
 
 from toolyard.schema.compiled import CompiledSchema, compile_schema
+from toolyard.schema.plain import grammar
 
 _TEXT = {"type": "string", "minLength": 1}
 _TEXTS = {"type": "object", "additionalProperties": {"type": "string"}}
@@ -147,10 +149,21 @@ def format_schema() -> dict[str, Any]:
     }
 
 
+def _common_format() -> dict[str, Any]:
+    """The format of a file in which every schema is a plain one: nearly every file, told with one look."""
+    whole = format_schema()
+    tool = whole["$defs"]["tool"]
+    plain = {name: {"$ref": "#/$defs/plain"} for name in ("inputSchema", "outputSchema")}
+    defs = {**whole["$defs"], "tool": {**tool, "properties": {**tool["properties"], **plain}}}
+    return {**whole, "$defs": {**defs, "plain": grammar("#/$defs/plain")}}
+
+
 class Checks:
     """The format's pieces, compiled once for each process that reads files."""
 
     def __init__(self) -> None:
+        self.common = _compiled(_common_format())
+        self.whole = _compiled(format_schema())
         self.file = _compiled(FILE)
         self.tool = _compiled(TOOL)
         self.handlers = {kind: _compiled(schema) for kind, schema in HANDLERS.items()}

@@ -22,8 +22,7 @@ from toolyard.types.tool import Problem
 LARGEST_FILE = 4_194_304
 DEEPEST = 2 * MAX_DEPTH
 MOST_PROBLEMS = 50
-_STRINGS = re.compile(rb'"(?:[^"\\]|\\.)*"')
-_NO_BRACKETS = bytes(set(range(256)) - set(b"{}[]"))
+_NO_OUTLINE = bytes(set(range(256)) - set(b'{}[]"'))
 _DANGLING = re.compile(r"Pointer '([^']*)' does not exist")
 _OUTSIDE = re.compile(r"refers to (\S+), and ")
 _MISSING = re.compile(r'"([^"]+)" is missing')
@@ -39,6 +38,7 @@ class Report:
         path: The file.
         tool: The name of the tool that is being read, where it has one.
         is_flat: Whether every schema in it is surely within the bounds of size and depth.
+        is_plain: Whether every schema in it is plain, so that compiling them can wait.
         spoilt: The numbers of tools that nobody can read with certainty.
     """
 
@@ -46,6 +46,7 @@ class Report:
         self.path = path
         self.tool: str | None = None
         self.is_flat = False
+        self.is_plain = False
         self.spoilt: set[int] = set()
         self._data = b""
         self._text = ""
@@ -74,18 +75,20 @@ class Report:
         self._data = data
         try:
             content = msgspec.json.decode(data.removeprefix(b"\xef\xbb\xbf"))
+            shortest = _without_escapes(msgspec.json.encode(content))
         except (ValueError, RecursionError) as error:  # also what is no UTF-8
             if not self._is_too_deep(data.decode("utf-8-sig", "replace")):
                 self._say(*explain_syntax(data, str(error)))
             return None
-        skeleton = _STRINGS.sub(b"", data)
-        self.is_flat = len(data) <= MAX_SIZE and _is_flat(skeleton)
+        self.is_flat = len(data) <= MAX_SIZE and _is_flat(shortest)
         if not self.is_flat and self._is_too_deep(self._read()):
             return None
         if not isinstance(content, dict):
             self._say(locate(self._read(), ()), f"a tool file is a JSON object such as {SHAPE}, not {preview(content)}")
             return None
-        if skeleton.count(b":") != _members(content) and not self._set_aside_repeated(content):
+        # Of a name that stands there twice only one is in the content, so the text has more quotes.
+        has_repeated = _without_escapes(data).count(b'"') != shortest.count(b'"')
+        if has_repeated and not self._set_aside_repeated(content):
             return None
         return cast("dict[str, Any]", content)
 
@@ -155,7 +158,7 @@ class Report:
                 case "tools", int() as number, _, *_:
                     self.spoilt.add(number)
                     tool: Any = content["tools"][number]
-                    name = tool.get("name")
+                    name = cast("dict[str, Any]", tool).get("name") if isinstance(tool, dict) else None
                 case _:
                     usable = False
             shown = ".".join(map(str, place[2:] if isinstance(name, str) else place))
@@ -181,28 +184,19 @@ class Report:
             self._problems.append(problem)
 
 
-def _is_flat(skeleton: bytes) -> bool:
-    """Whether a JSON text is nested less deeply than a schema may be, told from its brackets alone."""
-    brackets = skeleton.translate(None, _NO_BRACKETS)
-    for _ in range(MAX_DEPTH):
+def _without_escapes(text: bytes) -> bytes:
+    """A JSON text in which every quote that is left begins or ends a string."""
+    return text.replace(b"\\\\", b"").replace(b'\\"', b"") if b"\\" in text else text
+
+
+def _is_flat(text: bytes) -> bool:
+    """Whether a JSON text without escapes is nested less deeply than a schema may be, told from its brackets alone."""
+    brackets = b"".join(text.translate(None, _NO_OUTLINE).split(b'"')[::2])
+    for _ in range(MAX_DEPTH // 2):  # each round takes away one level, or two
         if not brackets:
             return True
         brackets = brackets.replace(b"{}", b"").replace(b"[]", b"")
     return not brackets
-
-
-def _members(content: Any) -> int:
-    """How many members all objects have together; the text has more colons when a name stands there twice."""
-    count = 0
-    waiting: list[Any] = [content]
-    while waiting:
-        node = waiting.pop()
-        if type(node) is dict:
-            count += len(cast("dict[str, Any]", node))
-            waiting.extend(cast("dict[str, Any]", node).values())
-        elif type(node) is list:
-            waiting.extend(cast("list[Any]", node))
-    return count
 
 
 def _with_purpose(document: Any, finding: Finding) -> str:

@@ -1,0 +1,66 @@
+"""Schemas that surely compile, told apart without compiling them.
+
+Most tools' schemas name types, bounds and texts and nothing else. The grammar below accepts only
+such: nothing that refers elsewhere, only the simplest regular expressions, no other draft. Whatever it
+accepts the compiler accepts too, so that compiling can wait until somebody calls the tool. Above: `compiled`.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import jsonschema_rs
+
+TYPES = ("string", "number", "integer", "boolean", "array", "object", "null")
+
+_ATOM = r"(?:[A-Za-z0-9_ @/:,;=#%!~'<>&-]|\\[dwsDWS.+*?()/-]|\.|\[\^?(?:a-z|A-Z|0-9|[A-Za-z0-9_ @/:,.]|\\[dws.])+-?\])"
+_TIMES = r"(?:[*+?]|\{\d\d?,?\}|\{(?:[01],[1-9]|[0-4],[5-9]|\d,[1-9]\d)\})?"
+_ATOMS = f"(?:{_ATOM}{_TIMES})+"
+_GROUP = rf"\((?:\?:)?{_ATOMS}(?:\|{_ATOMS})*\)[*+?]?"
+_EXPRESSION = {"type": "string", "maxLength": 80, "pattern": rf"^\^?(?:{_ATOM}{_TIMES}|{_GROUP})*\$?$"}
+"""Regular expressions of single characters, classes and flat groups, too short to become too large."""
+
+_TEXT = {"type": "string"}
+_NUMBER = {"type": "number"}
+_FLAG = {"type": "boolean"}
+_LIST = {"type": "array"}
+_ANYTHING: dict[str, Any] = {}
+_COUNT = {"type": "integer", "minimum": 0, "maximum": 2**31}
+_TYPE = {"enum": list(TYPES)}
+
+
+def grammar(place: str = "#") -> dict[str, Any]:
+    """The grammar as a JSON Schema, which refers to itself by the place where it will stand."""
+    schema = {"$ref": place}
+    schema_or_boolean = {"type": ["object", "boolean"], "if": {"type": "object"}, "then": schema}
+    types = {"type": "array", "items": _TYPE, "minItems": 1, "uniqueItems": True}
+    keywords: dict[str, Any] = {
+        "type": {"if": _TEXT, "then": _TYPE, "else": types},
+        "properties": {"type": "object", "additionalProperties": schema},
+        "required": {"type": "array", "items": _TEXT, "uniqueItems": True},
+        **dict.fromkeys(("additionalProperties", "items"), schema_or_boolean),
+        **{name: {"type": "array", "items": schema, "minItems": 1} for name in ("anyOf", "oneOf", "allOf")},
+        **dict.fromkeys(("title", "description", "format", "$comment"), _TEXT),
+        **dict.fromkeys(("default", "const"), _ANYTHING),
+        **dict.fromkeys(("enum", "examples"), _LIST),
+        "pattern": _EXPRESSION,
+        **dict.fromkeys(("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum"), _NUMBER),
+        **dict.fromkeys(("minLength", "maxLength", "minItems", "maxItems", "minProperties", "maxProperties"), _COUNT),
+        **dict.fromkeys(("uniqueItems", "deprecated", "readOnly", "writeOnly"), _FLAG),
+    }
+    return {"type": "object", "properties": keywords, "additionalProperties": False}
+
+
+def is_plain(schema: Any) -> bool:
+    """Whether a JSON value is a schema that surely compiles; what this does not know may still be one."""
+    try:
+        return _recogniser()(schema)
+    except ValueError:  # a number or a text that the validator cannot take over
+        return False
+
+
+@functools.cache
+def _recogniser() -> Callable[[Any], bool]:
+    return jsonschema_rs.validator_for(grammar(), offline=True, validate_formats=False).is_valid

@@ -1,0 +1,96 @@
+"""The database's versions: each step whole or not at all, and once."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any, cast
+
+import pytest
+from sqlalchemy import Connection, inspect
+
+from tests.contracts.conftest import Place
+from tests.contracts.samples import thread
+from toolyard.adapters.storage import migrations, tables
+from toolyard.adapters.storage.migrations import MIGRATIONS, Migration, migrate, version_of
+from toolyard.adapters.storage.store import open_store
+from toolyard.errors import StorageError
+
+KINDS = {"BIGINT": "whole", "INTEGER": "whole", "BOOLEAN": "whole", "TEXT": "text", "BLOB": "bytes", "BYTEA": "bytes"}
+KINDS |= {"REAL": "real", "DOUBLE": "real", "DOUBLE PRECISION": "real", "FLOAT": "real"}
+
+
+def _columns(connection: Connection) -> dict[str, dict[str, tuple[str, bool]]]:
+    looked = inspect(connection)
+    return {
+        name: {
+            column["name"]: (KINDS[str(column["type"]).partition("(")[0]], column["nullable"])
+            for column in looked.get_columns(name)
+        }
+        for name in looked.get_table_names()
+    }
+
+
+async def test_the_tables_that_are_made_are_the_tables_that_are_asked(place: Place) -> None:
+    store = cast("Any", await place.open())
+    made: dict[str, Any] = await store._database.read(_columns)
+    assert made.pop("toolyard_version") == {"version": ("whole", False)}
+    known = {"BigInteger": "whole", "Text": "text", "Double": "real", "LargeBinary": "bytes", "Boolean": "whole"}
+    asked = {
+        table.name: {column.name: known[type(column.type).__name__] for column in table.columns}
+        for table in tables.metadata.tables.values()
+    }
+    assert {name: {one: kind for one, (kind, _) in columns.items()} for name, columns in made.items()} == asked
+    for table in tables.metadata.tables.values():
+        for column in table.columns:
+            if not column.primary_key:  # SQLite lets a key be null on paper
+                assert made[table.name][column.name][1] == column.nullable, f"{table.name}.{column.name}"
+
+
+async def test_versions_are_numbered_without_a_gap() -> None:
+    assert [one.version for one in MIGRATIONS] == list(range(1, len(MIGRATIONS) + 1))
+
+
+async def test_a_step_that_fails_leaves_the_old_version_whole(place: Place) -> None:
+    store = cast("Any", await place.open())
+    await store.create_thread(thread("t"))
+    broken = Migration(version=2, statements=("ALTER TABLE threads ADD COLUMN colour TEXT", "DROP TABLE nonsense"))
+    steps = (*MIGRATIONS, broken)
+    with pytest.raises(Exception, match="nonsense"):
+        await store._database.write(lambda connection: migrate(connection, "here", steps))
+    assert await store._database.read(version_of) == 1
+    assert "colour" not in (await store._database.read(_columns))["threads"]
+    await store.create_thread(thread("u"))
+    assert [one.id for one in await store.threads()] == ["u", "t"]
+
+
+async def test_a_database_of_the_version_before_is_brought_up(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    store = await place.open()
+    await store.create_thread(thread("t"))
+    await store.close()
+    more = (*MIGRATIONS, Migration(version=2, statements=("CREATE TABLE extra (name TEXT, n {number})",)))
+    monkeypatch.setattr(migrate, "__defaults__", (more,))
+    stores = cast("list[Any]", await asyncio.gather(*(place.open() for _ in range(3))))
+    assert await stores[0]._database.read(version_of) == 2
+    assert "extra" in await stores[0]._database.read(_columns)
+    assert [one.id for one in await stores[1].threads()] == ["t"]
+    monkeypatch.undo()
+    with pytest.raises(
+        StorageError, match="has version 2, and this Toolyard understands up to 1: a newer one wrote it"
+    ):
+        await open_store(place.address)
+
+
+async def test_two_that_bring_it_up_at_once_do_it_once(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    steps: list[bool] = []
+    step = migrations.migrate
+
+    def counted(connection: Connection, shown: str) -> bool:
+        steps.append(step(connection, shown))
+        return steps[-1]
+
+    from toolyard.adapters.storage import postgres, sqlite
+
+    for module in (sqlite, postgres):
+        monkeypatch.setattr(module, "migrate", counted)
+    await asyncio.gather(*(place.open() for _ in range(4)))
+    assert sorted(steps) == [False] * 4 + [True]

@@ -1,0 +1,95 @@
+"""A project whose model plays a script, and the command in it: by itself, or beside a running server."""
+
+from __future__ import annotations
+
+import json
+import os
+import sqlite3
+import subprocess
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tests.programs.running import TOOLYARD, Program, running
+
+SCRIPT = """
+- when: hang
+  say: "I begin"
+  hang: 1000
+- when: fail
+  fail: "the model is tired"
+- when: where
+  call: [{tool: workspace-info, input: {}}]
+- say: "It says {{result}}"
+- when: missing
+  call: [{tool: no-such-tool, input: {x: 1}}]
+- say: "Well, {{result}}"
+- when: cost
+  say: "Not cheap"
+  usage: {inputTokens: 1200, outputTokens: 34, cost: 0.0125}
+- say: "Hello {{prompt}}"
+"""
+
+Finished = subprocess.CompletedProcess[str]
+
+
+@dataclass(frozen=True)
+class Project:
+    folder: Path
+    home: Path
+
+    def command(self, *arguments: str, stdin: str = "", **environ: str) -> Finished:
+        return subprocess.run(
+            [*TOOLYARD, *arguments],
+            cwd=self.folder,
+            env={**os.environ, "COLUMNS": "80", **environ},
+            input=stdin,
+            capture_output=True,
+            encoding="utf-8",
+            timeout=60,
+            check=False,
+        )
+
+    def json(self, *arguments: str) -> Any:
+        done = self.command(*arguments)
+        assert done.returncode == 0, done.stderr
+        return json.loads(done.stdout)
+
+    def runs(self) -> list[tuple[str, str]]:
+        """Prompt and status of every run, as the database has them."""
+        database = sqlite3.connect(self.home / "data" / "toolyard.db")
+        try:
+            return database.execute("SELECT prompt, status FROM runs ORDER BY n").fetchall()
+        finally:
+            database.close()
+
+    @asynccontextmanager
+    async def started(self, *arguments: str) -> AsyncIterator[Program]:
+        """The command, still running."""
+        errors = self.folder.parent / f"stderr-{'-'.join(arguments[:1])}.txt"
+        async with running([*TOOLYARD, *arguments], errors=errors, cwd=self.folder) as program:
+            yield program
+
+    @asynccontextmanager
+    async def served(self, *, server: bool) -> AsyncIterator[None]:
+        """With a server of this project that runs meanwhile, or without."""
+        if not server:
+            yield
+            return
+        async with self.started("serve", "--port", "0") as program:
+            await program.stderr_with("/docs")  # the last thing it says when it is ready
+            yield
+
+
+def make_project(folder: Path, home: Path) -> Project:
+    project, user = folder / "project", home / ".config" / "toolyard"
+    project.mkdir()
+    user.mkdir(parents=True)
+    (project / ".toolyard").mkdir()
+    script = folder / "script.yaml"
+    script.write_text(SCRIPT, encoding="utf-8")
+    kept = folder / "kept"
+    (user / "config.toml").write_text(f'[runtime.scripted]\nscript = "{script}"\nfolder = "{kept}"\n', encoding="utf-8")
+    return Project(project, user)

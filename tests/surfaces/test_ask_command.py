@@ -1,0 +1,122 @@
+"""`toolyard ask`: run as a user runs it, by itself and beside a running server."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import signal
+from pathlib import Path
+
+import pytest
+
+from tests.programs.running import PATIENCE
+from tests.surfaces.talking_project import Project, make_project
+
+both_ways = pytest.mark.parametrize("server", [False, True], ids=["alone", "server"])
+
+
+@pytest.fixture
+def project(tmp_path: Path, home: Path) -> Project:
+    return make_project(tmp_path, home)
+
+
+@both_ways
+@pytest.mark.promise("R7")
+async def test_the_answer_is_on_stdout_and_everything_else_on_stderr(project: Project, server: bool) -> None:
+    async with project.served(server=server):
+        done = await asyncio.to_thread(project.command, "ask", "/delegate x", "--thread", "t1")
+        assert (done.returncode, done.stdout) == (0, "Hello /delegate x\n")
+        assert done.stderr == "main answers on scripted\nthread t1\n"
+        again = await asyncio.to_thread(project.command, "ask", "-", "--thread", "t1", stdin="two\nlines\n")
+        assert (again.returncode, again.stdout) == (0, "Hello two\nlines\n\n")
+    assert project.runs() == [("/delegate x", "completed"), ("two\nlines\n", "completed")]
+    conversations = list((project.folder.parent / "kept").glob("*.json"))
+    assert len(conversations) == 1  # the second message went on with the first's conversation
+
+
+@both_ways
+async def test_tool_calls_and_costs_are_told_beside_the_answer(project: Project, server: bool) -> None:
+    async with project.served(server=server):
+        done = await asyncio.to_thread(project.command, "ask", "where are we?")
+        assert done.returncode == 0
+        assert json.loads(done.stdout.removeprefix("It says "))["projectPath"] == str(project.folder)
+        assert "· workspace-info {}\n" in done.stderr
+        done = await asyncio.to_thread(project.command, "ask", "missing")
+        assert done.stdout.startswith("Well, unknown tool 'no-such-tool'")
+        done = await asyncio.to_thread(project.command, "ask", "cost?")
+        assert "1,200 tokens in, 34 out, $0.0125; thread thread_" in done.stderr
+        assert all(len(line) <= 80 for line in done.stderr.splitlines())
+
+
+@both_ways
+async def test_a_failure_and_a_timeout_exit_with_1_and_say_why(project: Project, server: bool) -> None:
+    async with project.served(server=server):
+        failed = await asyncio.to_thread(project.command, "ask", "fail")
+        assert (failed.returncode, failed.stdout) == (1, "")
+        assert "toolyard: failed: the model is tired\n" in failed.stderr
+        late = await asyncio.to_thread(project.command, "ask", "hang", "--timeout", "0.2")
+        assert (late.returncode, late.stdout) == (1, "I begin\n")
+        assert "toolyard: timeout: not finished after 0.2 seconds, so it was ended\n" in late.stderr
+        as_json = await asyncio.to_thread(project.command, "ask", "fail", "--json")
+        run = json.loads(as_json.stdout)
+        assert (as_json.returncode, as_json.stderr) == (1, "")
+        assert (run["status"], run["error"]) == ("failed", {"code": "runtime", "message": "the model is tired"})
+    assert [status for _, status in project.runs()] == ["failed", "timeout", "failed"]
+
+
+@both_ways
+async def test_json_is_the_whole_run(project: Project, server: bool) -> None:
+    async with project.served(server=server):
+        run = await asyncio.to_thread(project.json, "ask", "hi", "--json", "--model", "small", "--agent", "helper")
+    assert {name: run[name] for name in ("status", "result", "agent", "model", "runtime")} == {
+        "status": "completed",
+        "result": "Hello hi",
+        "agent": "helper",
+        "model": "small",
+        "runtime": "scripted",
+    }
+    assert run["startedAt"] <= run["endedAt"]
+
+
+@both_ways
+async def test_interrupting_it_cancels_the_run_and_exits_with_130(project: Project, server: bool) -> None:
+    async with project.served(server=server):
+        async with project.started("ask", "hang") as asking:
+            assert asking.process.stdout is not None
+            said = await asyncio.wait_for(asking.process.stdout.readexactly(len(b"I begin")), PATIENCE)
+            assert said == b"I begin"
+            asking.process.send_signal(signal.SIGINT)
+            assert await asking.ended() == 130
+            assert "Traceback" not in asking.stderr
+        assert project.runs() == [("hang", "cancelled")]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["ask"], "Missing argument 'PROMPT'"),
+        (["ask", "  "], "there is nothing to ask"),
+        (["ask", "hi", "--runtime", "kernel"], "the runtime 'kernel' is not part of this version"),
+        (["ask", "hi", "--runtime", "nope"], "the runtimes are kernel, claude, codex, scripted, demo"),
+        (["ask", "hi", "--set", "runtime.scripted.script="], "set runtime.scripted.script to a script"),
+        (["ask", "hi", "--set", "runtime.scripted.script=none.yaml"], "none.yaml"),
+        (["ask", "hi", "--url", "http://127.0.0.1:9"], "http://127.0.0.1:9 cannot be reached: nobody listens there"),
+        (["ask", "hi", "--url", "127.0.0.1"], "an address begins with http:// or https://"),
+        (["ask", "hi", "--timeout", "soon"], "is not a valid float"),
+        (["ask", "hi", "--timeout", "-1"], "--timeout"),
+    ],
+)
+def test_wrong_usage_exits_with_2_and_says_what_would_be_right(
+    project: Project, arguments: list[str], said: str
+) -> None:
+    done = project.command(*arguments)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert said in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+async def test_what_a_server_refuses_is_told_in_its_own_words(project: Project) -> None:
+    async with project.served(server=True):
+        done = await asyncio.to_thread(project.command, "ask", "hi", "--runtime", "kernel")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "answered 422: The runtime 'kernel' is not part of this version." in done.stderr

