@@ -209,8 +209,7 @@ def fixed_tools() -> list[Tool]:
         Tool(name="ask", description="Ask for a name.", handler=ask, interactive=True),
         Tool(
             name="half_a_character",
-            title="\ud800",
-            description="Say what no UTF-8 can hold, \ud800, everywhere.",
+            description="Say what no UTF-8 can hold.",
             handler=half_a_character,
             progress=True,
             interactive=True,

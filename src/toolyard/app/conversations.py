@@ -6,6 +6,7 @@ Nothing heavy is imported before. Above: the yard. Below: the orchestrator, the 
 from __future__ import annotations
 
 import asyncio
+import importlib
 import logging
 import time
 from collections.abc import Awaitable, Callable, Mapping
@@ -28,6 +29,7 @@ from toolyard.tools.handlers.pinned import Pinned
 logger = logging.getLogger(__name__)
 
 DATABASE = "toolyard.db"
+OpenStore = Callable[..., Awaitable[Store]]
 _DAY = 86_400.0
 EXPIRE_SECONDS = 3_600.0
 _NO_SESSIONS = PoolStats(idle=0, live=0, hits=0, misses=0, rebuilt=0, evicted=0)
@@ -75,12 +77,12 @@ class Conversations:
                 self._orchestrator = await self._open(settings)
             return self._orchestrator
 
-    def open_early(self, settings: Settings) -> Callable[[], Awaitable[None]]:
+    def open_early(self, settings: Settings, *, after: float = 0.0) -> Callable[[], Awaitable[None]]:
         """Open in the background, so that the first request does not wait for it; gives what ends the opening.
 
         A failure is logged, and told to whoever asks next: each asks again.
         """
-        task = asyncio.create_task(self._open_early(settings), name="toolyard-open-database")
+        task = asyncio.create_task(self._open_early(settings, after), name="toolyard-open-database")
 
         async def end() -> None:
             task.cancel()
@@ -106,15 +108,16 @@ class Conversations:
         if self._store is not None:
             await self._store.close()
 
-    async def _open_early(self, settings: Settings) -> None:
+    async def _open_early(self, settings: Settings, after: float) -> None:
+        await asyncio.sleep(after)
         try:
             await self.open(settings)
         except StorageError as error:
             logger.warning("there are no threads and runs for now: %s", error)
 
     async def _open(self, settings: Settings) -> Orchestrator:
-        from toolyard.adapters.storage.store import open_store
-
+        storage = await asyncio.to_thread(importlib.import_module, "toolyard.adapters.storage.store")
+        open_store: OpenStore = storage.open_store
         store = self._store = await open_store(self._url, locks=self._places.data / "locks")
         try:
             return await self._begin(store, settings)

@@ -54,6 +54,9 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
+QUIET_SECONDS = 1.0
+"""How long after its first answer a server on stdio opens the database: a client asks a few things at once at start."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Address:
@@ -290,7 +293,15 @@ class Toolyard:
         from toolyard.adapters.mcp.stdio import serve_stdio
 
         self._check_open()
-        await serve_stdio(self._create_server("default"), max_message=self.loaded.settings.server.max_body)
+        async with AsyncExitStack() as opening:
+            settings = self.loaded.settings
+
+            def answered() -> None:
+                """The first answer is out: now the database may be opened, behind those that follow."""
+                opening.push_async_callback(self._conversations.open_early(settings, after=QUIET_SECONDS))
+
+            server = self._create_server("default")
+            await serve_stdio(server, max_message=settings.server.max_body, on_answer=answered)
 
     async def serve_http(
         self,

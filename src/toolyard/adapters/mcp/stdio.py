@@ -30,23 +30,33 @@ _ENDLESS = "subscriptions/listen"
 """The one request that ends only when its client does."""
 
 
-async def serve_stdio(server: ToolyardServer, *, max_message: int) -> None:
+async def serve_stdio(
+    server: ToolyardServer, *, max_message: int, on_answer: Callable[[], object] = lambda: None
+) -> None:
     """Serve one client on this process's stdin and stdout until it closes stdin.
+
+    Args:
+        server: Answers.
+        max_message: Bytes a message may have.
+        on_answer: Called once, when the first answer was written.
 
     Raises:
         ServeError: stdin or stdout is closed already.
     """
     async with claimed() as (wire_in, wire_out), Lines(wire_in, max_message) as lines, Wire(wire_out) as wire:
-        await Conversation(server, lines, wire).run()
+        await Conversation(server, lines, wire, on_answer).run()
 
 
 class Conversation:
     """One client's messages, on their way to the SDK's server and back."""
 
-    def __init__(self, server: ToolyardServer, lines: Lines, wire: Wire) -> None:
+    def __init__(
+        self, server: ToolyardServer, lines: Lines, wire: Wire, on_answer: Callable[[], object] = lambda: None
+    ) -> None:
         self._server = server
         self._lines = lines
         self._wire = wire
+        self._on_answer: Callable[[], object] | None = on_answer
         self._incoming, self._read_stream = anyio.create_memory_object_stream[SessionMessage | Exception](0)
         self._write_stream, self._outgoing = anyio.create_memory_object_stream[SessionMessage](0)
         self._unanswered: set[str] = set()
@@ -102,6 +112,9 @@ class Conversation:
                 await self._wire.send(_encoded(message.message))
                 if isinstance(message.message, mcp_types.JSONRPCResponse | mcp_types.JSONRPCError):
                     self._note_answered(message.message.id)
+                    if self._on_answer is not None:
+                        on_answer, self._on_answer = self._on_answer, None
+                        on_answer()
 
     def _note_question(self, message: mcp_types.JSONRPCMessage) -> None:
         match message:
