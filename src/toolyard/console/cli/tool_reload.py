@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import logging
-import urllib.error
-import urllib.request
 from typing import Any, cast
 
 import click
@@ -53,40 +51,20 @@ async def _here(invocation: Invocation) -> dict[str, Any]:
         return (await yard.registry.reload_plugins()).to_json()
 
 
-class _NoRedirects(urllib.request.HTTPRedirectHandler):
-    """A token goes to the address it is for, and nowhere else."""
-
-    def redirect_request(self, *_: Any, **__: Any) -> None:
-        """Never."""
-
-
 def _ask(server: str, token: str) -> dict[str, Any] | None:
     """Let a server reload; None when nobody listens there.
 
     Raises:
         ServeError: It cannot be asked, or said no.
     """
-    address = f"{server.rstrip('/')}/api/tools/reload"
-    headers = {"Content-Type": "application/json"} | ({"Authorization": f"Bearer {token}"} if token else {})
-    if not address.startswith(("http://", "https://")):
-        raise ServeError(f"{address}: an address begins with http:// or https://")
-    request = urllib.request.Request(address, data=b"{}", headers=headers, method="POST")  # noqa: S310 - checked above
-    opener = urllib.request.build_opener(urllib.request.ProxyHandler({}), _NoRedirects())
+    from toolyard.console.cli.remote import NobodyListensError, Remote
+
     try:
-        with opener.open(request, timeout=60) as response:
-            answer: Any = json.load(response)
-    except urllib.error.HTTPError as error:
-        detail = error.read(2_000).decode("utf-8", "replace")
-        raise ServeError(f"{address} answered {error.code}: {detail}") from None
-    except OSError as error:
-        reason = getattr(error, "reason", error)
-        if isinstance(reason, ConnectionRefusedError):
-            return None
-        raise ServeError(f"{address} cannot be reached: {reason}") from None
-    except ValueError:
-        answer = None
+        answer = Remote(server, token).ask("POST", "/api/tools/reload", {})
+    except NobodyListensError:
+        return None
     if not isinstance(answer, dict) or not _ANSWERED.issubset(cast("dict[str, Any]", answer)):
-        raise ServeError(f"{address} answered, but not as a Toolyard server does")
+        raise ServeError(f"{server} answered, but not as a Toolyard server does")
     return cast("dict[str, Any]", answer)
 
 
