@@ -9,14 +9,18 @@ from typing import Any
 
 import pytest
 
-from tests.flows.talking import World, bounded, talking
+from tests.flows.talking import Recording, World, bounded, talking
 from tests.unit.invoker.bench import BenchRuntime, Gate
 from toolyard.adapters.scripted.runtime import ScriptedRuntime
 from toolyard.adapters.storage.store import open_store
 from toolyard.errors import InvocationError, NotFoundError, StorageError
 from toolyard.invoker.runtime import Answer, Turn
+from toolyard.orchestrator.endings import lost
+from toolyard.orchestrator.hooks import Invoking
 from toolyard.orchestrator.orchestrator import RunRequest, watched_run
 from toolyard.types.event import Event
+from toolyard.types.run import Run
+from toolyard.types.thread import Message
 
 ECHO = """
 - when: add
@@ -203,6 +207,60 @@ async def test_cancelling_at_any_moment_leaves_one_end_and_nobody_waiting(tmp_pa
     assert statuses == {"cancelled", "completed"}
 
 
+async def test_what_was_cancelled_before_does_not_cling_to_the_next_run(tmp_path: Path) -> None:
+    """A task that still counts a cancellation makes task groups and timeouts inside it behave oddly."""
+    counted = []
+
+    class Counting(Recording):
+        async def on_before_invoke(self, thread_id: str, prompt: str, invocation: Invoking) -> str:
+            task = asyncio.current_task()
+            assert task is not None
+            counted.append(task.cancelling())
+            return await super().on_before_invoke(thread_id, prompt, invocation)
+
+    async with talking(tmp_path, BenchRuntime(act=(gate := Gate())), hooks=Counting([])) as world:
+        first, second = await world.post("first"), await world.post("second")
+        await bounded(gate.begun.wait())
+        await bounded(world.orchestrator.cancel(first))
+        gate.let.set()
+        assert (await world.end_of(second)).status == "completed"
+    assert counted == [0, 0]
+
+
+async def test_a_run_that_somebody_else_ended_is_told_as_it_was_stored(tmp_path: Path) -> None:
+    async with talking(tmp_path, BenchRuntime(act=(gate := Gate()))) as world:
+        run_id = await world.post("Hi")
+        await bounded(gate.begun.wait())
+        await world.store.end_run(run_id, lost(await world.store.run(run_id)))
+        gate.let.set()
+        assert (await world.end_of(run_id)).status == "lost"
+        assert (await world.check_end(run_id)).status == "lost"
+        assert [message.role for message in await world.store.messages("t")] == ["user"]
+
+
+async def test_a_run_that_got_its_end_while_it_waited_never_begins(tmp_path: Path) -> None:
+    runtime = BenchRuntime(act=(gate := Gate()))
+    async with talking(tmp_path, runtime) as world:
+        first, second = await world.post("first"), await world.post("second")
+        await bounded(gate.begun.wait())
+        await world.store.end_run(second, lost(await world.store.run(second)))
+        gate.let.set()
+        assert (await world.end_of(first)).status == "completed"
+        assert (await world.end_of(second)).status == "lost"
+        assert [turn for session in runtime.sessions for turn in session.turns] == ["first"]
+
+
+async def test_runs_that_a_dead_process_left_are_ended_when_the_next_one_opens(tmp_path: Path) -> None:
+    store = await open_store(tmp_path / "toolyard.db")
+    run = Run(id="run_1", thread_id="t", prompt="Hi", created_at=1.0, owner=store.owner)
+    message = Message(id="msg_1", thread_id="t", role="user", content="Hi", created_at=1.0, run_id="run_1")
+    await store.accept(message, run)
+    await store.close()  # it went without a word
+    async with talking(tmp_path, BenchRuntime()) as world:
+        assert (await world.check_end("run_1")).status == "lost"
+        assert (await world.ask("again")).status == "completed"
+
+
 async def test_a_run_of_another_process_is_not_cancelled_here(tmp_path: Path) -> None:
     async with talking(tmp_path, BenchRuntime(act=(gate := Gate()))) as one:
         run_id = await one.post("Hi")
@@ -247,6 +305,7 @@ async def test_posts_with_the_same_key_are_one_message_and_one_run(tmp_path: Pat
         assert (again.run_id, again.fresh) == (posts[0].run_id, False)
         assert [message.content for message in await world.store.messages("t")] == ["once", "once"]
         assert len(await world.store.runs(thread_id="t")) == 1
+        assert world.store.asked["begin_run"] == 1
 
 
 @pytest.mark.promise("S7")
@@ -350,10 +409,12 @@ async def test_a_locked_database_delays_an_end_and_does_not_lose_it(tmp_path: Pa
 async def test_closing_while_runs_run_and_wait_stores_an_end_for_each(tmp_path: Path) -> None:
     async with talking(tmp_path, BenchRuntime(act=Gate(), owns_process=False)) as world:
         ids = [await world.post(f"message {number}", f"t{number % 4}") for number in range(20)]
-        late = asyncio.gather(
-            *(world.post("late", f"t{number}") for number in range(3, 9)), return_exceptions=True
-        )  # these are being stored while everything is closed
-        await asyncio.sleep(0)
+        early = world.store.asked["accept"]
+        late = asyncio.gather(*(world.post("late", f"t{number}") for number in range(3, 9)), return_exceptions=True)
+        async with asyncio.timeout(30):
+            while world.store.asked["accept"] == early:  # the first of these are being stored right now
+                await asyncio.sleep(0)
+        world.store.fail["end_run"] = 3  # and the database is not at its best
         await bounded(world.orchestrator.close())
         for outcome in await bounded(late):
             assert isinstance(outcome, str | InvocationError), outcome
@@ -408,7 +469,9 @@ async def test_a_thread_that_is_deleted_takes_its_runs_along_and_nobody_waits_fo
             await world.orchestrator.delete_thread("t")
 
 
-async def test_a_thread_that_somebody_else_deletes_ends_its_run_without_anybody_hanging(tmp_path: Path) -> None:
+async def test_a_thread_that_somebody_else_deletes_ends_its_run_without_anybody_hanging(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     async with talking(tmp_path, BenchRuntime(act=(gate := Gate()))) as world:
         run_id = await world.post("Hi")
         await bounded(gate.begun.wait())
@@ -416,6 +479,7 @@ async def test_a_thread_that_somebody_else_deletes_ends_its_run_without_anybody_
         gate.let.set()
         await world.end_of(run_id)
         assert (await world.ask("again")).status == "completed"
+    assert not [record for record in caplog.records if record.levelname == "ERROR"]
 
 
 async def test_what_cannot_be_stored_as_an_event_is_left_out_alone_and_named(
@@ -433,7 +497,12 @@ async def test_what_cannot_be_stored_as_an_event_is_left_out_alone_and_named(
             run = await world.ask(prompt)
             assert run.status == "completed"
             await world.check_end(run.id)
-    assert "cannot be stored" in caplog.text
+            assert "message.delta" in [event.type for event in await world.events_of(run.id)]
+        assert "an event thinking of run" in caplog.text
+        world.store.fail["append"] = 1  # what was told waits, and is to be stored with the end
+        run = await world.ask("at once")
+        assert (run.status, (await world.check_end(run.id)).result) == ("completed", "done")
+        assert f"run {run.id} told something that cannot be stored" in caplog.text
 
 
 async def test_every_event_of_a_run_is_told_in_order_and_ends_with_its_end(tmp_path: Path) -> None:

@@ -132,6 +132,14 @@ async def ended(client: Client, run_id: str) -> Any:
     return (await client.get(f"/api/runs/{run_id}")).json
 
 
+async def readers(client: YardClient, count: int) -> None:
+    """Wait until so many streams are open, and not one more."""
+    log = (await client.conversations()).log
+    async with asyncio.timeout(PATIENCE):
+        while log.feed is None or len(log.feed._readers) != count:
+            await asyncio.sleep(0.01)
+
+
 def settings_of(script: Path) -> dict[str, Any]:
     return {"runtime": {"scripted": {"script": str(script)}}}
 

@@ -10,11 +10,13 @@ from typing import Any
 import jsonschema_rs
 import pytest
 
-from tests.surfaces.rest_yard import ENDS, YardClient, ended, follow, served_elsewhere, serving
+from tests.surfaces.rest_yard import ENDS, YardClient, ended, follow, readers, served_elsewhere, serving
+from toolyard.adapters.rest import sse
 
 
 @pytest.fixture
-async def client(tmp_path: Path) -> AsyncIterator[YardClient]:
+async def client(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[YardClient]:
+    monkeypatch.setattr(sse, "HEARTBEAT", 600.0)  # no end is found by looking: it must come by itself
     async with serving(tmp_path) as client:
         yield client
 
@@ -78,6 +80,7 @@ async def test_a_runs_stream_has_exactly_one_end_also_when_it_is_read_again(
 ) -> None:
     run_id = (await start(client, **body))["runId"]
     live = await follow(client, f"/api/runs/{run_id}/events")
+    live_without_the_end = await follow(client, f"/api/runs/{run_id}/events?type=run.started")
     if status == "cancelled":
         await live.until("message.delta")
         assert (await client.ask("POST", f"/api/runs/{run_id}/cancel")).json["status"] == "cancelled"
@@ -95,6 +98,8 @@ async def test_a_runs_stream_has_exactly_one_end_also_when_it_is_read_again(
     assert await after_the_end.rest() == []
     without_the_end = await follow(client, f"/api/runs/{run_id}/events?type=run.started")
     assert [told.type for told in await without_the_end.rest()] == ["run.started"]
+    assert [told.type for told in await live_without_the_end.rest()] == ["run.started"]
+    await readers(client, 0)
 
 
 async def test_a_queued_run_that_is_cancelled_never_begins_and_the_next_one_does(client: YardClient) -> None:
@@ -217,6 +222,7 @@ async def test_what_does_not_fit_is_refused_with_a_reason(client: YardClient) ->
             assert reply.problem["type"] == f"/docs#{kind}", (asked, body)
             assert words in reply.problem["detail"], (asked, body)
     assert (await client.get("/api/threads")).json["threads"] == []
+    await readers(client, 0)
 
 
 @pytest.mark.promise("S5")

@@ -249,7 +249,7 @@ class Orchestrator:
         job.wanted_end = job.wanted_end or why  # one that is still being stored is in no lane yet
 
     async def _end_jobs(self, jobs: Sequence[Job], why: str) -> None:
-        for job in reversed(jobs):  # whoever waits behind another must not begin when that one ends
+        for job in jobs:
             self._end_job(job, why)
         if jobs:
             await asyncio.wait([job.ended for job in jobs])

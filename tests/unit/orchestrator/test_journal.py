@@ -1,0 +1,119 @@
+"""The journal: events reach the store in order, also when it fails, and a run takes along what is left of its own."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+
+import pytest
+
+from toolyard.errors import StorageError
+from toolyard.orchestrator.journal import Journal
+from toolyard.orchestrator.store import NewEvent
+from toolyard.types.event import Event
+
+
+class Shelf:
+    """A store for events that can be made to wait and to fail."""
+
+    def __init__(self) -> None:
+        self.stored: list[str] = []
+        self.asked = asyncio.Event()
+        self.open = asyncio.Event()
+        self.open.set()
+        self.failures = 0
+
+    async def append(self, events: Sequence[NewEvent]) -> list[Event]:
+        self.asked.set()
+        await self.open.wait()
+        if self.failures:
+            self.failures -= 1
+            raise StorageError("no")
+        for event in events:
+            if event.data.get("bad"):
+                raise TypeError("this is not JSON")
+        self.stored += [event.type for event in events]
+        return []
+
+
+def event(name: str, run_id: str | None = "r", **data: object) -> NewEvent:
+    return NewEvent(type=name, time=1.0, data=data, run_id=run_id)
+
+
+def journal(shelf: Shelf, **options: int) -> Journal:
+    return Journal(shelf, lambda _: None, **options)  # type: ignore[arg-type]
+
+
+async def test_what_could_not_be_stored_stays_in_front_of_what_was_told_meanwhile() -> None:
+    shelf = Shelf()
+    shelf.failures = 1
+    shelf.open.clear()
+    kept = journal(shelf)
+    kept.add(event("1"))
+    await shelf.asked.wait()
+    kept.add(event("2"))
+    kept.add(event("other", "s"))
+    shelf.open.set()
+    await kept.close()
+    assert [name for name in shelf.stored if name != "other"] == ["1", "2"]
+    assert "other" in shelf.stored
+
+
+@pytest.mark.parametrize("fails", [True, False])
+async def test_a_run_waits_for_what_is_being_stored_and_takes_it_back_when_that_fails(fails: bool) -> None:
+    shelf = Shelf()
+    shelf.failures = int(fails)
+    shelf.open.clear()
+    kept = journal(shelf)
+    kept.add(event("1"))
+    await shelf.asked.wait()
+    kept.add(event("2"))
+    taking = asyncio.create_task(kept.take("r"))
+    await asyncio.sleep(0)
+    assert not taking.done()
+    assert await kept.take("somebody else") == []
+    shelf.open.set()
+    taken = [one.type for one in await asyncio.wait_for(taking, 10)]
+    await kept.close()
+    assert [*shelf.stored, *taken] == ["1", "2"]
+    assert taken == (["1", "2"] if fails else taken)
+
+
+async def test_an_event_that_cannot_be_stored_is_left_out_alone(caplog: pytest.LogCaptureFixture) -> None:
+    shelf = Shelf()
+    kept = journal(shelf)
+    for one in (event("1"), event("broken", bad=True), event("2")):
+        kept.add(one)
+    await kept.close()
+    assert shelf.stored == ["1", "2"]
+    assert "an event broken of run r cannot be stored" in caplog.text
+
+
+async def test_more_than_may_wait_is_left_out_and_counted(caplog: pytest.LogCaptureFixture) -> None:
+    shelf = Shelf()
+    shelf.open.clear()
+    kept = journal(shelf, most_waiting=3)
+    for number in range(5):
+        kept.add(event(str(number)))
+    await shelf.asked.wait()
+    shelf.open.set()
+    await kept.close()
+    assert shelf.stored == ["0", "1", "2"]
+    assert "2 events were left out" in caplog.text
+    again = journal(shelf, most_waiting=1)
+    for number in range(3):
+        again.add(event(f"again {number}", f"r{number}"))
+        assert [one.type for one in await again.take(f"r{number}")] == [f"again {number}"]  # there is room again
+    await again.close()
+
+
+async def test_a_store_that_stays_away_is_not_waited_for_when_everything_closes(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    shelf = Shelf()
+    shelf.failures = 100
+    kept = journal(shelf)
+    kept.add(event("1"))
+    await asyncio.wait_for(kept.close(), 30)
+    assert shelf.stored == []
+    assert "1 events could not be stored" in caplog.text
