@@ -99,7 +99,7 @@ async def test_a_stream_shows_only_what_was_asked_for(client: YardClient) -> Non
         (f"run={two['runId']}&type=completed", ["completed"]),
     ]:
         stream = await follow(client, f"/api/events?after=0&{query}")
-        assert sorted([str((await stream.next()).type) for _ in wanted]) == sorted(wanted)  # type: ignore[union-attr]
+        assert sorted([str((await stream.next()).type) for _ in wanted]) == sorted(wanted)
         await stream.close()
 
 

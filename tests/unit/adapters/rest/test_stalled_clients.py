@@ -35,7 +35,7 @@ async def connected() -> tuple[BoundedProtocol, Pipe]:
     pipe = Pipe()
     protocol = object.__new__(BoundedProtocol)
     protocol._together = Together(pipe, asyncio.get_running_loop())
-    protocol.transport = protocol._together  # type: ignore[assignment]
+    protocol.transport = protocol._together
     protocol._taken_at = 0.0
     return protocol, pipe
 
