@@ -178,7 +178,7 @@ def property_(schema: Any) -> str:
         (handled("shell", command="cat", stdin="{{"), "handler.stdin: `{{` is never closed"),
         (handled("shell", command="sh", stdin="{{text}}"), 'handler.stdin: {{text}} in "stdin" would run as code: sh'),
         (handled("shell", command="ls", cwd="{{text}}"), "handler.cwd: a placeholder may not stand here"),
-        (handled("shell", command="ls", cwd="a\0"), "handler.cwd: in \"a\\u{0}\", \\u{0} is U+0000 NULL"),
+        (handled("shell", command="ls", cwd="a\0"), 'handler.cwd: in "a\\u{0}", \\u{0} is U+0000 NULL'),
         (handled("shell", command="ls", env={"A": "{{text}}"}), "handler.env.A: a placeholder may not stand here"),
         (handled("shell", command="ls", env={"A": 5}), "handler.env.A: expected string, got number 5"),
         (
