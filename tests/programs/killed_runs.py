@@ -13,6 +13,7 @@ import logging
 import multiprocessing
 import os
 import random
+import signal
 import sys
 import tempfile
 import threading
@@ -324,6 +325,7 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=int(time.time()))
     asked = parser.parse_args()
     logging.getLogger("toolyard").setLevel(logging.ERROR)
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # leave through every `with`
     print(f"seed {asked.seed}, {asked.database}, {asked.rounds} rounds", flush=True)
     with tempfile.TemporaryDirectory(prefix="toolyard-kill-") as folder:
         asyncio.run(_main_soak(asked, Path(folder)))
