@@ -468,7 +468,7 @@ async def test_a_path_with_a_default_need_not_be_given(base: Path) -> None:
         ({"path": {"type": "integer"}}, ["path"], ".", '"path" with "type": "string"'),
         ({"path": {"type": "string"}}, [], ".", '"path" must be in "required", or have a "default"'),
         ({"path": {"type": "string"}}, ["path"], "{{path}}", "a placeholder may not stand here"),
-        ({"path": {"type": "string"}}, ["path"], "a\0b", "a null byte"),
+        ({"path": {"type": "string"}}, ["path"], "a\0b", "U+0000 NULL"),
     ],
 )
 async def test_a_tool_that_could_not_work_is_set_aside_with_the_place(
