@@ -118,7 +118,7 @@ async def test_following_approves_each_change_and_ends_when_it_is_closed(
     trust: ProjectTrust, file: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     news = News()
-    with caplog.at_level(logging.INFO):
+    with caplog.at_level(logging.INFO, logger="toolyard.trust"):
         async with TrustWatcher(trust, news, follow=True, interval=INTERVAL):
             assert approved(trust) == b"old"
             file.write_text("new")
