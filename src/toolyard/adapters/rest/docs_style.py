@@ -45,7 +45,7 @@ nav ul { list-style: none; margin: 0; padding: 0; }
 nav li a { display: flex; gap: .5rem; padding: .16rem 0; color: var(--ink); overflow-wrap: anywhere; }
 nav li .path { font-size: .78rem; padding-top: .06rem; }
 nav .verb { flex: none; width: 3.3rem; font-size: .66rem; letter-spacing: .04em; padding-top: .17rem; }
-main { padding: 2.4rem 2.5rem 5rem; min-width: 0; }
+main { padding: 2.4rem 2.5rem 5rem; min-width: 0; overflow-wrap: anywhere; }
 h1 { margin: 0 0 .6rem; font-size: 1.9rem; line-height: 1.2; letter-spacing: -.01em; }
 main > p { max-width: 46rem; margin: .5rem 0; color: var(--soft); }
 main > h2 { margin: 3rem 0 1rem; font-size: 1.3rem; }
@@ -65,12 +65,12 @@ article h4 {
 .badge {
   border: 1px solid currentColor; border-radius: 6px; padding: .12rem .5rem; font-size: .75rem; letter-spacing: .05em;
 }
-.get { color: var(--get); } .post { color: var(--post); } .delete { color: var(--delete); }
+.get { color: var(--get); } .post, .patch { color: var(--post); } .delete { color: var(--delete); }
 table { border-collapse: collapse; width: 100%; font-size: .9rem; }
 td { border-top: 1px solid var(--line); padding: .45rem .9rem .45rem 0; vertical-align: top; }
 tr:first-child td { border-top: 0; }
 td:first-child { white-space: nowrap; width: 1%; }
-td.kind { color: var(--soft); white-space: nowrap; width: 1%; }
+td.kind { color: var(--soft); min-width: 6.5rem; max-width: 15rem; }
 .must { color: var(--accent); }
 td table { margin: .3rem 0 0; }
 .status { font-weight: 650; font-variant-numeric: tabular-nums; }
@@ -83,6 +83,5 @@ dd { margin: .1rem 0 0; color: var(--soft); }
   nav { position: static; height: auto; border-right: 0; border-bottom: 1px solid var(--line); }
   main { padding: 1.5rem 1rem 3rem; }
   article { padding: 1.1rem 1rem; }
-  td.kind { white-space: normal; }
 }
 """

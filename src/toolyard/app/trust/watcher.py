@@ -59,7 +59,12 @@ class TrustWatcher:
         await self._on_news()
 
     async def __aenter__(self) -> Self:
-        await self.check()
+        # Between the last look and this one something may have changed; mostly nothing has, and nobody need read anew.
+        self._seen = await asyncio.to_thread(self._look)
+        if self._follow:
+            await asyncio.to_thread(approve_changes, self._trust)
+        if await asyncio.to_thread(self._trust.look):
+            await self._on_news()
         self._task = asyncio.create_task(self._watch(), name="toolyard-trust")
         return self
 
