@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import os
+import signal
 from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -33,6 +34,9 @@ def pytest_configure(config: pytest.Config) -> None:
             raise pytest.UsageError(f"TOOLYARD_REQUIRE: {problem}")
     config.stash[REQUIRED] = frozenset(required)
     config.stash[LACKING] = Counter()
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        # Started in the background by a shell: the programs that tests start would not hear Ctrl-C either.
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.hookimpl(trylast=True)  # what was deselected needs nothing
