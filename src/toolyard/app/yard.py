@@ -383,13 +383,14 @@ class Toolyard:
                 logger.warning("the settings stay as they were, but for what the project allowed: %s", error)
                 self._files.apply(msgspec.structs.replace(self.loaded.settings.tools, allowed_hosts=(), proxy=""))
         await self._registry.reload()
+        tools = self.loaded.settings.tools
+        self._registry.restrict(allowed=tools.allowed, blocked=tools.blocked)  # last: nothing shows with old handlers
 
     def _apply(self, loaded: LoadedSettings) -> None:
         before, self.loaded = self.loaded.settings, loaded
         tools = loaded.settings.tools
         self._files.apply(tools)
         self._dispatcher.set_limits(timeout=tools.timeout, max_output=tools.max_output)
-        self._registry.restrict(allowed=tools.allowed, blocked=tools.blocked)
         if loaded.settings.server != before.server:
             logger.warning("the [server] settings of %s changed; they count after a restart", self.places.project)
 
