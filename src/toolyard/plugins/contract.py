@@ -12,11 +12,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
 
+import msgspec
+
 from toolyard.errors import DefinitionError, NoClientError
 from toolyard.types.call import Caller
 from toolyard.types.content import Content
 from toolyard.types.result import ToolResult
-from toolyard.types.tool import Annotations, JSONSchema
+from toolyard.types.tool import NO_HINTS, Annotations, JSONSchema
 
 Progress = Callable[[float, float | None, str | None], Awaitable[None]]
 """Receives progress: how far, of how much, a message."""
@@ -167,9 +169,10 @@ Answer = str | ToolResult | Content | Mapping[str, Any] | list[Any] | int | floa
 Handler = Callable[[PluginContext, dict[str, Any], ToolMeta], Coroutine[Any, Any, Answer]]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Tool:
+class Tool(msgspec.Struct, frozen=True, kw_only=True):
     """A tool: what a model reads, and what runs when it calls.
+
+    A struct, because files bring thousands: 0.6 µs each instead of 5 as a frozen dataclass.
 
     Attributes:
         name: Letters, digits, `_` and `-`, at most 64.
@@ -192,7 +195,7 @@ class Tool:
     schema: JSONSchema | None = None
     parameters: Mapping[str, Any] | None = None
     output_schema: JSONSchema | None = None
-    annotations: Annotations = field(default_factory=Annotations)
+    annotations: Annotations = NO_HINTS
     timeout: float | None = None
     max_output: int | None = None
     progress: bool = False

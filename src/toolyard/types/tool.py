@@ -40,7 +40,7 @@ class Provenance:
     agent_name: str | None = None
 
 
-_NO_HINTS = Annotations()
+NO_HINTS = Annotations()
 
 
 class ToolInfo(msgspec.Struct, frozen=True, kw_only=True):
@@ -54,7 +54,7 @@ class ToolInfo(msgspec.Struct, frozen=True, kw_only=True):
     provenance: Provenance
     input_schema: JSONSchema
     output_schema: JSONSchema | None = None
-    annotations: Annotations = _NO_HINTS
+    annotations: Annotations = NO_HINTS
     title: str | None = None
     stale: bool = False
 
