@@ -6,13 +6,12 @@ Above: the orchestrator. Below: the words, and the store's.
 from __future__ import annotations
 
 import time
-from dataclasses import replace
 from typing import Any
 
 from toolyard.errors import InvocationError, NoRoomError, SessionLostError
 from toolyard.invoker.runtime import Answer
 from toolyard.orchestrator.store import Ending, NewEvent
-from toolyard.types.run import NOTHING_USED, Run, RunEnd, RunError
+from toolyard.types.run import Run, RunEnd, RunError
 from toolyard.types.thread import Message
 
 
@@ -79,15 +78,3 @@ def last_event(run: Run, ending: Ending) -> NewEvent | None:
         return None
     kind = "cancelled" if ending.status == "cancelled" else "error"
     return NewEvent(type=kind, time=ending.ended_at, data=ending.error.to_json(), **_place(run))
-
-
-def as_ended(run: Run, ending: Ending) -> Run:
-    """The run as it is with its end."""
-    return replace(
-        run,
-        status=ending.status,
-        ended_at=ending.ended_at,
-        result=ending.result,
-        error=ending.error,
-        usage=ending.usage or NOTHING_USED,
-    )

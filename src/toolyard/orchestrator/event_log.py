@@ -157,7 +157,7 @@ class EventLog:
             for event in events:
                 stream.offer(event)
         if self.feed is not None:
-            self.feed.publish(events)
+            self.feed.notice()
 
     async def take(self, run_id: str) -> list[NewEvent]:
         """What a run told that is not stored yet; what is being stored is waited for."""

@@ -1,8 +1,8 @@
 """The feed: stored events to whoever reads along, in the order of their ids, from any of them on.
 
-A reader gets what was stored before it came from the store, and what comes after from memory. One
-that falls behind is sent back to the store: its memory is bounded, and it misses nothing. Events of
-other processes on the same database are looked for while anybody reads. Above: SSE. Below: the store.
+A reader gets what was stored before it came by itself, and what comes after from one look at the store for
+all readers. One that falls behind is sent back to the store: its memory is bounded, and it misses nothing.
+Events of other processes on the same database are looked for while anybody reads. Above: SSE. Below: the store.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from types import TracebackType
 from typing import Self
 
@@ -94,7 +94,7 @@ class EventReader:
 
 
 class Feed:
-    """Hands stored events to readers. `async with feed:` while anybody may read."""
+    """Hands stored events to readers, as the database orders them. Close it when done."""
 
     def __init__(
         self, store: EventStore, *, on_readers: Callable[[], None] = lambda: None, look_seconds: float = LOOK_SECONDS
@@ -111,7 +111,6 @@ class Feed:
         self._look_seconds = look_seconds
         self._readers: set[EventReader] = set()
         self._last = ""
-        self._fresh: list[Event] = []
         self._wake = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
 
@@ -129,18 +128,15 @@ class Feed:
         reader = EventReader(self, wanted, newest if after is None else min(after, newest))
         if not self._readers:
             self._last = newest
-            self._fresh.clear()
         self._readers.add(reader)
         self._on_readers()
         if self._task is None:
             self._task = asyncio.create_task(self._pump(), name="toolyard-feed")
         return reader
 
-    def publish(self, events: Sequence[Event]) -> None:
-        """Tell of events that were just stored by this process."""
-        if self._readers:
-            self._fresh.extend(events)
-            self._wake.set()
+    def notice(self) -> None:
+        """This process just stored something: look at once."""
+        self._wake.set()
 
     def mention(self, event: Event) -> None:
         """Tell of an event that is not stored to those who are here."""
@@ -179,10 +175,6 @@ class Feed:
 
     async def _next(self) -> list[Event]:
         """What comes after the last event handed out, in order, whoever stored it."""
-        fresh = sorted(self._fresh, key=lambda event: event.id)
-        self._fresh.clear()
-        if fresh and _is_next(self._last, fresh):
-            return fresh
         found = await self.store.events(EVERYTHING, after=self._last or None, limit=PAGE)
         if len(found) == PAGE:
             self._wake.set()
@@ -195,12 +187,6 @@ class Feed:
             self._last = event.id
             for reader in self._readers:
                 reader.offer(event)
-
-
-def _is_next(last: str, events: Sequence[Event]) -> bool:
-    """Whether ids, which are numbers, follow the last one without a gap: then nobody else stored anything between."""
-    first = int(last or 0) + 1
-    return int(events[0].id) == first and int(events[-1].id) == first + len(events) - 1
 
 
 def _fits(event: Event, wanted: EventFilter) -> bool:

@@ -29,7 +29,7 @@ from toolyard.invoker.invoker import Invocation, Invoker
 from toolyard.invoker.key import session_key
 from toolyard.invoker.pool import SessionRequest
 from toolyard.invoker.runtime import Runtime, SessionSpec, Warmth
-from toolyard.orchestrator.endings import as_ended, begun, code_of, completed, ended, last_event, lost, told
+from toolyard.orchestrator.endings import begun, code_of, completed, ended, last_event, lost, told
 from toolyard.orchestrator.event_log import EventLog
 from toolyard.orchestrator.hooks import Invoking, MessageHooks, NoHooks
 from toolyard.orchestrator.ids import Ids, kept_id, resumable
@@ -332,7 +332,7 @@ class Orchestrator:
             ending = replace(ending, session_id=kept_id(run.runtime, job.session[0]))
         least = replace(ending, events=[*ending.events, *([last] if last is not None else [])])
         ending = replace(least, events=[*await self.log.take(run.id), *least.events])
-        ended = as_ended(run, ending)
+        ended = ending.given_to(run)
         failures = 0
         while True:
             try:

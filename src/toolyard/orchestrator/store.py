@@ -10,11 +10,11 @@ that the line was cut during the commit.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 from toolyard.types.event import Event
-from toolyard.types.run import Run, RunEnd, RunError, Usage
+from toolyard.types.run import NOTHING_USED, Run, RunEnd, RunError, Usage
 from toolyard.types.thread import Message, Thread
 
 
@@ -67,6 +67,17 @@ class Ending:
     answer: Message | None = None
     session_id: str | None = None
     events: Sequence[NewEvent] = ()
+
+    def given_to(self, run: Run) -> Run:
+        """The run as it is with this end."""
+        return replace(
+            run,
+            status=self.status,
+            ended_at=self.ended_at,
+            result=self.result,
+            error=self.error,
+            usage=self.usage or NOTHING_USED,
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 import secrets
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import TypeVar
 
@@ -32,7 +31,7 @@ from toolyard.adapters.storage.writer import Database, Writer
 from toolyard.errors import StorageError
 from toolyard.orchestrator.store import Accepted, Ending, EventFilter, NewEvent, PluginRow, Store
 from toolyard.types.event import Event
-from toolyard.types.run import NOTHING_USED, Run
+from toolyard.types.run import Run
 from toolyard.types.thread import Message, Thread
 
 PATIENCE_SECONDS = 10.0
@@ -171,7 +170,7 @@ class SqlStore:
         endings = [(run, ending_for(run)) for run in abandoned]
         stored = await self._writer.write(EndRuns([(run.id, ending) for run, ending in endings]))
         return [
-            (_ended(run, ending), events)
+            (ending.given_to(run), events)
             for (run, ending), events in zip(endings, stored, strict=True)
             if events is not None
         ]
@@ -262,14 +261,3 @@ class SqlStore:
         while (rows := await self._direct(work)) > 0:
             gone += rows
         return gone
-
-
-def _ended(run: Run, ending: Ending) -> Run:
-    return replace(
-        run,
-        status=ending.status,
-        ended_at=ending.ended_at,
-        result=ending.result,
-        error=ending.error,
-        usage=ending.usage or NOTHING_USED,
-    )

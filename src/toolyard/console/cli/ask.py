@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from toolyard.console.cli.remote import Remote
 
 DONE, SAID_NO = 0, 1
-LAST = frozenset({"completed", "error", "cancelled"})
 
 
 @click.command("ask")
