@@ -5,6 +5,9 @@ ToolyardError
 ├── DefinitionError        a tool that cannot be registered: where, which field, why
 │   ├── SchemaError        its schema is no schema, is too large, or refers outside
 │   └── DuplicateToolError its name already has a holder
+├── PluginError            a plugin that cannot be loaded, registered or started: which, which field, why
+├── UnavailableError       a power that the plugin asked for is not there
+├── Rejected               a reviewer's no to a finished task, with feedback for the next attempt
 ├── SettingsError          a setting that is unknown or has a bad value: where, why
 ├── StateError             the switches' file cannot be read or written
 ├── TrustError             what a project brings cannot be read, approved or kept
@@ -72,6 +75,48 @@ class DuplicateToolError(DefinitionError):
             field="name",
             reason=f"the name is already held by {holder}; choose another, or remove that one first",
         )
+
+
+class PluginError(ToolyardError):
+    """A plugin that cannot be loaded, registered or started.
+
+    Attributes:
+        plugin: Its name, as far as it has one.
+        field: What of it is wrong: `name`, `tools`, `register`, `start`, `settings`, …
+        reason: What is wrong with it, and what would be right.
+    """
+
+    def __init__(self, *, plugin: str, field: str, reason: str) -> None:
+        self.plugin = plugin
+        self.field = field
+        self.reason = reason
+        super().__init__(f"plugin {plugin!r}: {field}: {reason}")
+
+
+class UnavailableError(ToolyardError):
+    """A power that the plugin asked for is not there.
+
+    Attributes:
+        what: The power, such as `ctx.search`.
+        why: Why it is not there, and what would bring it.
+    """
+
+    def __init__(self, what: str, why: str) -> None:
+        self.what = what
+        self.why = why
+        super().__init__(f"{what} is not there: {why}")
+
+
+class Rejected(ToolyardError):  # noqa: N818 - a reviewer's word, which plugins raise by this name
+    """A reviewer's no to a finished task: `raise Rejected("the tests do not pass")`.
+
+    Attributes:
+        feedback: For the next attempt.
+    """
+
+    def __init__(self, feedback: str) -> None:
+        self.feedback = feedback
+        super().__init__(feedback)
 
 
 class SettingsError(ToolyardError):

@@ -24,7 +24,7 @@ BOUNDARIES = {
     "toolyard.orchestrator.journal": "a background owner: an event that cannot be stored is left out alone, and named",
     "toolyard.orchestrator.orchestrator": "a run may meet anything; it gets its end, the log the traceback",
     "toolyard.plugins.decorator": "annotations are the author's own code, run when they are resolved",
-    "toolyard.tools.deadline": "whatever is thrown into a handler is the handler's to see",
+    "toolyard.plugins.deadline": "whatever is thrown into a handler is the handler's to see",
     "toolyard.tools.dispatch": "a handler or a gate may raise anything; the model gets an id, the log the traceback",
     "toolyard.tools.sources.json_files": "a file that makes the loader fail is set aside alone, and the rest loads",
     "toolyard.tools.registry": "a source may raise anything; it is set aside alone, and the rest loads",

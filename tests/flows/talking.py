@@ -16,14 +16,14 @@ from toolyard.invoker.invoker import Invoker
 from toolyard.invoker.pool import SessionPool
 from toolyard.invoker.runtime import Runtime
 from toolyard.orchestrator.event_log import EventLog
-from toolyard.orchestrator.hooks import Invoking, MessageHooks
+from toolyard.orchestrator.hooks import MessageHooks
 from toolyard.orchestrator.orchestrator import LAST_EVENTS, Defaults, Orchestrator, RunRequest
 from toolyard.orchestrator.store import EventFilter, Store
 from toolyard.plugins.decorator import tool
 from toolyard.tools.dispatch import Dispatcher
 from toolyard.tools.registry import Registry
 from toolyard.types.event import Event
-from toolyard.types.run import Run
+from toolyard.types.run import Invoking, Run
 from toolyard.types.thread import Role
 
 PATIENCE = 30
@@ -83,8 +83,8 @@ class Recording:
         self._note("on_before_invoke", prompt)
         return self.change(prompt)
 
-    async def on_after_invoke(self, thread_id: str, result: str) -> None:
-        self._note("on_after_invoke", result)
+    async def on_after_invoke(self, thread_id: str, result: Any) -> None:
+        self._note("on_after_invoke", result.result or result.status)
 
     async def on_broadcast(self, event: str, data: Mapping[str, Any]) -> None:
         self._note("on_broadcast", event)

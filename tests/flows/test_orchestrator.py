@@ -16,10 +16,9 @@ from toolyard.adapters.storage.store import open_store
 from toolyard.errors import InvocationError, NotFoundError, StorageError
 from toolyard.invoker.runtime import Answer, Turn
 from toolyard.orchestrator.endings import lost
-from toolyard.orchestrator.hooks import Invoking
 from toolyard.orchestrator.orchestrator import RunRequest, watched_run
 from toolyard.types.event import Event
-from toolyard.types.run import Run
+from toolyard.types.run import Invoking, Run
 from toolyard.types.thread import Message
 
 ECHO = """
@@ -57,7 +56,7 @@ async def test_a_message_goes_through_every_station_in_order(tmp_path: Path) -> 
             ("store", "end_run"),
             ("on_message assistant", "Hello"),
             ("on_after_invoke", "Hello"),
-            ("on_broadcast", "run.ended"),
+            ("on_broadcast", "completed"),
         ]
         assert (run.status, run.result) == ("completed", "Hello")
         assert [(m.role, m.content) for m in await world.store.messages("t")] == [
@@ -80,7 +79,7 @@ async def test_hooks_find_the_answer_stored_and_the_session_held(tmp_path: Path)
             seen["idle"] = self.world.orchestrator.invoker.pool.stats().idle
             return prompt
 
-        async def on_after_invoke(self, thread_id: str, result: str) -> None:
+        async def on_after_invoke(self, thread_id: str, result: Any) -> None:
             seen["stored"] = [message.content for message in await self.world.store.messages(thread_id)]
 
         async def on_broadcast(self, event: str, data: Any) -> None:

@@ -21,8 +21,8 @@ from tests.unit.invoker.bench import Clock
 from toolyard import Toolyard
 from toolyard.adapters.scripted.runtime import ScriptedRuntime
 from toolyard.invoker.pool import SessionPool
-from toolyard.orchestrator.hooks import Invoking
 from toolyard.orchestrator.orchestrator import RunRequest
+from toolyard.types.run import Invoking
 
 SCRIPT = """
 - when: lose

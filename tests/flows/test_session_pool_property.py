@@ -25,9 +25,10 @@ from toolyard.errors import InvocationError, NoRoomError, RuntimeFailureError, S
 from toolyard.invoker.invoker import Invocation, Invoker, Outcome
 from toolyard.invoker.lease import SessionRequest
 from toolyard.invoker.pool import STARTS, SessionPool
-from toolyard.invoker.runtime import Answer, SessionSpec, Turn, Warmth
+from toolyard.invoker.runtime import Answer, SessionSpec, Turn
 from toolyard.types.call import Caller
 from toolyard.types.result import ToolResult
+from toolyard.types.run import Warmth
 
 THREADS = ("a", "b", "c", "d")
 TTL = 480.0

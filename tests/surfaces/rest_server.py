@@ -18,7 +18,8 @@ from toolyard.adapters.rest.asgi import ASGIApp
 from toolyard.adapters.rest.refusals import Opened
 from toolyard.adapters.rest.server import serve
 from toolyard.orchestrator.event_log import EventLog
-from toolyard.plugins.contract import PluginContext, Tool, ToolMeta
+from toolyard.plugins.contract import PluginContext, Tool
+from toolyard.plugins.tool_meta import ToolMeta
 from toolyard.tools.dispatch import Dispatcher
 from toolyard.tools.registry import Registry
 from toolyard.tools.sources import ToolSource

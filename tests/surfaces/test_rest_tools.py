@@ -11,7 +11,8 @@ import jsonschema_rs
 import pytest
 
 from tests.surfaces.rest_server import SAY, Live, running, tool
-from toolyard.plugins.contract import PluginContext, Tool, ToolMeta
+from toolyard.plugins.contract import PluginContext, Tool
+from toolyard.plugins.tool_meta import ToolMeta
 from toolyard.tools.sources import Offer, Offers
 from toolyard.tools.visibility import Visibility
 from toolyard.types.content import Audio, EmbeddedResource, Image, ResourceLink, Text

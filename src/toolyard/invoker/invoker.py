@@ -14,9 +14,10 @@ from dataclasses import dataclass
 from toolyard.errors import InvocationError, SessionLostError, TimedOutError
 from toolyard.invoker.owned_tasks import OwnedTasks
 from toolyard.invoker.pool import Lease, SessionPool, SessionRequest
-from toolyard.invoker.runtime import Answer, CallTool, Session, Tell, Turn, Warmth
+from toolyard.invoker.runtime import Answer, CallTool, Session, Tell, Turn
 from toolyard.invoker.runtime_calls import run_turn, steer_session
 from toolyard.types.call import Caller
+from toolyard.types.run import Warmth
 
 Before = Callable[[str, Warmth], Awaitable[str]]
 """Gives the prompt that the model is told, from the one that was asked for; the session is held meanwhile."""

@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from toolyard.invoker.key import session_key
-from toolyard.invoker.runtime import Runtime, Session, SessionSpec, Warmth
+from toolyard.invoker.runtime import Runtime, Session, SessionSpec
 from toolyard.invoker.slot import Slot
+from toolyard.types.run import Warmth
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -26,9 +26,10 @@ from toolyard.invoker.key import DEFAULT, fingerprint
 from toolyard.invoker.lease import Lease, PoolStats, SessionRequest
 from toolyard.invoker.owned_tasks import OwnedTasks
 from toolyard.invoker.rooms import Rooms, Waiter
-from toolyard.invoker.runtime import Session, Warmth
+from toolyard.invoker.runtime import Session
 from toolyard.invoker.runtime_calls import CLOSING, adapt_session, close_session, open_session
 from toolyard.invoker.slot import Slot
+from toolyard.types.run import Warmth
 
 logger = logging.getLogger(__name__)
 

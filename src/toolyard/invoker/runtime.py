@@ -9,14 +9,11 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal, Protocol
+from typing import Any, Protocol
 
 from toolyard.types.call import Caller
 from toolyard.types.result import ToolResult
 from toolyard.types.run import NOTHING_USED, Usage
-
-Warmth = Literal["warm", "resumed", "cold"]
-"""How a session was found: already open, opened with its conversation, or opened empty."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

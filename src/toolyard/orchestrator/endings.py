@@ -11,7 +11,7 @@ from typing import Any
 from toolyard.errors import InvocationError, NoRoomError, SessionLostError
 from toolyard.invoker.runtime import Answer
 from toolyard.orchestrator.store import Ending, NewEvent
-from toolyard.types.run import Run, RunEnd, RunError
+from toolyard.types.run import Run, RunEnd, RunError, RunStatus
 from toolyard.types.thread import Message
 
 
@@ -76,5 +76,9 @@ def last_event(run: Run, ending: Ending) -> NewEvent | None:
     """The one event that ends a run without an answer."""
     if ending.error is None:
         return None
-    kind = "cancelled" if ending.status == "cancelled" else "error"
-    return NewEvent(type=kind, time=ending.ended_at, data=ending.error.to_json(), **_place(run))
+    return NewEvent(type=end_type(ending.status), time=ending.ended_at, data=ending.error.to_json(), **_place(run))
+
+
+def end_type(status: RunStatus) -> str:
+    """The type of the event that ends a run's stream."""
+    return status if status in ("completed", "cancelled") else "error"

@@ -6,26 +6,10 @@ Nobody implements them yet, and then they cost nothing. Above: the orchestrator.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, Protocol
 
-from toolyard.invoker.runtime import Warmth
+from toolyard.types.run import Invoking, Run
 from toolyard.types.thread import Role
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Invoking:
-    """What a hook may know of the invocation it is asked about.
-
-    Attributes:
-        session: How the session was found: `warm`, `resumed` or `cold`.
-    """
-
-    run_id: str
-    agent: str
-    model: str
-    runtime: str
-    session: Warmth
 
 
 class MessageHooks(Protocol):
@@ -39,8 +23,8 @@ class MessageHooks(Protocol):
         """The prompt that the model is told; the session is held."""
         ...
 
-    async def on_after_invoke(self, thread_id: str, result: str) -> None:
-        """The answer was stored."""
+    async def on_after_invoke(self, thread_id: str, result: Run) -> None:
+        """A run has ended, and that is stored."""
         ...
 
     async def on_broadcast(self, event: str, data: Mapping[str, Any]) -> None:
@@ -58,7 +42,7 @@ class NoHooks:
         """The prompt as it is."""
         return prompt
 
-    async def on_after_invoke(self, thread_id: str, result: str) -> None:
+    async def on_after_invoke(self, thread_id: str, result: Run) -> None:
         """Do nothing."""
 
     async def on_broadcast(self, event: str, data: Mapping[str, Any]) -> None:

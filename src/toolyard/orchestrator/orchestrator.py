@@ -28,10 +28,10 @@ from toolyard.errors import (
 from toolyard.invoker.invoker import Invocation, Invoker
 from toolyard.invoker.key import session_key
 from toolyard.invoker.pool import SessionRequest
-from toolyard.invoker.runtime import Runtime, SessionSpec, Warmth
-from toolyard.orchestrator.endings import begun, code_of, completed, ended, last_event, lost, told
+from toolyard.invoker.runtime import Runtime, SessionSpec
+from toolyard.orchestrator.endings import begun, code_of, completed, end_type, ended, last_event, lost, told
 from toolyard.orchestrator.event_log import EventLog
-from toolyard.orchestrator.hooks import Invoking, MessageHooks, NoHooks
+from toolyard.orchestrator.hooks import MessageHooks, NoHooks
 from toolyard.orchestrator.ids import Ids, kept_id, resumable
 from toolyard.orchestrator.lane import Job, Lane
 from toolyard.orchestrator.request import CallTool, Defaults, RunRequest
@@ -39,7 +39,7 @@ from toolyard.orchestrator.store import Accepted, Ending, Store
 from toolyard.types.call import Caller
 from toolyard.types.event import Event
 from toolyard.types.result import ToolResult
-from toolyard.types.run import Run
+from toolyard.types.run import Invoking, Run, Warmth
 from toolyard.types.thread import Message, Role, Thread
 
 logger = logging.getLogger(__name__)
@@ -373,8 +373,8 @@ class Orchestrator:
         hooks = self._hooks
         if run.result is not None:
             await self._observed(hooks.on_message(run.thread_id, "assistant", run.result))
-            await self._observed(hooks.on_after_invoke(run.thread_id, run.result))
-        await self._observed(hooks.on_broadcast("run.ended", run.to_json()))
+        await self._observed(hooks.on_after_invoke(run.thread_id, run))
+        await self._observed(hooks.on_broadcast(end_type(run.status), run.to_json()))
 
     async def _observed(self, hook: Awaitable[None]) -> None:
         """Let somebody watch: whatever comes of that, the run goes on."""

@@ -13,7 +13,8 @@ import warnings
 from collections.abc import Callable, Mapping
 from typing import Annotated, Any, Literal, NotRequired, Required, cast
 
-from toolyard.plugins.contract import PluginContext, ToolMeta
+from toolyard.plugins.contract import PluginContext
+from toolyard.plugins.tool_meta import ToolMeta
 
 Converter = Callable[[Any], Any]
 _ATOMS: frozenset[Any] = frozenset({str, bool, Any, type(None), dict, list, object})

@@ -1,166 +1,79 @@
-"""What a tool's author writes and receives: `Tool`, `ToolMeta`, `PluginContext`.
+"""The contract: everything that a plugin is, gets and may say, on one page.
 
-A `Tool` is a value: building one registers nothing and checks nothing. It is checked when it is
-registered, so that a bad one is reported with its plugin, its field and the reason.
+A plugin is a value, `Plugin(name=…, version=…)`, and nothing else happens at import time. It has tools
+(`Tool`, or functions decorated with `@tool`), hooks (`Hooks`, given back by `register`), settings, and
+what it needs to `start` and `stop`. It knows nothing of other plugins. Everything here is checked when
+the plugin is loaded: a bad one is refused alone, with its name, the field and the reason.
+
+In order: `register(ctx)` for every plugin, then `start(ctx)` for every plugin, then tools and hooks are
+live; at the end hooks and tools go, background work is cancelled, and `stop(ctx)` runs in reverse order.
+
+Below: `ports` (what a context can do), `tool_meta` (what a call knows). Above: `host`, which runs this.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import msgspec
 
-from toolyard.errors import DefinitionError, NoClientError
-from toolyard.types.call import Caller
+from toolyard.plugins.ports import (
+    Agents,
+    CallTool,
+    Http,
+    KeyValues,
+    ReportStatus,
+    RunBackground,
+    Search,
+    Tasks,
+    Threads,
+    absent,
+)
+from toolyard.plugins.tool_meta import ToolMeta
+from toolyard.types.call import Decision, ToolCall
 from toolyard.types.content import Content
 from toolyard.types.result import ToolResult
+from toolyard.types.run import Invoking, Run
+from toolyard.types.task import Verdict
+from toolyard.types.thread import Role
 from toolyard.types.tool import NO_HINTS, Annotations, JSONSchema
 
-Progress = Callable[[float, float | None, str | None], Awaitable[None]]
-"""Receives progress: how far, of how much, a message."""
 
-
-class Client(Protocol):
-    """The caller's own side, for tools declared with `interactive=True`."""
-
-    async def log(self, level: str, text: str) -> None:
-        """Show the caller a log line (`debug`, `info`, `warning`, `error`, …)."""
-        ...
-
-    async def elicit(self, message: str, schema: JSONSchema) -> Mapping[str, Any]:
-        """Ask the person at the client: `{"action": "accept"|"decline"|"cancel", "content"?: {…}}`."""
-        ...
-
-    async def sample(self, prompt: str, max_tokens: int) -> str:
-        """Let the client's own model answer a prompt."""
-        ...
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True, eq=False)
 class PluginContext:
-    """What a plugin is given.
+    """What a plugin is given: one for its whole life, the same for its tools, hooks, `start` and `stop`.
 
     Attributes:
         name: The plugin's name.
-        settings: The plugin's own settings.
+        settings: Its settings as they are now: of the plugin's own class where it has one, else a mapping.
+            Read them when you need them; they may change while the plugin runs.
         logger: A logger named after the plugin.
+        store: Its own key-value space in the database.
+        invoker: Invokes agents: `invoke`, `prewarm`.
+        threads: Conversations: `history`, `send`, `broadcast`.
+        tasks: Delegated work: `start`, `status`, `cancel`, `checkin`.
+        http: The guarded HTTP client.
+        search: Searches the web, where a provider is configured.
+        call_tool: Calls any tool, with validation, gates, limits and log.
+        run_background: Begins work that outlives a call; it ends with the plugin.
+        report_status: Tells people that the plugin is `degraded`, or `running` again.
     """
 
     name: str
-    settings: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    settings: Any = field(default_factory=dict[str, Any])
     logger: logging.Logger = field(default_factory=lambda: logging.getLogger("toolyard.plugin"))
-
-
-class ToolMeta:
-    """One call, as its handler sees it.
-
-    A plain class with slots, because one is built on most calls: it refers to the caller instead
-    of copying its fields, and the call's id is made when it is first asked for.
-    """
-
-    __slots__ = ("_call_id", "_caller", "_client", "_new_id", "_progress", "_tool", "cwd")
-
-    def __init__(
-        self,
-        tool: Tool,
-        caller: Caller,
-        cwd: Path,
-        new_id: Callable[[], str],
-        *,
-        progress: Progress | None = None,
-        client: Client | None = None,
-    ) -> None:
-        self._tool = tool
-        self._caller = caller
-        self.cwd = cwd
-        self._call_id = caller.call_id
-        self._new_id = new_id
-        self._progress = progress
-        self._client = client
-
-    @property
-    def call_id(self) -> str:
-        """The model's own id of the call where there is one, else ours."""
-        if self._call_id is None:
-            self._call_id = self._new_id()
-        return self._call_id
-
-    @property
-    def thread_id(self) -> str:
-        """The run's thread, else the caller's, else `default`."""
-        return self._caller.thread_id
-
-    @property
-    def task_id(self) -> str | None:
-        """The delegated task, where the call is part of one."""
-        return self._caller.task_id
-
-    @property
-    def run_id(self) -> str | None:
-        """The run, where the call is part of one."""
-        return self._caller.run_id
-
-    @property
-    def session_id(self) -> str | None:
-        """The runtime's session, where there is one."""
-        return self._caller.session_id
-
-    @property
-    def agent_id(self) -> str | None:
-        """The agent that calls."""
-        return self._caller.agent_id
-
-    @property
-    def parent_agent_id(self) -> str | None:
-        """The agent that delegated to the one that calls."""
-        return self._caller.parent_agent_id
-
-    @property
-    def depth(self) -> int:
-        """How deep in the tree of runs; the root is 0."""
-        return self._caller.depth
-
-    @property
-    def wants_progress(self) -> bool:
-        """Whether anybody listens to progress; without a listener, what is costly to report need not be made."""
-        return self._progress is not None
-
-    async def report_progress(self, progress: float, total: float | None = None, message: str | None = None) -> None:
-        """Tell the caller how far the call has come; nothing happens when nobody listens.
-
-        Raises:
-            DefinitionError: The tool was not declared with `progress=True`.
-        """
-        if not self._tool.progress:
-            raise DefinitionError(
-                tool=self._tool.name,
-                field="progress",
-                reason="only a tool declared with progress=True may report progress",
-            )
-        if self._progress is not None:
-            await self._progress(progress, total, message)
-
-    @property
-    def client(self) -> Client:
-        """The caller's own side: to log to it, to ask its person, to use its model.
-
-        Raises:
-            DefinitionError: The tool was not declared with `interactive=True`.
-            NoClientError: The call came through a door without such a side (REST, CLI, Python).
-        """
-        if not self._tool.interactive:
-            raise DefinitionError(
-                tool=self._tool.name,
-                field="interactive",
-                reason="only a tool declared with interactive=True may talk to its caller",
-            )
-        if self._client is None:
-            raise NoClientError(f"tool {self._tool.name!r}: this caller cannot be asked; call it from an MCP client")
-        return self._client
+    store: KeyValues = field(default_factory=lambda: absent("store"))
+    invoker: Agents = field(default_factory=lambda: absent("invoker"))
+    threads: Threads = field(default_factory=lambda: absent("threads"))
+    tasks: Tasks = field(default_factory=lambda: absent("tasks"))
+    http: Http = field(default_factory=lambda: absent("http"))
+    search: Search = field(default_factory=lambda: absent("search"))
+    call_tool: CallTool = field(default_factory=lambda: absent("call_tool"))
+    run_background: RunBackground = field(default_factory=lambda: absent("run_background"))
+    report_status: ReportStatus = field(default_factory=lambda: absent("report_status"))
 
 
 Answer = str | ToolResult | Content | Mapping[str, Any] | list[Any] | int | float | bool
@@ -201,3 +114,83 @@ class Tool(msgspec.Struct, frozen=True, kw_only=True):
     progress: bool = False
     interactive: bool = False
     title: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Hooks:
+    """What a plugin wants to be asked or told. Every hook is optional, async, and awaited in order.
+
+    The order is that of the plugins' names, first-party ones first, but for `before` and `after`. A hook that
+    raises, answers nonsense or takes longer than its time is named in the log, in a `plugin.status` event and
+    in `/api/plugins`, and the rest goes on; after five failures in a row it is cut off until the plugin is
+    enabled again. What then happens in its place is the failure rule of each:
+
+    - **chain** (`on_before_invoke`): the last good prompt is kept.
+    - **gate** (`on_before_tool`): the call is refused, also when the gate is cut off. Gates fail closed.
+    - **review** (`on_task_complete`): counts as unknown, never as accepted.
+    - **notify** (all others): nothing. Observers fail open.
+
+    Attributes:
+        on_message: `(thread_id, role, content)`: a message was stored, before it is answered.
+        on_before_invoke: `(thread_id, prompt, invocation) -> str`: what the model is told. Each plugin gets what
+            the one before made of it. The session is held; `invocation.session` is `warm`, `resumed` or `cold`.
+            Asked again, with the prompt as it was, when the turn is tried again on a new session.
+        on_after_invoke: `(thread_id, run)`: a run ended, however; its answer and its end are stored.
+        on_task_create: `(thread_id, task_id)`: work was delegated; it has not begun.
+        on_task_complete: `(thread_id, task_id, result) -> Verdict | None`: an attempt finished. Accept, reject
+            with feedback (or raise `Rejected(feedback)`), or None for no opinion.
+        on_task_failed: `(thread_id, task_id, error)`: it ended otherwise.
+        on_broadcast: `(event, data)`: something was told to everybody: a run's end (`completed`, `error`,
+            `cancelled`), or what another plugin broadcasts. A plugin is not told its own.
+        on_before_tool: `(call) -> Allow | Deny | Rewrite | Ask | None`: before a tool runs, with validated
+            arguments. A rewrite is validated again; `Ask` waits for a person; None is no opinion.
+        on_after_tool: `(call, result)`: a tool answered, or failed; its result is decided.
+        on_settings_change: `(settings)`: the plugin's own settings changed; `ctx.settings` has them already.
+        before: Plugins whose hooks come after this one's; names that are not there mean nothing.
+        after: Plugins whose hooks come before this one's.
+        timeout: Seconds that each hook may take; 10 unless said, and 600 for `on_task_complete`.
+    """
+
+    on_message: Callable[[str, Role, str], Awaitable[None]] | None = None
+    on_before_invoke: Callable[[str, str, Invoking], Awaitable[str]] | None = None
+    on_after_invoke: Callable[[str, Run], Awaitable[None]] | None = None
+    on_task_create: Callable[[str, str], Awaitable[None]] | None = None
+    on_task_complete: Callable[[str, str, str], Awaitable[Verdict | None]] | None = None
+    on_task_failed: Callable[[str, str, str], Awaitable[None]] | None = None
+    on_broadcast: Callable[[str, Mapping[str, Any]], Awaitable[None]] | None = None
+    on_before_tool: Callable[[ToolCall], Awaitable[Decision]] | None = None
+    on_after_tool: Callable[[ToolCall, ToolResult], Awaitable[None]] | None = None
+    on_settings_change: Callable[[Any], Awaitable[None]] | None = None
+    before: Sequence[str] = ()
+    after: Sequence[str] = ()
+    timeout: float | None = None
+
+
+Register = Callable[[PluginContext], Awaitable[Hooks | None]]
+Step = Callable[[PluginContext], Awaitable[None]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plugin:
+    """A plugin: `plugin = Plugin(name="shouty", version="1.0.0", tools=[shout])`.
+
+    Attributes:
+        name: Letters, digits, `_` and `-`, at most 32; its tools are called `<name>__<tool>`.
+        version: For people.
+        register: `async (ctx) -> Hooks | None`: says which hooks it has. Nothing is running yet.
+        start: `async (ctx)`: opens what it needs. One that raises, or takes longer than 30 seconds, leaves
+            this plugin `failed` and the others running.
+        stop: `async (ctx)`: closes it. Called once after every `start` that was begun, also on SIGTERM; it has
+            10 seconds. Calls of its tools are waited for first.
+        settings: The class of its settings: a dataclass, a msgspec Struct or a pydantic model, every field with
+            a default. Keys that it does not know are refused. Without a class any table will do.
+        tools: What models can call.
+    """
+
+    name: str
+    version: str = "0"
+    register: Register | None = None
+    start: Step | None = None
+    stop: Step | None = None
+    settings: type | None = None
+    tools: Sequence[Tool] = ()

@@ -23,10 +23,11 @@ from toolyard.plugins.annotations import (
     other_numbers,
     place,
 )
-from toolyard.plugins.contract import Handler, PluginContext, Tool, ToolMeta
+from toolyard.plugins.contract import Handler, PluginContext, Tool
 from toolyard.plugins.docstring import read_docstring
 from toolyard.plugins.model_schema import input_schema, output_schema
 from toolyard.plugins.plain_schema import plain_schema
+from toolyard.plugins.tool_meta import ToolMeta
 from toolyard.schema.explanation import MOST_LINES, pointer
 from toolyard.types.content import Audio, EmbeddedResource, Image, ResourceLink, Text
 from toolyard.types.result import ToolResult

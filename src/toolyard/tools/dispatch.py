@@ -17,9 +17,9 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from toolyard.errors import RefusedError, ToolError, UnknownToolError
-from toolyard.plugins.contract import Client, Progress, ToolMeta
+from toolyard.plugins.deadline import DeadlineError, finish_in_time
+from toolyard.plugins.tool_meta import Client, Progress, ToolMeta
 from toolyard.schema.compiled import CompiledSchema
-from toolyard.tools.deadline import DeadlineError, finish_in_time
 from toolyard.tools.definition import RegisteredTool
 from toolyard.tools.generation import Generation
 from toolyard.tools.output import NonsenseError, as_result, cap

@@ -19,6 +19,8 @@ class Caller:
     agent_id: str | None = None
     parent_agent_id: str | None = None
     depth: int = 0
+    nested: int = 0
+    """How many tools stand between the caller and this call: a tool may call tools, but not endlessly."""
 
 
 ANONYMOUS = Caller()
@@ -26,11 +28,16 @@ ANONYMOUS = Caller()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolCall:
-    """A validated call, as a gate sees it."""
+    """A validated call, as a gate sees it.
+
+    Attributes:
+        call_id: The model's own id of the call where there is one, else ours.
+    """
 
     name: str
     input: Mapping[str, Any]
     caller: Caller
+    call_id: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,4 +59,18 @@ class Rewrite:
     input: Mapping[str, Any]
 
 
-Decision = Allow | Deny | Rewrite | None
+@dataclass(frozen=True, slots=True)
+class Ask:
+    """Let a person decide, who is shown the call and the reason; nobody's answer in time is a no.
+
+    Attributes:
+        reason: Why a person should look at it.
+        timeout: Seconds to wait; the tool's own deadline does not run meanwhile.
+    """
+
+    reason: str
+    timeout: float = 300.0
+
+
+Decision = Allow | Deny | Rewrite | Ask | None
+"""What a gate may say; None is no opinion."""

@@ -8,6 +8,9 @@ from typing import Any, Literal, get_args
 RunStatus = Literal["queued", "running", "completed", "failed", "timeout", "cancelled", "lost"]
 RunEnd = Literal["completed", "failed", "timeout", "cancelled", "lost"]
 
+Warmth = Literal["warm", "resumed", "cold"]
+"""How a session was found: already open, opened with its conversation, or opened empty."""
+
 ENDS: frozenset[str] = frozenset(get_args(RunEnd))
 
 
@@ -37,6 +40,21 @@ class RunError:
     def to_json(self) -> dict[str, Any]:
         """The shape that HTTP answers and events have."""
         return {"code": self.code, "message": self.message}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Invoking:
+    """An invocation that is about to begin, as `on_before_invoke` is told of it.
+
+    Attributes:
+        session: How the session was found: `warm` and `resumed` ones know the conversation, a `cold` one does not.
+    """
+
+    run_id: str
+    agent: str
+    model: str
+    runtime: str
+    session: Warmth
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

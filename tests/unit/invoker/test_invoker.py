@@ -13,7 +13,8 @@ from tests.virtual_time import run_virtually
 from toolyard.errors import InvocationError, RuntimeFailureError, SessionLostError, TimedOutError
 from toolyard.invoker.invoker import Invoker, Outcome
 from toolyard.invoker.pool import SessionPool
-from toolyard.invoker.runtime import Answer, Turn, Warmth
+from toolyard.invoker.runtime import Answer, Turn
+from toolyard.types.run import Warmth
 
 
 class Hooks:

@@ -12,7 +12,8 @@ import msgspec
 import pytest
 
 from toolyard.errors import DefinitionError, NoClientError, ToolError
-from toolyard.plugins.contract import Client, PluginContext, Progress, Tool, ToolMeta
+from toolyard.plugins.contract import PluginContext, Tool
+from toolyard.plugins.tool_meta import Client, Progress, ToolMeta
 from toolyard.types.call import Caller
 from toolyard.types.tool import Annotations
 

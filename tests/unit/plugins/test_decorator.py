@@ -23,8 +23,9 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, RootModel, St
 from toolyard.errors import DefinitionError
 from toolyard.orchestrator.event_log import EventLog
 from toolyard.plugins.annotations import place
-from toolyard.plugins.contract import PluginContext, Tool, ToolMeta
+from toolyard.plugins.contract import PluginContext, Tool
 from toolyard.plugins.decorator import tool
+from toolyard.plugins.tool_meta import ToolMeta
 from toolyard.tools.dispatch import Dispatcher
 from toolyard.tools.registry import Registry
 from toolyard.types.call import Caller

@@ -6,7 +6,8 @@ import asyncio
 from collections.abc import Mapping
 from typing import Any
 
-from toolyard.plugins.contract import PluginContext, Tool, ToolMeta
+from toolyard.plugins.contract import PluginContext, Tool
+from toolyard.plugins.tool_meta import ToolMeta
 from toolyard.tools.registry import Registry
 from toolyard.tools.sources import Offer, Offers
 from toolyard.types.tool import Problem, Provenance, Source

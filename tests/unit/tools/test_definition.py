@@ -12,7 +12,8 @@ import msgspec
 import pytest
 
 from toolyard.errors import DefinitionError, SchemaError
-from toolyard.plugins.contract import PluginContext, Tool, ToolMeta
+from toolyard.plugins.contract import PluginContext, Tool
+from toolyard.plugins.tool_meta import ToolMeta
 from toolyard.tools.definition import LONGEST_DESCRIPTION, LONGEST_NAME, RegisteredTool, define
 from toolyard.types.tool import Annotations, Provenance
 

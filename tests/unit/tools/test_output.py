@@ -14,7 +14,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from toolyard.orchestrator.event_log import EventLog
-from toolyard.plugins.contract import PluginContext, Tool, ToolMeta
+from toolyard.plugins.contract import PluginContext, Tool
+from toolyard.plugins.tool_meta import ToolMeta
 from toolyard.tools.dispatch import Dispatcher
 from toolyard.tools.output import NonsenseError, as_result, cap
 from toolyard.tools.registry import Registry

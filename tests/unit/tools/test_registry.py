@@ -12,7 +12,8 @@ import pytest
 from tests.unit.tools.shelf import Shelf, handler, held_by, hidden, holder, names, offer, problems, tool
 from toolyard.errors import DefinitionError, DuplicateToolError, UnknownToolError
 from toolyard.orchestrator.event_log import EventLog
-from toolyard.plugins.contract import PluginContext, ToolMeta
+from toolyard.plugins.contract import PluginContext
+from toolyard.plugins.tool_meta import ToolMeta
 from toolyard.schema import compiled
 from toolyard.tools import generation
 from toolyard.tools.dispatch import Dispatcher

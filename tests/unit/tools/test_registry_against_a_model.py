@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from toolyard.errors import DuplicateToolError, UnknownToolError
-from toolyard.plugins.contract import PluginContext, Tool, ToolMeta
+from toolyard.plugins.contract import PluginContext, Tool
+from toolyard.plugins.tool_meta import ToolMeta
 from toolyard.tools.definition import RegisteredTool, define
 from toolyard.tools.registry import Registry
 from toolyard.tools.sources import Delta, Offers

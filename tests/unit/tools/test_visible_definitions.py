@@ -10,7 +10,8 @@ import pytest
 
 from tests.flows.hidden_strings import HIDDEN, JOINED, SPACED, HiddenString
 from toolyard.errors import DefinitionError, SchemaError
-from toolyard.plugins.contract import PluginContext, Tool, ToolMeta
+from toolyard.plugins.contract import PluginContext, Tool
+from toolyard.plugins.tool_meta import ToolMeta
 from toolyard.tools.definition import define
 from toolyard.types.tool import Provenance
 

@@ -13,9 +13,9 @@ from toolyard.adapters.scripted.script import ScriptedTurn, pieces
 from toolyard.adapters.scripted.stage import Received, Stage
 from toolyard.errors import RuntimeFailureError, SessionLostError
 from toolyard.invoker.key import fingerprint
-from toolyard.invoker.runtime import Answer, SessionSpec, Turn, Warmth
+from toolyard.invoker.runtime import Answer, SessionSpec, Turn
 from toolyard.types.result import ToolResult
-from toolyard.types.run import NOTHING_USED, Usage
+from toolyard.types.run import NOTHING_USED, Usage, Warmth
 
 _MOST_TURNS = 100
 """Turns of one answer; a script that goes on longer is a mistake."""

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from toolyard.adapters.scripted.conversations import Conversation, Conversations
 from toolyard.adapters.scripted.script import Script, ScriptedTurn
 from toolyard.errors import RuntimeFailureError
-from toolyard.invoker.runtime import SessionSpec, Warmth
+from toolyard.invoker.runtime import SessionSpec
+from toolyard.types.run import Warmth
 
 _MOST_RECEIVED = 10_000
 

@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from toolyard.errors import ToolError
-from toolyard.plugins.contract import PluginContext, Tool, ToolMeta
+from toolyard.plugins.contract import PluginContext, Tool
+from toolyard.plugins.tool_meta import ToolMeta
 from toolyard.tools.builtin.git import MOST_OUTPUT, Git, whole_lines
 from toolyard.tools.builtin.git_filters import note_on_filters
 from toolyard.tools.confinement import quoted, resolve_inside

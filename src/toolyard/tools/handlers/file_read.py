@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from toolyard.errors import ToolError
-from toolyard.plugins.contract import PluginContext, ToolMeta
+from toolyard.plugins.contract import PluginContext
+from toolyard.plugins.tool_meta import ToolMeta
 from toolyard.tools.confinement import open_inside, quoted, resolve_inside
 from toolyard.tools.handlers.surroundings import Surroundings
 from toolyard.types.content import Image

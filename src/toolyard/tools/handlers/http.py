@@ -21,7 +21,8 @@ from typing import Any
 import msgspec
 
 from toolyard.errors import RefusedError, ToolError
-from toolyard.plugins.contract import PluginContext, ToolMeta
+from toolyard.plugins.contract import PluginContext
+from toolyard.plugins.tool_meta import ToolMeta
 from toolyard.tools.handlers.http_answer import read_answer
 from toolyard.tools.handlers.http_client import GuardedClient, Request
 from toolyard.tools.handlers.http_guard import AllowedHosts

@@ -17,7 +17,8 @@ from typing import Any
 import msgspec
 
 from toolyard.errors import ToolError
-from toolyard.plugins.contract import PluginContext, ToolMeta
+from toolyard.plugins.contract import PluginContext
+from toolyard.plugins.tool_meta import ToolMeta
 from toolyard.tools.handlers.capture import Capture, OnLines
 from toolyard.tools.handlers.line_progress import LineProgress
 from toolyard.tools.handlers.pipeline import MARK, Setting, run_pipeline

@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
 
-from toolyard.plugins.contract import PluginContext, ToolMeta
+from toolyard.plugins.contract import PluginContext
+from toolyard.plugins.tool_meta import ToolMeta
 from toolyard.tools.handlers.pinned import Pinned
 from toolyard.types.result import ToolResult
 

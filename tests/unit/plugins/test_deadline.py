@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import uvloop
 
-from toolyard.tools.deadline import DeadlineError, finish_in_time
+from toolyard.plugins.deadline import DeadlineError, finish_in_time
 
 SOON = 0.01
 LATE = 60.0

@@ -1,0 +1,18 @@
+"""Delegated work, and what a reviewer says of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """A reviewer's word on a finished task.
+
+    Attributes:
+        accepted: True accepts, False rejects, None says that it could not be told.
+        feedback: For the next attempt, when it is rejected.
+    """
+
+    accepted: bool | None
+    feedback: str = ""
