@@ -12,7 +12,9 @@ ToolyardError
 ├── StateError             the switches' file cannot be read or written
 ├── TrustError             what a project brings cannot be read, approved or kept
 ├── StorageError           the database cannot be opened, read or written
-├── NotFoundError          no such thread, run or result
+├── NotFoundError          no such thread, run, result or approval
+├── ApprovalDecidedError   a decision that comes too late: there is one already
+├── InvalidApprovalError   a decision that cannot be taken: what is wrong with it
 ├── UnknownToolError       no such tool here, or it is blocked
 ├── ToolError              foreseen: the text goes to the model
 │   ├── RefusedError       what was asked for is not allowed (a path, a gate's no)
@@ -148,10 +150,10 @@ class StorageError(ToolyardError):
 
 
 class NotFoundError(ToolyardError):
-    """No such thread, run or result.
+    """No such thread, run, result or approval.
 
     Attributes:
-        kind: What was looked for: `thread`, `run`, `result`.
+        kind: What was looked for: `thread`, `run`, `result`, `approval`.
         id: Its id.
     """
 
@@ -159,6 +161,36 @@ class NotFoundError(ToolyardError):
         self.kind = kind
         self.id = id
         super().__init__(f"no {kind} {id!r}")
+
+
+class ApprovalDecidedError(ToolyardError):
+    """A decision that comes too late; the one that is there stays.
+
+    Attributes:
+        id: The approval's id.
+        decision: How it was decided: `allow` or `deny`.
+        reason: What was said about it; may be empty.
+    """
+
+    def __init__(self, *, id: str, decision: str, reason: str) -> None:
+        self.id = id
+        self.decision = decision
+        self.reason = reason
+        super().__init__(f"approval {id!r} is decided already: {decision}{f' ({reason})' if reason else ''}")
+
+
+class InvalidApprovalError(ToolyardError):
+    """A decision that cannot be taken.
+
+    Attributes:
+        field: What is wrong: `decision`, `input` or `reason`.
+        problems: What is wrong with it, and what would be right.
+    """
+
+    def __init__(self, field: str, *problems: str) -> None:
+        self.field = field
+        self.problems = problems
+        super().__init__("; ".join(f"{field}: {problem}" for problem in problems))
 
 
 class InvocationError(ToolyardError):

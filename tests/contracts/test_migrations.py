@@ -17,6 +17,7 @@ from toolyard.errors import StorageError
 
 KINDS = {"BIGINT": "whole", "INTEGER": "whole", "BOOLEAN": "whole", "TEXT": "text", "BLOB": "bytes", "BYTEA": "bytes"}
 KINDS |= {"REAL": "real", "DOUBLE": "real", "DOUBLE PRECISION": "real", "FLOAT": "real"}
+NEXT = MIGRATIONS[-1].version + 1
 
 
 def _columns(connection: Connection) -> dict[str, dict[str, tuple[str, bool]]]:
@@ -53,11 +54,11 @@ async def test_versions_are_numbered_without_a_gap() -> None:
 async def test_a_step_that_fails_leaves_the_old_version_whole(place: Place) -> None:
     store = cast("Any", await place.open())
     await store.create_thread(thread("t"))
-    broken = Migration(version=2, statements=("ALTER TABLE threads ADD COLUMN colour TEXT", "DROP TABLE nonsense"))
+    broken = Migration(version=NEXT, statements=("ALTER TABLE threads ADD COLUMN colour TEXT", "DROP TABLE nonsense"))
     steps = (*MIGRATIONS, broken)
     with pytest.raises(Exception, match="nonsense"):
         await store._database.write(lambda connection: migrate(connection, "here", steps))
-    assert await store._database.read(version_of) == 1
+    assert await store._database.read(version_of) == NEXT - 1
     assert "colour" not in (await store._database.read(_columns))["threads"]
     await store.create_thread(thread("u"))
     assert [one.id for one in await store.threads()] == ["u", "t"]
@@ -67,15 +68,15 @@ async def test_a_database_of_the_version_before_is_brought_up(place: Place, monk
     store = await place.open()
     await store.create_thread(thread("t"))
     await store.close()
-    more = (*MIGRATIONS, Migration(version=2, statements=("CREATE TABLE extra (name TEXT, n {number})",)))
+    more = (*MIGRATIONS, Migration(version=NEXT, statements=("CREATE TABLE extra (name TEXT, n {number})",)))
     monkeypatch.setattr(migrate, "__defaults__", (more,))
     stores = cast("list[Any]", await asyncio.gather(*(place.open() for _ in range(3))))
-    assert await stores[0]._database.read(version_of) == 2
+    assert await stores[0]._database.read(version_of) == NEXT
     assert "extra" in await stores[0]._database.read(_columns)
     assert [one.id for one in await stores[1].threads()] == ["t"]
     monkeypatch.undo()
     with pytest.raises(
-        StorageError, match="has version 2, and this Toolyard understands up to 1: a newer one wrote it"
+        StorageError, match=f"has version {NEXT}, and this Toolyard understands up to {NEXT - 1}: a newer one wrote it"
     ):
         await open_store(place.address)
 
@@ -93,4 +94,4 @@ async def test_two_that_bring_it_up_at_once_do_it_once(place: Place, monkeypatch
     for module in (sqlite, postgres):
         monkeypatch.setattr(module, "migrate", counted)
     await asyncio.gather(*(place.open() for _ in range(4)))
-    assert sorted(steps) == [False] * 4 + [True]
+    assert sorted(steps) == [False] * 4 + [True] * len(MIGRATIONS)

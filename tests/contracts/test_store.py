@@ -110,7 +110,7 @@ class TestMessages:
 
     async def test_a_message_comes_with_its_events(self, store: Store) -> None:
         await store.create_thread(thread("t"))
-        told = await store.add_message(message("t"), [event("message", thread_id="t", data={"x": [1, None]})])
+        told = (await store.add_message(message("t"), [event("message", thread_id="t", data={"x": [1, None]})])).events
         assert await store.events(ALL) == told
 
     async def test_a_message_is_stored_once(self, store: Store) -> None:
@@ -180,7 +180,7 @@ class TestRuns:
     async def test_a_run_begins_once(self, store: Store) -> None:
         asked = run("t", store.owner)
         await store.accept(message("t"), asked)
-        begun = await asyncio.gather(*(store.begin_run(asked.id, 1500.0, [event("run.started")]) for _ in range(5)))
+        begun = await asyncio.gather(*(store.begin_run(asked, 1500.0, [event("run.started")]) for _ in range(5)))
         assert sorted(one is None for one in begun) == [False, True, True, True, True]
         assert await store.run(asked.id) == replace(asked, status="running", started_at=1500.0)
         assert len(await store.events(ALL)) == 1
@@ -188,13 +188,13 @@ class TestRuns:
     async def test_a_run_gets_its_end_once_with_answer_and_event(self, store: Store) -> None:
         asked = run("t", store.owner)
         await store.accept(message("t"), asked)
-        await store.begin_run(asked.id, 1500.0)
+        await store.begin_run(asked, 1500.0)
         answer = message("t", "done", "assistant", run_id=asked.id)
         used = Usage(input_tokens=3, output_tokens=2**40, cost=0.125)
         good = ending(result="done", usage=used, answer=answer, session_id="s2", events=[event("completed")])
         bad = ending("failed", [event("error")], error=RunError(code="x", message="why"), answer=message("t"))
         first, second, third = await asyncio.gather(
-            store.end_run(asked.id, good), store.end_run(asked.id, bad), store.begin_run(asked.id, 1.0, [event()])
+            store.end_run(asked.id, good), store.end_run(asked.id, bad), store.begin_run(asked, 1.0, [event()])
         )
         assert (first is None, second, third) == (False, None, None)
         assert await store.run(asked.id) == replace(
@@ -213,7 +213,7 @@ class TestRuns:
         assert (ended.status, ended.error, ended.usage, ended.ended) == ("timeout", why, NOTHING_USED, True)
 
     async def test_a_run_that_is_gone_neither_begins_nor_ends(self, store: Store) -> None:
-        assert await store.begin_run("nobody", 1.0, [event()]) is None
+        assert await store.begin_run(run("t", store.owner), 1.0, [event()]) is None
         assert await store.end_run("nobody", ending(events=[event()])) is None
         assert await store.events(ALL) == []
         with pytest.raises(NotFoundError, match="no run 'nobody'"):
@@ -252,14 +252,14 @@ class TestRecovery:
         first, second = await place.open(), await place.open()
         queued, running, done, living = (run("t", first.owner) for _ in range(4))
         living = replace(living, owner=second.owner)
-        for one in (queued, running, done, living):
+        for one in (running, queued, done, living):
             await first.accept(message("t"), one)
-        await first.begin_run(running.id, 1.0)
+        await first.begin_run(running, 1.0)
         await first.end_run(done.id, ending())
         await first.close()
 
         recovered = await second.recover(lost)
-        assert [one.id for one, _ in recovered] == [queued.id, running.id]
+        assert [one.id for one, _ in recovered] == [running.id, queued.id]
         for ended, told in recovered:
             assert await second.run(ended.id) == ended
             assert ended.status == "lost"
@@ -475,7 +475,7 @@ class TestWriting:
             for _ in range(2):
                 asked = run(name, store.owner)
                 assert (await store.accept(message(name), asked, events=[event(run_id=asked.id)])).fresh
-                assert await store.begin_run(asked.id, 1.0, [event(run_id=asked.id)]) is not None
+                assert await store.begin_run(asked, 1.0, [event(run_id=asked.id)]) is not None
                 answer = message(name, "done", "assistant")
                 assert await store.end_run(asked.id, ending(answer=answer, events=[event(run_id=asked.id)])) is not None
 

@@ -47,7 +47,7 @@ def test_the_readme_example_prints_what_its_comments_say(tmp_path: Path) -> None
 def test_every_toolyard_command_shown_exists(command: str) -> None:
     words = shlex.split(command)
     assert words[1] in COMMANDS
-    group = words[1:3] if words[1] in ("tools", "config", "threads") else words[1:2]
+    group = words[1:3] if words[1] in ("tools", "config", "threads", "plugins") else words[1:2]
     done = subprocess.run(
         [sys.executable, "-m", "toolyard", *group, "--help"],
         capture_output=True,

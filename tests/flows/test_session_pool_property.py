@@ -307,7 +307,9 @@ class World:
             self.stored[message.thread].append(number)
             self.session_ids[message.thread] = outcome.session_id
 
-        async def call_tool(name: str, input: Mapping[str, Any], *, call_id: str | None = None) -> ToolResult:
+        async def call_tool(
+            _: Caller, name: str, input: Mapping[str, Any], *, call_id: str | None = None
+        ) -> ToolResult:
             children = self.messages[input["number"]].children
             async with asyncio.TaskGroup() as group:
                 ends = [group.create_task(self.send(child, may_wait=False)) for child in children]

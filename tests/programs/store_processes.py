@@ -16,7 +16,8 @@ from typing import Any
 from tests.contracts.samples import ending, event, lost, message, run
 from toolyard.adapters.storage import postgres, sqlite
 from toolyard.adapters.storage.store import open_store
-from toolyard.orchestrator.store import Store
+from toolyard.orchestrator.store import Resolution, Store
+from toolyard.types.approval import Approval
 
 WAIT_SECONDS = 60.0
 PRELOADED = (postgres, sqlite)  # what opening a store would import, the server of forks has imported
@@ -94,7 +95,7 @@ async def hold(store: Store, pipe: Connection) -> None:
     """Have one run that is running, until told to go."""
     asked = run("held", store.owner)
     await store.accept(message("held"), asked)
-    await store.begin_run(asked.id, 1.0)
+    await store.begin_run(asked, 1.0)
     pipe.send((store.owner, asked.id))
     await asyncio.to_thread(pipe.recv)
 
@@ -112,6 +113,13 @@ async def recover(store: Store, pipe: Connection) -> None:
     pipe.send([(ended.id, len(told)) for ended, told in await store.recover(lost)])
 
 
+async def recover_approvals(store: Store, pipe: Connection) -> None:
+    def denied(_: Approval) -> Resolution:
+        return Resolution(decision="deny", decided_at=1.0, events=[event("approval.resolved")])
+
+    pipe.send([(decided.id, len(told)) for decided, told in await store.recover_approvals(denied)])
+
+
 async def converse_for_ever(store: Store, pipe: Connection) -> None:
     """Ten conversations at once; what is committed is told."""
     pipe.send(("owner", store.owner))
@@ -122,7 +130,7 @@ async def converse_for_ever(store: Store, pipe: Connection) -> None:
             said = message(name)
             told = (await store.accept(said, asked, events=[event(run_id=asked.id)])).events
             pipe.send(("accepted", asked.id, said.id, told[0].id))
-            await store.begin_run(asked.id, 1.0)
+            await store.begin_run(asked, 1.0)
             answer = message(name, "done", "assistant")
             told = await store.end_run(asked.id, ending(answer=answer, events=[event("completed", run_id=asked.id)]))
             assert told is not None

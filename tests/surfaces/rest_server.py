@@ -15,8 +15,10 @@ from typing import Any
 
 from toolyard.adapters.rest.app import RestApp, ServerOptions, create_app
 from toolyard.adapters.rest.asgi import ASGIApp
+from toolyard.adapters.rest.plugin_routes import PluginControl
 from toolyard.adapters.rest.refusals import Opened
 from toolyard.adapters.rest.server import serve
+from toolyard.orchestrator.approvals import Approvals
 from toolyard.orchestrator.event_log import EventLog
 from toolyard.plugins.contract import PluginContext, Tool
 from toolyard.plugins.tool_meta import ToolMeta
@@ -177,6 +179,8 @@ async def running(
     timeout: float = 60,
     grace: float = 10,
     conversations: Opened | None = None,
+    plugins: PluginControl | None = None,
+    approvals: Approvals | None = None,
     **options: Any,
 ) -> AsyncIterator[Live]:
     """A server with these tools, on a free port; in the end it is stopped and has ended well."""
@@ -193,6 +197,8 @@ async def running(
         version="1.2.3",
         mcp=mcp,
         conversations=conversations,
+        plugins=plugins,
+        approvals=approvals,
     )
     ready: asyncio.Future[str] = asyncio.get_running_loop().create_future()
     stop = asyncio.Event()

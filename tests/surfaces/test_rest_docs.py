@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from contextlib import AbstractAsyncContextManager
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -11,14 +12,18 @@ import jsonschema_rs
 import pytest
 from openapi_spec_validator import OpenAPIV31SpecValidator
 
-from tests.surfaces.rest_server import SAY, Live, running
+from tests.surfaces.fake_plugins import FakePlugins
+from tests.surfaces.rest_server import SAY, Live
+from tests.surfaces.rest_server import running as running_with
 from toolyard.adapters.rest.asgi import Receive, Scope, Send
 from toolyard.adapters.rest.options import ServerOptions
 from toolyard.adapters.rest.problem import KINDS
 from toolyard.errors import StorageError
-from toolyard.orchestrator.orchestrator import Orchestrator
+from toolyard.orchestrator.approvals import Approvals
+from toolyard.orchestrator.event_log import EventLog
 
 HTTP_PAGE = Path(__file__).parents[2] / "docs" / "http.md"
+PRIVATE = "the-private-token"
 ROUTE = re.compile(r"^\| `(GET|POST|PUT|PATCH|DELETE) (/[^`]*)` \|", re.MULTILINE)
 
 
@@ -27,8 +32,15 @@ async def mcp(scope: Scope, receive: Receive, send: Send) -> None:
     await send({"type": "http.response.body", "body": b""})
 
 
-async def no_database() -> Orchestrator:
+async def no_database() -> Any:
     raise StorageError("there is no database here")
+
+
+def running(*tools: Any, **given: Any) -> AbstractAsyncContextManager[Live]:
+    """A server with every route there is."""
+    approvals = Approvals(open_store=no_database, log=EventLog())
+    every: dict[str, Any] = {"conversations": no_database, "plugins": FakePlugins("say"), "approvals": approvals}
+    return running_with(*tools, private_token=PRIVATE, **every, **given)
 
 
 def routes_of(document: Any) -> set[tuple[str, str]]:
@@ -67,7 +79,7 @@ class Page(HTMLParser):
 async def test_the_openapi_document_is_valid_and_describes_exactly_the_routes_that_exist(
     with_mcp: bool, token: str
 ) -> None:
-    async with running(SAY, mcp=mcp if with_mcp else None, token=token, conversations=no_database) as live:
+    async with running(SAY, mcp=mcp if with_mcp else None, token=token) as live:
         reply = await live.get("/openapi.json", authorization="Bearer s3cret")
         assert reply.headers["content-type"] == "application/json"
         document = reply.json
@@ -80,9 +92,11 @@ async def test_the_openapi_document_is_valid_and_describes_exactly_the_routes_th
 
 
 async def test_every_route_of_the_document_is_there_and_no_other_method_is() -> None:
-    async with running(SAY, mcp=mcp, conversations=no_database) as live:
+    async with running(SAY, mcp=mcp) as live:
         for method, path in routes_of(live.app.document):
-            reply = await live.ask(method, path.replace("{name}", "say"))
+            bodies = {"/api/plugins/{name}": {"enabled": True}, "/api/approvals/{id}": {"decision": "deny"}}
+            private = {"Authorization": f"Bearer {PRIVATE}"}
+            reply = await live.ask(method, path.replace("{name}", "say"), bodies.get(path), private)
             reached = reply.status in (200, 307) or reply.problem["type"] == "/docs#storage"
             assert reached, (method, path)
         for path in {path for _, path in routes_of(live.app.document)} - {"/mcp"}:
@@ -93,7 +107,7 @@ async def test_every_route_of_the_document_is_there_and_no_other_method_is() -> 
 
 
 async def test_every_example_fits_the_shape_it_stands_beside() -> None:
-    async with running(SAY, mcp=mcp, conversations=no_database) as live:
+    async with running(SAY, mcp=mcp) as live:
         document = live.app.document
         checked = 0
         for media in _media(document["paths"]):
@@ -126,7 +140,7 @@ async def _page(live: Live) -> Page:
 
 
 async def test_the_page_shows_every_route_with_an_example_that_names_the_address_it_was_asked_by() -> None:
-    async with running(SAY, mcp=mcp, conversations=no_database) as live:
+    async with running(SAY, mcp=mcp) as live:
         page = await _page(live)
         text = "".join(page.text)
         for method, path in routes_of(live.app.document):
@@ -137,7 +151,7 @@ async def test_the_page_shows_every_route_with_an_example_that_names_the_address
 
 
 async def test_the_page_loads_nothing_runs_nothing_and_its_links_lead_somewhere() -> None:
-    async with running(SAY, mcp=mcp, conversations=no_database) as live:
+    async with running(SAY, mcp=mcp) as live:
         page = await _page(live)
         assert "script" not in page.tags
         assert all(load.startswith("data:") for load in page.loads)
@@ -174,9 +188,9 @@ async def test_the_root_leads_to_the_documentation() -> None:
 
 async def test_the_http_page_lists_every_route_every_problem_and_every_setting() -> None:
     text = HTTP_PAGE.read_text("utf-8")
-    async with running(SAY, mcp=mcp, conversations=no_database) as live:
+    async with running(SAY, mcp=mcp) as live:
         assert set(ROUTE.findall(text)) == routes_of(live.app.document)
     for kind in KINDS:
         assert f"| {kind.status} | `{kind.slug}` |" in text
-    for setting in ServerOptions.__dataclass_fields__:
+    for setting in ServerOptions.__dataclass_fields__.keys() - {"private_token"}:  # which is made, not set
         assert f"`{setting}`" in text

@@ -1,38 +1,40 @@
-"""Threads and runs of a yard: the store, the sessions and the orchestrator, opened when first needed.
+"""Threads and runs of a yard: the sessions and the orchestrator, opened when first needed.
 
-Nothing heavy is imported before. Above: the yard. Below: the orchestrator, the storage adapter.
+Above: the yard. Below: the orchestrator, the database.
 """
 
 from __future__ import annotations
 
 import asyncio
-import importlib
 import logging
 import time
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import asdict
-from pathlib import Path
 from typing import Any
 
+from toolyard.app.database import Database
 from toolyard.app.places import Places
 from toolyard.app.runtimes import Runtimes, usual_runtime
 from toolyard.app.settings import Settings
-from toolyard.errors import StorageError
+from toolyard.errors import InvocationError, StorageError
 from toolyard.invoker.invoker import Invoker
 from toolyard.invoker.lease import PoolStats
 from toolyard.invoker.pool import SessionPool
 from toolyard.orchestrator.event_log import EventLog
+from toolyard.orchestrator.hooks import MessageHooks
 from toolyard.orchestrator.orchestrator import CallTool, Defaults, Orchestrator
 from toolyard.orchestrator.store import Store
 from toolyard.tools.handlers.pinned import Pinned
 
 logger = logging.getLogger(__name__)
 
-DATABASE = "toolyard.db"
-OpenStore = Callable[..., Awaitable[Store]]
 _DAY = 86_400.0
 EXPIRE_SECONDS = 3_600.0
 _NO_SESSIONS = PoolStats(idle=0, live=0, hits=0, misses=0, rebuilt=0, evicted=0)
+
+
+async def _nothing() -> None:
+    """Nobody left anything else behind."""
 
 
 class Conversations:
@@ -41,21 +43,37 @@ class Conversations:
     def __init__(
         self,
         places: Places,
+        database: Database,
         *,
-        environ: Mapping[str, str],
         log: EventLog,
         call_tool: CallTool,
         tools: Callable[[], tuple[str, ...]],
         pinned: Pinned | None = None,
+        hooks: MessageHooks | None = None,
+        recover: Callable[[], Awaitable[None]] = _nothing,
     ) -> None:
+        """Decide what will be opened.
+
+        Args:
+            places: Where things are.
+            database: Where they are kept.
+            log: Is told what happens.
+            call_tool: Calls tools for runs.
+            tools: The names of the tools that runs are offered.
+            pinned: The approved copy of the project's folder.
+            hooks: Called for every message.
+            recover: Ends what else dead processes left behind.
+        """
         self._places = places
-        self._url: str | Path = environ.get("TOOLYARD_DATABASE_URL") or places.data / DATABASE
+        self._database = database
         self._log = log
         self._call_tool = call_tool
         self._tools = tools
         self._pinned = pinned
+        self._hooks = hooks
+        self._recover = recover
         self._opening = asyncio.Lock()
-        self._store: Store | None = None
+        self._closing = False
         self._expiring: asyncio.Task[None] | None = None
         self._orchestrator: Orchestrator | None = None
 
@@ -73,8 +91,10 @@ class Conversations:
         if self._orchestrator is not None:
             return self._orchestrator
         async with self._opening:
+            if self._closing:
+                raise InvocationError("everything is being closed; try again when it runs again")
             if self._orchestrator is None:
-                self._orchestrator = await self._open(settings)
+                self._orchestrator = await self._begin(await self._database.open(), settings)
             return self._orchestrator
 
     def open_early(self, settings: Settings, *, after: float = 0.0) -> Callable[[], Awaitable[None]]:
@@ -97,16 +117,15 @@ class Conversations:
         return {"runtime": usual_runtime(settings.runtime), "sessions": asdict(stats)}
 
     async def close(self) -> None:
-        """End what runs, store what waits, close the database."""
-        orchestrator, self._orchestrator = self._orchestrator, None
+        """End what runs, and store that; the database stays open for those who end later."""
+        self._closing = True
+        async with self._opening:
+            orchestrator, self._orchestrator = self._orchestrator, None
         if orchestrator is not None:
             await orchestrator.close()
         if self._expiring is not None:
             self._expiring.cancel()
             await asyncio.gather(self._expiring, return_exceptions=True)
-        await self._log.detach()
-        if self._store is not None:
-            await self._store.close()
 
     async def _open_early(self, settings: Settings, after: float) -> None:
         await asyncio.sleep(after)
@@ -115,20 +134,7 @@ class Conversations:
         except StorageError as error:
             logger.warning("there are no threads and runs for now: %s", error)
 
-    async def _open(self, settings: Settings) -> Orchestrator:
-        storage = await asyncio.to_thread(importlib.import_module, "toolyard.adapters.storage.store")
-        open_store: OpenStore = storage.open_store
-        store = self._store = await open_store(self._url, locks=self._places.data / "locks")
-        try:
-            return await self._begin(store, settings)
-        except BaseException:
-            await self._log.detach()
-            await store.close()
-            self._store = None
-            raise
-
     async def _begin(self, store: Store, settings: Settings) -> Orchestrator:
-        self._log.attach(store)
         sessions = settings.sessions
         pool = SessionPool(ttl=sessions.ttl, most_idle=sessions.max, most_live=sessions.max_live)
         orchestrator = Orchestrator(
@@ -136,6 +142,7 @@ class Conversations:
             log=self._log,
             invoker=Invoker(pool),
             call_tool=self._call_tool,
+            hooks=self._hooks,
             defaults=Defaults(
                 agent=settings.runtime.agent,
                 model=settings.runtime.model,
@@ -146,6 +153,7 @@ class Conversations:
             ),
         )
         await orchestrator.open()
+        await self._recover()
         if settings.storage.retention_days:
             self._expiring = asyncio.create_task(
                 self._expire(store, settings.storage.retention_days * _DAY), name="toolyard-retention"

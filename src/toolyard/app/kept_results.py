@@ -15,7 +15,7 @@ from typing import Any
 import msgspec
 
 from toolyard.errors import StorageError
-from toolyard.orchestrator.orchestrator import Orchestrator
+from toolyard.orchestrator.store import Store
 from toolyard.types.result import ToolResult
 
 logger = logging.getLogger(__name__)
@@ -27,7 +27,7 @@ MOST_WAITING = 64 * 1024 * 1024
 class KeptResults:
     """Keeps results on their way into the database, bounded."""
 
-    def __init__(self, opened: Callable[[], Awaitable[Orchestrator]]) -> None:
+    def __init__(self, opened: Callable[[], Awaitable[Store]]) -> None:
         self._opened = opened
         self._waiting = 0
         self._writing: set[asyncio.Task[None]] = set()
@@ -56,7 +56,7 @@ class KeptResults:
             StorageError: It cannot be read.
         """
         await self.settled()
-        store = (await self._opened()).store
+        store = await self._opened()
         return msgspec.json.decode(await store.result(handle))
 
     async def settled(self) -> None:
@@ -66,7 +66,7 @@ class KeptResults:
 
     async def _keep(self, handle: str, data: bytes) -> None:
         try:
-            await (await self._opened()).store.keep_result(handle, data)
+            await (await self._opened()).keep_result(handle, data)
         except StorageError as error:
             logger.warning("the whole result %s could not be kept: %s", handle, error)
         finally:

@@ -36,10 +36,11 @@ def masked(path: Sequence[str], value: Any) -> Any:
     """Give the value as it may be shown; secrets become `********`, whatever their length.
 
     Nothing is hidden by showing that a secret is empty, a switch, or the word "auto" that asks
-    for a token to be made.
+    for a token to be made; and a number of tokens is a limit.
     """
     if is_secret(path):
         open_word = value == "" or isinstance(value, bool) or (value == "auto" and tuple(path) == _SERVER_TOKEN)
+        open_word = open_word or (isinstance(value, int) and path[-1].endswith("tokens"))
         return value if open_word else MASK
     match value:
         case str():

@@ -1,9 +1,11 @@
-"""The switches: which tools are turned off, in a small file that every process reads and watches.
+"""The switches: which tools are turned off, and what was set for plugins, in a small file that every process watches.
+
+What is set for plugins lives in the database, and stands here too so that a process can start without opening it.
 
 `state.json` is private to the user and written whole: under a lock, into a file beside it, synced,
 then moved into place. A file that cannot be understood is never written over.
 
-Above: the wiring applies the switches, `toolyard tools enable|disable` sets them. Nothing is below.
+Above: the wiring applies the switches, `toolyard tools enable|disable` sets them. Below: only words.
 """
 
 from __future__ import annotations
@@ -11,7 +13,8 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self, cast
@@ -20,6 +23,7 @@ import msgspec
 
 from toolyard.app.private_file import locked, write_private
 from toolyard.errors import StateError
+from toolyard.orchestrator.store import PluginRow
 
 logger = logging.getLogger(__name__)
 
@@ -27,6 +31,20 @@ VERSION = 1
 POLL_SECONDS = 0.5
 
 _YOUNG_NS = 2_000_000_000
+_EMPTY: dict[str, Any] = {"version": VERSION, "disabledTools": [], "plugins": {}}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class State:
+    """What the file says.
+
+    Attributes:
+        disabled_tools: The names of the tools that are turned off.
+        plugins: What was set for plugins, as the database has it.
+    """
+
+    disabled_tools: frozenset[str] = frozenset()
+    plugins: Mapping[str, PluginRow] = field(default_factory=dict[str, PluginRow])
 
 
 class Switches:
@@ -34,6 +52,15 @@ class Switches:
 
     def __init__(self, folder: Path) -> None:
         self.path = folder / "state.json"
+
+    def read(self) -> State:
+        """All of it.
+
+        Raises:
+            StateError: The file cannot be read or understood.
+        """
+        content = self._read()
+        return State(disabled_tools=_disabled(content), plugins=_plugins(content))
 
     def disabled_tools(self) -> frozenset[str]:
         """The names of the tools that are turned off.
@@ -51,14 +78,31 @@ class Switches:
         Raises:
             StateError: The file cannot be read, understood or written.
         """
+
+        def switch(content: dict[str, Any]) -> dict[str, Any]:
+            before = _disabled(content)
+            return {"disabledTools": sorted(before - {name} if enabled else before | {name})}
+
+        return self._change(switch)
+
+    def mirror_plugins(self, rows: Mapping[str, PluginRow]) -> bool:
+        """Write what the database says of plugins; say whether that changed anything.
+
+        Waits for other writers, so an event loop calls it in a worker.
+
+        Raises:
+            StateError: The file cannot be read, understood or written.
+        """
+        said = {name: _shown(row) for name, row in sorted(rows.items())}
+        return self._change(lambda _: {"plugins": said})
+
+    def _change(self, change: Callable[[dict[str, Any]], dict[str, Any]]) -> bool:
         try:
             with locked(self.path):
                 content = self._read()
-                before = _disabled(content)
-                after = before - {name} if enabled else before | {name}
-                if after == before:
+                fresh = {"version": VERSION, **content, **change(content)}
+                if {**_EMPTY, **fresh} == {**_EMPTY, **content}:
                     return False
-                fresh = {**content, "version": VERSION, "disabledTools": sorted(after)}
                 write_private(self.path, msgspec.json.format(msgspec.json.encode(fresh), indent=2) + b"\n")
                 return True
         except OSError as error:
@@ -89,6 +133,8 @@ class Switches:
         names: Any = content.get("disabledTools", [])
         if not isinstance(names, list) or not all(isinstance(name, str) for name in cast("list[Any]", names)):
             raise self._broken('"disabledTools" must be a list of names')
+        if not _are_plugins(content.get("plugins", {})):
+            raise self._broken('"plugins" must hold, by name, objects with "enabled" and "settings"')
         return content
 
     def _broken(self, reason: str) -> StateError:
@@ -108,13 +154,13 @@ class SwitchWatcher:
     """
 
     def __init__(
-        self, switches: Switches, listener: Callable[[frozenset[str]], object], *, interval: float = POLL_SECONDS
+        self, switches: Switches, listener: Callable[[State], object], *, interval: float = POLL_SECONDS
     ) -> None:
         self._switches = switches
         self._listener = listener
         self._interval = interval
         self._seen: tuple[int, int, int] | None = None
-        self._known: frozenset[str] | None = None
+        self._known: State | None = None
         self._looked = False
         self._complained = False
         self._task: asyncio.Task[None] | None = None
@@ -130,7 +176,7 @@ class SwitchWatcher:
             return
         self._looked, self._seen = True, seen
         try:
-            disabled = self._switches.disabled_tools()
+            state = self._switches.read()
         except StateError as error:
             if self._known is None:
                 raise
@@ -139,11 +185,11 @@ class SwitchWatcher:
             self._complained = True
             return
         self._complained = False
-        if disabled == self._known:
+        if state == self._known:
             return
-        self._known = disabled
+        self._known = state
         try:
-            self._listener(disabled)
+            self._listener(state)
         except Exception:
             logger.exception("the listener for switches failed; the next change is told again")
 
@@ -180,3 +226,22 @@ def _young(signature: tuple[int, int, int] | None) -> bool:
 
 def _disabled(content: dict[str, Any]) -> frozenset[str]:
     return frozenset(content.get("disabledTools", ()))
+
+
+def _plugins(content: dict[str, Any]) -> dict[str, PluginRow]:
+    said: dict[str, dict[str, Any]] = content.get("plugins", {})
+    return {name: PluginRow(enabled=row.get("enabled"), settings=row.get("settings")) for name, row in said.items()}
+
+
+def _are_plugins(said: Any) -> bool:
+    return isinstance(said, dict) and all(
+        isinstance(row, dict)
+        and isinstance(cast("dict[str, Any]", row).get("enabled"), bool | None)
+        and isinstance(cast("dict[str, Any]", row).get("settings"), dict | None)
+        for row in cast("dict[str, Any]", said).values()
+    )
+
+
+def _shown(row: PluginRow) -> dict[str, Any]:
+    shown: dict[str, Any] = {"enabled": row.enabled, "settings": row.settings}
+    return {key: value for key, value in shown.items() if value is not None}

@@ -16,6 +16,7 @@ from toolyard.app.settings import ToolsSettings
 from toolyard.app.trust.approved import ApprovedFiles, ApprovedReader, ProjectTrust
 from toolyard.schema.compiled import Documents
 from toolyard.tools.handlers.http_client import GuardedClient
+from toolyard.tools.handlers.http_guard import AllowedHosts
 from toolyard.tools.handlers.surroundings import Surroundings
 from toolyard.tools.sources import ToolSource
 from toolyard.tools.sources.json_file import FileReader, LoadedFile
@@ -74,12 +75,16 @@ class ToolFiles:
             self.projects.read_with(approved)
         return True
 
+    def http(self) -> tuple[GuardedClient, AllowedHosts]:
+        """The guarded client, and the hosts that the settings allow."""
+        return self._client, AllowedHosts.of(self._settings.allowed_hosts)
+
     async def aclose(self) -> None:
         """Close the connections of http tools."""
         await self._clients.aclose()
 
     def _readers(self, settings: ToolsSettings) -> tuple[FileReader, ApprovedReader]:
-        client = GuardedClient(proxy=settings.proxy)
+        client = self._client = GuardedClient(proxy=settings.proxy)
         self._clients.push_async_callback(client.aclose)
         pinned = self._trust.pinned
         surroundings = Surroundings(

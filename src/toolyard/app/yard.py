@@ -21,23 +21,31 @@ from typing import TYPE_CHECKING, Any, Self
 import msgspec
 
 from toolyard.app.conversations import Conversations
+from toolyard.app.database import Database
 from toolyard.app.kept_results import KeptResults
 from toolyard.app.layers import settings_for
 from toolyard.app.places import find_places
+from toolyard.app.plugin_places import PluginPlaces
+from toolyard.app.plugin_powers import Parts
+from toolyard.app.plugins import Plugins
 from toolyard.app.registry_view import RegistryView
 from toolyard.app.server_file import ServerFile
-from toolyard.app.state import Switches, SwitchWatcher
+from toolyard.app.state import State, Switches, SwitchWatcher
 from toolyard.app.tool_files import ToolFiles
 from toolyard.app.trust.approved import ProjectTrust
 from toolyard.app.trust.watcher import TrustWatcher, approve_changes
 from toolyard.app.version import VERSION
 from toolyard.app.watching import FolderWatcher
 from toolyard.errors import SettingsError, ToolError, ToolyardError, UnknownToolError
+from toolyard.orchestrator.approvals import Approvals
 from toolyard.orchestrator.event_log import EventLog, EventStream
 from toolyard.orchestrator.orchestrator import Orchestrator, RunRequest, watched_run
+from toolyard.plugins.contract import Plugin
+from toolyard.plugins.hook_runner import HookRunner
 from toolyard.schema.compiled import Documents
 from toolyard.tools.builtin import builtin_offers
-from toolyard.tools.dispatch import Dispatcher, Gate
+from toolyard.tools.dispatch import Dispatcher
+from toolyard.tools.gates import Gate
 from toolyard.tools.registry import Registry, Swap
 from toolyard.tools.sources import FixedSource
 from toolyard.tools.sources.json_file import LoadedFile
@@ -78,6 +86,8 @@ class Toolyard:
         overrides: Sequence[str] = (),
         schemas: Documents | None = None,
         gates: Sequence[Gate] = (),
+        plugins: Sequence[Plugin] = (),
+        installed_plugins: bool = True,
         environ: Mapping[str, str] | None = None,
         watch: bool = True,
         follow: bool = False,
@@ -90,7 +100,9 @@ class Toolyard:
             settings: Settings as nested mappings, above the environment.
             overrides: Settings as `section.key=value`, above everything.
             schemas: Documents by address that tools' `$ref`s may name.
-            gates: Asked before every call, in order.
+            gates: Asked before every call, in order, and before those of plugins.
+            plugins: Plugins of the program's own, besides those that are installed or lie in `plugins/`.
+            installed_plugins: Load plugins that installed packages offer.
             environ: Instead of the process's environment.
             watch: Take in changes of tool files and switches while the yard is open.
             follow: Approve what the project brings, and every change of it while the yard is open: for
@@ -121,13 +133,34 @@ class Toolyard:
             tools_dir=Path(tools_dir) if tools_dir is not None else None,
             schemas=schemas,
         )
+        self._database = Database(self.places, environ=environ, log=self._events)
+        self._kept = KeptResults(self._database.open)
+        self._approvals = Approvals(open_store=self._database.open, log=self._events, problems_of=self._problems_of)
         self._builtin = builtin_offers(self.places.project, environ)
+        self._hooks = HookRunner(on_set=self._set_hooks)
+        self.plugins = Plugins(
+            PluginPlaces(self.places, self._trust, given=plugins, installed=installed_plugins),
+            settings=lambda: self.loaded.settings,
+            switches=self._switches,
+            parts=Parts(
+                open_store=self._database.open,
+                conversations=self.conversations,
+                dispatcher=lambda: self._dispatcher,
+                log=self._events,
+                broadcast=self._hooks.on_broadcast,
+                http=self._files.http,
+            ),
+            runner=self._hooks,
+            log=self._events,
+            refresh=lambda source: self._registry.refresh(source, ()),
+        )
         self._registry = Registry(
-            [FixedSource(name="builtin", offers=self._builtin), *self._files.sources],
+            [FixedSource(name="builtin", offers=self._builtin), self.plugins, *self._files.sources],
             visibility=Visibility(allowed=tools.allowed, blocked=tools.blocked),
             documents=schemas,
+            prepare=self.plugins.rescan,
+            context_for=self.plugins.context_for,
         )
-        self._kept = KeptResults(lambda: self._conversations.open(self.loaded.settings))
         self._dispatcher = Dispatcher(
             self._registry,
             events=self._events,
@@ -136,15 +169,19 @@ class Toolyard:
             max_output=tools.max_output,
             gates=gates,
             keep=self._kept,
+            approve=self._approvals.ask,
         )
         self._conversations = Conversations(
             self.places,
-            environ=environ,
+            self._database,
             log=self._events,
             call_tool=self._dispatcher.call,
             tools=lambda: tuple(self._registry.current.tools),
             pinned=self._trust.pinned,
+            hooks=self._hooks,
+            recover=self._approvals.recover,
         )
+        self._database.on_open(lambda store: self.plugins.follow(store, shared=self._database.is_shared))
         self._open: AsyncExitStack | None = None
         self.registry = RegistryView(self._registry, self._create_server)
 
@@ -154,14 +191,20 @@ class Toolyard:
         async with AsyncExitStack() as stack:
             stack.callback(self._events.close)
             stack.callback(self._registry.subscribe(self._tell_change))
-            self._registry.switch(self._switches.disabled_tools())
-            await self._registry.reload()
+            state = self._switches.read()
+            self._registry.switch(state.disabled_tools)
+            self.plugins.start_with(state)
             stack.push_async_callback(self._files.aclose)
+            stack.push_async_callback(self._database.close)
+            stack.push_async_callback(self._approvals.close)
+            stack.push_async_callback(self._hooks.close)
+            stack.push_async_callback(self.plugins.close)
             stack.push_async_callback(self._conversations.close)
             stack.push_async_callback(self._kept.settled)
+            await self._registry.reload()
             if self._watch:
                 users = self._files.users
-                await stack.enter_async_context(SwitchWatcher(self._switches, self._registry.switch))
+                await stack.enter_async_context(SwitchWatcher(self._switches, self._take_state))
                 await stack.enter_async_context(FolderWatcher(users.folders, users, self._refresh))
                 await stack.enter_async_context(TrustWatcher(self._trust, self._take_trust, follow=self._follow))
             self._open = stack.pop_all()
@@ -347,17 +390,31 @@ class Toolyard:
             project=self.places.project,
             results=self._kept.read,
             state=self._state,
+            plugins=self.plugins,
+            approvals=self._approvals,
         )
         made = options.token if server.token == "auto" else None
         async with AsyncExitStack() as announcing:
 
             def ready(url: str) -> None:
-                entry = ServerFile(self.places.data).announced(self.places.project, url, options.token)
+                entry = ServerFile(self.places.data).announced(self.places.project, url, options.private_token)
                 announcing.enter_context(entry)
                 announcing.push_async_callback(self._conversations.open_early(self.loaded.settings))
                 on_ready(Address(url=url, new_token=made))
 
             await serve(app, options, lifespan=endpoint.running(), on_ready=ready, stop=stop)
+
+    def _set_hooks(self) -> None:
+        """Other plugins run now: who is asked before a call, and told after it, are others too."""
+        self._dispatcher.set_hooks(self._hooks.gates(), self._hooks.observers())
+
+    def _take_state(self, state: State) -> None:
+        self._registry.switch(state.disabled_tools)
+        self.plugins.take(state)
+
+    def _problems_of(self, name: str, input: Mapping[str, Any]) -> list[str]:
+        registered = self._registry.current.tools.get(name)
+        return registered.input.problems(input) if registered is not None else []
 
     def _state(self) -> Mapping[str, Any]:
         """The runtime and the sessions, as health tells them; the database stays as closed as it is."""

@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from toolyard.errors import InvocationError, SessionLostError, TimedOutError
 from toolyard.invoker.owned_tasks import OwnedTasks
 from toolyard.invoker.pool import Lease, SessionPool, SessionRequest
-from toolyard.invoker.runtime import Answer, CallTool, Session, Tell, Turn
-from toolyard.invoker.runtime_calls import run_turn, steer_session
+from toolyard.invoker.runtime import Answer, Session, Tell, Turn
+from toolyard.invoker.runtime_calls import CallFor, ToolCalls, run_turn, steer_session
 from toolyard.types.call import Caller
 from toolyard.types.run import Warmth
 
@@ -35,7 +35,7 @@ class Invocation:
         session: The session that is to answer.
         caller: On whose behalf: thread, run, agent, depth.
         tell: Takes the events of the turn.
-        call_tool: Calls our tools.
+        call_tool: Calls our tools, on behalf of this caller with the session's id.
         timeout: Seconds it may take from when its turn came; waiting in line does not count.
     """
 
@@ -43,7 +43,7 @@ class Invocation:
     session: SessionRequest
     caller: Caller
     tell: Tell
-    call_tool: CallTool
+    call_tool: CallFor
     timeout: float | None = None
 
 
@@ -173,7 +173,8 @@ class Invoker:
         prompt = invocation.prompt if before is None else await before(invocation.prompt, lease.warmth)
         if lease.ended:
             raise InvocationError("the turn was not begun: everything is being closed")
-        turn = Turn(prompt=prompt, caller=invocation.caller, tell=invocation.tell, call_tool=invocation.call_tool)
+        calls = ToolCalls(lease.session, invocation.caller, invocation.call_tool)
+        turn = Turn(prompt=prompt, caller=calls.caller, tell=invocation.tell, call_tool=calls)
         key, runtime = lease.slot.key, lease.request.runtime.name
         self._running[key] = lease.session
         lease.slot.ran = True

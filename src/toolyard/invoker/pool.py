@@ -139,16 +139,25 @@ class SessionPool:
             self._leave(slot)
         return slot.session is not None
 
-    def evict(self, key: str) -> bool:
-        """End a key's session; one in use is ended when its invocation is. False when there is none."""
+    def evict(self, key: str, *, outdated: bool = False) -> bool:
+        """End a key's session; one in use is ended when its invocation is. False when there is none.
+
+        Args:
+            key: Whose session.
+            outdated: Its conversation went on elsewhere: the next session is opened as the store says, and not
+                with what the pool remembers.
+        """
         slot = self._slots.get(key)
-        if slot is None or (slot.session is None and not slot.opening):
+        if slot is None:
             return False
+        found = slot.session is not None or slot.opening
         if slot.held:
-            slot.doomed = True
+            slot.doomed, slot.outdated = slot.doomed or found, slot.outdated or outdated
         else:
             self._end(slot)
-        return True
+            if outdated:
+                slot.forget_conversation()
+        return found
 
     def expire(self) -> None:
         """End what has been idle too long; the pool's own timer does this too."""
@@ -336,7 +345,9 @@ class SessionPool:
             ended = self._end(slot)
         elif self._is_owed(slot):
             self._end(slot)
-        slot.doomed = False
+        if slot.outdated:
+            slot.forget_conversation()
+        slot.doomed = slot.outdated = False
         self._idle.touch(slot)
         waiter = slot.next_waiter
         if waiter is not None:

@@ -1,4 +1,4 @@
-"""Calls into a runtime, each behind a boundary: whatever its code raises becomes a foreseen error.
+"""Calls into a runtime, each behind a boundary: whatever its code raises becomes a foreseen error; and back out of it.
 
 An adapter should raise `SessionLostError` or `RuntimeFailureError`. Anything else is a crash: the
 caller gets a text with an id, and the log the traceback under that id. Above: pool and invoker.
@@ -9,9 +9,14 @@ from __future__ import annotations
 import asyncio
 import logging
 import secrets
+from collections.abc import Awaitable, Mapping
+from dataclasses import replace
+from typing import Any, Protocol
 
 from toolyard.errors import InvocationError, RuntimeFailureError
 from toolyard.invoker.runtime import Answer, Runtime, Session, SessionSpec, Turn
+from toolyard.types.call import Caller
+from toolyard.types.result import ToolResult
 
 logger = logging.getLogger(__name__)
 
@@ -21,6 +26,38 @@ CLOSING = 15.0
 """Seconds that closing one may take."""
 ADAPTING = 30.0
 """Seconds that one may take to adapt, or to take a message while it runs."""
+
+
+class CallFor(Protocol):
+    """Calls one of our tools on somebody's behalf."""
+
+    def __call__(
+        self, caller: Caller, name: str, input: Mapping[str, Any], *, call_id: str | None = None
+    ) -> Awaitable[ToolResult]:
+        """Call it; every failure is a result, an unknown tool too."""
+        ...
+
+
+class ToolCalls:
+    """The calls of one turn: each says which session it came from, as that is known when it is made."""
+
+    __slots__ = ("_call", "_caller", "_session")
+
+    def __init__(self, session: Session, caller: Caller, call: CallFor) -> None:
+        self._session = session
+        self._caller = caller
+        self._call = call
+
+    @property
+    def caller(self) -> Caller:
+        """On whose behalf; a session may have its id only after its first turn has begun."""
+        if self._session.id != self._caller.session_id:
+            self._caller = replace(self._caller, session_id=self._session.id)
+        return self._caller
+
+    def __call__(self, name: str, input: Mapping[str, Any], *, call_id: str | None = None) -> Awaitable[ToolResult]:
+        """Call a tool."""
+        return self._call(self.caller, name, input, call_id=call_id)
 
 
 async def open_session(runtime: Runtime, spec: SessionSpec, *, thread_id: str, resume: str | None) -> Session:

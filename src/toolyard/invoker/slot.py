@@ -26,6 +26,7 @@ class Slot:
         fingerprint: Of what it was built with.
         ran: A turn was run in its session.
         doomed: It is to be ended when its holder is done.
+        outdated: Its conversation went on elsewhere: what is known of it here is forgotten when its holder is done.
         opening: A session is being opened for it.
         has_room: One of the rooms is this slot's.
         room_after: The room is really free when this closing is done.
@@ -44,6 +45,7 @@ class Slot:
     fingerprint: str = ""
     ran: bool = False
     doomed: bool = False
+    outdated: bool = False
     opening: bool = False
     has_room: bool = False
     room_after: asyncio.Task[None] | None = None
@@ -63,6 +65,10 @@ class Slot:
     def has_conversation(self) -> bool:
         """Whether there is anything in its session: a turn was run in it, or it was resumed."""
         return self.session is not None and (self.ran or self.session.resumed)
+
+    def forget_conversation(self) -> None:
+        """What the store says counts again."""
+        self.knows, self.conversation = False, None
 
     def resume_for(self, runtime: Runtime, asked: str | None) -> str | None:
         """The conversation to open a session with.

@@ -6,6 +6,7 @@ Above: the orchestrator. Below: the words, and the store's.
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 from typing import Any
 
 from toolyard.errors import InvocationError, NoRoomError, SessionLostError
@@ -54,6 +55,13 @@ def lost(run: Run) -> Ending:
     error = RunError(code="lost", message=f"the process {run.owner} that ran it is dead")
     events = [NewEvent(type="error", time=now, data=error.to_json(), **_place(run))]
     return Ending(status="lost", ended_at=now, error=error, events=events)
+
+
+def given_up(run: Run) -> Ending:
+    """A run that nobody performs, because the database failed."""
+    ending = ended("failed", "storage", "the database failed while it was being stored, and it was given up")
+    last = last_event(run, ending)
+    return replace(ending, events=[last] if last is not None else [])
 
 
 def code_of(error: InvocationError) -> str:

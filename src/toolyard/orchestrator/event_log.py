@@ -28,6 +28,8 @@ logger = logging.getLogger(__name__)
 
 MOST_KEPT = 1_000
 MOST_WAITING = 10_000
+LASTING = frozenset({"tools.changed", "plugin.status", "approval.requested", "approval.resolved"})
+"""Types of which every event is kept, also outside of runs."""
 
 
 class EventStream:
@@ -100,12 +102,13 @@ class EventLog:
         """The last failures and changes, oldest first."""
         return list(self._kept)
 
-    def emit(self, type: str, data: Mapping[str, Any], caller: Caller | None = None) -> None:
+    def emit(self, type: str, data: Mapping[str, Any], caller: Caller | None = None, *, keep: bool = False) -> None:
         """Number an event, keep it if it must not be lost, hand it to every reader.
 
-        Without a caller it belongs to no thread, as a change of the tools does.
+        Without a caller it belongs to no thread, as a change of the tools does. `keep` says that this one must
+        not be lost, whatever its type.
         """
-        lasting = type == "tools.changed" or bool(data.get("isError"))
+        lasting = keep or type in LASTING or bool(data.get("isError"))
         if self._journal is not None and (lasting or (caller is not None and caller.run_id is not None)):
             event = NewEvent(
                 type=type,
@@ -152,7 +155,7 @@ class EventLog:
 
     def publish(self, events: Sequence[Event]) -> None:
         """Tell of events that were just stored."""
-        self._kept.extend(event for event in events if event.type == "tools.changed" or event.data.get("isError"))
+        self._kept.extend(event for event in events if event.type in LASTING or event.data.get("isError"))
         for stream in self._streams:
             for event in events:
                 stream.offer(event)
@@ -162,6 +165,12 @@ class EventLog:
     async def take(self, run_id: str) -> list[NewEvent]:
         """What a run told that is not stored yet; what is being stored is waited for."""
         return await self._journal.take(run_id) if self._journal is not None else []
+
+    def put_back(self, events: Sequence[NewEvent]) -> None:
+        """Store what was taken after all: it could not be stored with what it was taken for."""
+        if self._journal is not None:
+            for event in events:
+                self._journal.add(event)
 
     async def detach(self) -> None:
         """Store what waits, and end the readers of stored events."""

@@ -29,13 +29,14 @@ from toolyard.invoker.invoker import Invocation, Invoker
 from toolyard.invoker.key import session_key
 from toolyard.invoker.pool import SessionRequest
 from toolyard.invoker.runtime import Runtime, SessionSpec
-from toolyard.orchestrator.endings import begun, code_of, completed, end_type, ended, last_event, lost, told
+from toolyard.orchestrator.endings import code_of, completed, end_type, ended, last_event, told
 from toolyard.orchestrator.event_log import EventLog
 from toolyard.orchestrator.hooks import MessageHooks, NoHooks
 from toolyard.orchestrator.ids import Ids, kept_id, resumable
 from toolyard.orchestrator.lane import Job, Lane
+from toolyard.orchestrator.neighbours import Neighbours
 from toolyard.orchestrator.request import CallTool, Defaults, RunRequest
-from toolyard.orchestrator.store import Accepted, Ending, Store
+from toolyard.orchestrator.store import Accepted, Behind, Ending, Store
 from toolyard.types.call import Caller
 from toolyard.types.event import Event
 from toolyard.types.result import ToolResult
@@ -44,7 +45,6 @@ from toolyard.types.thread import Message, Role, Thread
 
 logger = logging.getLogger(__name__)
 
-RECOVER_SECONDS = 10.0
 RETRY_SECONDS = (0.1, 0.5, 2.0, 5.0)
 LONGEST_TITLE = 80
 STOPPED = "the process that ran it was stopped"
@@ -76,22 +76,17 @@ class Orchestrator:
         self._ids = Ids()
         self._lanes: dict[str, Lane] = {}
         self._jobs: dict[str, Job] = {}
-        self._changed_ids = 0
-        """How often the id of a conversation became another: a thread that was read before may be out of date."""
         self._closing = False
-        self._recovering: asyncio.Task[None] | None = None
+        self._neighbours = Neighbours(store, log, invoker.pool)
 
     async def open(self) -> None:
         """End the runs of processes that died, now and from time to time."""
-        await self.recover()
-        self._recovering = asyncio.create_task(self._recover_again(), name="toolyard-recovery")
+        await self._neighbours.open()
 
     async def close(self) -> None:
         """End what runs, store its end, close the sessions."""
         self._closing = True
-        if self._recovering is not None:
-            self._recovering.cancel()
-            await asyncio.gather(self._recovering, return_exceptions=True)
+        await self._neighbours.close()
         await self._end_jobs(list(self._jobs.values()), STOPPED)
         await self.invoker.close()
 
@@ -109,7 +104,7 @@ class Orchestrator:
             RuntimeFailureError: No such runtime.
         """
         thread_id = request.thread_id or self._ids.new("thread")
-        seen = self._changed_ids
+        seen = self._neighbours.changed_ids
         thread = await self._thread(thread_id, request)
         if self._closing:
             raise InvocationError("everything is being closed; try again when it runs again")
@@ -138,7 +133,9 @@ class Orchestrator:
             job.wanted_end = LEFT if only_for_caller else job.wanted_end
             self._lane(thread_id).add(job)
             raise
-        except BaseException:
+        except BaseException as error:
+            if isinstance(error, StorageError):
+                self._neighbours.doubt(run)
             self._drop(job)
             raise
         if not accepted.fresh:
@@ -150,6 +147,11 @@ class Orchestrator:
 
     async def steer(self, request: RunRequest) -> Accepted:
         """Give a message to the invocation that runs in its thread; without one it is a message as any other."""
+        key = request.idempotency_key
+        if request.thread_id is not None and key is not None:
+            used = await self.store.accepted(request.thread_id, key)
+            if used is not None:
+                return used
         lane = self._lanes.get(request.thread_id or "")
         job = lane.current if lane is not None else None
         if request.thread_id is None or job is None:
@@ -158,9 +160,23 @@ class Orchestrator:
             return await self.submit(request)
         now = time.time()
         message = self._message(job.run, "user", request.prompt, now)
-        self.log.publish(await self.store.add_message(message, [told(message, now)]))
+        accepted = await self.store.add_message(message, [told(message, now)], idempotency_key=key)
+        if not accepted.fresh:
+            logger.warning("run %s was told a message that another process took at the same time", job.run.id)
+            return accepted
+        self.log.publish(accepted.events)
         await self._observed(self._hooks.on_message(message.thread_id, "user", message.content))
-        return Accepted(message_id=message.id, run_id=job.run.id, fresh=True)
+        return accepted
+
+    async def add_note(self, thread_id: str, content: str, *, kind: str = "text") -> Message:
+        """Put a message of the system into a thread; nobody answers it. Raises NotFoundError for the thread."""
+        now = time.time()
+        message = Message(
+            id=self._ids.new("msg"), thread_id=thread_id, role="system", content=content, created_at=now, kind=kind
+        )
+        self.log.publish((await self.store.add_message(message, [told(message, now)])).events)
+        await self._observed(self._hooks.on_message(thread_id, "system", content))
+        return message
 
     async def cancel(self, run_id: str) -> Run:
         """Ask for a run's end, and wait for it. One that has ended stays as it is.
@@ -179,13 +195,13 @@ class Orchestrator:
         return await asyncio.shield(job.ended)
 
     async def wait(self, run_id: str) -> Run:
-        """Wait for a run's end.
+        """Wait for a run's end, whichever process holds it.
 
         Raises:
             NotFoundError: No such run.
         """
         job = self._jobs.get(run_id)
-        return await (self.store.run(run_id) if job is None else asyncio.shield(job.ended))
+        return await (self._neighbours.end_of(run_id) if job is None else asyncio.shield(job.ended))
 
     async def prewarm(self, thread_id: str) -> tuple[bool, str]:
         """Open a thread's session ahead of its next message: whether it is warm, and its runtime.
@@ -194,8 +210,11 @@ class Orchestrator:
             NotFoundError: No such thread.
             RuntimeFailureError: No session can be had.
         """
+        up_to_date = await self._neighbours.may_prewarm(thread_id)
         thread = await self.store.thread(thread_id)
         runtime = self._defaults.runtime(thread.runtime)
+        if not up_to_date:
+            return False, runtime.name
         request = self._session(
             thread,
             runtime,
@@ -213,22 +232,12 @@ class Orchestrator:
         """
         await self.store.thread(thread_id)
         await self._end_jobs([job for job in self._jobs.values() if job.run.thread_id == thread_id], DELETED)
-        self.invoker.pool.evict(session_key(thread_id))
+        self.invoker.pool.evict(session_key(thread_id), outdated=True)
         await self.store.delete_thread(thread_id)
 
     async def recover(self) -> None:
         """End the runs of processes that are dead."""
-        for run, events in await self.store.recover(lost):
-            logger.warning("run %s was lost with its process %s", run.id, run.owner)
-            self.log.publish(events)
-
-    async def _recover_again(self) -> None:
-        while True:
-            await asyncio.sleep(RECOVER_SECONDS)
-            try:
-                await self.recover()
-            except StorageError as error:
-                logger.warning("runs of dead processes could not be looked for: %s", error)
+        await self._neighbours.recover()
 
     async def _thread(self, thread_id: str, request: RunRequest) -> Thread:
         """The thread as it is stored, or as it would be."""
@@ -278,8 +287,8 @@ class Orchestrator:
     def _forget_lane(self, thread_id: str) -> None:
         del self._lanes[thread_id]
 
-    async def _perform(self, job: Job) -> None:
-        """One run, from its turn to its end; never raises, also when it is cancelled."""
+    async def _perform(self, job: Job) -> bool:
+        """One run, from its turn to its end; never raises, also when it is cancelled. False: others go first."""
         try:
             ending = await self._invoke(job)
         except asyncio.CancelledError:
@@ -294,19 +303,23 @@ class Orchestrator:
             crash = f"run_crash_{secrets.token_hex(4)}"
             logger.exception("crash %s: run %s", crash, job.run.id)
             ending = ended("failed", "crash", f"something went wrong inside ({crash}); the log has the details")
+        if ending is None:
+            return False
         job.ending = True
         await self._finish(job, ending)
+        return True
 
-    async def _invoke(self, job: Job) -> Ending:
+    async def _invoke(self, job: Job) -> Ending | None:
         run = job.run
         if job.wanted_end is not None:
             return ended("cancelled", "cancelled", job.wanted_end)
-        started = time.time()
-        events = await self.store.begin_run(run.id, started, [begun(run, started)])
-        if events is None:
+        beginning = await self._neighbours.begin(job, self._lane(run.thread_id))
+        if isinstance(beginning, Behind):
+            return None
+        if beginning is None:
             return ended("cancelled", "cancelled", "somebody else gave it an end")
-        job.run = run = replace(run, status="running", started_at=started)
-        self.log.publish(events)
+        run = job.run
+        self.log.publish(beginning.events)
         await self._observed(self._hooks.on_message(run.thread_id, "user", run.prompt))
         caller = Caller(thread_id=run.thread_id, run_id=run.id, agent_id=run.agent)
         outcome = await self.invoker.invoke(
@@ -315,7 +328,7 @@ class Orchestrator:
                 session=await self._request_of(job),
                 caller=caller,
                 tell=partial(self.log.emit, caller=caller),
-                call_tool=partial(self._call, caller),
+                call_tool=self._call,
                 timeout=job.timeout if job.timeout is not None else self._defaults.timeout,
             ),
             before=partial(self._before, run),
@@ -354,11 +367,14 @@ class Orchestrator:
             except Exception:
                 logger.exception("run %s told something that cannot be stored", run.id)
                 if ending is least:
+                    self._neighbours.doubt(run)
                     events = None
                     break
                 ending = least
         del self._jobs[run.id]
-        self._changed_ids += job.session is not None  # only now: whoever read the thread before must look again
+        self._neighbours.changed_ids += (
+            job.session is not None
+        )  # only now: whoever read the thread before must look again
         if events is not None:
             self.log.publish(events)
             await self._after(ended)
@@ -397,7 +413,7 @@ class Orchestrator:
 
     async def _request_of(self, job: Job) -> SessionRequest:
         run, thread = job.run, job.thread
-        if job.seen != self._changed_ids:
+        if job.seen != self._neighbours.changed_ids:
             thread = await self.store.thread(run.thread_id)
         has_history = thread.session_id is not None or len(await self.store.messages(run.thread_id, limit=2)) > 1
         return self._session(

@@ -13,6 +13,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
+from toolyard.types.approval import Approval, ApprovalDecision
 from toolyard.types.event import Event
 from toolyard.types.run import NOTHING_USED, Run, RunEnd, RunError, Usage
 from toolyard.types.thread import Message, Thread
@@ -45,6 +46,7 @@ class Accepted:
     """A message that is stored, and the run that will answer it.
 
     Attributes:
+        run_id: Empty when no run does.
         fresh: False when a message with the same idempotency key was there already.
         events: The events stored with it; empty unless fresh.
     """
@@ -53,6 +55,38 @@ class Accepted:
     run_id: str
     fresh: bool
     events: Sequence[Event] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HeldRun:
+    """A run of some process."""
+
+    id: str
+    owner: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Begun:
+    """A run that runs now.
+
+    Attributes:
+        events: The events stored with that.
+        last: The run that began in the thread before it; whoever held that one knows the conversation best.
+    """
+
+    events: Sequence[Event]
+    last: HeldRun | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Behind:
+    """A run that may not begin yet.
+
+    Attributes:
+        runs: Those that go first, oldest first: unfinished ones that came earlier, and one that runs.
+    """
+
+    runs: Sequence[HeldRun]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,6 +111,31 @@ class Ending:
             result=self.result,
             error=self.error,
             usage=self.usage or NOTHING_USED,
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Resolution:
+    """How an approval is decided: stored in one commit with the event that tells of it.
+
+    Attributes:
+        input: The arguments to go on with instead; None when they stay as they are.
+    """
+
+    decision: ApprovalDecision
+    decided_at: float
+    reason: str = ""
+    input: Mapping[str, Any] | None = None
+    events: Sequence[NewEvent] = ()
+
+    def given_to(self, approval: Approval) -> Approval:
+        """The approval as it is with this decision."""
+        return replace(
+            approval,
+            decision=self.decision,
+            decided_at=self.decided_at,
+            decision_reason=self.reason,
+            decided_input=self.input,
         )
 
 
@@ -118,8 +177,18 @@ class ThreadStore(Protocol):
         """Its messages, oldest first; with a limit the newest of them."""
         ...
 
-    async def add_message(self, message: Message, events: Sequence[NewEvent] = ()) -> list[Event]:
-        """Keep a message that starts no run, with its events. Raises NotFoundError for its thread."""
+    async def add_message(
+        self, message: Message, events: Sequence[NewEvent] = (), *, idempotency_key: str | None = None
+    ) -> Accepted:
+        """Keep a message that starts no run, with its events. Raises NotFoundError for its thread.
+
+        A key that the thread has seen gives the ids it was used for, and keeps nothing; only a message of a
+        run may have one.
+        """
+        ...
+
+    async def accepted(self, thread_id: str, idempotency_key: str) -> Accepted | None:
+        """What a key of a thread was used for, not fresh; None when it was not used."""
         ...
 
 
@@ -139,8 +208,12 @@ class RunStore(Protocol):
         """
         ...
 
-    async def begin_run(self, id: str, started_at: float, events: Sequence[NewEvent] = ()) -> list[Event] | None:
-        """Queued becomes running; None when it is not queued any more, or is gone with its thread."""
+    async def begin_run(self, run: Run, started_at: float, events: Sequence[NewEvent] = ()) -> Begun | Behind | None:
+        """Queued becomes running; None when it is not queued any more, or is gone with its thread.
+
+        One run at a time in each thread, in the order in which they were accepted, whichever processes hold
+        them: while another one runs, or an older one is unfinished, it stays queued and is told who goes first.
+        """
         ...
 
     async def end_run(self, id: str, ending: Ending) -> list[Event] | None:
@@ -219,7 +292,40 @@ class KeptStore(Protocol):
         ...
 
 
-class Store(ThreadStore, RunStore, EventStore, KeptStore, Protocol):
+class ApprovalStore(Protocol):
+    """Questions to a person; each gets its decision once, whichever processes ask and decide."""
+
+    async def add_approval(self, approval: Approval, events: Sequence[NewEvent]) -> list[Event]:
+        """Keep a question, with its events; the last of them tells of it."""
+        ...
+
+    async def resolve_approval(self, id: str, resolution: Resolution) -> list[Event] | None:
+        """Give a question its one decision; None when it has one already, or is gone."""
+        ...
+
+    async def approval(self, id: str) -> Approval:
+        """Raises NotFoundError."""
+        ...
+
+    async def pending_approvals(self) -> list[Approval]:
+        """Those without a decision, oldest first."""
+        ...
+
+    async def pending_ids(self, owner: str) -> frozenset[str]:
+        """The ids of a process's questions that have no decision."""
+        ...
+
+    async def recover_approvals(
+        self, resolution_for: Callable[[Approval], Resolution]
+    ) -> list[tuple[Approval, list[Event]]]:
+        """Decide the questions of processes that are dead, and only those.
+
+        What comes back are the approvals as they were decided, each with its events.
+        """
+        ...
+
+
+class Store(ThreadStore, RunStore, EventStore, KeptStore, ApprovalStore, Protocol):
     """Everything that is kept."""
 
     async def expire(self, before: float, kinds: Collection[str] = ("events", "results", "keys")) -> int:

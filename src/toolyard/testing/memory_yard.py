@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from toolyard.app.yard import Toolyard
 from toolyard.plugins.contract import Tool
-from toolyard.tools.dispatch import Gate
+from toolyard.tools.gates import Gate
 
 if TYPE_CHECKING:
     from toolyard.adapters.mcp.in_process import Era, McpClient

@@ -21,9 +21,10 @@ from toolyard.plugins.deadline import DeadlineError, finish_in_time
 from toolyard.plugins.tool_meta import Client, Progress, ToolMeta
 from toolyard.schema.compiled import CompiledSchema
 from toolyard.tools.definition import RegisteredTool
+from toolyard.tools.gates import Approve, Gate, Gates, Observer, invalid_arguments
 from toolyard.tools.generation import Generation
 from toolyard.tools.output import NonsenseError, as_result, cap
-from toolyard.types.call import ANONYMOUS, Caller, Decision, Deny, Rewrite, ToolCall
+from toolyard.types.call import ANONYMOUS, Caller
 from toolyard.types.content import Text
 from toolyard.types.result import Failure, ToolResult
 
@@ -53,14 +54,6 @@ class Keep(Protocol):
         ...
 
 
-class Gate(Protocol):
-    """Asked before a tool runs. A gate that fails says no."""
-
-    async def __call__(self, call: ToolCall) -> Decision:
-        """Allow (or None), deny with a reason, or rewrite the arguments."""
-        ...
-
-
 class Holder(Protocol):
     """Who has the current generation."""
 
@@ -83,12 +76,15 @@ class Dispatcher:
         max_output: int = 262_144,
         gates: Sequence[Gate] = (),
         keep: Keep | None = None,
+        approve: Approve | None = None,
     ) -> None:
         self._registry = registry
         self._events = events
         self._cwd = cwd
         self.set_limits(timeout=timeout, max_output=max_output)
-        self._gates = tuple(gates)
+        self._own_gates = tuple(gates)
+        self._approve = approve
+        self.set_hooks()
         self._keep = keep
         self._prefix = secrets.token_hex(4)
         self._numbers = itertools.count(1)
@@ -98,6 +94,14 @@ class Dispatcher:
         self._timeout = timeout
         self._max_output = max_output
         self._short = max_output // _MOST_BYTES_PER_CHARACTER
+
+    def set_hooks(self, gates: Sequence[Gate] = (), observers: Sequence[Observer] = ()) -> None:
+        """Set who is asked before and told after every call, besides the gates it was made with; from the next call on.
+
+        A gate's `name`, where it has one, is told with what it says.
+        """
+        everyone = (*self._own_gates, *gates)
+        self._gates = Gates(everyone, tuple(observers), self._approve) if everyone or observers else None
 
     async def call(  # noqa: PLR0912 - the one path every call takes, in one frame because a frame costs
         self,
@@ -128,14 +132,16 @@ class Dispatcher:
         meta: Any = None
         events, started = self._events, time.perf_counter()
         told = events.listening or caller.run_id is not None  # whatever happens in a run is kept
-        if not registered.ignores_meta or told:
+        gates = self._gates
+        if not registered.ignores_meta or told or gates is not None:
             meta = ToolMeta(registered.tool, caller, self._cwd, self._new_id, progress=progress, client=client)
         if told:
             events.emit("tool_use", {"callId": meta.call_id, "name": name, "input": input or {}}, caller)
+        arguments: dict[str, Any] | ToolResult | None = None
         try:
             arguments = _validated(registered, input)
-            if self._gates and isinstance(arguments, dict):
-                arguments = await self._ask_gates(registered, arguments, caller)
+            if gates is not None and isinstance(arguments, dict):
+                arguments = await gates.ask(registered, arguments, caller, meta.call_id)
             if isinstance(arguments, ToolResult):
                 result = arguments
             else:
@@ -160,11 +166,13 @@ class Dispatcher:
             limit = registered.tool.max_output or self._max_output
             result, _ = cap(_explained(registered, call_id, error), limit)
             self._failed(registered, call_id, result, started, caller)
-            return result
-        if result.is_error:
-            self._failed(registered, self._id_of(meta, caller), result, started, caller)
-        elif told:
-            self._tell_result(meta.call_id, name, result, started, caller)
+        else:
+            if result.is_error:
+                self._failed(registered, self._id_of(meta, caller), result, started, caller)
+            elif told:
+                self._tell_result(meta.call_id, name, result, started, caller)
+        if gates is not None and gates.observers:
+            await gates.tell(name, arguments if isinstance(arguments, dict) else input, meta, result)
         return result
 
     def _finish(self, registered: RegisteredTool, answer: Any) -> ToolResult:
@@ -194,29 +202,6 @@ class Dispatcher:
                 note = Text(f"[toolyard: the whole answer is kept as {handle}]")
                 capped.content, capped.handle = (*capped.content, note), handle
         return capped
-
-    async def _ask_gates(
-        self, registered: RegisteredTool, arguments: dict[str, Any], caller: Caller
-    ) -> dict[str, Any] | ToolResult:
-        """Ask every gate in order: the arguments to go on with, or the refusal."""
-        name = registered.tool.name
-        for gate in self._gates:
-            try:
-                decision = await gate(ToolCall(name=name, input=arguments, caller=caller))
-            except Exception:
-                logger.exception("a gate failed on %r, so the call is refused", name)
-                return ToolResult.error(f"{name} was refused: a check before it failed", Failure.REFUSED)
-            match decision:
-                case Deny(reason=reason):
-                    return ToolResult.error(f"{name} was refused: {reason}", Failure.REFUSED)
-                case Rewrite(input=rewritten):
-                    arguments = dict(rewritten)
-                    if not registered.input.is_valid(arguments):
-                        return _invalid(registered, arguments, "a gate rewrote them")
-                    logger.info("a gate rewrote the arguments of %r", name)
-                case _:
-                    continue
-        return arguments
 
     def _unknown(self, generation: Generation, name: str, caller: Caller) -> UnknownToolError:
         error = generation.unknown(name)
@@ -265,9 +250,9 @@ def _validated(registered: RegisteredTool, given: Mapping[str, Any] | None) -> d
     try:
         given = {} if given is None else given
         arguments: dict[str, Any] = dict(given) if schema.defaults is None else schema.defaults.fill(given)
-        return arguments if schema.is_valid(arguments) else _invalid(registered, arguments)
+        return arguments if schema.is_valid(arguments) else invalid_arguments(registered, arguments)
     except (TypeError, ValueError, RecursionError) as error:  # not an object of JSON values at all
-        return _invalid(registered, given, str(error))
+        return invalid_arguments(registered, given, str(error))
 
 
 def _explained(registered: RegisteredTool, call_id: str, error: Exception) -> ToolResult:
@@ -286,18 +271,6 @@ def _explained(registered: RegisteredTool, call_id: str, error: Exception) -> To
             origin = registered.info.provenance.origin
             logger.error("crash %s: tool %r (%s)", call_id, name, origin, exc_info=error)
             return ToolResult.error(f"{name} crashed (id {call_id}); the log has the details", Failure.CRASH)
-
-
-def _invalid(registered: RegisteredTool, arguments: Any, why: str = "") -> ToolResult:
-    """The answer to arguments that do not fit: each problem with its pointer, for the model to mend."""
-    if isinstance(arguments, Mapping):
-        lines = registered.input.problems(arguments)
-        if why and not lines:
-            lines = [f"(arguments): {why[:200]}"]
-    else:
-        lines = [f"(arguments): expected object, got {type(arguments).__name__}"]
-    name = registered.tool.name
-    return ToolResult.error(f"Invalid arguments for {name}:\n" + "\n".join(lines), Failure.INVALID_ARGUMENTS)
 
 
 def _output_problems(schema: CompiledSchema, result: ToolResult) -> list[str]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -55,7 +55,18 @@ class Registry:
         *,
         visibility: Visibility | None = None,
         documents: Documents | None = None,
+        prepare: Callable[[], Awaitable[None]] | None = None,
+        context_for: Callable[[str], PluginContext] | None = None,
     ) -> None:
+        """Make an empty registry; `reload` fills it.
+
+        Args:
+            sources: In the order in which names are taken.
+            visibility: Which tools are shown.
+            documents: Documents by address that tools' `$ref`s may name.
+            prepare: Awaited before everything is read anew, while nothing is locked.
+            context_for: Makes the context of tools that are added at run time, from their plugin's name.
+        """
         self.current = Generation()
         self._sources = tuple(sources)
         self._visibility = visibility or Visibility()
@@ -67,12 +78,16 @@ class Registry:
         self._untold: deque[Swap] = deque()
         self._telling = False
         self._loading = asyncio.Lock()
+        self._prepare = prepare
+        self._context_for = context_for or _plain_context
 
     async def reload(self) -> Swap:
         """Read every source anew, build the next generation aside, swap it in.
 
         A source that cannot be read keeps the tools it gave last, and the problem is reported.
         """
+        if self._prepare is not None:
+            await self._prepare()
         async with self._loading:
             self._loads = {id(source): await self._load(source, self._loads[id(source)]) for source in self._sources}
             return self._swap()
@@ -102,7 +117,7 @@ class Registry:
         Raises:
             DefinitionError: One is bad, or its name has a holder.
         """
-        context = PluginContext(name=plugin_name, logger=logging.getLogger(f"toolyard.plugin.{plugin_name}"))
+        context = self._context_for(plugin_name)
         fresh: dict[str, RegisteredTool] = {}
         for tool in tools:
             module = origin or getattr(getattr(tool, "handler", None), "__module__", None) or PYTHON
@@ -252,6 +267,10 @@ class Registry:
                         logger.exception("a listener failed on generation %s", swap.generation.number)
         finally:
             self._telling = False
+
+
+def _plain_context(name: str) -> PluginContext:
+    return PluginContext(name=name, logger=logging.getLogger(f"toolyard.plugin.{name}"))
 
 
 def _winner(claimants: Sequence[RegisteredTool], before: RegisteredTool | None) -> RegisteredTool:

@@ -6,6 +6,36 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+TYPES = frozenset(
+    {
+        "message",
+        "message.delta",
+        "tool_use",
+        "tool_result",
+        "error",
+        "completed",
+        "cancelled",
+        "plan.updated",
+        "delegate.started",
+        "delegate.delta",
+        "delegate.completed",
+        "delegate.failed",
+        "task.created",
+        "task.checkin",
+        "task.evaluated",
+        "task.completed",
+        "task.failed",
+        "run.started",
+        "thinking",
+        "usage",
+        "approval.requested",
+        "approval.resolved",
+        "tools.changed",
+        "plugin.status",
+    }
+)
+"""The types that Toolyard itself tells; plugins' own are called `<plugin>.<word>`."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Event:

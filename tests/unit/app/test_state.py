@@ -66,14 +66,14 @@ def test_file_and_folder_are_private_whatever_the_umask(switches: Switches) -> N
 
 
 def test_what_other_versions_keep_in_the_file_is_preserved(switches: Switches) -> None:
-    write(switches, '{"version": 1, "plugins": {"x": [1]}}')
+    write(switches, '{"version": 1, "later": {"x": [1]}}')
 
     assert switches.disabled_tools() == frozenset()
     switches.set_tool_enabled("a", False)
 
     assert json.loads(switches.path.read_bytes()) == {
         "version": 1,
-        "plugins": {"x": [1]},
+        "later": {"x": [1]},
         "disabledTools": ["a"],
     }
 

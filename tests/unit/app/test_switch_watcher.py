@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from toolyard.app.state import Switches, SwitchWatcher
+from toolyard.app.state import State, Switches, SwitchWatcher
 from toolyard.errors import StateError
 
 
@@ -22,8 +22,8 @@ class Listener:
         self.told: list[frozenset[str]] = []
         self._arrived = asyncio.Event()
 
-    def __call__(self, disabled: frozenset[str]) -> None:
-        self.told.append(disabled)
+    def __call__(self, state: State) -> None:
+        self.told.append(state.disabled_tools)
         self._arrived.set()
 
     async def wait_for(self, disabled: set[str]) -> None:
@@ -136,10 +136,10 @@ async def test_an_unchanged_file_is_not_read_again(switches: Switches, monkeypat
     age(switches.path)
     watcher.check()
 
-    def fail() -> frozenset[str]:
+    def fail() -> State:
         raise AssertionError("read again")
 
-    monkeypatch.setattr(switches, "disabled_tools", fail)
+    monkeypatch.setattr(switches, "read", fail)
     watcher.check()
 
 
@@ -163,9 +163,9 @@ async def test_a_listener_that_fails_does_not_end_the_watching(
 ) -> None:
     listener = Listener()
 
-    def moody(disabled: frozenset[str]) -> None:
-        listener(disabled)
-        if disabled == {"a"}:
+    def moody(state: State) -> None:
+        listener(state)
+        if state.disabled_tools == {"a"}:
             raise RuntimeError("not today")
 
     async with SwitchWatcher(switches, moody, interval=0.01):

@@ -119,7 +119,7 @@ def request(runtime: Runtime, thread: str | None = "t", **more: Any) -> SessionR
     return SessionRequest(**{"runtime": runtime, "spec": SPEC, "thread_id": thread, **more})
 
 
-async def no_tool(name: str, input: Mapping[str, Any], *, call_id: str | None = None) -> ToolResult:
+async def no_tool(caller: Caller, name: str, input: Mapping[str, Any], *, call_id: str | None = None) -> ToolResult:
     return ToolResult.error(f"unknown tool {name}")
 
 

@@ -14,7 +14,8 @@ from toolyard.errors import RefusedError, ToolError, UnknownToolError
 from toolyard.orchestrator.event_log import EventLog
 from toolyard.plugins.contract import Handler, PluginContext, Tool
 from toolyard.plugins.tool_meta import ToolMeta
-from toolyard.tools.dispatch import Dispatcher, Gate
+from toolyard.tools.dispatch import Dispatcher
+from toolyard.tools.gates import Gate
 from toolyard.tools.registry import Registry
 from toolyard.types.call import Allow, Caller, Decision, Deny, Rewrite, ToolCall
 from toolyard.types.content import Image, Text

@@ -11,6 +11,7 @@ import secrets
 from pathlib import Path
 from typing import cast
 
+from toolyard.adapters.rest.approval_routes import ApprovalRoutes
 from toolyard.adapters.rest.asgi import Answer, ASGIApp, Message, Receive, Scope, Send
 from toolyard.adapters.rest.event_routes import EventRoutes
 from toolyard.adapters.rest.guard import CLOSE, RETRY_AFTER, Guard
@@ -18,6 +19,8 @@ from toolyard.adapters.rest.keyed_posts import KeyedPosts
 from toolyard.adapters.rest.openapi import Document
 from toolyard.adapters.rest.options import ServerOptions
 from toolyard.adapters.rest.pages import Pages, State, no_state
+from toolyard.adapters.rest.plugin_routes import PluginControl, PluginRoutes
+from toolyard.adapters.rest.private import PrivateDoor
 from toolyard.adapters.rest.problem import CRASH, STOPPING, problem
 from toolyard.adapters.rest.refusals import Opened
 from toolyard.adapters.rest.routing import Routes
@@ -25,6 +28,7 @@ from toolyard.adapters.rest.run_routes import ReadResult, RunRoutes
 from toolyard.adapters.rest.stopping import Stopping
 from toolyard.adapters.rest.thread_routes import ThreadRoutes
 from toolyard.adapters.rest.tool_routes import ToolRoutes
+from toolyard.orchestrator.approvals import Approvals
 from toolyard.tools.dispatch import Dispatcher
 from toolyard.tools.registry import Registry
 
@@ -45,6 +49,8 @@ def create_app(
     project: Path | None = None,
     results: ReadResult | None = None,
     state: State = no_state,
+    plugins: PluginControl | None = None,
+    approvals: Approvals | None = None,
 ) -> RestApp:
     """Build the application.
 
@@ -59,6 +65,8 @@ def create_app(
         project: The folder in which runs work; the current one unless given.
         results: Reads what is kept behind a handle; the database does unless given.
         state: The runtime and the sessions, as health tells them.
+        plugins: Shows and switches plugins; without it there are no such routes.
+        approvals: What waits for a person; without it there are no such routes.
 
     Raises:
         ServeError: The options name a host, an origin or a token that could never match.
@@ -71,9 +79,14 @@ def create_app(
         endpoints += ThreadRoutes(conversations, posts).endpoints()
         endpoints += RunRoutes(conversations, posts, project=project or Path.cwd(), results=results).endpoints()
         endpoints += EventRoutes(conversations, stopping).endpoints()
+    if plugins is not None:
+        endpoints += PluginRoutes(plugins).endpoints()
+    if approvals is not None:
+        endpoints += ApprovalRoutes(approvals).endpoints()
     endpoints += pages.endpoints()
     document = pages.describe(endpoints, with_token=bool(options.token), with_mcp=mcp is not None)
-    return RestApp(Routes(endpoints), document=document, options=options, mcp=mcp, stopping=stopping)
+    routes = Routes(endpoints, private=PrivateDoor(options))
+    return RestApp(routes, document=document, options=options, mcp=mcp, stopping=stopping)
 
 
 class RestApp:

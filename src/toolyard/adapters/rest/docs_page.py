@@ -94,6 +94,8 @@ def _article(document: Json, method: str, path: str, operation: Json, *, origin:
         f'<span class="path">{escape(path)}</span><h3>{escape(operation["summary"])}</h3></header>'
     )
     parts = [heading, _paragraph(operation)]
+    if private := "security" in operation:
+        parts.append('<p>Needs the private token: <a href="#private"><code>private</code></a>.</p>')
     if parameters := operation.get("parameters"):
         rows = "".join(
             f'<tr><td><code>{escape(item["name"])}</code></td><td class="kind">in the {item["in"]}</td>'
@@ -106,7 +108,8 @@ def _article(document: Json, method: str, path: str, operation: Json, *, origin:
         note = "" if body.get("required") else " — may be left out"
         parts.append(f"<h4>Body{note}</h4>{_named(media['schema'])}{_shape(_resolve(document, media['schema']))}")
     parts.append(f"<h4>Answers</h4><table>{_answers(document, operation)}</table>")
-    example = _curl(method, path, operation, origin=origin, with_token=with_token)
+    token = "PRIVATE_TOKEN" if private else "TOKEN" if with_token else ""
+    example = _curl(method, path, operation, origin=origin, token=token)
     parts.append(f"<h4>Example</h4><pre><code>{escape(example)}</code></pre>{_good_answer(operation)}")
     return "".join(parts) + "</article>"
 
@@ -191,7 +194,7 @@ def _kind(schema: Json) -> str:
     return escape(" or ".join(cast("list[str]", kind)) if isinstance(kind, list) else str(kind))
 
 
-def _curl(method: str, path: str, operation: Json, *, origin: str, with_token: bool) -> str:
+def _curl(method: str, path: str, operation: Json, *, origin: str, token: str) -> str:
     """The request as one would type it."""
     for parameter in operation.get("parameters", ()):
         if parameter["in"] == "path":
@@ -200,8 +203,8 @@ def _curl(method: str, path: str, operation: Json, *, origin: str, with_token: b
     if "text/event-stream" in operation["responses"].get("200", {}).get("content", {}):
         verb = " -N"  # show what comes when it comes
     lines: list[str] = []
-    if with_token:
-        lines.append("-H 'Authorization: Bearer TOKEN'")
+    if token:
+        lines.append(f"-H 'Authorization: Bearer {token}'")
     if body := operation.get("requestBody"):
         verb = "" if method == "post" else verb  # a body makes it a POST
         lines.append("-H 'Content-Type: application/json'")

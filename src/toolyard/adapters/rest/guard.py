@@ -49,6 +49,7 @@ class Guard:
         self._app = app
         self._names = Names(options)
         self._token = Token(options.token)
+        self._private = Token(options.private_token)
         self._max_body = options.max_body
         self._stopping = stopping
 
@@ -100,7 +101,9 @@ class Guard:
                 return self._wrong_origin(path, origin)
             if scope["method"] == "OPTIONS" and b"access-control-request-method" in headers:
                 return preflight(headers)
-        if self._token.needed and not self._token.is_shown_by(headers):
+        if _is_in_address(scope, self._private):
+            return _keep_token(scope, self._private, host)
+        if self._token.needed and not (self._token.is_shown_by(headers) or self._private.is_shown_by(headers)):
             return self._without_token(scope, host)
         return None
 
@@ -117,16 +120,26 @@ class Guard:
         return problem(BAD_ORIGIN, f"{detail}; others are named in `allowed_origins` under [server].", instance=path)
 
     def _without_token(self, scope: Scope, host: bytes) -> Answer:
+        if _is_in_address(scope, self._token):
+            return _keep_token(scope, self._token, host)
         path: str = scope["path"]
-        is_page = scope["method"] == "GET" and path != "/mcp" and not path.startswith("/api/")
-        if is_page and self._token.is_shown_in(scope["query_string"]):
-            place = without_token(scope["raw_path"], scope["query_string"])
-            kept = (b"set-cookie", self._token.cookie(host))
-            secret = ((b"cache-control", b"no-store"), (b"referrer-policy", b"no-referrer"))
-            return Answer(303, b"", ((b"location", place), kept, *secret))
         logger.warning("refused a request for %r: no token, or a wrong one", readable(path, 100))
         detail = "This server wants its token, as `Authorization: Bearer TOKEN`; pages take it once as `?token=TOKEN`."
         return problem(NO_TOKEN, detail, instance=path, headers=(CHALLENGE,))
+
+
+def _is_in_address(scope: Scope, token: Token) -> bool:
+    """Whether a page was opened with this token behind its `?`."""
+    path: str = scope["path"]
+    is_page = scope["method"] == "GET" and path != "/mcp" and not path.startswith("/api/")
+    return is_page and token.is_shown_in(scope["query_string"])
+
+
+def _keep_token(scope: Scope, token: Token, host: bytes) -> Answer:
+    """Lead to the same page without the token in its address, which the browser keeps as a cookie instead."""
+    place = without_token(scope["raw_path"], scope["query_string"])
+    secret = ((b"cache-control", b"no-store"), (b"referrer-policy", b"no-referrer"))
+    return Answer(303, b"", ((b"location", place), (b"set-cookie", token.cookie(host)), *secret))
 
 
 class _Replay:

@@ -5,11 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from toolyard.adapters.rest.approval_shapes import APPROVAL_SHAPES
 from toolyard.adapters.rest.conversation_shapes import CONVERSATION_SHAPES
-from toolyard.adapters.rest.problem import BAD_TYPE, TOO_LARGE, Kind
+from toolyard.adapters.rest.plugin_shapes import PLUGIN_SHAPES
+from toolyard.adapters.rest.problem import BAD_TYPE, PRIVATE, TOO_LARGE, Kind
 from toolyard.adapters.rest.shapes import SHAPES, ref
 
 Document = dict[str, Any]
+
+PRIVATE_SCHEME = "privateToken"
 
 _ABOUT = (
     "Tools and conversations over HTTP. Bodies are JSON in UTF-8, spelled in camelCase; a tool's own input and output "
@@ -40,6 +44,18 @@ def operation(
     shown.update(more)
     shown["responses"] = {**responses, "default": {"$ref": "#/components/responses/Refused"}}
     return shown
+
+
+def for_people(described: Mapping[str, Any]) -> Document:
+    """The description of a private route: the same, with the token it needs and the answer without it."""
+    responses: Document = {**answers_with(PRIVATE), **described["responses"]}
+    good = [status for status in responses if status.startswith("2")]
+    order = [*good, *sorted(status for status in responses if status not in good)]
+    return {
+        **described,
+        "security": [{PRIVATE_SCHEME: []}],
+        "responses": {status: responses[status] for status in order},
+    }
 
 
 def path_parameter(name: str, description: str, example: str) -> Document:
@@ -125,7 +141,7 @@ def build_document(
         "servers": [{"url": "/"}],
         "paths": paths,
         "components": {
-            "schemas": SHAPES | CONVERSATION_SHAPES,
+            "schemas": SHAPES | CONVERSATION_SHAPES | PLUGIN_SHAPES | APPROVAL_SHAPES,
             "responses": {
                 "Refused": {
                     "description": "Refused before it reached the route, by Host, Origin, token, "
@@ -135,8 +151,12 @@ def build_document(
             },
         },
     }
+    schemes: Document = {}
     if with_token:
-        bearer = {"type": "http", "scheme": "bearer", "description": "The server's token."}
-        document["components"]["securitySchemes"] = {"token": bearer}
-        document["security"] = [{"token": []}]
+        schemes["token"] = {"type": "http", "scheme": "bearer", "description": "The server's token."}
+        document["security"] = [{"token": []}, {PRIVATE_SCHEME: []}]
+    if with_token or any("security" in described for _, _, described in routes):
+        about = "Made by the server at every start, for people's own programs; opens every route."
+        schemes[PRIVATE_SCHEME] = {"type": "http", "scheme": "bearer", "description": about}
+        document["components"]["securitySchemes"] = schemes
     return document

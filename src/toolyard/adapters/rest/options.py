@@ -3,10 +3,16 @@
 from __future__ import annotations
 
 import ipaddress
+import secrets
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 WILDCARDS = frozenset({"", "0.0.0.0", "::"})  # noqa: S104 - named to be treated with care
+
+
+def new_token() -> str:
+    """A token that nobody can guess."""
+    return secrets.token_urlsafe(32)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -20,6 +26,8 @@ class ServerOptions:
         allowed_hosts: Further names this server answers to, as `host` or `host:port`.
         allowed_origins: Web pages of other origins that may call, as `scheme://host[:port]`.
         max_body: Bytes a request's body may have.
+        private_token: What a person's own programs show: it opens every route, those for people alone included.
+            Made at every start, and no setting.
     """
 
     host: str = "127.0.0.1"
@@ -28,6 +36,7 @@ class ServerOptions:
     allowed_hosts: Sequence[str] = ()
     allowed_origins: Sequence[str] = ()
     max_body: int = 4_194_304
+    private_token: str = field(default_factory=new_token, repr=False)
 
 
 def is_loopback(host: str) -> bool:

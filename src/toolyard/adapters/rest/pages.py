@@ -10,7 +10,7 @@ import msgspec
 
 from toolyard.adapters.rest.asgi import Answer, Request
 from toolyard.adapters.rest.docs_page import STYLE_HASH, render
-from toolyard.adapters.rest.openapi import Document, build_document, operation, returns
+from toolyard.adapters.rest.openapi import Document, build_document, for_people, operation, returns
 from toolyard.adapters.rest.routing import Endpoint
 from toolyard.tools.registry import Registry
 
@@ -60,7 +60,10 @@ class Pages:
 
     def describe(self, endpoints: list[Endpoint], *, with_token: bool, with_mcp: bool) -> Document:
         """Write the document and the page for all routes of the server, once."""
-        routes = [(endpoint.method, endpoint.path, endpoint.operation) for endpoint in endpoints]
+        routes = [
+            (endpoint.method, endpoint.path, for_people(endpoint.operation) if endpoint.private else endpoint.operation)
+            for endpoint in endpoints
+        ]
         document = build_document(routes, version=self._version, with_token=with_token, with_mcp=with_mcp)
         self._document = msgspec.json.encode(document)
         self._page = render(document, origin=_ORIGIN.decode(), with_token=with_token).encode()

@@ -55,6 +55,12 @@ BAD_ORIGIN = Kind(
     "This web page may not call",
     "Name the page's origin in `allowed_origins` under `[server]`, or call without a browser.",
 )
+PRIVATE = Kind(
+    "private",
+    403,
+    "Only a person may do this",
+    "Use the console or the command line: they have the private token that the server made when it started.",
+)
 NOT_FOUND = Kind("not-found", 404, "No such route", "Every route is listed on this page.")
 UNKNOWN_TOOL = Kind(
     "unknown-tool",
@@ -69,10 +75,20 @@ UNKNOWN_RUN = Kind(
 UNKNOWN_RESULT = Kind(
     "unknown-result", 404, "No such result", "A tool's answer has the handle of what was kept; results expire."
 )
+UNKNOWN_PLUGIN = Kind("unknown-plugin", 404, "No such plugin", "`GET /api/plugins` lists them.")
+UNKNOWN_APPROVAL = Kind(
+    "unknown-approval", 404, "No such approval", "`GET /api/approvals` lists those that wait; decided ones expire."
+)
 BAD_METHOD = Kind("bad-method", 405, "The route has no such method", "The `Allow` header lists the methods.")
 TOO_SLOW = Kind("too-slow", 408, "The request did not arrive in time", "Send the whole request within a minute.")
 HELD_ELSEWHERE = Kind(
     "held-elsewhere", 409, "Another process holds this run", "Ask the process that holds it; the detail names it."
+)
+APPROVAL_DECIDED = Kind(
+    "approval-decided",
+    409,
+    "The approval is decided already",
+    "Nothing is left to decide: the answer says how it was decided, by a person, a deadline or the end of the caller.",
 )
 TOO_LARGE = Kind("too-large", 413, "The body is too large", "Send less, or raise `max_body` under `[server]`.")
 BAD_TYPE = Kind(
@@ -90,6 +106,12 @@ BAD_QUERY = Kind(
     422,
     "A parameter or a header has a wrong value",
     "Each route below shows its parameters; an event's id is given back as it came.",
+)
+BAD_PLUGIN = Kind(
+    "bad-plugin",
+    422,
+    "The plugin cannot take this",
+    "The detail names the setting and what would be right; nothing was changed.",
 )
 NO_RUNTIME = Kind(
     "no-runtime",
@@ -113,19 +135,24 @@ KINDS = (
     BAD_JSON,
     NO_TOKEN,
     BAD_ORIGIN,
+    PRIVATE,
     NOT_FOUND,
     UNKNOWN_TOOL,
     UNKNOWN_THREAD,
     UNKNOWN_RUN,
     UNKNOWN_RESULT,
+    UNKNOWN_PLUGIN,
+    UNKNOWN_APPROVAL,
     BAD_METHOD,
     TOO_SLOW,
     HELD_ELSEWHERE,
+    APPROVAL_DECIDED,
     TOO_LARGE,
     BAD_TYPE,
     BAD_HOST,
     BAD_BODY,
     BAD_QUERY,
+    BAD_PLUGIN,
     NO_RUNTIME,
     HEAD_TOO_LARGE,
     CRASH,

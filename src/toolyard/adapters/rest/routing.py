@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from toolyard.adapters.rest.asgi import Answer, Handler, Receive, Request, Scope, Send
+from toolyard.adapters.rest.private import PrivateDoor, refuse_everybody
 from toolyard.adapters.rest.problem import BAD_METHOD, NOT_FOUND, problem
 
 
@@ -24,12 +25,14 @@ class Endpoint:
         path: The path, with `{name}` for a placeholder of one segment.
         handler: Answers it.
         operation: Its OpenAPI operation.
+        private: Whether only a person may ask for it, with the private token.
     """
 
     method: str
     path: str
     handler: Handler
     operation: Mapping[str, Any]
+    private: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,15 +53,23 @@ class _Pattern:
 
 
 class Routes:
-    """Answers a request with the handler of its route."""
+    """Answers a request with the handler of its route.
 
-    def __init__(self, endpoints: Sequence[Endpoint]) -> None:
+    Args:
+        endpoints: Every route.
+        private: Stands before those that are private; without it nobody passes there.
+    """
+
+    def __init__(self, endpoints: Sequence[Endpoint], *, private: PrivateDoor | None = None) -> None:
         self.endpoints = tuple(endpoints)
         self._fixed: dict[tuple[str, str], Handler] = {}
         self._open: dict[tuple[str, int], list[_Pattern]] = {}
         for endpoint in self.endpoints:
+            handler = endpoint.handler
+            if endpoint.private:
+                handler = private.before(handler) if private is not None else refuse_everybody
             for method in ("GET", "HEAD") if endpoint.method == "GET" else (endpoint.method,):
-                self._add(method, endpoint.path, endpoint.handler)
+                self._add(method, endpoint.path, handler)
         self._methods = sorted({method for method, _ in (*self._fixed, *self._open)})
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:

@@ -1,4 +1,4 @@
-"""The server's token: in a header, in a cookie, or once in a page's address.
+"""A token of the server, the general or the private one: in a header, in a cookie, or once in a page's address.
 
 The cookie does not hold the token but a keyed digest of it: browsers send a cookie to every port
 of a host, so other programs on this machine may see it, and must not learn the token from it. It
@@ -20,7 +20,7 @@ _PORT = re.compile(rb":([0-9]+)$")
 
 
 class Token:
-    """What callers must show. An empty one asks for nothing.
+    """What callers must show. An empty one asks for nothing, and nobody can show it.
 
     Raises:
         ServeError: The token could not be sent in a header.
@@ -37,6 +37,8 @@ class Token:
 
     def is_shown_by(self, headers: Mapping[bytes, bytes]) -> bool:
         """Whether the headers carry the token, or the cookie made of it."""
+        if not self.needed:
+            return False
         authorization = headers.get(b"authorization")
         if authorization is not None:
             scheme, _, shown = authorization.strip().partition(b" ")
@@ -48,6 +50,8 @@ class Token:
 
     def is_shown_in(self, query: bytes) -> bool:
         """Whether a query string carries the token as `token=`."""
+        if not self.needed:
+            return False
         return any(hmac.compare_digest(value.encode(), self._token) for key, value in _pairs(query) if key == "token")
 
     def cookie(self, host: bytes) -> bytes:

@@ -44,12 +44,11 @@ class Conversations:
 
     def find(self, id: str) -> Conversation | None:
         """The one with this id, from the folder too; None when there is none."""
-        found = self._known.get(id)
-        if found is None and self._folder is not None and _ID.fullmatch(id):
-            found = _read(self._folder / f"{id}.json")
-            if found is not None:
-                self._known[id] = found
-        return found
+        if self._folder is not None and _ID.fullmatch(id):
+            kept = _read(self._folder / f"{id}.json")  # another process may have gone on with it
+            if kept is not None:
+                self._known[id] = kept
+        return self._known.get(id)
 
     def keep(self, conversation: Conversation) -> None:
         """Write it down, where there is a folder."""

@@ -6,7 +6,7 @@ what all of them need, they decide and leave rows here, and `flush` writes each 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import Any
 
 from sqlalchemy import BindParameter, ColumnElement, Connection, bindparam, select, tuple_
@@ -15,7 +15,7 @@ from toolyard.adapters.storage import tables
 from toolyard.adapters.storage.rows import Values, event_id
 from toolyard.adapters.storage.statements import Statements
 from toolyard.errors import NotFoundError
-from toolyard.orchestrator.store import NewEvent
+from toolyard.orchestrator.store import HeldRun, NewEvent
 from toolyard.types.event import Event
 
 Draft = tuple[NewEvent, str]
@@ -31,16 +31,60 @@ _KNOWN_RUNS = select(tables.runs.c.id, tables.runs.c.status, tables.runs.c.threa
 _KEY: ColumnElement[Any] = tuple_(tables.idempotency_keys.c.thread_id, tables.idempotency_keys.c.key)
 _KNOWN_KEYS = select(tables.idempotency_keys).where(_KEY.in_(_given))
 
+_waits, _before, _started = tables.runs.alias("waits"), tables.runs.alias("before"), tables.runs.alias("started")
+_LAST_STARTED = (
+    select(_started.c.n)
+    .where(_started.c.thread_id == tables.threads.c.id, _started.c.started_at.is_not(None))
+    .order_by(_started.c.n.desc())
+    .limit(1)
+    .scalar_subquery()
+)
+_LINES = (
+    select(tables.threads.c.id, _waits.c.id, _waits.c.owner, _waits.c.status, _before.c.id, _before.c.owner)
+    .join(_waits, (_waits.c.thread_id == tables.threads.c.id) & _waits.c.ended_at.is_(None))
+    .outerjoin(_before, _before.c.n == _LAST_STARTED)
+    .where(tables.threads.c.id.in_(_given))
+    .order_by(_waits.c.n)
+)
+"""A row for each unfinished run of the threads, oldest first; each with the run that began last in its thread."""
+
 
 class Needs:
     """What a batch must know before it decides."""
 
-    __slots__ = ("keys", "runs", "threads")
+    __slots__ = ("keys", "lines", "runs", "threads")
 
     def __init__(self) -> None:
         self.threads: set[str] = set()
         self.runs: set[str] = set()
         self.keys: set[tuple[str, str]] = set()
+        self.lines: set[str] = set()
+
+
+class Line:
+    """The unfinished runs of one thread, oldest first.
+
+    Attributes:
+        waiting: Run → its owner, and its status.
+        last: The run that began last, whether it has ended or not.
+    """
+
+    __slots__ = ("last", "waiting")
+
+    def __init__(self) -> None:
+        self.waiting: dict[str, tuple[str, str]] = {}
+        self.last: HeldRun | None = None
+
+    def before(self, id: str) -> tuple[HeldRun, ...]:
+        """Who goes before a run: those that are older, and whoever runs."""
+        ahead: list[HeldRun] = []
+        older = True
+        for other, (owner, status) in self.waiting.items():
+            if other == id:
+                older = False
+            elif older or status == "running":
+                ahead.append(HeldRun(id=other, owner=owner))
+        return tuple(ahead)
 
 
 class Ledger:
@@ -53,6 +97,7 @@ class Ledger:
         self._threads: set[str] = set()
         self._runs: dict[str, tuple[str, str]] = {}
         self._keys: dict[tuple[str, str], tuple[str, str]] = {}
+        self._lines: dict[str, Line] = {}
         self._new_threads: list[Values] = []
         self._new_messages: list[Values] = []
         self._new_runs: list[Values] = []
@@ -70,6 +115,7 @@ class Ledger:
         self._keys = (
             {(row[0], row[1]): (row[2], row[3]) for row in run(_KNOWN_KEYS, _padded(needs.keys))} if needs.keys else {}
         )
+        self._lines = _lines(needs.lines, run(_LINES, _padded(needs.lines))) if needs.lines else {}
 
     def has_thread(self, id: str) -> bool:
         """Whether there is such a thread; it was asked for in the needs."""
@@ -92,6 +138,10 @@ class Ledger:
         """The message and run that a key of a thread was used for."""
         return self._keys.get(key)
 
+    def line(self, thread_id: str) -> Line:
+        """The unfinished runs of a thread; it was asked for in the needs."""
+        return self._lines[thread_id]
+
     def add_thread(self, id: str, values: Values) -> None:
         """Add a thread that is not there."""
         self._threads.add(id)
@@ -101,9 +151,11 @@ class Ledger:
         """Add a message to a thread that is there."""
         self._new_messages.append((self._number(), *values))
 
-    def add_run(self, id: str, status: str, thread_id: str, values: Values) -> None:
+    def add_run(self, id: str, status: str, thread_id: str, owner: str, values: Values) -> None:
         """Add a run to a thread that is there."""
         self._runs[id] = (status, thread_id)
+        if (line := self._lines.get(thread_id)) is not None:
+            line.waiting[id] = (owner, status)
         self._new_runs.append((self._number(), *values))
 
     def add_key(self, key: tuple[str, str], holder: tuple[str, str], created_at: float) -> None:
@@ -111,14 +163,21 @@ class Ledger:
         self._keys[key] = holder
         self._new_keys.append((*key, *holder, created_at))
 
-    def begin_run(self, id: str, started_at: float) -> None:
-        """Queued becomes running; the caller has looked."""
-        self._runs[id] = ("running", self._runs[id][1])
+    def begin_run(self, id: str, thread_id: str, started_at: float) -> None:
+        """Queued becomes running; the caller has looked at its line."""
+        self._runs[id] = ("running", thread_id)
+        line = self._lines[thread_id]
+        owner, _ = line.waiting[id]
+        line.waiting[id] = (owner, "running")
+        line.last = HeldRun(id=id, owner=owner)
         self._begun.append((started_at, id))
 
     def end_run(self, id: str, status: str, values: Values) -> None:
         """Set the end of a run that has none; the caller has looked."""
-        self._runs[id] = (status, self._runs[id][1])
+        thread_id = self._runs[id][1]
+        self._runs[id] = (status, thread_id)
+        if (line := self._lines.get(thread_id)) is not None:
+            line.waiting.pop(id, None)
         self._ended.append((*values, id))
 
     def set_session(self, thread_id: str, session_id: str) -> None:
@@ -168,6 +227,15 @@ class Ledger:
     def _number(self) -> int:
         self._last += 1
         return self._last
+
+
+def _lines(threads: Collection[str], rows: Iterable[Sequence[Any]]) -> dict[str, Line]:
+    lines = {id: Line() for id in threads}
+    for thread_id, id, owner, status, last, last_owner in rows:
+        line = lines[thread_id]
+        line.waiting[id] = (owner, status)
+        line.last = None if last is None else HeldRun(id=last, owner=last_owner)
+    return lines
 
 
 def _padded(wanted: Collection[Any]) -> dict[str, list[Any]]:

@@ -77,7 +77,28 @@ _FIRST = Migration(
     ),
 )
 
-MIGRATIONS: tuple[Migration, ...] = (_FIRST,)
+_UNFINISHED_BY_THREAD = Migration(
+    version=2,
+    statements=(
+        # A run that begins looks for others of its thread.
+        "CREATE INDEX unfinished_runs_of_thread ON runs (thread_id, n) WHERE ended_at IS NULL",
+    ),
+)
+
+_APPROVALS = Migration(
+    version=3,
+    statements=(
+        """CREATE TABLE approvals (
+            n {key} PRIMARY KEY, id TEXT NOT NULL UNIQUE, call_id TEXT NOT NULL, tool TEXT NOT NULL,
+            input TEXT NOT NULL, reason TEXT NOT NULL, asked_by TEXT NOT NULL, thread_id TEXT NOT NULL, run_id TEXT,
+            task_id TEXT, owner TEXT NOT NULL, requested_at {real} NOT NULL, expires_at {real} NOT NULL,
+            decision TEXT, decided_input TEXT, decision_reason TEXT NOT NULL, decided_at {real}
+        )""",
+        "CREATE INDEX pending_approvals ON approvals (n) WHERE decision IS NULL",
+    ),
+)
+
+MIGRATIONS: tuple[Migration, ...] = (_FIRST, _UNFINISHED_BY_THREAD, _APPROVALS)
 
 _version = Table("toolyard_version", MetaData(), Column("version", Integer, nullable=False))
 

@@ -14,7 +14,7 @@ from sqlalchemy import Connection
 
 from toolyard.adapters.storage.ledger import Draft, Ledger, Needs
 from toolyard.adapters.storage.rows import ending_values, message_values, run_values, thread_values, to_json
-from toolyard.orchestrator.store import Accepted, Ending, NewEvent
+from toolyard.orchestrator.store import Accepted, Begun, Behind, Ending, NewEvent
 from toolyard.types.event import Event
 from toolyard.types.run import ENDS, Run
 from toolyard.types.thread import Message, Thread
@@ -66,22 +66,33 @@ class AddThread:
 class AddMessage:
     """Keep a message that starts no run."""
 
-    __slots__ = ("_drafts", "_message", "_values")
+    __slots__ = ("_drafts", "_key", "_message", "_values")
 
-    def __init__(self, message: Message, events: Sequence[NewEvent]) -> None:
+    def __init__(self, message: Message, key: str | None, events: Sequence[NewEvent]) -> None:
+        if key is not None and message.run_id is None:
+            raise ValueError(f"message {message.id} belongs to no run, so that there is nothing to keep a key for")
         self._message = message
+        self._key = None if key is None else (message.thread_id, key)
         self._values = message_values(message)
         self._drafts = _drafts(events)
 
     def needs(self, needs: Needs) -> None:
-        """Whether the thread is there."""
+        """Whether the thread is there, and the key is used."""
         needs.threads.add(self._message.thread_id)
+        if self._key is not None:
+            needs.keys.add(self._key)
 
-    def apply(self, ledger: Ledger) -> list[Event]:
-        """Add it, with its events."""
-        ledger.check_thread(self._message.thread_id)
+    def apply(self, ledger: Ledger) -> Accepted:
+        """Add it, with its events, or give what the key was used for."""
+        message = self._message
+        ledger.check_thread(message.thread_id)
+        if self._key is not None and (holder := ledger.holder_of(self._key)) is not None:
+            return Accepted(message_id=holder[0], run_id=holder[1], fresh=False)
         ledger.add_message(self._values)
-        return ledger.add_events(self._drafts)
+        run_id = message.run_id or ""
+        if self._key is not None:
+            ledger.add_key(self._key, (message.id, run_id), message.created_at)
+        return Accepted(message_id=message.id, run_id=run_id, fresh=True, events=ledger.add_events(self._drafts))
 
 
 class Append:
@@ -129,33 +140,37 @@ class Accept:
         if not ledger.has_thread(message.thread_id):
             ledger.add_thread(message.thread_id, thread_values(_thread_for(message, run)))
         ledger.add_message(self._message_values)
-        ledger.add_run(run.id, run.status, run.thread_id, self._run_values)
+        ledger.add_run(run.id, run.status, run.thread_id, run.owner, self._run_values)
         if self._key is not None:
             ledger.add_key(self._key, (message.id, run.id), message.created_at)
         return Accepted(message_id=message.id, run_id=run.id, fresh=True, events=ledger.add_events(self._drafts))
 
 
 class BeginRun:
-    """Queued becomes running."""
+    """Queued becomes running, when its turn has come."""
 
-    __slots__ = ("_drafts", "_id", "_started_at")
+    __slots__ = ("_drafts", "_id", "_started_at", "_thread_id")
 
-    def __init__(self, id: str, started_at: float, events: Sequence[NewEvent]) -> None:
-        self._id = id
+    def __init__(self, run: Run, started_at: float, events: Sequence[NewEvent]) -> None:
+        self._id = run.id
+        self._thread_id = run.thread_id
         self._started_at = started_at
         self._drafts = _drafts(events)
 
     def needs(self, needs: Needs) -> None:
-        """The run's status."""
-        needs.runs.add(self._id)
+        """The unfinished runs of its thread."""
+        needs.lines.add(self._thread_id)
 
-    def apply(self, ledger: Ledger) -> list[Event] | None:
-        """Begin it, if it still waits."""
-        state = ledger.run_state(self._id)
-        if state is None or state[0] != "queued":
+    def apply(self, ledger: Ledger) -> Begun | Behind | None:
+        """Begin it, if it still waits and nobody goes before it."""
+        line = ledger.line(self._thread_id)
+        if line.waiting.get(self._id, ("", ""))[1] != "queued":
             return None
-        ledger.begin_run(self._id, self._started_at)
-        return ledger.add_events(self._drafts)
+        if ahead := line.before(self._id):
+            return Behind(runs=ahead)
+        last = line.last
+        ledger.begin_run(self._id, self._thread_id, self._started_at)
+        return Begun(events=ledger.add_events(self._drafts), last=last)
 
 
 class EndRun:

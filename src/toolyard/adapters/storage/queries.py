@@ -31,7 +31,7 @@ from toolyard.adapters.storage.tables import (
     threads,
 )
 from toolyard.errors import NotFoundError
-from toolyard.orchestrator.store import EventFilter, PluginRow
+from toolyard.orchestrator.store import Accepted, EventFilter, PluginRow
 from toolyard.types.event import Event
 from toolyard.types.run import Run
 from toolyard.types.thread import Message, Thread
@@ -97,6 +97,13 @@ def list_messages(connection: Connection, thread_id: str, limit: int | None) -> 
         return [message_from(row) for row in connection.execute(_MESSAGES, {"thread": thread_id})]
     newest = connection.execute(_LAST_MESSAGES, {"thread": thread_id, "limit": limit}).all()
     return [message_from(row) for row in reversed(newest)]
+
+
+def find_key(connection: Connection, thread_id: str, key: str) -> Accepted | None:
+    """What a key of a thread was used for."""
+    chosen = (idempotency_keys.c.thread_id == thread_id) & (idempotency_keys.c.key == key)
+    row = connection.execute(select(idempotency_keys.c.message_id, idempotency_keys.c.run_id).where(chosen)).first()
+    return None if row is None else Accepted(message_id=row[0], run_id=row[1], fresh=False)
 
 
 def find_run(connection: Connection, id: str) -> Run:

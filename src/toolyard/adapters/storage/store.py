@@ -14,8 +14,9 @@ from typing import TypeVar
 
 from sqlalchemy import Connection
 
-from toolyard.adapters.storage import queries
+from toolyard.adapters.storage import approvals, queries
 from toolyard.adapters.storage.address import parse_address
+from toolyard.adapters.storage.approvals import AddApproval, ResolveApproval, ResolveApprovals
 from toolyard.adapters.storage.operations import (
     Accept,
     AddMessage,
@@ -29,13 +30,24 @@ from toolyard.adapters.storage.operations import (
 from toolyard.adapters.storage.process_locks import OWNER
 from toolyard.adapters.storage.writer import Database, Writer
 from toolyard.errors import StorageError
-from toolyard.orchestrator.store import Accepted, Ending, EventFilter, NewEvent, PluginRow, Store
+from toolyard.orchestrator.store import (
+    Accepted,
+    Begun,
+    Behind,
+    Ending,
+    EventFilter,
+    NewEvent,
+    PluginRow,
+    Resolution,
+    Store,
+)
+from toolyard.types.approval import Approval
 from toolyard.types.event import Event
 from toolyard.types.run import Run
 from toolyard.types.thread import Message, Thread
 
 PATIENCE_SECONDS = 10.0
-EXPIRABLE = frozenset({"events", "results", "keys"})
+EXPIRABLE = frozenset({"events", "results", "keys", "approvals"})
 
 T = TypeVar("T")
 
@@ -97,8 +109,8 @@ class SqlStore:
         self._closed = False
 
     async def begin(self) -> None:
-        """Note where the database stands: an unfinished run of our name from before was another process's."""
-        self._begun_at = await self._read(lambda connection: queries.last_unfinished_of(connection, self.owner))
+        """Note where the database stands: what is unfinished of our name from before was another process's."""
+        self._begun_at = await self._read(self._last_unfinished)
 
     async def create_thread(self, thread: Thread) -> None:
         """Keep a new thread; one that is there already stays as it is."""
@@ -120,16 +132,27 @@ class SqlStore:
         return await self._direct(lambda connection: queries.change_thread(connection, id, changes))
 
     async def delete_thread(self, id: str) -> None:
-        """Delete it with its messages, runs and events. Raises NotFoundError."""
-        await self._direct(lambda connection: queries.remove_thread(connection, id))
+        """Delete it with its messages, runs, events and approvals. Raises NotFoundError."""
+
+        def remove(connection: Connection) -> None:
+            queries.remove_thread(connection, id)
+            approvals.remove_approvals(connection, id)
+
+        await self._direct(remove)
 
     async def messages(self, thread_id: str, *, limit: int | None = None) -> list[Message]:
         """Its messages, oldest first; with a limit the newest of them."""
         return await self._read(lambda connection: queries.list_messages(connection, thread_id, limit))
 
-    async def add_message(self, message: Message, events: Sequence[NewEvent] = ()) -> list[Event]:
+    async def add_message(
+        self, message: Message, events: Sequence[NewEvent] = (), *, idempotency_key: str | None = None
+    ) -> Accepted:
         """Keep a message that starts no run, with its events. Raises NotFoundError for its thread."""
-        return await self._writer.write(AddMessage(message, events))
+        return await self._writer.write(AddMessage(message, idempotency_key, events))
+
+    async def accepted(self, thread_id: str, idempotency_key: str) -> Accepted | None:
+        """What a key of a thread was used for; None when it was not."""
+        return await self._read(lambda connection: queries.find_key(connection, thread_id, idempotency_key))
 
     async def accept(
         self, message: Message, run: Run, *, idempotency_key: str | None = None, events: Sequence[NewEvent] = ()
@@ -137,9 +160,9 @@ class SqlStore:
         """Keep a message and the queued run that will answer it, in one commit; its thread is made if it is new."""
         return await self._writer.write(Accept(message, run, idempotency_key, events))
 
-    async def begin_run(self, id: str, started_at: float, events: Sequence[NewEvent] = ()) -> list[Event] | None:
-        """Queued becomes running; None when it is not queued any more."""
-        return await self._writer.write(BeginRun(id, started_at, events))
+    async def begin_run(self, run: Run, started_at: float, events: Sequence[NewEvent] = ()) -> Begun | Behind | None:
+        """Queued becomes running, unless others of its thread go first; None when it is not queued any more."""
+        return await self._writer.write(BeginRun(run, started_at, events))
 
     async def end_run(self, id: str, ending: Ending) -> list[Event] | None:
         """Give a run its one end; None when it has one already."""
@@ -162,9 +185,7 @@ class SqlStore:
         unfinished = await self._read(queries.unfinished_runs)
         others = sorted({run.owner for _, run in unfinished} - {self.owner})
         alive = await self._database.living(others)
-        abandoned = [
-            run for n, run in unfinished if (n <= self._begun_at if run.owner == self.owner else run.owner not in alive)
-        ]
+        abandoned = [run for n, run in unfinished if self._is_abandoned(n, run.owner, alive)]
         if not abandoned:
             return []
         endings = [(run, ending_for(run)) for run in abandoned]
@@ -172,6 +193,45 @@ class SqlStore:
         return [
             (ending.given_to(run), events)
             for (run, ending), events in zip(endings, stored, strict=True)
+            if events is not None
+        ]
+
+    async def add_approval(self, approval: Approval, events: Sequence[NewEvent]) -> list[Event]:
+        """Keep a question, with its events; the last of them tells of it."""
+        return await self._writer.write(AddApproval(approval, events))
+
+    async def resolve_approval(self, id: str, resolution: Resolution) -> list[Event] | None:
+        """Give a question its one decision; None when it has one already, or is gone."""
+        return await self._writer.write(ResolveApproval(id, resolution))
+
+    async def approval(self, id: str) -> Approval:
+        """Raises NotFoundError."""
+        return await self._read(lambda connection: approvals.find_approval(connection, id))
+
+    async def pending_approvals(self) -> list[Approval]:
+        """Those without a decision, oldest first."""
+        return [approval for _, approval in await self._read(approvals.list_pending)]
+
+    async def pending_ids(self, owner: str) -> frozenset[str]:
+        """The ids of a process's questions that have no decision."""
+        return await self._read(lambda connection: approvals.pending_ids(connection, owner))
+
+    async def recover_approvals(
+        self, resolution_for: Callable[[Approval], Resolution]
+    ) -> list[tuple[Approval, list[Event]]]:
+        """Decide the questions of processes that are dead, and only those; as `recover` does with runs."""
+        pending = await self._read(approvals.list_pending)
+        if not pending:
+            return []
+        alive = await self._database.living(sorted({one.owner for _, one in pending} - {self.owner}))
+        abandoned = [one for n, one in pending if self._is_abandoned(n, one.owner, alive)]
+        if not abandoned:
+            return []
+        decided = [(one, resolution_for(one)) for one in abandoned]
+        stored = await self._writer.write(ResolveApprovals([(one.id, resolution) for one, resolution in decided]))
+        return [
+            (resolution.given_to(one), events)
+            for (one, resolution), events in zip(decided, stored, strict=True)
             if events is not None
         ]
 
@@ -225,7 +285,7 @@ class SqlStore:
         """The keys of a space, sorted."""
         return await self._read(lambda connection: queries.list_keys(connection, space, prefix))
 
-    async def expire(self, before: float, kinds: Collection[str] = ("events", "results", "keys")) -> int:
+    async def expire(self, before: float, kinds: Collection[str] = EXPIRABLE) -> int:
         """Delete what is older and belongs to no unfinished run; give the number of rows.
 
         It goes in small steps, and other writes come in between.
@@ -240,6 +300,8 @@ class SqlStore:
             gone += await self._until_none(lambda connection: queries.expire_results(connection, before))
         if "keys" in kinds:
             gone += await self._direct(lambda connection: queries.expire_keys(connection, before))
+        if "approvals" in kinds:
+            gone += await self._direct(lambda connection: approvals.expire_approvals(connection, before))
         return gone
 
     async def close(self) -> None:
@@ -247,6 +309,14 @@ class SqlStore:
         self._closed = True
         await self._writer.close()
         await self._database.close()
+
+    def _last_unfinished(self, connection: Connection) -> int:
+        return max(
+            queries.last_unfinished_of(connection, self.owner), approvals.last_pending_of(connection, self.owner)
+        )
+
+    def _is_abandoned(self, n: int, owner: str, alive: Collection[str]) -> bool:
+        return n <= self._begun_at if owner == self.owner else owner not in alive
 
     async def _read(self, work: Callable[[Connection], T]) -> T:
         if self._closed:

@@ -116,3 +116,26 @@ plugin_values = Table(
     Column("key", Text, primary_key=True),
     Column("value", LargeBinary, nullable=False),
 )
+
+approvals = Table(
+    "approvals",
+    metadata,
+    Column("n", BigInteger, primary_key=True),
+    Column("id", Text, nullable=False, unique=True),
+    Column("call_id", Text, nullable=False),
+    Column("tool", Text, nullable=False),
+    Column("input", Text, nullable=False),
+    Column("reason", Text, nullable=False),
+    Column("asked_by", Text, nullable=False),
+    Column("thread_id", Text, nullable=False),
+    Column("run_id", Text),
+    Column("task_id", Text),
+    Column("owner", Text, nullable=False),
+    Column("requested_at", Double, nullable=False),
+    Column("expires_at", Double, nullable=False),
+    Column("decision", Text),
+    Column("decided_input", Text),
+    Column("decision_reason", Text, nullable=False),
+    Column("decided_at", Double),
+)
+"""`n` is the number of the event that tells of it. No foreign keys: a call may name a thread that nobody made."""

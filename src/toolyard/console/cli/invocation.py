@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import signal
 import sys
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import click
 
@@ -77,7 +78,29 @@ class Invocation:
         # That a project's own tools are skipped is said by every command.
         logging.getLogger("toolyard.trust").setLevel(min(chosen, logging.WARNING))
         with asyncio.Runner(loop_factory=_fast_loop() if fast_loop else None) as runner:
-            return runner.run(main)
+            return runner.run(_until_terminated(main))
+
+
+async def _until_terminated(main: Coroutine[Any, Any, _T]) -> _T:
+    """Let SIGTERM end the command as Ctrl-C does: whatever it opened is closed first. Servers take over from here.
+
+    Raises:
+        SystemExit: It came; the status says so.
+    """
+    this = cast("asyncio.Task[Any]", asyncio.current_task())
+    told: list[int] = []
+
+    def end() -> None:
+        told.append(signal.SIGTERM)
+        this.cancel()
+
+    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, end)
+    try:
+        return await main
+    except asyncio.CancelledError:
+        if not told:
+            raise
+        raise SystemExit(128 + signal.SIGTERM) from None
 
 
 def common_options(command: _F) -> _F:

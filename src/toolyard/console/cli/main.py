@@ -17,6 +17,7 @@ COMMANDS = {
     "ask": ("toolyard.console.cli.ask", "Ask an agent, and print its answer as it comes."),
     "config": ("toolyard.console.cli.config", "Show the settings, and where each came from."),
     "mcp": ("toolyard.console.cli.mcp", "Be an MCP server on stdin and stdout."),
+    "plugins": ("toolyard.console.cli.plugins", "List and switch plugins, and set their settings."),
     "serve": ("toolyard.console.cli.serve", "Serve the tools over HTTP: REST and MCP."),
     "threads": ("toolyard.console.cli.threads", "List, show, rename, delete and export conversations."),
     "tools": ("toolyard.console.cli.tools", "List, show, call and switch tools."),

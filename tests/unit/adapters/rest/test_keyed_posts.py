@@ -1,4 +1,4 @@
-"""Posts with a key: counted once, tried again after a failure, forgotten when there are too many."""
+"""Posts with a key that come at once: counted once, tried again after a failure, forgotten when they are done."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import asyncio
 
 import pytest
 
-from toolyard.adapters.rest import keyed_posts
 from toolyard.adapters.rest.keyed_posts import KeyedPosts
 from toolyard.errors import StorageError
 from toolyard.orchestrator.store import Accepted
@@ -56,12 +55,11 @@ async def test_a_post_that_failed_may_be_tried_again() -> None:
     assert (await posts.once("t", "k", posting)).message_id == "m2"
 
 
-async def test_only_the_newest_keys_are_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(keyed_posts, "MOST_REMEMBERED", 3)
+async def test_a_post_that_is_done_is_forgotten_here() -> None:
+    """The store knows its key."""
     posts, posting = KeyedPosts(), Posting()
     posting.go.set()
-    for key in "abcd":
-        await posts.once("t", key, posting)
-    assert (await posts.once("t", "d", posting)).message_id == "m4"
-    assert (await posts.once("t", "a", posting)).message_id == "m5"
-    assert len(posts._posts) == 3
+    for _ in range(2):
+        await posts.once("t", "k", posting)
+    assert posting.count == 2
+    assert posts._posts == {}

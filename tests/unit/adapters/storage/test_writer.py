@@ -53,7 +53,7 @@ async def test_all_kinds_of_writes_share_it_in_order(store: SqlStore, transactio
         store.create_thread(thread("t", title="first")),
         store.update_thread("t", title="second"),
         store.accept(message("t"), asked),
-        store.begin_run(asked.id, 1.0),
+        store.begin_run(asked, 1.0),
         store.set_value("s", "k", b"1"),
         store.end_run(asked.id, ending(answer=message("t", "done"))),
         store.delete_value("s", "k"),

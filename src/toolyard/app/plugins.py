@@ -1,0 +1,327 @@
+"""The plugins of a yard: which there are, which are on and how they are set; their tools as a source.
+
+What a plugin is set to comes from the settings files, and above them from the database, of which `state.json` holds
+a copy that every process watches. Above: the yard and its doors. Below: the host, the hook runner, the powers.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from pathlib import Path
+from typing import Any, cast
+
+import msgspec
+
+from toolyard.app.masks import MASK, masked
+from toolyard.app.plugin_places import PluginPlaces
+from toolyard.app.plugin_powers import Parts, PluginAgents, PluginCalls, PluginHttp, PluginStore, PluginThreads
+from toolyard.app.settings import Settings
+from toolyard.app.state import State, Switches
+from toolyard.errors import DefinitionError, NotFoundError, StateError, StorageError
+from toolyard.orchestrator.event_log import EventLog
+from toolyard.orchestrator.store import PluginRow, Store
+from toolyard.plugins.contract import PluginContext
+from toolyard.plugins.discovery import Discovered
+from toolyard.plugins.health import Health
+from toolyard.plugins.hook_runner import HookRunner
+from toolyard.plugins.host import PluginHost, PluginTool, PluginView, Wanted
+from toolyard.plugins.ports import absent
+from toolyard.tools.definition import RegisteredTool, define
+from toolyard.tools.sources import Delta, Offers
+from toolyard.types.tool import Problem, Provenance
+
+logger = logging.getLogger(__name__)
+
+LOOK_SECONDS = 2.0
+"""How often a database that other machines share is looked at for their changes."""
+
+
+class Plugins:
+    """Finds, switches and sets plugins. A source of tools, and what doors call to change them."""
+
+    name = "plugins"
+
+    def __init__(
+        self,
+        found: PluginPlaces,
+        *,
+        settings: Callable[[], Settings],
+        switches: Switches,
+        parts: Parts,
+        runner: HookRunner,
+        log: EventLog,
+        refresh: Callable[[Plugins], Awaitable[object]],
+    ) -> None:
+        """Find nothing yet.
+
+        Args:
+            found: Where plugins are.
+            settings: The settings as they are now.
+            switches: Where what was set is mirrored.
+            parts: What the plugins' powers are made of.
+            runner: Calls their hooks.
+            log: Is told how they are.
+            refresh: Awaited when their tools changed.
+        """
+        self._found = found
+        self._settings = settings
+        self._switches = switches
+        self._parts = parts
+        self._log = log
+        self._refresh = refresh
+        self._rows: Mapping[str, PluginRow] = {}
+        self._offered = False
+        self._defined: dict[int, tuple[PluginTool, RegisteredTool | Problem]] = {}
+        self._changing = asyncio.Lock()
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._host = PluginHost(
+            make_context=self._context, runner=runner, on_status=self._tell, on_tools=self._tools_changed
+        )
+
+    async def rescan(self) -> None:
+        """Look for plugins anew, and make it so that those run that should."""
+        async with self._changing:
+            await self._apply()
+
+    async def close(self) -> None:
+        """Stop them all, the last one first."""
+        for task in self._tasks:
+            task.cancel()
+        if self._tasks:
+            await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self._host.close()
+
+    def start_with(self, state: State) -> None:
+        """Begin with what the switches say."""
+        self._rows = state.plugins
+
+    def take(self, state: State) -> None:
+        """Somebody, perhaps in another process, set something: make it so."""
+        if state.plugins != self._rows:
+            self._own(self._take(state.plugins), "toolyard-plugin-switches")
+
+    def follow(self, store: Store, *, shared: bool) -> None:
+        """The database is open: what it says counts. One that other machines share is looked at again and again."""
+        self._own(self._follow(store, shared=shared), "toolyard-plugin-settings")
+
+    async def load(self) -> Offers:
+        """The tools of the plugins that run."""
+        self._offered = True
+        self._define()
+        return Offers(tools=self._good(), problems=self._problems())
+
+    async def refresh(self, paths: Iterable[Path]) -> Delta:
+        """What became of their tools since; nothing here is a file."""
+        before = {id(tool): tool for tool in self._good()}
+        self._define()
+        after = {id(tool): tool for tool in self._good()}
+        return Delta(
+            gone=[tool for key, tool in before.items() if key not in after],
+            fresh=[tool for key, tool in after.items() if key not in before],
+            problems=self._problems(),
+        )
+
+    def shown(self) -> list[dict[str, Any]]:
+        """Every plugin as doors show it, its secrets masked."""
+        return [_shown(view) for view in self._host.plugins()]
+
+    async def change(
+        self, name: str, *, enabled: bool | None = None, settings: Mapping[str, Any] | None = None
+    ) -> dict[str, Any]:
+        """Switch a plugin, or set some of its settings, here and in every process; null takes one back.
+
+        Raises:
+            NotFoundError: No such plugin.
+            PluginError: The settings do not fit, and all stays as it was.
+            StorageError: It cannot be kept.
+            StateError: It cannot be told to the other processes.
+        """
+        async with self._changing:
+            self._find(name)
+            store = await self._parts.open_store()
+            row = (await store.plugins()).get(name, PluginRow())
+            if settings is not None:
+                settings = _merged(row.settings or {}, settings)
+                self._host.check_settings(name, self._table(name, settings))
+            await store.set_plugin(name, PluginRow(enabled=enabled, settings=settings))
+            await self._mirror(await store.plugins())
+            if enabled:
+                await self._host.restart(name)
+            return _shown(self._find(name))
+
+    async def reset(self, name: str) -> dict[str, Any]:
+        """Forget what was set, so that the settings files count again.
+
+        Raises:
+            NotFoundError: No such plugin, and nothing was set for one.
+            StorageError: It cannot be kept.
+            StateError: It cannot be told to the other processes.
+        """
+        async with self._changing:
+            store = await self._parts.open_store()
+            if not await store.reset_plugin(name):
+                self._find(name)
+            await self._mirror(await store.plugins())
+            view = next((view for view in self._host.plugins() if view.name == name), None)
+            return _shown(view) if view is not None else {"name": name, "enabled": False, "state": "disabled"}
+
+    def context_for(self, name: str) -> PluginContext:
+        """What a tool that the program registers itself is given."""
+        return self._powers(name, first_party=False)
+
+    def _find(self, name: str) -> PluginView:
+        view = next((view for view in self._host.plugins() if view.name == name), None)
+        if view is None:
+            raise NotFoundError("plugin", name)
+        return view
+
+    async def _take(self, rows: Mapping[str, PluginRow]) -> None:
+        async with self._changing:
+            if rows != self._rows:
+                self._rows = rows
+                await self._apply()
+
+    async def _follow(self, store: Store, *, shared: bool) -> None:
+        while True:
+            try:
+                async with self._changing:
+                    await self._mirror(await store.plugins())
+            except (StorageError, StateError) as error:
+                logger.warning("what is set for plugins could not be looked up: %s", error)
+            if not shared:
+                return
+            await asyncio.sleep(LOOK_SECONDS)
+
+    async def _mirror(self, rows: Mapping[str, PluginRow]) -> None:
+        """The database says this: tell the other processes, and make it so here."""
+        if rows != self._switches.read().plugins:
+            await asyncio.to_thread(self._switches.mirror_plugins, rows)
+        if rows != self._rows:
+            self._rows = rows
+            await self._apply()
+
+    async def _apply(self) -> None:
+        await self._host.apply([self._wanted(found) for found in self._found.discover()])
+        if self._found.problems:
+            await self._tools_changed()
+
+    def _wanted(self, found: Discovered) -> Wanted:
+        row = self._rows.get(found.name, PluginRow())
+        said = self._settings().plugins.get(found.name, {})
+        enabled = row.enabled if row.enabled is not None else bool(said.get("enabled", True))
+        if found.first_party and found.name == "plan" and not self._settings().tools.include_plan_tool:
+            enabled = False
+        return Wanted(discovered=found, enabled=enabled, settings=self._table(found.name, row.settings))
+
+    def _table(self, name: str, stored: Mapping[str, Any] | None) -> dict[str, Any]:
+        said = {key: value for key, value in self._settings().plugins.get(name, {}).items() if key != "enabled"}
+        return _merged(said, stored or {})
+
+    def _context(self, name: str, _: Health, first_party: bool) -> PluginContext:
+        return self._powers(name, first_party=first_party)
+
+    def _powers(self, name: str, *, first_party: bool) -> PluginContext:
+        parts = self._parts
+        return PluginContext(
+            name=name,
+            logger=logging.getLogger(f"toolyard.plugin.{name}"),
+            store=PluginStore(name, parts),
+            invoker=PluginAgents(parts),
+            threads=PluginThreads(name, parts, first_party=first_party),
+            tasks=absent("tasks", "this version cannot delegate"),
+            http=PluginHttp(parts),
+            search=absent("search", "no search provider is configured"),
+            call_tool=PluginCalls(name, parts),
+        )
+
+    def _tell(self, health: Health) -> None:
+        data = {"name": health.plugin, "state": health.state}
+        self._log.emit("plugin.status", {**data, **({"error": health.error} if health.error else {})})
+
+    async def _tools_changed(self) -> None:
+        if self._offered:
+            await self._refresh(self)
+
+    def _define(self) -> None:
+        """Check the tools that are there, each once."""
+        before, self._defined = self._defined, {}
+        for offered in self._host.tools():
+            known = before.get(id(offered))
+            self._defined[id(offered)] = known if known is not None else (offered, self._checked(offered))
+
+    def _good(self) -> list[RegisteredTool]:
+        return [defined for _, defined in self._defined.values() if isinstance(defined, RegisteredTool)]
+
+    def _checked(self, offered: PluginTool) -> RegisteredTool | Problem:
+        named = msgspec.structs.replace(offered.tool, name=offered.name)
+        source = "builtin" if offered.bare else "plugin"
+        provenance = Provenance(
+            source=source, origin=offered.origin, plugin_name=None if offered.bare else offered.plugin
+        )
+        try:
+            return define(named, provenance, offered.context)
+        except DefinitionError as error:
+            logger.warning("plugin %r (%s): %s", offered.plugin, offered.origin, error)
+            message = f"plugin {offered.plugin!r}: {error.field}: {error.reason}"
+            return Problem(source=offered.origin, tool_name=error.tool, message=message)
+
+    def _problems(self) -> list[Problem]:
+        bad = [defined for _, defined in self._defined.values() if isinstance(defined, Problem)]
+        failed = [
+            Problem(source=view.origin, message=f"plugin {view.name!r}: {view.error}")
+            for view in self._host.plugins()
+            if view.state == "failed" and view.error
+        ]
+        return [*bad, *self._found.problems, *failed]
+
+    def _own(self, work: Any, name: str) -> None:
+        task = asyncio.create_task(work, name=name)
+        self._tasks.add(task)
+        task.add_done_callback(self._ended)
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            logger.error("a change of plugins could not be taken in", exc_info=error)
+
+
+def _merged(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:
+    """Tables merge, null takes a key back, and a masked secret that is sent back means the one that is there."""
+    merged = dict(below)
+    for key, value in above.items():
+        inner = merged.get(key)
+        if value is None:
+            merged.pop(key, None)
+        elif value == MASK:
+            continue
+        elif isinstance(value, Mapping) and isinstance(inner, Mapping):
+            merged[key] = _merged(cast("Mapping[str, Any]", inner), cast("Mapping[str, Any]", value))
+        else:
+            merged[key] = value
+    return merged
+
+
+def _shown(view: PluginView) -> dict[str, Any]:
+    shown: dict[str, Any] = {
+        "name": view.name,
+        "version": view.version,
+        "enabled": view.enabled,
+        "state": view.state,
+        "origin": view.origin,
+        "tools": list(view.tools),
+        "hooks": list(view.hooks),
+        "settings": masked(("plugins", view.name), _table_of(view.settings)),
+    }
+    if view.error:
+        shown["error"] = view.error
+    return shown
+
+
+def _table_of(settings: Any) -> Any:
+    """Settings as JSON, whatever class they are of."""
+    if hasattr(settings, "model_dump"):
+        return settings.model_dump(mode="json")
+    given = dict(cast("Mapping[str, Any]", settings)) if isinstance(settings, Mapping) else settings
+    return msgspec.to_builtins(given, enc_hook=str)

@@ -1,0 +1,78 @@
+"""The order of hooks: as given, but for `before` and `after`; a circle is reported and changes nothing."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from toolyard.plugins.contract import Hooks
+from toolyard.plugins.hook_order import hook_order
+
+
+def ordered(names: str, **wishes: Any) -> tuple[str, list[str]]:
+    plugins = [(name, Hooks(**wishes.get(name, {}))) for name in names]
+    order, problems = hook_order(plugins)
+    assert sorted(order) == list(range(len(names)))
+    return "".join(names[index] for index in order), problems
+
+
+def before(*names: str) -> dict[str, Any]:
+    return {"before": names}
+
+
+def after(*names: str) -> dict[str, Any]:
+    return {"after": names}
+
+
+@pytest.mark.parametrize(
+    ("names", "wishes", "expected"),
+    [
+        ("", {}, ""),
+        ("cab", {}, "cab"),
+        ("abc", {"a": after("c")}, "bca"),
+        ("abc", {"c": before("a")}, "bca"),
+        ("abc", {"c": before("b")}, "acb"),
+        ("abc", {"a": before("c"), "c": after("a")}, "abc"),
+        ("abcd", {"a": after("b"), "b": after("c"), "c": after("d")}, "dcba"),
+        ("abc", {"b": {"before": ["a"], "after": ["c"]}}, "cba"),
+        ("abc", {"a": after("gone"), "b": before("gone")}, "abc"),
+    ],
+)
+def test_wishes_are_met_and_the_rest_keeps_the_given_order(names: str, wishes: dict[str, Any], expected: str) -> None:
+    assert ordered(names, **wishes) == (expected, [])
+
+
+def test_a_circle_is_reported_and_its_members_keep_the_given_order() -> None:
+    order, problems = ordered("abc", a=after("c"), c=after("a"))
+    assert order == "abc"
+    assert problems == ["plugins 'a', 'c': before and after of their hooks go in a circle; they keep the given order"]
+
+
+def test_others_get_their_wish_in_spite_of_a_circle() -> None:
+    order, problems = ordered("acxy", a=after("c"), c=after("a"), x=before("a"), y=before("c"))
+    assert order.index("a") < order.index("c")
+    assert order.index("x") < order.index("a")
+    assert order.index("y") < order.index("c")
+    assert len(problems) == 1
+
+
+def test_two_circles_are_two_problems() -> None:
+    order, problems = ordered("abcd", a=after("b"), b=after("a"), c=after("d"), d=after("c"))
+    assert order == "abcd"
+    assert len(problems) == 2
+
+
+def test_a_plugin_that_names_itself_is_told() -> None:
+    assert ordered("ab", a=after("a")) == (
+        "ab",
+        ["plugin 'a': after of its hooks names the plugin itself, which means nothing"],
+    )
+
+
+@pytest.mark.parametrize(("value", "expected"), [("a", "ba"), (5, "ab"), (None, "ab"), (["a", 7], "ba")])
+def test_what_is_no_list_of_names_is_reported_and_what_is_plain_is_taken(value: Any, expected: str) -> None:
+    order, problems = ordered("ab", b={"before": value})
+    assert order == expected
+    assert len(problems) == 1
+    assert problems[0].startswith("plugin 'b': before of its hooks must be a list of plugins' names, not ")

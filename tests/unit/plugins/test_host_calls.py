@@ -1,0 +1,198 @@
+"""The host: calls under way, settings that change while plugins run, background work."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+
+from tests.unit.plugins.hosting import House, a_tool, echo, found, registering
+from toolyard.errors import PluginError, ToolError
+from toolyard.plugins import guest as guests
+from toolyard.plugins.contract import Hooks, Plugin, PluginContext
+from toolyard.plugins.decorator import tool
+from toolyard.tools.definition import define
+from toolyard.types.tool import Provenance
+
+
+@dataclass(frozen=True, kw_only=True)
+class Some:
+    volume: int = 1
+    token: str = ""
+
+
+@pytest.fixture
+def house() -> House:
+    return House()
+
+
+class Held:
+    """A tool that waits until it is let go."""
+
+    def __init__(self) -> None:
+        self.entered, self.go_on = asyncio.Event(), asyncio.Event()
+
+    async def __call__(self, ctx: PluginContext, input: dict[str, Any], meta: Any) -> str:
+        self.entered.set()
+        await self.go_on.wait()
+        return "done"
+
+
+async def test_a_call_under_way_is_waited_for_before_stop(house: House) -> None:
+    held = Held()
+    await house.host.apply([house.wanted("a", tools=[a_tool(handler=held)])])
+    (one,) = house.host.tools()
+    calling: asyncio.Task[Any] = asyncio.create_task(one.tool.handler(one.context, {}, None))  # type: ignore[arg-type] - it looks at none
+    await asyncio.wait_for(held.entered.wait(), 5)
+    ending = asyncio.create_task(house.host.apply([]))
+    for _ in range(10):
+        await asyncio.sleep(0)
+    assert "stop a" not in house.happened
+    held.go_on.set()
+    await asyncio.wait_for(ending, 5)
+    assert house.happened[-1] == "stop a"
+    assert await calling == "done"
+
+
+async def test_a_call_that_does_not_end_is_not_waited_for_forever(
+    house: House, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(guests, "CALLS_SECONDS", 0.02)
+    held = Held()
+    await house.host.apply([house.wanted("a", tools=[a_tool(handler=held)])])
+    (one,) = house.host.tools()
+    calling: asyncio.Task[Any] = asyncio.create_task(one.tool.handler(one.context, {}, None))  # type: ignore[arg-type] - as above
+    await asyncio.wait_for(held.entered.wait(), 5)
+    await house.host.apply([])
+    assert house.happened[-1] == "stop a"
+    assert "stopped while 1 calls of its tools go on" in caplog.text
+    held.go_on.set()
+    await calling
+
+
+async def test_a_call_that_comes_after_the_end_is_refused(house: House) -> None:
+    await house.host.apply([house.wanted("a", tools=[a_tool()])])
+    (one,) = house.host.tools()
+    await house.host.apply([])
+    with pytest.raises(ToolError, match="plugin 'a', whose tool this is, was stopped meanwhile"):
+        await one.tool.handler(one.context, {}, None)  # type: ignore[arg-type] - it looks at none
+
+
+async def test_handlers_are_counted_only_where_something_would_be_stopped_and_stay_what_they_are(house: House) -> None:
+    @tool
+    async def shout(text: str) -> str:
+        """Say it louder."""
+        return text.upper()
+
+    await house.host.apply([found(Plugin(name="bare", tools=[a_tool()])), house.wanted("a", tools=[shout, a_tool()])])
+    plain, counted, raw = house.host.tools()
+    assert plain.tool.handler is echo
+    assert counted.tool.handler.ignores_meta is True  # type: ignore[attr-defined] - so the dispatcher reads it
+    assert inspect.unwrap(counted.tool.handler).__name__ == "shout"
+    assert raw.tool.handler.__wrapped__ is echo  # type: ignore[attr-defined] - as functools.wraps says
+    for one in (plain, counted, raw):
+        define(one.tool, Provenance(source="plugin", origin=one.origin), one.context)
+    assert await counted.tool.handler(counted.context, {"text": "hi"}, None) == "HI"  # type: ignore[arg-type] - as above
+    assert await raw.tool.handler(raw.context, {}, None) == "a"  # type: ignore[arg-type] - as above
+
+
+async def test_tools_have_their_full_name_unless_the_wiring_grants_the_bare_one(house: House) -> None:
+    await house.host.apply(
+        [found(Plugin(name="a", tools=[a_tool()])), found(Plugin(name="b", tools=[a_tool()]), bare=True)]
+    )
+    assert [(one.name, one.tool.name, one.plugin, one.bare) for one in house.host.tools()] == [
+        ("a__echo", "a__echo", "a", False),
+        ("echo", "echo", "b", True),
+    ]
+    assert house.view("a").tools == ("a__echo",)
+
+
+async def test_new_settings_replace_the_old_and_the_plugin_is_told(house: House) -> None:
+    told: list[Any] = []
+
+    async def on_settings_change(settings: Any) -> None:
+        told.append((settings, house.contexts[0].settings))
+
+    plugin = house.plugin("a", settings=Some, register=registering(Hooks(on_settings_change=on_settings_change)))
+    await house.host.apply([found(plugin, settings={"volume": 2})])
+    assert house.contexts[0].settings == Some(volume=2)
+    await house.host.change_settings("a", {"volume": 3})
+    assert told == [(Some(volume=3), Some(volume=3))]
+    await house.host.apply([found(plugin, settings={"volume": 4})])
+    assert told[1:] == [(Some(volume=4), Some(volume=4))]
+    assert [word for word in house.happened if word.startswith("st")] == ["start a"]
+
+
+async def test_bad_settings_are_refused_and_the_old_stay(house: House) -> None:
+    plugin = house.plugin("a", settings=Some)
+    await house.host.apply([found(plugin, settings={"volume": 2})])
+    with pytest.raises(PluginError, match="volume: Expected `int`, got `str`"):
+        await house.host.change_settings("a", {"volume": "loud"})
+    assert house.contexts[0].settings == Some(volume=2)
+    assert house.states() == {"a": "running"}
+
+
+async def test_bad_settings_that_come_from_a_file_leave_the_plugin_running_and_degraded(house: House) -> None:
+    plugin = house.plugin("a", settings=Some)
+    await house.host.apply([found(plugin, settings={"volume": 2})])
+    for _ in range(2):
+        await house.host.apply([found(plugin, settings={"volum": 3})])
+        assert house.contexts[0].settings == Some(volume=2)
+        assert house.view("a").state == "degraded"
+        assert "volum: unknown key; did you mean 'volume'?; the settings before stay" in (house.view("a").error or "")
+    assert len([status for status in house.statuses if status[1] == "degraded"]) == 1
+    await house.host.apply([found(plugin, settings={"volume": 3})])
+    assert (house.view("a").state, house.contexts[0].settings) == ("running", Some(volume=3))
+
+
+async def test_a_plugin_that_failed_is_tried_again_with_other_settings(house: House) -> None:
+    plugin = house.plugin("a", settings=Some)
+    await house.host.apply([found(plugin, settings={"volume": "x"})])
+    assert house.states() == {"a": "failed"}
+    assert (house.view("a").error or "").startswith("settings: volume")
+    with pytest.raises(PluginError):
+        await house.host.change_settings("a", {"volume": "y"})
+    await house.host.change_settings("a", {"volume": 5})
+    assert house.states() == {"a": "running"}
+    assert house.view("a").settings == Some(volume=5)
+    assert house.view("a").settings_class is Some
+
+
+async def test_a_disabled_plugin_keeps_settings_for_later(house: House) -> None:
+    plugin = house.plugin("a", settings=Some)
+    await house.host.apply([found(plugin, enabled=False)])
+    await house.host.change_settings("a", {"volume": 7})
+    assert house.view("a").settings == {"volume": 7}
+    await house.host.apply([found(plugin, enabled=False, settings={"volume": 8})])
+    assert house.view("a").settings == {"volume": 8}
+
+
+async def test_background_work_ends_before_stop_and_its_failure_degrades(house: House) -> None:
+    ended = asyncio.Event()
+
+    async def work() -> None:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            house.happened.append("work ended")
+            ended.set()
+
+    async def fails() -> None:
+        raise ValueError("boom")
+
+    async def start(ctx: PluginContext) -> None:
+        ctx.run_background(work())
+        ctx.run_background(fails(), name="poll")
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+
+    await house.host.apply([house.wanted("a", start=start)])
+    assert house.view("a").state == "degraded"
+    assert "background work 'poll': ValueError: boom" in (house.view("a").error or "")
+    house.contexts[0].report_status("running")
+    assert house.view("a").state == "running"
+    await house.host.close()
+    assert house.happened[-2:] == ["work ended", "stop a"]
