@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from benchmarks.harness import Bench, Race
-from benchmarks.rows import conversations, http, in_process, many_tools, stdio, tool_files
+from benchmarks.rows import conversations, http, in_process, many_tools, plugins, stdio, tool_files
 
 
 def races(bench: Bench) -> list[Race]:
@@ -17,4 +17,5 @@ def races(bench: Bench) -> list[Race]:
         many_tools.race(bench),
         tool_files.race(bench),
         conversations.race(bench),
+        plugins.race(bench),
     ]

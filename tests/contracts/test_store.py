@@ -397,22 +397,41 @@ class TestKept:
         with pytest.raises(NotFoundError, match="no result 'x'"):
             await store.result("x")
 
-    async def test_of_a_plugin_only_what_is_said_is_set(self, store: Store) -> None:
+    async def test_what_is_set_of_a_plugin_is_replaced_only_by_who_knows_it(self, store: Store) -> None:
         assert await store.plugins() == {}
-        await store.set_plugin("a", PluginRow(enabled=False))
-        await store.set_plugin("a", PluginRow(settings={"model": "haiku", "n": [1]}))
-        await store.set_plugin("b", PluginRow(settings={}))
-        await store.set_plugin("c", PluginRow())
-        assert await store.plugins() == {
-            "a": PluginRow(enabled=False, settings={"model": "haiku", "n": [1]}),
-            "b": PluginRow(settings={}),
-        }
-        await store.set_plugin("a", PluginRow(enabled=True))
-        kept = (await store.plugins())["a"]
-        assert (kept.enabled, kept.settings) == (True, {"model": "haiku", "n": [1]})
-        assert kept.enabled is True
+        off, both = PluginRow(enabled=False), PluginRow(enabled=False, settings={"model": "haiku", "n": [1]})
+        assert await store.replace_plugin("a", PluginRow(), off)
+        assert not await store.replace_plugin("a", PluginRow(), PluginRow(enabled=True))
+        assert await store.replace_plugin("a", off, both)
+        assert not await store.replace_plugin("a", off, PluginRow(enabled=True))
+        assert await store.replace_plugin("b", PluginRow(), PluginRow(settings={}))
+        assert not await store.replace_plugin("c", off, both)
+        assert await store.replace_plugin("c", PluginRow(), PluginRow())
+        assert await store.plugins() == {"a": both, "b": PluginRow(settings={})}
+        assert (await store.plugins())["a"].enabled is False
+        assert await store.replace_plugin("a", both, PluginRow(settings=both.settings))
+        assert (await store.plugins())["a"] == PluginRow(settings=both.settings)
+        assert await store.replace_plugin("b", PluginRow(settings={}), PluginRow())
         assert (await store.reset_plugin("a"), await store.reset_plugin("a")) == (True, False)
-        assert list(await store.plugins()) == ["b"]
+        assert await store.plugins() == {}
+
+    async def test_of_many_who_change_a_plugin_at_once_each_change_is_kept(self, place: Place) -> None:
+        stores = [await place.open() for _ in range(4)]
+
+        async def count(store: Store, key: str) -> int:
+            attempts = 0
+            for number in range(10):
+                while True:
+                    attempts += 1
+                    before = (await store.plugins()).get("p", PluginRow())
+                    after = PluginRow(enabled=before.enabled, settings={**(before.settings or {}), key: number})
+                    if await store.replace_plugin("p", before, after):
+                        break
+            return attempts
+
+        attempts = await asyncio.gather(*(count(store, str(n)) for n, store in enumerate(stores)))
+        assert (await stores[0].plugins())["p"].settings == {str(n): 9 for n in range(4)}
+        assert sum(attempts) > 40, "nobody met anybody"
 
     async def test_a_plugin_has_a_space_of_its_own(self, store: Store) -> None:
         await store.set_value("one", "k", b"\0\xff")

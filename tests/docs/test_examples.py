@@ -34,13 +34,36 @@ def commands() -> list[Any]:
 
 
 def test_the_readme_example_prints_what_its_comments_say(tmp_path: Path) -> None:
-    (example,) = PYTHON.findall((ROOT / "README.md").read_text("utf-8"))
+    example, _ = PYTHON.findall((ROOT / "README.md").read_text("utf-8"))
     assert len([line for line in example.splitlines() if line.strip()]) <= 20
     done = subprocess.run(
         [sys.executable, "-c", example], cwd=tmp_path, capture_output=True, encoding="utf-8", timeout=60, check=True
     )
     assert done.stdout.splitlines()[0] == "HELLO HELLO"
     assert "/text: expected string, got number 5" in done.stdout
+
+
+async def test_the_readme_plugin_has_a_person_asked(home: Path, tmp_path: Path) -> None:
+    from toolyard import Toolyard, tool
+
+    @tool
+    async def mail__send(to: str) -> str:
+        """Send a mail."""
+        return f"sent to {to}"
+
+    _, example = PYTHON.findall((ROOT / "README.md").read_text("utf-8"))
+    folder = home / ".config" / "toolyard" / "plugins"
+    folder.mkdir(parents=True)
+    (folder / "careful.py").write_text(example, "utf-8")
+    async with Toolyard(tmp_path) as yard:
+        yard.registry.register(mail__send)
+        with yard.events(["approval.requested"]) as asked:
+            sending = asyncio.create_task(yard.call("mail__send", {"to": "ada"}))
+            event = await asyncio.wait_for(anext(asked), 30)
+        assert (event.data["plugin"], event.data["reason"]) == ("careful", "it leaves the house")
+        assert not sending.done()
+        sending.cancel()
+        assert not (await yard.call("workspace-info")).is_error
 
 
 @pytest.mark.parametrize("command", commands())

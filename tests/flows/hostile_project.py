@@ -30,7 +30,10 @@ class HostileProject:
             f'[tools]\nallowed_hosts = ["127.0.0.1:{port}"]\nblocked = ["git-*"]\n'
             f'[mcp_servers.evil]\ncommand = "touch"\nargs = ["{self.traces}/config"]\n'
         )
-        plugin = f"open({str(self.traces / 'plugin')!r}, 'w')\n"
+        plugin = (
+            f"open({str(self.traces / 'plugin')!r}, 'w').close()\n"
+            "from toolyard import Plugin\nplugin = Plugin(name='evil', version='1')\n"
+        )
         agent = "---\nname: evil\ndescription: Evil.\ntools:\n  - name: evil-agent-tool\n    prompt: x\n---\nBe evil.\n"
         servers = {"mcpServers": {"evil": {"command": "touch", "args": [str(self.traces / "mcp")]}}}
         for path, text in {

@@ -44,10 +44,10 @@ async def test_the_documents_operations_answer_about_what_is_registered() -> Non
         }
         assert registry.get_tool_info("nothing") is None
         assert (registry.has_tool("shout"), registry.has_tool("nothing")) == (True, False)
-        assert registry.get_tool_count() == 5
+        assert registry.get_tool_count() == 7
         assert registry.get_allowed_tool_names()[-1] == "mcp__toolyard__shout"
         reloaded = await registry.reload_plugins()
-        assert (reloaded.success, reloaded.tool_count, reloaded.errors) == (True, 5, ())
+        assert (reloaded.success, reloaded.tool_count, reloaded.errors) == (True, 7, ())
 
 
 @pytest.mark.promise("K1")
@@ -214,7 +214,7 @@ async def test_a_yard_that_is_not_open_says_so(tmp_path: Path) -> None:
     with pytest.raises(ToolyardError, match="not open"):
         await yard.call("git-status")
     async with yard:
-        assert yard.registry.get_tool_count() == 4
+        assert yard.registry.get_tool_count() == 6
         with pytest.raises(ToolyardError, match="open already"):
             await yard.__aenter__()
     with pytest.raises(ToolyardError, match="not open"):

@@ -1,4 +1,4 @@
-"""A thread that two orchestrators on one database share: turns, ends, sessions; real ones are in `test_two_processes`."""
+"""A thread that two orchestrators on one database share: turns, ends, sessions. See `test_two_processes`, too."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from tests.flows.talking import World, bounded, talking
 from tests.unit.invoker.bench import BenchRuntime, Gate
 from toolyard.adapters.storage.store import open_store
 from toolyard.errors import StorageError
+from toolyard.orchestrator import neighbours
 from toolyard.orchestrator.orchestrator import RunRequest
 from toolyard.types.run import Run
 from toolyard.types.thread import Message
@@ -72,7 +73,10 @@ async def test_the_end_of_another_processs_run_is_waited_for(tmp_path: Path) -> 
         assert (await bounded(ending)).result == "let"
 
 
-async def test_a_run_whose_process_died_is_found_as_lost_by_whoever_waits_for_it(tmp_path: Path) -> None:
+async def test_a_run_whose_process_died_is_found_as_lost_by_whoever_waits_for_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(neighbours, "RECOVER_SECONDS", 1000)
     dead = await open_store(tmp_path / "toolyard.db")
     async with talking(tmp_path, BenchRuntime()) as world:
         run = Run(id="run_1", thread_id="t", prompt="Hi", created_at=1.0, owner=dead.owner)
@@ -185,7 +189,10 @@ class _Instead:
         return getattr(self._inner, name)
 
 
-async def test_a_run_that_may_be_stored_though_its_caller_was_told_no_is_in_nobodys_way(tmp_path: Path) -> None:
+async def test_a_run_that_may_be_stored_though_its_caller_was_told_no_is_in_nobodys_way(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(neighbours, "RECOVER_SECONDS", 1000)
     async with talking(tmp_path, BenchRuntime()) as one, talking(tmp_path, BenchRuntime()) as other:
         accept = one.store._store.accept
 

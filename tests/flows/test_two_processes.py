@@ -49,7 +49,7 @@ async def test_messages_from_two_processes_are_answered_in_order_and_never_by_a_
             received = {name: await process.ask("received") for name, process in names.items()}
             for process in names.values():
                 assert await process.ask("stop") == "stopped"
-        assert ends == [("completed", f"message {number} was heard") for number in range(len(PATTERN))]
+        assert ends == [("completed", "inside and out: done")] * len(PATTERN)
         inside = place.inside.read_text().splitlines()
         assert inside == [line for who in PATTERN for line in (f"in {pids[who]}", f"out {pids[who]}")]
         warmth = {prompt: how for told in received.values() for prompt, how, _ in told}
@@ -72,21 +72,21 @@ async def test_a_message_behind_a_process_that_dies_is_answered_and_the_dead_one
     async with shared(kind, tmp_path) as place:
         with talker(place) as one, talker(place) as other:
             await asyncio.gather(one.receive(), other.receive())
-            dying = [await one.ask("say", "message for ever, hang") for _ in range(2)]
+            dying = [await one.ask("say", "message to hang") for _ in range(2)]
             behind = await other.ask("say", "message behind")
             waiting = asyncio.create_task(other.ask("wait", dying[1]))
             one.kill()
             status, _ = await waiting
             assert status == "lost"
-            assert await other.ask("wait", behind) == ("completed", "message behind was heard")
+            assert await other.ask("wait", behind) == ("completed", "inside and out: done")
 
 
 async def test_the_key_of_a_steered_message_is_kept_for_the_next_process(tmp_path: Path) -> None:
     async with shared("sqlite", tmp_path) as place:
         with talker(place) as first:
             first_pid = (await first.receive())[0]
-            running = await first.ask("say", "message to hang on")
-            while not [one for one in await first.ask("received") if one[0] == "message to hang on"]:
+            running = await first.ask("say", "message to hang")
+            while not [one for one in await first.ask("received") if one[0] == "message to hang"]:
                 await asyncio.sleep(0.01)
             steered = await first.ask("steer", "go on", "k")
             assert steered[1:] == (running, True)

@@ -10,19 +10,8 @@ import itertools
 import zlib
 from typing import Any
 
-from toolyard import (
-    Audio,
-    EmbeddedResource,
-    Image,
-    PluginContext,
-    Text,
-    Tool,
-    ToolError,
-    ToolMeta,
-    ToolResult,
-    Toolyard,
-    tool,
-)
+from toolyard import Audio, Image, PluginContext, Text, Tool, ToolError, ToolMeta, ToolResult, Toolyard, tool
+from toolyard.types.content import EmbeddedResource
 
 SHORT = 0.05
 """Seconds between two messages of a tool, as the suite wants it."""

@@ -18,14 +18,14 @@ from toolyard.app.yard import Toolyard
 from toolyard.orchestrator.orchestrator import RunRequest
 from toolyard.plugins.decorator import tool
 
-SCRIPT = """
-- when: hang
+SCRIPT = r"""
+- when: 'hang\Z'
   hang: 1000
-- when: go on
+- when: 'go on\Z'
   hang: 1000
 - when: message
   call: [{tool: be_inside, input: {}}]
-- say: "{{prompt}} was heard"
+- say: "inside and out: {{result}}"
 """
 THREAD = "shared"
 PATIENCE = 60.0
@@ -136,7 +136,9 @@ async def _talk(place: Place, pipe: Connection) -> None:
                 case _:
                     runtime: Any = talk._defaults.runtime("")
                     assert isinstance(runtime, ScriptedRuntime)
-                    pipe.send([(one.prompt, one.warmth, one.steered) for one in runtime.received])
+                    # What was said before may stand above the message itself.
+                    told = [(one.prompt.splitlines()[-1], one.warmth, one.steered) for one in runtime.received]
+                    pipe.send(told)
     pipe.send("stopped")
 
 

@@ -15,7 +15,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from toolyard import EmbeddedResource, PluginContext, Text, Tool, ToolError, ToolMeta, ToolResult, Toolyard, tool
+from toolyard import PluginContext, Text, Tool, ToolError, ToolMeta, ToolResult, Toolyard, tool
+from toolyard.types.content import EmbeddedResource
 
 
 @tool

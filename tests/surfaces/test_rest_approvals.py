@@ -284,6 +284,7 @@ async def test_what_is_no_decision_is_refused_by_name(person: Person, body: Any,
 async def test_an_unknown_approval_is_a_404(person: Person, name: str) -> None:
     refused = await person.decide(name, {"decision": "allow"})
     assert (refused.status, refused.problem["type"]) == (404, "/docs#unknown-approval")
+    assert ("null character" in refused.problem["detail"]) is ("%00" in name)  # for which no database is asked
 
 
 async def test_a_database_that_does_not_answer_is_a_503() -> None:

@@ -107,11 +107,13 @@ def test_the_list_fits_80_columns_and_has_a_form_for_programs(project: Path) -> 
         "git-diff-summary",
         "workspace-info",
         "file-reader",
+        "update_plan",
+        "time__current_time",
     ]
     assert all(len(line) <= 80 for line in shown.stdout.splitlines())
     listed = json.loads(toolyard("tools", "list", "--json", cwd=project).stdout)["tools"]
     assert listed[0]["name"] == "git-status"
-    assert {tool["source"] for tool in listed} == {"builtin"}
+    assert {tool["source"] for tool in listed} == {"builtin", "plugin"}
     assert all({"description", "origin", "inputSchema"} <= tool.keys() for tool in listed)
 
 
@@ -141,7 +143,9 @@ def test_switching_a_name_that_does_not_exist_is_noted(project: Path) -> None:
 
 
 @pytest.mark.promise("T1")
-@pytest.mark.parametrize("setting", ["tools.blocked=['git-*']", "tools.allowed=['file-reader', 'workspace-info']"])
+@pytest.mark.parametrize(
+    "setting", ["tools.blocked=['git-*', 'update_plan', 'time__*']", "tools.allowed=['file-reader', 'workspace-info']"]
+)
 def test_what_the_settings_hide_is_hidden_on_the_command_line(project: Path, setting: str) -> None:
     listed = json.loads(toolyard("--set", setting, "tools", "list", "--json", cwd=project).stdout)["tools"]
     assert [tool["name"] for tool in listed] == ["workspace-info", "file-reader"]

@@ -15,7 +15,7 @@ import msgspec
 
 from toolyard.app.leaves import KeyPath, Leaf
 from toolyard.app.masks import masked
-from toolyard.app.settings import IN_EFFECT, OPEN_TABLES, UNIONS, Settings, keys
+from toolyard.app.settings import IN_EFFECT, OPEN_IN_EFFECT, OPEN_TABLES, UNIONS, Settings, keys
 from toolyard.app.toml_text import toml_key
 
 DEFAULT = "default"
@@ -119,7 +119,7 @@ def _explain(path: KeyPath, effective: _Said, history: list[_Said]) -> Explained
         value=value,
         origin=effective.origin,
         overrode=() if union else tuple((masked(path, old.value), old.origin) for old in reversed(history[:-1])),
-        in_effect=".".join(path) in IN_EFFECT,
+        in_effect=".".join(path) in IN_EFFECT or path[0] in OPEN_IN_EFFECT,
         masked=value != effective.value,
     )
 

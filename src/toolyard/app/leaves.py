@@ -113,7 +113,9 @@ class _Walk:
         self._fault(key.path, f"found {found}; it must be {key.allowed}{hint}", where)
 
     def _open(self, path: KeyPath, value: Any) -> None:
-        if isinstance(value, Mapping):
+        if path[0] == "plugins" and path[2:] == ("enabled",) and not isinstance(value, bool):
+            self._fault(path, f"found {_shown(path, value)}; it must be true or false")
+        elif isinstance(value, Mapping):
             table = cast("Mapping[Any, Any]", value)
             self.table(path, table)
             if not table and len(path) > 1:

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import importlib
 import logging
+import os
+import sys
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
@@ -72,7 +74,7 @@ class PluginPlaces:
             for plugin in self._given
         ]
         self.problems = []
-        others = entry_point_plugins() if self._installed else []
+        others = entry_point_plugins(self._path()) if self._installed else []
         users = file_plugins(self._users_files())
         projects = file_plugins(self._approved_files())
         return [*first, *sorted([*given, *others], key=lambda found: found.name), *users, *projects]
@@ -86,6 +88,8 @@ class PluginPlaces:
         read: list[tuple[Path, bytes]] = []
         for path in paths:
             try:
+                if not path.is_file():  # a pipe would be waited for
+                    raise OSError("it is no file")
                 if path.stat().st_size > LARGEST_FILE:
                     raise OSError(f"it is larger than {LARGEST_FILE:,} bytes")
                 read.append((path, path.read_bytes()))
@@ -93,9 +97,18 @@ class PluginPlaces:
                 self._unreadable(str(path), f"cannot be read: {error.strerror or error}")
         return read
 
+    def _path(self) -> list[str]:
+        """Where installed packages are. `python -m` puts the current folder there, which may be anybody's clone."""
+        here = {os.path.realpath(folder) for folder in (os.curdir, self._places.project)}
+        return [folder for folder in sys.path if folder and os.path.realpath(folder) not in here]
+
     def _approved_files(self) -> list[tuple[Path, bytes]]:
-        approval = self._trust.approval
         read: list[tuple[Path, bytes]] = []
+        try:
+            approval = self._trust.approvals.read(self._places.project)  # as it is now: it may just have been revoked
+        except TrustError as error:
+            self._unreadable(escaped(str(self._places.project)), str(error))
+            return read
         for within in sorted(approval.files) if approval is not None else ():
             name = within.removeprefix(PROJECT_FOLDER)
             if name == within or "/" in name or not name.endswith(".py"):

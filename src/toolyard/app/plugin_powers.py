@@ -255,18 +255,30 @@ def _key(key: str) -> str:
 
 def _check_json(value: Any) -> None:
     """Refuse what would come back as something else, or not at all."""
+    try:
+        _check_value(value)
+    except RecursionError:
+        raise TypeError("a value that holds itself, or is nested this deep, is no JSON value") from None
+    except UnicodeEncodeError:
+        raise TypeError("a text with half a character (a lone surrogate) in it is no JSON value") from None
+
+
+def _check_value(value: Any) -> None:
     match value:
         case None | bool() | int() | float() | str():
             if isinstance(value, float) and not math.isfinite(value):
                 raise TypeError(f"{value!r} is no JSON value")
+            if isinstance(value, str) and not value.isascii():
+                value.encode()
         case list():
             for item in value:  # pyright: ignore[reportUnknownVariableType] - being looked at
-                _check_json(item)
+                _check_value(item)
         case Mapping():
             for key, item in value.items():  # pyright: ignore[reportUnknownVariableType] - being looked at
                 if not isinstance(key, str):
                     raise TypeError(f"the key {key!r:.100} of a JSON object must be text")
-                _check_json(item)
+                _check_value(key)
+                _check_value(item)
         case _:
             kind: str = type(value).__name__
             raise TypeError(f"a {kind} is no JSON value; store text, numbers, booleans, null, lists and objects")

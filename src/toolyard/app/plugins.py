@@ -10,13 +10,13 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import msgspec
 
-from toolyard.app.masks import MASK, masked
 from toolyard.app.plugin_places import PluginPlaces
 from toolyard.app.plugin_powers import Parts, PluginAgents, PluginCalls, PluginHttp, PluginStore, PluginThreads
+from toolyard.app.plugin_settings import meant, merged, shown
 from toolyard.app.settings import Settings
 from toolyard.app.state import State, Switches
 from toolyard.errors import DefinitionError, NotFoundError, StateError, StorageError
@@ -28,6 +28,7 @@ from toolyard.plugins.health import Health
 from toolyard.plugins.hook_runner import HookRunner
 from toolyard.plugins.host import PluginHost, PluginTool, PluginView, Wanted
 from toolyard.plugins.ports import absent
+from toolyard.plugins.step import see_through
 from toolyard.tools.definition import RegisteredTool, define
 from toolyard.tools.sources import Delta, Offers
 from toolyard.types.tool import Problem, Provenance
@@ -36,6 +37,12 @@ logger = logging.getLogger(__name__)
 
 LOOK_SECONDS = 2.0
 """How often a database that other machines share is looked at for their changes."""
+
+MOST_ATTEMPTS = 200
+"""How often a change is made anew because another process changed the same plugin meanwhile."""
+
+LOOK_LIMIT = 5.0
+"""Seconds that the database may take to say what is set, while others wait to write the switches."""
 
 
 class Plugins:
@@ -72,6 +79,7 @@ class Plugins:
         self._log = log
         self._refresh = refresh
         self._rows: Mapping[str, PluginRow] = {}
+        self._store: Store | None = None
         self._offered = False
         self._defined: dict[int, tuple[PluginTool, RegisteredTool | Problem]] = {}
         self._changing = asyncio.Lock()
@@ -100,10 +108,11 @@ class Plugins:
     def take(self, state: State) -> None:
         """Somebody, perhaps in another process, set something: make it so."""
         if state.plugins != self._rows:
-            self._own(self._take(state.plugins), "toolyard-plugin-switches")
+            self._own(self._take(), "toolyard-plugin-switches")
 
     def follow(self, store: Store, *, shared: bool) -> None:
         """The database is open: what it says counts. One that other machines share is looked at again and again."""
+        self._store = store
         self._own(self._follow(store, shared=shared), "toolyard-plugin-settings")
 
     async def load(self) -> Offers:
@@ -125,7 +134,7 @@ class Plugins:
 
     def shown(self) -> list[dict[str, Any]]:
         """Every plugin as doors show it, its secrets masked."""
-        return [_shown(view) for view in self._host.plugins()]
+        return [shown(view) for view in self._host.plugins()]
 
     async def change(
         self, name: str, *, enabled: bool | None = None, settings: Mapping[str, Any] | None = None
@@ -138,18 +147,7 @@ class Plugins:
             StorageError: It cannot be kept.
             StateError: It cannot be told to the other processes.
         """
-        async with self._changing:
-            self._find(name)
-            store = await self._parts.open_store()
-            row = (await store.plugins()).get(name, PluginRow())
-            if settings is not None:
-                settings = _merged(row.settings or {}, settings)
-                self._host.check_settings(name, self._table(name, settings))
-            await store.set_plugin(name, PluginRow(enabled=enabled, settings=settings))
-            await self._mirror(await store.plugins())
-            if enabled:
-                await self._host.restart(name)
-            return _shown(self._find(name))
+        return await see_through(self._change(name, enabled, settings))
 
     async def reset(self, name: str) -> dict[str, Any]:
         """Forget what was set, so that the settings files count again.
@@ -159,13 +157,7 @@ class Plugins:
             StorageError: It cannot be kept.
             StateError: It cannot be told to the other processes.
         """
-        async with self._changing:
-            store = await self._parts.open_store()
-            if not await store.reset_plugin(name):
-                self._find(name)
-            await self._mirror(await store.plugins())
-            view = next((view for view in self._host.plugins() if view.name == name), None)
-            return _shown(view) if view is not None else {"name": name, "enabled": False, "state": "disabled"}
+        return await see_through(self._reset(name))
 
     def context_for(self, name: str) -> PluginContext:
         """What a tool that the program registers itself is given."""
@@ -177,8 +169,49 @@ class Plugins:
             raise NotFoundError("plugin", name)
         return view
 
-    async def _take(self, rows: Mapping[str, PluginRow]) -> None:
+    async def _change(self, name: str, enabled: bool | None, settings: Mapping[str, Any] | None) -> dict[str, Any]:
         async with self._changing:
+            view = self._find(name)
+            sent = None if settings is None else meant(view, settings)
+            self._switches.read()  # what others could not be told is not begun
+            store = await self._parts.open_store()
+            for _ in range(MOST_ATTEMPTS):
+                before = (await store.plugins()).get(name, PluginRow())
+                if await store.replace_plugin(name, before, self._changed(name, before, enabled, sent)):
+                    break
+            else:
+                raise StorageError(f"other processes change plugin {name!r} all the time; try again")
+            await self._mirror(store)
+            if enabled:
+                await self._host.restart(name)
+            return shown(self._find(name))
+
+    def _changed(
+        self, name: str, before: PluginRow, enabled: bool | None, settings: Mapping[str, Any] | None
+    ) -> PluginRow:
+        """What is set after a change, if it fits."""
+        table = before.settings
+        if settings is not None:
+            table = merged(before.settings or {}, settings)
+            self._host.check_settings(name, self._table(name, table))
+        return PluginRow(enabled=before.enabled if enabled is None else enabled, settings=table)
+
+    async def _reset(self, name: str) -> dict[str, Any]:
+        async with self._changing:
+            self._switches.read()
+            store = await self._parts.open_store()
+            if not await store.reset_plugin(name):
+                self._find(name)
+            await self._mirror(store)
+            view = next((view for view in self._host.plugins() if view.name == name), None)
+            return shown(view) if view is not None else {"name": name, "enabled": False, "state": "disabled"}
+
+    async def _take(self) -> None:
+        async with self._changing:
+            if self._store is not None:  # who has it open asks it, and mends a file that says something else
+                await self._mirror(self._store)
+                return
+            rows = self._switches.read().plugins  # as it is by now: a change of ours may have come in between
             if rows != self._rows:
                 self._rows = rows
                 await self._apply()
@@ -187,20 +220,34 @@ class Plugins:
         while True:
             try:
                 async with self._changing:
-                    await self._mirror(await store.plugins())
+                    await self._mirror(store)
             except (StorageError, StateError) as error:
-                logger.warning("what is set for plugins could not be looked up: %s", error)
+                logger.warning("what is set for plugins could not be taken from the database: %s", error)
             if not shared:
                 return
             await asyncio.sleep(LOOK_SECONDS)
 
-    async def _mirror(self, rows: Mapping[str, PluginRow]) -> None:
-        """The database says this: tell the other processes, and make it so here."""
-        if rows != self._switches.read().plugins:
-            await asyncio.to_thread(self._switches.mirror_plugins, rows)
+    async def _mirror(self, store: Store) -> None:
+        """The database knows: tell the other processes, and make it so here.
+
+        Raises:
+            StorageError: It does not answer.
+            StateError: They cannot be told; here it is so.
+        """
+        rows = await store.plugins()
+        untold: StateError | None = None
+        try:
+            if rows != self._switches.read().plugins:
+                look = _looking(store, asyncio.get_running_loop())
+                rows = await asyncio.to_thread(self._switches.mirror_plugins, look)
+        except StateError as error:
+            untold = error
         if rows != self._rows:
             self._rows = rows
             await self._apply()
+        if untold is not None:
+            where = "it is kept in the database and counts here; processes that run already hear of it later"
+            raise StateError(f"{untold} ({where})") from untold
 
     async def _apply(self) -> None:
         await self._host.apply([self._wanted(found) for found in self._found.discover()])
@@ -210,14 +257,14 @@ class Plugins:
     def _wanted(self, found: Discovered) -> Wanted:
         row = self._rows.get(found.name, PluginRow())
         said = self._settings().plugins.get(found.name, {})
-        enabled = row.enabled if row.enabled is not None else bool(said.get("enabled", True))
+        enabled = row.enabled if row.enabled is not None else said.get("enabled", True)
         if found.first_party and found.name == "plan" and not self._settings().tools.include_plan_tool:
             enabled = False
         return Wanted(discovered=found, enabled=enabled, settings=self._table(found.name, row.settings))
 
     def _table(self, name: str, stored: Mapping[str, Any] | None) -> dict[str, Any]:
         said = {key: value for key, value in self._settings().plugins.get(name, {}).items() if key != "enabled"}
-        return _merged(said, stored or {})
+        return merged(said, stored or {})
 
     def _context(self, name: str, _: Health, first_party: bool) -> PluginContext:
         return self._powers(name, first_party=first_party)
@@ -283,45 +330,26 @@ class Plugins:
 
     def _ended(self, task: asyncio.Task[None]) -> None:
         self._tasks.discard(task)
-        if not task.cancelled() and (error := task.exception()) is not None:
+        error = None if task.cancelled() else task.exception()
+        if isinstance(error, StorageError | StateError):
+            logger.warning("a change of plugins could not be taken in: %s", error)
+        elif error is not None:
             logger.error("a change of plugins could not be taken in", exc_info=error)
 
 
-def _merged(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:
-    """Tables merge, null takes a key back, and a masked secret that is sent back means the one that is there."""
-    merged = dict(below)
-    for key, value in above.items():
-        inner = merged.get(key)
-        if value is None:
-            merged.pop(key, None)
-        elif value == MASK:
-            continue
-        elif isinstance(value, Mapping) and isinstance(inner, Mapping):
-            merged[key] = _merged(cast("Mapping[str, Any]", inner), cast("Mapping[str, Any]", value))
-        else:
-            merged[key] = value
-    return merged
+def _looking(store: Store, loop: asyncio.AbstractEventLoop) -> Callable[[], Mapping[str, PluginRow]]:
+    """Reads what is set, for a worker thread."""
+
+    def look() -> Mapping[str, PluginRow]:
+        asked = asyncio.run_coroutine_threadsafe(_plugins(store), loop)
+        try:
+            return asked.result(LOOK_LIMIT)
+        except TimeoutError:
+            asked.cancel()
+            raise StorageError(f"the database does not say within {LOOK_LIMIT:g} seconds what is set") from None
+
+    return look
 
 
-def _shown(view: PluginView) -> dict[str, Any]:
-    shown: dict[str, Any] = {
-        "name": view.name,
-        "version": view.version,
-        "enabled": view.enabled,
-        "state": view.state,
-        "origin": view.origin,
-        "tools": list(view.tools),
-        "hooks": list(view.hooks),
-        "settings": masked(("plugins", view.name), _table_of(view.settings)),
-    }
-    if view.error:
-        shown["error"] = view.error
-    return shown
-
-
-def _table_of(settings: Any) -> Any:
-    """Settings as JSON, whatever class they are of."""
-    if hasattr(settings, "model_dump"):
-        return settings.model_dump(mode="json")
-    given = dict(cast("Mapping[str, Any]", settings)) if isinstance(settings, Mapping) else settings
-    return msgspec.to_builtins(given, enc_hook=str)
+async def _plugins(store: Store) -> Mapping[str, PluginRow]:
+    return await store.plugins()

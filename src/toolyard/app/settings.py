@@ -162,6 +162,7 @@ IN_EFFECT = frozenset(
         "tools.max_output",
         "tools.allowed_hosts",
         "tools.proxy",
+        "tools.include_plan_tool",
         "runtime.default",
         "runtime.agent",
         "runtime.model",
@@ -186,6 +187,9 @@ UNIONS = frozenset({"tools.blocked"})
 """Lists to which every layer adds; every other list replaces the one below it."""
 
 OPEN_TABLES = ("plugins", "mcp_servers")
+
+OPEN_IN_EFFECT = frozenset({"plugins"})
+"""The open tables that this version reads."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -85,16 +85,27 @@ class Switches:
 
         return self._change(switch)
 
-    def mirror_plugins(self, rows: Mapping[str, PluginRow]) -> bool:
-        """Write what the database says of plugins; say whether that changed anything.
+    def mirror_plugins(self, look: Callable[[], Mapping[str, PluginRow]]) -> Mapping[str, PluginRow]:
+        """Write what the database says of plugins, and give it.
 
         Waits for other writers, so an event loop calls it in a worker.
+
+        Args:
+            look: Reads the database. It is called while no other process writes the file, so that the last one to
+                write it never writes what was true before.
 
         Raises:
             StateError: The file cannot be read, understood or written.
         """
-        said = {name: _shown(row) for name, row in sorted(rows.items())}
-        return self._change(lambda _: {"plugins": said})
+        rows: Mapping[str, PluginRow] = {}
+
+        def change(_: dict[str, Any]) -> dict[str, Any]:
+            nonlocal rows
+            rows = look()
+            return {"plugins": {name: _shown(row) for name, row in sorted(rows.items())}}
+
+        self._change(change)
+        return rows
 
     def _change(self, change: Callable[[dict[str, Any]], dict[str, Any]]) -> bool:
         try:

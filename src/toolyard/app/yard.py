@@ -413,8 +413,12 @@ class Toolyard:
         self.plugins.take(state)
 
     def _problems_of(self, name: str, input: Mapping[str, Any]) -> list[str]:
+        """Why arguments that a person wrote do not fit; defaults are filled in later, as for any call."""
         registered = self._registry.current.tools.get(name)
-        return registered.input.problems(input) if registered is not None else []
+        if registered is None:
+            return []
+        defaults = registered.input.defaults
+        return registered.input.problems(input if defaults is None else defaults.fill(input))
 
     def _state(self) -> Mapping[str, Any]:
         """The runtime and the sessions, as health tells them; the database stays as closed as it is."""

@@ -117,7 +117,7 @@ class Neighbours:
             if lane.holds(job.behind):
                 return outcome
             if first.owner == self._store.owner:  # on its way into the lane, or to its end
-                await self._look_for_dead(first.id)
+                await self._look_for_dead()
                 await asyncio.sleep(seconds)
                 continue
             with suppress(NotFoundError):
@@ -174,10 +174,9 @@ class Neighbours:
         self._pool.evict(session_key(thread_id), outdated=True)
         self.changed_ids += 1
 
-    async def _look_for_dead(self, wanted: str = "") -> None:
-        """Recover, unless that was done a moment ago and the wanted run is none that we gave up."""
-        now = asyncio.get_running_loop().time()
-        if now - self._looked >= LEAST_SECONDS or wanted in self._doubtful:
+    async def _look_for_dead(self) -> None:
+        """Recover, unless that was done a moment ago."""
+        if asyncio.get_running_loop().time() - self._looked >= LEAST_SECONDS:
             await self._try_to_recover()
 
     async def _recover_again(self) -> None:

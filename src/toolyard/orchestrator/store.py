@@ -267,8 +267,11 @@ class KeptStore(Protocol):
         """What was set, by plugin."""
         ...
 
-    async def set_plugin(self, name: str, row: PluginRow) -> None:
-        """Set what is not None; the rest stays."""
+    async def replace_plugin(self, name: str, before: PluginRow, after: PluginRow) -> bool:
+        """Set this instead of what was set before; False when that was not it, and nothing is changed.
+
+        A row that says nothing stands for one that is not there.
+        """
         ...
 
     async def reset_plugin(self, name: str) -> bool:

@@ -53,6 +53,13 @@ class BackgroundTasks:
         task = asyncio.create_task(self._run(work, name), name=f"{self._plugin}: {name}")
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
+        # Cancelled before its first step, it would be lost with a warning.
+        task.add_done_callback(lambda _: work.close())
+
+    async def settled(self) -> None:
+        """Wait until all of it has ended by itself."""
+        while self._tasks:
+            await asyncio.wait(set(self._tasks))
 
     async def end(self) -> None:
         """Cancel all of it, and wait up to five seconds; what goes on all the same is named. Nothing new begins."""
@@ -85,5 +92,3 @@ class BackgroundTasks:
         except (Exception, SystemExit) as error:
             logger.exception("plugin %r: %r in the background failed", self._plugin, name)
             self._health.report("degraded", f"background work {name!r}: {described(error)}")
-        finally:
-            work.close()  # cancelled before its first step, it would be lost with a warning

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import math
 import re
 from collections.abc import Sequence
 from typing import Any, cast
@@ -96,7 +97,7 @@ def check_hooks(plugin: str, value: Any) -> Hooks:
             if not isinstance(item, str):
                 raise _bad(plugin, field, f"names of plugins are text, not {_shown(item)}")
     seconds: Any = value.timeout
-    if seconds is not None and not (isinstance(seconds, int | float) and not isinstance(seconds, bool) and seconds > 0):
+    if seconds is not None and not (type(seconds) in (int, float) and 0 < seconds < math.inf):
         raise _bad(plugin, "timeout", f"seconds above 0 are needed, not {_shown(seconds)}")
     return value
 

@@ -192,6 +192,7 @@ class _FileModules:
         name = f"toolyard_plugin_{next(_numbers)}_{re.sub(r'[^0-9A-Za-z_]', '_', self._path.stem)}"
         module = types.ModuleType(name)
         module.__file__ = shown
+        module.__package__ = ""  # a file alone: there is nothing to import relative to it
         sys.modules[name] = module
         self._names.append(name)
         try:
@@ -203,13 +204,16 @@ class _FileModules:
                     reason=f"{shown} has no `plugin`; end it with `plugin = Plugin(name={self._path.stem!r}, …)`",
                 )
         except BaseException:
-            self.unload()
+            self._forget_modules()
             raise
         return module.plugin
 
     def unload(self) -> None:
         """Take its modules away; what still runs in them runs on."""
+        self._forget_modules()
+        linecache.cache.pop(str(self._path), None)
+
+    def _forget_modules(self) -> None:
         for name in self._names:
             sys.modules.pop(name, None)
         self._names.clear()
-        linecache.cache.pop(str(self._path), None)

@@ -142,8 +142,7 @@ class Guest:
             return Deny(f"plugin {self.name!r} has to check it first and cannot: {why}")
 
         hooks = Hooks(on_before_tool=closed, before=self.hooks.before, after=self.hooks.after)
-        # With a health of its own: a closed gate that says no works well, and says nothing about the plugin.
-        return Hooked(plugin=self.name, hooks=hooks, health=Health(self.name))
+        return Hooked(plugin=self.name, hooks=hooks, health=self.health)
 
     def load(self, make_context: MakeContext) -> None:
         """Run its code, check what it is, read its settings."""

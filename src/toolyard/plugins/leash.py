@@ -19,8 +19,6 @@ CALLERS_GRACE = 5.0
 """The same after its caller was cancelled. Longer, because a timeout of its own looks the same from here."""
 
 _TRIES = 10
-_never_ending: list[Coroutine[Any, Any, Any]] = []
-"""What cannot even be closed. Kept, because Python complains when it collects such a coroutine."""
 
 
 class LateError(Exception):
@@ -215,4 +213,15 @@ def _close(steps: Coroutine[Any, Any, Any]) -> None:
         except BaseException:  # noqa: BLE001 - its last words; it has ended
             return
         return
-    _never_ending.append(steps)
+    _keep_for_ever(steps)
+
+
+def _keep_for_ever(steps: Coroutine[Any, Any, Any]) -> None:
+    """Never collect what cannot be closed, not even when Python ends.
+
+    Collecting closes once more, and without a loop every `await` raises at once: `while True: try: await … except:
+    pass` would then go round for ever, and the process would not end. A reference that nobody gives back prevents it.
+    """
+    import ctypes
+
+    ctypes.pythonapi.Py_IncRef(ctypes.py_object(steps))

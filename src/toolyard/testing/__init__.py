@@ -18,11 +18,32 @@ runtime = ScriptedRuntime(load_script("script.yaml"))
 runtime.received  # what the model was told
 ```
 
+A plugin is tested by itself, with a context whose powers work in memory:
+
+```python
+from toolyard.testing import call_tool, fake_context, run_hook
+
+async with fake_context(plugin, settings={"volume": 3}) as ctx:
+    result = await call_tool(plugin, "shout", {"text": "hi"}, context=ctx, thread_id="t1")
+    ctx.sent, ctx.broadcasts, ctx.statuses  # what it did
+```
+
 Below: `app`. Nothing of the user's own settings, tools or switches is read.
 """
 
 from toolyard.adapters.scripted.runtime import ScriptedRuntime
 from toolyard.adapters.scripted.script_file import load_script
 from toolyard.testing.memory_yard import connect, memory_yard
+from toolyard.testing.plugin_context import FakeContext, fake_context
+from toolyard.testing.plugin_run import call_tool, run_hook
 
-__all__ = ["ScriptedRuntime", "connect", "load_script", "memory_yard"]
+__all__ = [
+    "FakeContext",
+    "ScriptedRuntime",
+    "call_tool",
+    "connect",
+    "fake_context",
+    "load_script",
+    "memory_yard",
+    "run_hook",
+]

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from toolyard.app.yard import Toolyard
-from toolyard.plugins.contract import Tool
+from toolyard.plugins.contract import Plugin, Tool
 from toolyard.tools.gates import Gate
 
 if TYPE_CHECKING:
@@ -22,6 +22,7 @@ async def memory_yard(
     project: str | Path | None = None,
     settings: Mapping[str, Any] | None = None,
     gates: Sequence[Gate] = (),
+    plugins: Sequence[Plugin] = (),
     environ: Mapping[str, str] | None = None,
 ) -> AsyncGenerator[Toolyard]:
     """An open yard with the built-in tools and yours.
@@ -31,6 +32,7 @@ async def memory_yard(
         project: A folder to work in; an empty one unless said.
         settings: As nested mappings, such as `{"tools": {"timeout": 1}}`.
         gates: Asked before every call.
+        plugins: Loaded besides those that come with us; what is installed on this machine is not.
         environ: The environment to read, besides `PATH`; empty unless said.
     """
     with tempfile.TemporaryDirectory(prefix="toolyard-test-") as folder:
@@ -40,7 +42,9 @@ async def memory_yard(
             made.mkdir(exist_ok=True)
         surroundings = {"PATH": "/usr/local/bin:/usr/bin:/bin", "HOME": str(home), **(environ or {})}
         surroundings["TOOLYARD_HOME"] = str(home)
-        async with Toolyard(place, settings=settings, gates=gates, environ=surroundings) as yard:
+        async with Toolyard(
+            place, settings=settings, gates=gates, plugins=plugins, installed_plugins=False, environ=surroundings
+        ) as yard:
             if tools:
                 yard.registry.register(*tools)
             yield yard

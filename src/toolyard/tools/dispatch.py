@@ -21,7 +21,7 @@ from toolyard.plugins.deadline import DeadlineError, finish_in_time
 from toolyard.plugins.tool_meta import Client, Progress, ToolMeta
 from toolyard.schema.compiled import CompiledSchema
 from toolyard.tools.definition import RegisteredTool
-from toolyard.tools.gates import Approve, Gate, Gates, Observer, invalid_arguments
+from toolyard.tools.gates import Approve, Gate, Gates, Observer, validated
 from toolyard.tools.generation import Generation
 from toolyard.tools.output import NonsenseError, as_result, cap
 from toolyard.types.call import ANONYMOUS, Caller
@@ -137,11 +137,12 @@ class Dispatcher:
             meta = ToolMeta(registered.tool, caller, self._cwd, self._new_id, progress=progress, client=client)
         if told:
             events.emit("tool_use", {"callId": meta.call_id, "name": name, "input": input or {}}, caller)
-        arguments: dict[str, Any] | ToolResult | None = None
+        shown: Any = input
         try:
-            arguments = _validated(registered, input)
+            arguments = validated(registered, input)
             if gates is not None and isinstance(arguments, dict):
                 arguments = await gates.ask(registered, arguments, caller, meta.call_id)
+                shown = gates.seen(arguments, input)
             if isinstance(arguments, ToolResult):
                 result = arguments
             else:
@@ -172,7 +173,7 @@ class Dispatcher:
             elif told:
                 self._tell_result(meta.call_id, name, result, started, caller)
         if gates is not None and gates.observers:
-            await gates.tell(name, arguments if isinstance(arguments, dict) else input, meta, result)
+            await gates.tell(name, shown, meta, result)
         return result
 
     def _finish(self, registered: RegisteredTool, answer: Any) -> ToolResult:
@@ -242,17 +243,6 @@ class Dispatcher:
 
     def _new_id(self) -> str:
         return f"call_{self._prefix}_{next(self._numbers)}"
-
-
-def _validated(registered: RegisteredTool, given: Mapping[str, Any] | None) -> dict[str, Any] | ToolResult:
-    """The arguments with defaults filled in, or why they do not fit."""
-    schema = registered.input
-    try:
-        given = {} if given is None else given
-        arguments: dict[str, Any] = dict(given) if schema.defaults is None else schema.defaults.fill(given)
-        return arguments if schema.is_valid(arguments) else invalid_arguments(registered, arguments)
-    except (TypeError, ValueError, RecursionError) as error:  # not an object of JSON values at all
-        return invalid_arguments(registered, given, str(error))
 
 
 def _explained(registered: RegisteredTool, call_id: str, error: Exception) -> ToolResult:

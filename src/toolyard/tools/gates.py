@@ -5,14 +5,16 @@ Above: the dispatcher. Below: the words, and a tool's definition.
 
 from __future__ import annotations
 
-import copy
 import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, Protocol, cast
 
+import msgspec
+
 from toolyard.plugins.tool_meta import ToolMeta
 from toolyard.tools.definition import RegisteredTool
 from toolyard.types.call import Allow, Ask, Caller, Decision, Deny, Rewrite, ToolCall
+from toolyard.types.content import Text
 from toolyard.types.result import Failure, ToolResult
 
 logger = logging.getLogger(__name__)
@@ -53,26 +55,37 @@ class Gates:
     ) -> dict[str, Any] | ToolResult:
         """Ask every gate in order: the arguments to go on with, or the refusal.
 
-        A gate sees a copy, so that what it does to it is nothing that was not validated.
+        A gate sees a copy, so that what it does to it is nothing that was not validated. A person sees another one,
+        and what a person has seen and allowed is what runs: no later gate rewrites it.
         """
         name = registered.tool.name
+        seen_for = ""
         for gate in self._gates:
             who = getattr(gate, "name", "a gate")
-            call = ToolCall(name=name, input=copied(arguments), caller=caller, call_id=call_id)
             try:
+                call = ToolCall(name=name, input=copied(arguments), caller=caller, call_id=call_id)
                 decision = await gate(call)
             except Exception:
                 logger.exception("%s failed on %r, so the call is refused", who, name)
                 return ToolResult.error(f"{name} was refused: a check before it failed", Failure.REFUSED)
+            by_person = isinstance(decision, Ask)
             if isinstance(decision, Ask):
-                decision = await self._ask_person(call, decision, who)
+                shown = ToolCall(name=name, input=copied(arguments), caller=caller, call_id=call_id)
+                decision, seen_for = await self._ask_person(shown, decision, who), who
             match decision:
                 case Deny(reason=reason):
                     return ToolResult.error(f"{name} was refused: {reason}", Failure.REFUSED)
-                case Rewrite(input=rewritten):
-                    arguments = dict(rewritten)
-                    if not registered.input.is_valid(arguments):
-                        return invalid_arguments(registered, arguments, f"{who} rewrote them")
+                case Rewrite(input=Mapping() as rewritten):
+                    again = _validated_copy(registered, rewritten)
+                    if isinstance(again, ToolResult):
+                        logger.error("%s rewrote the arguments of %r to what does not fit", who, name)
+                        return again
+                    if seen_for and not by_person and _as_text(again) != _as_text(arguments):
+                        logger.error("%s would rewrite arguments of %r that a person allowed", who, name)
+                        reason = f"{who} would change what a person was shown and allowed for {seen_for}"
+                        remedy = f"it must come before it (Hooks.before={seen_for!r})"
+                        return ToolResult.error(f"{name} was refused: {reason}; {remedy}", Failure.REFUSED)
+                    arguments = again
                     logger.info("%s rewrote the arguments of %r", who, name)
                 case Allow() | None:
                     continue
@@ -81,11 +94,34 @@ class Gates:
                     return ToolResult.error(f"{name} was refused: a check before it failed", Failure.REFUSED)
         return arguments
 
-    async def tell(self, name: str, input: Mapping[str, Any] | None, meta: ToolMeta, result: ToolResult) -> None:
-        """Tell every observer, in order; each gets a copy."""
-        call = ToolCall(name=name, input=copied(input or {}), caller=meta.caller, call_id=meta.call_id)
+    def seen(self, arguments: dict[str, Any] | ToolResult, given: Any) -> Any:
+        """What observers will be told was asked: a copy, because the handler may change what it gets.
+
+        Args:
+            arguments: What the handler gets, or the refusal.
+            given: What the caller gave.
+        """
+        if not self.observers or isinstance(arguments, ToolResult):
+            return given
+        try:
+            return copied(arguments)
+        except RecursionError:
+            return given
+
+    async def tell(self, name: str, input: Any, meta: ToolMeta, result: ToolResult) -> None:
+        """Tell every observer, in order; each gets copies, so that the result stays what it is.
+
+        Arguments that are no object at all are told as none.
+        """
+        given: Mapping[str, Any] = cast("Mapping[str, Any]", input) if isinstance(input, Mapping) else {}
         for observer in self.observers:
-            await observer(call, copy.copy(result))
+            try:
+                call = ToolCall(name=name, input=copied(given), caller=meta.caller, call_id=meta.call_id)
+                shown = _copied_result(result)
+            except RecursionError:
+                logger.error("call %s: %s is nested too deeply for those who watch it", meta.call_id, name)  # noqa: TRY400 - how deep is no news
+                return
+            await observer(call, shown)
 
     async def _ask_person(self, call: ToolCall, ask: Ask, who: str) -> Allow | Deny | Rewrite:
         if self._approve is None:
@@ -96,12 +132,41 @@ class Gates:
 def copied(value: Any) -> Any:
     """JSON, again."""
     match value:
-        case dict():
-            return {key: copied(item) for key, item in cast("dict[str, Any]", value).items()}
+        case Mapping():
+            return {key: copied(item) for key, item in cast("Mapping[str, Any]", value).items()}
         case list():
             return [copied(item) for item in cast("list[Any]", value)]
         case _:
             return value
+
+
+def _as_text(arguments: Mapping[str, Any]) -> bytes:
+    """The same for the same arguments; Python would find `1` and `true` equal."""
+    return msgspec.json.encode(arguments, order="sorted")
+
+
+def _validated_copy(registered: RegisteredTool, given: Mapping[str, Any]) -> dict[str, Any] | ToolResult:
+    """Arguments that nobody else can change after they were found valid, or why they do not fit."""
+    try:
+        return validated(registered, copied(given))
+    except RecursionError:
+        return ToolResult.error(f"Invalid arguments for {registered.tool.name}: nested too deeply", Failure.REFUSED)
+
+
+def _copied_result(result: ToolResult) -> ToolResult:
+    content = tuple(Text(part.text) if isinstance(part, Text) else part for part in result.content)
+    return msgspec.structs.replace(result, content=content, structured=copied(result.structured))
+
+
+def validated(registered: RegisteredTool, given: Mapping[str, Any] | None) -> dict[str, Any] | ToolResult:
+    """The arguments with defaults filled in, or why they do not fit."""
+    schema = registered.input
+    try:
+        given = {} if given is None else given
+        arguments: dict[str, Any] = dict(given) if schema.defaults is None else schema.defaults.fill(given)
+        return arguments if schema.is_valid(arguments) else invalid_arguments(registered, arguments)
+    except (TypeError, ValueError, RecursionError) as error:  # not an object of JSON values at all
+        return invalid_arguments(registered, given, str(error))
 
 
 def invalid_arguments(registered: RegisteredTool, arguments: Any, why: str = "") -> ToolResult:

@@ -86,11 +86,15 @@ class Registry:
 
         A source that cannot be read keeps the tools it gave last, and the problem is reported.
         """
+        began = self.current
         if self._prepare is not None:
             await self._prepare()
         async with self._loading:
             self._loads = {id(source): await self._load(source, self._loads[id(source)]) for source in self._sources}
-            return self._swap()
+            prepared = self.current
+            swap = self._swap()
+        # What became of tools while it was prepared was told then; whoever asked hears of that too.
+        return swap if prepared is began else replace(swap, changes=differences(began, swap.generation))
 
     async def refresh(self, source: RefreshingSource, paths: Iterable[Path]) -> Swap:
         """Let a source look again at some of its files only; costs what changed, not what there is.

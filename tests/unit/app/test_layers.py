@@ -149,11 +149,12 @@ def test_the_explanation_has_the_documented_order(user: Path) -> None:
 
 
 def test_the_explanation_tells_what_nothing_reads_yet() -> None:
-    loaded = load(overrides=("plugins.p.x=1",))
+    loaded = load(overrides=("plugins.p.x=1", "mcp_servers.s.x=1"))
 
     assert told(loaded, "tools.timeout").in_effect
+    assert told(loaded, "plugins.p.x").in_effect
     assert not told(loaded, "limits.max_depth").in_effect
-    assert not told(loaded, "plugins.p.x").in_effect
+    assert not told(loaded, "mcp_servers.s.x").in_effect
 
 
 @pytest.mark.parametrize(

@@ -95,7 +95,7 @@ async def test_entry_points_that_cannot_be_read_are_seen(site: Path) -> None:
 
 
 def test_the_first_distribution_of_a_name_on_the_path_counts(tmp_path: Path) -> None:
-    distribution(tmp_path / "one", "Ty.Some-thing", "[console_scripts]\nx = y:z\n", version="2")
+    distribution(tmp_path / "one", "Ty.Some_thing", "[console_scripts]\nx = y:z\n", version="2")
     distribution(tmp_path / "two", "ty_some_thing", "[toolyard.plugins]\na = ty_a:plugin\n")
     assert entry_point_plugins([str(tmp_path / "one"), str(tmp_path / "two")]) == []
     assert len(entry_point_plugins([str(tmp_path / "two"), str(tmp_path / "one"), str(tmp_path / "two")])) == 1
@@ -113,6 +113,12 @@ def test_an_archive_on_the_path_is_looked_into_and_a_missing_entry_is_nothing(tm
 def test_files_are_found_but_hidden_ones(tmp_path: Path) -> None:
     files = [(Path("p") / name, b"") for name in ("b.py", "_part.py", ".b.py", "a.py")]
     assert [(one.name, one.origin) for one in file_plugins(files)] == [("b", "p/b.py"), ("a", "p/a.py")]
+
+
+def test_a_file_is_read_by_its_own_rules() -> None:
+    (found,) = file_plugins([(Path("a.py"), b"def plugin(x: 1 + 1): ...\n")])
+    assert found.load().__annotations__ == {"x": 2}  # no `from __future__` of ours
+    found.unload()
 
 
 def test_another_content_is_another_version() -> None:

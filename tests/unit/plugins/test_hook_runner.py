@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import subprocess
+import sys
 from collections.abc import Awaitable, Callable, Coroutine
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -97,7 +99,7 @@ async def cannot_be_closed() -> Any:
     while True:
         try:
             await forever()
-        except BaseException:
+        except BaseException:  # noqa: BLE001 - as bad as can be
             continue
 
 
@@ -180,6 +182,7 @@ class World:
             case _:
                 for name in self.health:
                     await self.runner.on_settings_change(name, {"a": 1})
+                return None
 
     def called(self) -> list[str]:
         return [name for name, _ in self.seen]
@@ -627,3 +630,32 @@ async def test_a_hook_that_closes_everything_itself_is_not_waited_for() -> None:
 
     await world.with_plugins(a=closes).call()
     assert world.health["a"].state == "running"
+
+
+def test_a_hook_that_cannot_be_closed_does_not_keep_the_process_from_ending() -> None:
+    program = """
+import asyncio
+from toolyard.plugins import leash
+from toolyard.plugins.contract import Hooks
+from toolyard.plugins.health import Health
+from toolyard.plugins.hook_runner import Hooked, HookRunner
+
+async def endless(*_):
+    while True:
+        try:
+            await asyncio.sleep(60)
+        except:
+            pass
+
+async def main():
+    runner, health = HookRunner(), Health("a")
+    runner.set([Hooked(plugin="a", hooks=Hooks(on_message=endless, timeout=0.01), health=health)])
+    await runner.on_message("t", "user", "x")
+    print(health.state)
+
+leash.GRACE = 0.01
+asyncio.run(main())
+"""
+    ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=True)
+    assert ended.stdout == "degraded\n"
+    assert "ignored" not in ended.stderr

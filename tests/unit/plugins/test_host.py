@@ -12,6 +12,7 @@ from toolyard.errors import NotFoundError
 from toolyard.plugins import guest as guests
 from toolyard.plugins import leash
 from toolyard.plugins.contract import Hooks, Plugin, PluginContext
+from toolyard.plugins.step import take_step
 from toolyard.types.call import ANONYMOUS, Deny, ToolCall
 
 CALL = ToolCall(name="x", input={}, caller=ANONYMOUS)
@@ -342,6 +343,8 @@ async def test_a_gate_whose_new_code_cannot_be_loaded_is_closed(house: House) ->
     assert [type(decision) for decision in closed] == [Deny, Deny]
     await house.host.apply([found(Plugin(name="guard"), version_key="3")])
     assert house.runner.gates() == ()
+    await house.host.close()
+    assert house.runner.gates() == ()  # the newest never had one
 
 
 async def test_gates_stay_closed_when_all_is_closed(house: House) -> None:
@@ -380,6 +383,20 @@ async def test_a_context_that_cannot_be_made_fails_that_plugin(house: House) -> 
     house.host._make_context = make
     await house.host.apply([house.wanted("a"), house.wanted("b")])
     assert house.states() == {"a": "failed", "b": "running"}
+
+
+def test_a_keyboard_interrupt_is_no_failure_of_a_plugin() -> None:
+    def interrupted(*_: Any) -> Any:
+        raise KeyboardInterrupt
+
+    one = found(Plugin(name="a"), load=interrupted)
+    guest = guests.Guest(one.discovered, {}, enabled=True, on_status=lambda _: None)
+    with pytest.raises(KeyboardInterrupt):
+        guest.load(interrupted)
+    assert not guest.failed
+    step = take_step(interrupted, PluginContext(name="a"), field="start", origin="a", seconds=1)
+    with pytest.raises(KeyboardInterrupt):
+        step.send(None)
 
 
 async def test_settings_of_nobody_are_not_found(house: House) -> None:

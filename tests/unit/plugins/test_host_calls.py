@@ -47,9 +47,14 @@ async def test_a_call_under_way_is_waited_for_before_stop(house: House) -> None:
     (one,) = house.host.tools()
     calling: asyncio.Task[Any] = asyncio.create_task(one.tool.handler(one.context, {}, None))  # type: ignore[arg-type] - it looks at none
     await asyncio.wait_for(held.entered.wait(), 5)
+    other: asyncio.Task[Any] = asyncio.create_task(one.tool.handler(one.context, {}, None))  # type: ignore[arg-type] - as above
+    await asyncio.sleep(0)
     ending = asyncio.create_task(house.host.apply([]))
+    await asyncio.sleep(0)
+    other.cancel()
     for _ in range(10):
         await asyncio.sleep(0)
+    assert other.cancelled()
     assert "stop a" not in house.happened
     held.go_on.set()
     await asyncio.wait_for(ending, 5)
@@ -135,7 +140,9 @@ async def test_bad_settings_are_refused_and_the_old_stay(house: House) -> None:
     assert house.states() == {"a": "running"}
 
 
-async def test_bad_settings_that_come_from_a_file_leave_the_plugin_running_and_degraded(house: House) -> None:
+async def test_bad_settings_that_come_from_a_file_leave_the_plugin_running_and_degraded(
+    house: House, caplog: pytest.LogCaptureFixture
+) -> None:
     plugin = house.plugin("a", settings=Some)
     await house.host.apply([found(plugin, settings={"volume": 2})])
     for _ in range(2):
@@ -144,6 +151,7 @@ async def test_bad_settings_that_come_from_a_file_leave_the_plugin_running_and_d
         assert house.view("a").state == "degraded"
         assert "volum: unknown key; did you mean 'volume'?; the settings before stay" in (house.view("a").error or "")
     assert len([status for status in house.statuses if status[1] == "degraded"]) == 1
+    assert caplog.text.count("the settings before stay") == 1
     await house.host.apply([found(plugin, settings={"volume": 3})])
     assert (house.view("a").state, house.contexts[0].settings) == ("running", Some(volume=3))
 

@@ -142,25 +142,27 @@ async def test_a_bad_definition_is_refused_alone(value: Any, field: str, reason:
     assert reason in error
 
 
+def hooks(**of: Any) -> Hooks:
+    return Hooks(**of)
+
+
 BAD_HOOKS: list[tuple[str, Any, str, str]] = [
-    ("a hook not async", Hooks(on_message=plain), "on_message", "put `async` before its `def`"),  # type: ignore[arg-type]
-    ("a hook that is text", Hooks(on_broadcast="x"), "on_broadcast", "not a str"),  # type: ignore[arg-type]
-    ("a hook with too few", Hooks(on_message=one), "on_message", "it is called with (thread_id, role, content)"),  # type: ignore[arg-type]
-    ("before is text", Hooks(on_settings_change=one, before="context"), "before", "a list of plugins' names"),
-    ("after with numbers", Hooks(after=[1]), "after", "names of plugins are text, not 1"),  # type: ignore[list-item]
-    ("no time", Hooks(timeout=0), "timeout", "seconds above 0 are needed, not 0"),
-    ("endless time", Hooks(timeout=float("inf")), "timeout", "seconds above 0 are needed, not inf"),
-    ("time is text", Hooks(timeout="5"), "timeout", "not '5'"),  # type: ignore[arg-type]
-    ("time is a switch", Hooks(timeout=True), "timeout", "not True"),
+    ("a hook not async", hooks(on_message=plain), "on_message", "put `async` before its `def`"),
+    ("a hook that is text", hooks(on_broadcast="x"), "on_broadcast", "not a str"),
+    ("a hook with too few", hooks(on_message=one), "on_message", "it is called with (thread_id, role, content)"),
+    ("before is text", hooks(on_settings_change=one, before="context"), "before", "a list of plugins' names"),
+    ("after with numbers", hooks(after=[1]), "after", "names of plugins are text, not 1"),
+    ("no time", hooks(timeout=0), "timeout", "seconds above 0 are needed, not 0"),
+    ("endless time", hooks(timeout=float("inf")), "timeout", "seconds above 0 are needed, not inf"),
+    ("time is text", hooks(timeout="5"), "timeout", "not '5'"),
+    ("time is a switch", hooks(timeout=True), "timeout", "not True"),
 ]
 
 
-@pytest.mark.parametrize(
-    ("hooks", "field", "reason"), [row[1:] for row in BAD_HOOKS], ids=[row[0] for row in BAD_HOOKS]
-)
-async def test_bad_hooks_are_refused_alone(hooks: Hooks, field: str, reason: str) -> None:
+@pytest.mark.parametrize(("bad", "field", "reason"), [row[1:] for row in BAD_HOOKS], ids=[row[0] for row in BAD_HOOKS])
+async def test_bad_hooks_are_refused_alone(bad: Hooks, field: str, reason: str) -> None:
     house = House()
-    await house.host.apply([house.wanted("odd", register=registering(hooks)), house.wanted("behind")])
+    await house.host.apply([house.wanted("odd", register=registering(bad)), house.wanted("behind")])
     assert house.states() == {"odd": "failed", "behind": "running"}
     error = house.view("odd").error or ""
     assert error.startswith(f"{field}: ")

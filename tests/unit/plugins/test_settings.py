@@ -186,6 +186,7 @@ def test_what_does_not_fit_is_named(kind: type, table: dict[str, Any], said: str
         (Data, {"many": [SECRET]}),
         (Struct, {"bigCount": SECRET}),
         (Model, {"token": SECRET}),
+        (Model, {"token": 'hunter"2\n\\secret'}),
         (Model, {"count": SECRET}),
         (Model, {"inner": {"port": SECRET}}),
         (Model, {"inner": [SECRET]}),

@@ -5,8 +5,9 @@ Below: `Approvals`, which may wait in another process on the same database; abov
 
 from __future__ import annotations
 
+import json
 from collections.abc import Awaitable, Callable
-from typing import Annotated, Any
+from typing import Any
 
 import msgspec
 
@@ -19,8 +20,8 @@ from toolyard.adapters.rest.result_json import encode_anything
 from toolyard.adapters.rest.routing import Endpoint
 from toolyard.errors import ApprovalDecidedError, InvalidApprovalError, NotFoundError, StorageError
 from toolyard.orchestrator.approvals import Approvals
-from toolyard.orchestrator.resolutions import LONGEST_REASON
-from toolyard.types.approval import ApprovalDecision
+from toolyard.schema.visible import escaped
+from toolyard.types.approval import Approval, ApprovalDecision
 
 
 class ApprovalBody(msgspec.Struct, forbid_unknown_fields=True, rename="camel"):
@@ -28,7 +29,7 @@ class ApprovalBody(msgspec.Struct, forbid_unknown_fields=True, rename="camel"):
 
     decision: ApprovalDecision
     input: dict[str, Any] | None = None
-    reason: Annotated[str, msgspec.Meta(max_length=LONGEST_REASON)] | None = None
+    reason: str | None = None
 
 
 class ApprovalRoutes:
@@ -49,7 +50,7 @@ class ApprovalRoutes:
     async def listing(self, _: Request) -> Answer:
         """`GET /api/approvals`."""
         waiting = await self._approvals.pending()
-        return Answer(200, encode_anything({"approvals": [approval.to_json() for approval in waiting]}))
+        return Answer(200, encode_anything({"approvals": [_shown(approval) for approval in waiting]}))
 
     async def decide(self, request: Request) -> Answer:
         """`POST /api/approvals/{id}`."""
@@ -57,7 +58,14 @@ class ApprovalRoutes:
         decided = await self._approvals.decide(
             request.params["id"], body.decision, input=body.input, reason=body.reason or ""
         )
-        return Answer(200, encode_anything(decided.to_json()))
+        return Answer(200, encode_anything(_shown(decided)))
+
+
+def _shown(approval: Approval) -> dict[str, Any]:
+    """An approval, and how to show it: nothing in it may hide from the person who decides, or look like something else."""
+    text = json.dumps(approval.input, ensure_ascii=False, indent=2)
+    readable = {"input": escaped(text, "value"), "reason": escaped(approval.reason, "value")}
+    return {**approval.to_json(), "shown": readable}
 
 
 def _told(handler: Callable[[Request], Awaitable[Answer]]) -> Handler:
@@ -111,6 +119,7 @@ _EXAMPLE: dict[str, Any] = {
     "decidedInput": None,
     "decisionReason": "",
     "decidedAt": None,
+    "shown": {"input": '{\n  "to": "everybody@example.com"\n}', "reason": "it goes to more than ten people"},
 }
 _DECIDED = {
     **_EXAMPLE,

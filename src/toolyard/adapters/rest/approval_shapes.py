@@ -45,6 +45,13 @@ APPROVAL_SHAPES: dict[str, Shape] = {
             },
             "decisionReason": text("What was said about the decision; may be empty."),
             "decidedAt": _maybe(_moment("When it was decided")),
+            "shown": object_of(
+                "How to show it to the person who decides.",
+                {
+                    "input": text("The arguments as JSON text, with every character that would not be seen escaped."),
+                    "reason": text("The reason, likewise."),
+                },
+            ),
         },
     ),
     "ApprovalList": object_of("What waits for a person.", {"approvals": list_of(ref("Approval"), "The oldest first.")}),

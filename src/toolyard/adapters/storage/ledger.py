@@ -230,10 +230,10 @@ class Ledger:
 
 
 def _lines(threads: Collection[str], rows: Iterable[Sequence[Any]]) -> dict[str, Line]:
-    lines = {id: Line() for id in threads}
-    for thread_id, id, owner, status, last, last_owner in rows:
+    lines = {thread_id: Line() for thread_id in threads}
+    for thread_id, run_id, owner, status, last, last_owner in rows:
         line = lines[thread_id]
-        line.waiting[id] = (owner, status)
+        line.waiting[run_id] = (owner, status)
         line.last = None if last is None else HeldRun(id=last, owner=last_owner)
     return lines
 

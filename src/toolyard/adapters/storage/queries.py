@@ -165,21 +165,29 @@ def find_result(connection: Connection, handle: str) -> bytes:
 
 def list_plugins(connection: Connection) -> dict[str, PluginRow]:
     """What was set, by plugin."""
-    return {
-        name: PluginRow(enabled=enabled, settings=None if settings is None else from_json(settings))
-        for name, enabled, settings in connection.execute(select(plugins).order_by(plugins.c.name))
-    }
+    return {row.name: _plugin_from(row) for row in connection.execute(select(plugins).order_by(plugins.c.name))}
 
 
-def put_plugin(connection: Connection, name: str, row: PluginRow) -> None:
-    """Set what is not None."""
-    values: dict[str, Any] = {}
-    if row.enabled is not None:
-        values["enabled"] = row.enabled
-    if row.settings is not None:
-        values["settings"] = to_json(row.settings)
-    if values:
-        _put(connection, plugins, {"name": name}, values)
+def replace_plugin(connection: Connection, name: str, before: PluginRow, after: PluginRow) -> bool:
+    """Whether what was set was still this, and now is that."""
+    chosen = plugins.c.name == name
+    # Postgres keeps others from the row until the commit; SQLite has one writer at a time.
+    row = connection.execute(select(plugins).where(chosen).with_for_update()).first()
+    if (PluginRow() if row is None else _plugin_from(row)) != before:
+        return False
+    if after == PluginRow():
+        connection.execute(delete(plugins).where(chosen))
+        return True
+    values = {"enabled": after.enabled, "settings": None if after.settings is None else to_json(after.settings)}
+    if row is not None:
+        connection.execute(update(plugins).where(chosen).values(**values))
+        return True
+    adding = _insert(connection, plugins).values(name=name, **values)
+    return connection.execute(adding.on_conflict_do_nothing()).rowcount == 1  # another process may add one meanwhile
+
+
+def _plugin_from(row: Any) -> PluginRow:
+    return PluginRow(enabled=row.enabled, settings=None if row.settings is None else from_json(row.settings))
 
 
 def remove_plugin(connection: Connection, name: str) -> bool:
@@ -255,6 +263,11 @@ def _filtered(query: Select[Any], wanted: EventFilter) -> Select[Any]:
 
 def _put(connection: Connection, table: Any, key: dict[str, Any], values: dict[str, Any]) -> None:
     """Insert a row, or change these values of the one that is there."""
-    insert: Callable[..., Any] = {"sqlite": sqlite.insert, "postgresql": postgresql.insert}[connection.dialect.name]
-    adding = insert(table).values(**key, **values)
+    adding = _insert(connection, table).values(**key, **values)
     connection.execute(adding.on_conflict_do_update(index_elements=list(key), set_=values))
+
+
+def _insert(connection: Connection, table: Any) -> Any:
+    """Each database has its own that minds conflicts."""
+    insert: Callable[..., Any] = {"sqlite": sqlite.insert, "postgresql": postgresql.insert}[connection.dialect.name]
+    return insert(table)

@@ -261,9 +261,9 @@ class SqlStore:
         """What was set, by plugin."""
         return await self._read(queries.list_plugins)
 
-    async def set_plugin(self, name: str, row: PluginRow) -> None:
-        """Set what is not None; the rest stays."""
-        await self._direct(lambda connection: queries.put_plugin(connection, name, row))
+    async def replace_plugin(self, name: str, before: PluginRow, after: PluginRow) -> bool:
+        """Set this instead of what was set before; False when that was not it, and nothing is changed."""
+        return await self._direct(lambda connection: queries.replace_plugin(connection, name, before, after))
 
     async def reset_plugin(self, name: str) -> bool:
         """Forget what was set; False when nothing was."""

@@ -7,8 +7,9 @@ from typing import Any
 import mcp_types
 import pytest
 
-from toolyard import Annotations, PluginContext, ResourceLink, Tool, ToolMeta, ToolResult
+from toolyard import Annotations, PluginContext, Tool, ToolMeta, ToolResult
 from toolyard.testing import connect, memory_yard
+from toolyard.types.content import ResourceLink
 
 NUMBERS = {"type": "array", "items": {"type": "integer"}}
 ERAS = pytest.mark.parametrize("era", ["handshake", "modern"])

@@ -1,0 +1,310 @@
+"""docs/plugins.md: its files are taken out as they stand, built, installed with pip into a fresh environment, and used.
+
+`toolyard serve` is one process, `toolyard mcp` another; both run in that environment, and are changed while they run.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import re
+import shlex
+from collections import Counter
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+from mcp.client.client import Client as McpClient
+from mcp.client.stdio import StdioServerParameters, stdio_client
+
+from tests.docs.fresh_environment import Environment
+from tests.programs.clients import Ear, Era, connected, names_of, names_with, text_of
+from tests.programs.running import PATIENCE, Program, is_alive, running
+from tests.surfaces.rest_server import Client, Reply
+
+PAGE = (Path(__file__).parents[2] / "docs" / "plugins.md").read_text("utf-8")
+FILE = re.compile(r"^```(?:python|toml)\n# (\S+)\n(.*?)^```", re.MULTILINE | re.DOTALL)
+FILES = dict(FILE.findall(PAGE))
+WHEEL = "dist/shouty-1.0.0-py3-none-any.whl"
+TOGETHER = 50
+
+# Holds calls until fifty are under way, so that they really are at the same time.
+BARRIER = f"""
+import asyncio
+from toolyard import Hooks, Plugin
+
+async def register(ctx):
+    arrived, everybody = set(), asyncio.Event()
+
+    async def on_before_tool(call):
+        if call.name == "shouty__diary" and call.caller.run_id:
+            arrived.add(call.caller.run_id)
+            if len(arrived) >= {TOGETHER}:
+                everybody.set()
+            await everybody.wait()
+
+    return Hooks(on_before_tool=on_before_tool, timeout={PATIENCE})
+
+plugin = Plugin(name="barrier", version="1", register=register)
+"""
+SCRIPT = """
+- when: diary
+  call: [{tool: shouty__diary, input: {}}]
+- say: "{{result}}"
+- when: hint
+  say: "I was told: {{prompt}}"
+"""
+
+
+@pytest.fixture(scope="module")
+def environment(tmp_path_factory: pytest.TempPathFactory) -> Environment:
+    return Environment(tmp_path_factory.mktemp("environment") / "fresh")
+
+
+@pytest.fixture(scope="module")
+def package(environment: Environment, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of the page's files, with the wheel that was built of them."""
+    folder = tmp_path_factory.mktemp("shouty")
+    for name in ("shouty.py", "test_shouty.py", "pyproject.toml"):
+        (folder / name).write_text(FILES[name], "utf-8")
+    environment.run(["python", "-m", "build", "--wheel"], folder)
+    assert [file.name for file in (folder / "dist").iterdir()] == [Path(WHEEL).name]
+    return folder
+
+
+@pytest.fixture
+def installed(environment: Environment, package: Path) -> Iterator[Environment]:
+    environment.run(["pip", "install", WHEEL], package)
+    yield environment
+    if environment.has("shouty"):
+        environment.run(["pip", "uninstall", "shouty"], package)
+
+
+@pytest.fixture
+def user(home: Path) -> Path:
+    folder = home / ".config" / "toolyard"
+    (folder / "plugins").mkdir(parents=True)
+    return folder
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    folder = tmp_path / "project"
+    (folder / ".toolyard").mkdir(parents=True)
+    return folder
+
+
+def transcript(heading: str) -> Iterator[tuple[list[str], str]]:
+    """Each command of a section, and all that it prints."""
+    section = PAGE[PAGE.index(f"## {heading}\n") :].partition("\n## ")[0]
+    for block in re.findall(r"^```console\n(.*?)^```", section, re.MULTILINE | re.DOTALL):
+        for part in block.removeprefix("$ ").split("\n$ "):
+            command, _, printed = part.partition("\n")
+            yield shlex.split(command, comments=True), printed.rstrip("\n") + "\n" if printed.strip() else ""
+
+
+def test_the_first_plugin_of_the_page_is_listed_and_called(environment: Environment, user: Path, project: Path) -> None:
+    (user / "plugins" / "shouty.py").write_text(FILES["~/.config/toolyard/plugins/shouty.py"], "utf-8")
+    said = list(transcript("A plugin in a minute"))
+    assert len(said) == 2
+    for command, printed in said:
+        assert environment.run(command, project) == printed
+
+
+@pytest.mark.promise("P1")
+def test_the_page_is_done_from_the_wheel_to_the_settings_as_it_stands(
+    environment: Environment, package: Path, user: Path, project: Path, home: Path
+) -> None:
+    (user / "plugins" / "shouty.py").write_text(FILES["~/.config/toolyard/plugins/shouty.py"], "utf-8")
+    for command, printed in [*transcript("As a package"), *transcript("Settings and switches")]:
+        words = [word.replace("~", str(home)) for word in command]
+        if words[:2] == ["pip", "install"]:
+            words[-1] = str(package / words[-1])
+        seen = environment.run(words, package if "build" in words else project)
+        if printed:
+            assert seen == printed, command
+    assert not environment.has("shouty")
+
+
+def test_the_page_tests_pass(environment: Environment, package: Path) -> None:
+    options = ["-q", "-p", "no:cacheprovider", "-o", "asyncio_mode=auto"]
+    options += ["-o", "asyncio_default_fixture_loop_scope=function"]
+    seen = environment.run(["python", "-m", "pytest", *options, "test_shouty.py"], package)
+    assert "6 passed" in seen
+
+
+@dataclass
+class Yard:
+    """Both processes, and the clients that are connected to each."""
+
+    server: Program
+    rest: Client
+    private: str
+    client: McpClient
+    ear: Ear
+    stdio_pid: int
+    era: Era
+
+    async def set(self, **change: Any) -> Reply:
+        headers = {"Authorization": f"Bearer {self.private}"}
+        return await self.rest.ask("PATCH", "/api/plugins/shouty", change, headers)
+
+    async def plugin(self, name: str) -> Any:
+        listed = (await self.rest.get("/api/plugins")).json["plugins"]
+        return next((one for one in listed if one["name"] == name), None)
+
+    async def call(self, tool: str, input: Any, thread: str = "default") -> str:
+        reply = await self.rest.call(tool, input, threadId=thread)
+        assert reply.status == 200, reply.body
+        return reply.json["content"][0]["text"]
+
+    async def run(self, prompt: str, thread: str) -> str:
+        """Ask the agent over REST, and wait for its answer."""
+        started = await self.rest.ask("POST", "/api/runs", {"prompt": prompt, "threadId": thread})
+        assert started.status == 202, started.body
+        async with asyncio.timeout(PATIENCE * 2):
+            while True:
+                run = (await self.rest.get(f"/api/runs/{started.json['runId']}")).json
+                if run["status"] not in ("queued", "running"):
+                    assert run["status"] == "completed", run
+                    return run["result"]
+                await asyncio.sleep(0.05)
+
+    async def diary(self, thread: str) -> list[str]:
+        return (await self.call("shouty__diary", {"last": 100}, thread)).splitlines()[1:]
+
+
+@asynccontextmanager
+async def opened(installed: Environment, project: Path, user: Path, era: Era = "handshake") -> AsyncIterator[Yard]:
+    script = project.parent / "script.yaml"
+    script.write_text(SCRIPT, "utf-8")
+    (user / "config.toml").write_text(
+        f'[runtime]\ndefault = "scripted"\n[runtime.scripted]\nscript = "{script}"\n[sessions]\nmax_live = 64\n'
+        "[plugins.shouty]\nvolume = 2\n",
+        "utf-8",
+    )
+    async with running(
+        [*installed.toolyard, "serve", "--port", "0"], errors=project.parent / "serve.txt", cwd=project
+    ) as server:
+        await server.stderr_with("/docs")
+        (entry,) = json.loads((user / "data" / "server.json").read_text("utf-8")).values()
+        pids = project.parent / "mcp.pid"
+        program = ["-c", 'echo $$ > "$0"; exec "$@"', str(pids), *installed.toolyard, "mcp"]
+        second = StdioServerParameters(command="/bin/sh", args=program, cwd=project, env=dict(os.environ))
+        ear = Ear()
+        with (project.parent / "mcp.txt").open("w") as errors:
+            started = stdio_client(second, errlog=errors)
+            async with connected(started, era, message_handler=ear.message) as client, ear.open(client, era):
+                rest = Client(entry["url"])
+                yield Yard(server, rest, entry["token"], client, ear, int(pids.read_text()), era)
+                rest.leave()
+
+
+@pytest.mark.promise("P1", "P3", "P4")
+async def test_fifty_threads_at_once_each_get_their_own_thread_and_the_hooks_in_order(
+    installed: Environment, user: Path, project: Path
+) -> None:
+    (user / "plugins" / "barrier.py").write_text(BARRIER, "utf-8")
+    async with opened(installed, project, user) as yard:
+        print(f"toolyard serve: {yard.server.pid}, toolyard mcp: {yard.stdio_pid}")
+        assert yard.server.pid != yard.stdio_pid
+        threads = [f"thread-{number}" for number in range(TOGETHER)]
+        answers = await asyncio.gather(*(yard.run(f"read the diary, {thread}", thread) for thread in threads))
+        for thread, answer in zip(threads, answers, strict=True):
+            assert answer == (f"The diary of {thread}:\nuser: read the diary, {thread}\na cold session is asked"), (
+                "what the tool saw while fifty of it ran: its own thread, and that one's diary alone"
+            )
+            assert await yard.diary(thread) == [
+                f"user: read the diary, {thread}",
+                "a cold session is asked",
+                "shouty__diary answered",
+                *[f"assistant: {answer}".splitlines()[0], *answer.splitlines()[1:]],
+                "the run completed",
+            ]
+
+
+@pytest.mark.promise("P3", "P8")
+@pytest.mark.parametrize("era", ["handshake", "modern"])
+async def test_a_change_in_one_process_holds_in_both_while_their_clients_are_connected(
+    era: Era, installed: Environment, user: Path, project: Path
+) -> None:
+    names = {"shouty__shout", "shouty__diary"}
+    async with opened(installed, project, user, era) as yard:
+        print(f"toolyard serve: {yard.server.pid}, toolyard mcp: {yard.stdio_pid}")
+        near = Ear()
+        async with (
+            connected(f"{yard.rest.url}/mcp", era, message_handler=near.message) as served,
+            near.open(served, era),
+        ):
+            assert names <= set(await names_of(yard.client))
+            assert names <= set(await names_of(served))
+            assert text_of(await yard.client.call_tool("shouty__shout", {"text": "a"})) == "A!!"
+            assert await yard.call("shouty__shout", {"text": "a"}) == "A!!"
+
+            assert (await yard.set(settings={"volume": 4, "hint": "Be loud."})).status == 200
+            assert await yard.call("shouty__shout", {"text": "a"}) == "A!!!!"
+            assert (await yard.run("which hint?", "hinted")).endswith("Be loud.")
+            async with asyncio.timeout(PATIENCE):
+                while text_of(await yard.client.call_tool("shouty__shout", {"text": "a"})) != "A!!!!":
+                    await asyncio.sleep(0.02)  # the second process watches a file
+            refused = await yard.set(settings={"volume": "loud"})
+            assert (refused.status, "volume" in refused.problem["detail"]) == (422, True)
+            unknown = await yard.set(settings={"volum": 1})
+            assert "did you mean 'volume'?" in unknown.problem["detail"]
+            assert await yard.call("shouty__shout", {"text": "a"}) == "A!!!!"
+            without = await yard.rest.ask("PATCH", "/api/plugins/shouty", {"enabled": False})
+            assert without.status in (401, 403)
+
+            assert (await yard.set(enabled=False)).json["state"] == "disabled"
+            await names_with(served, near, lambda found: not names & set(found))
+            await names_with(yard.client, yard.ear, lambda found: not names & set(found))
+            assert (await yard.rest.call("shouty__shout", {"text": "a"})).status == 404
+            assert "time__current_time" in await names_of(yard.client)
+
+            assert (await yard.set(enabled=True)).json["state"] == "running"
+            await names_with(served, near, lambda found: names <= set(found))
+            await names_with(yard.client, yard.ear, lambda found: names <= set(found))
+            assert text_of(await yard.client.call_tool("shouty__shout", {"text": "a"})) == "A!!!!"
+            assert text_of(await served.call_tool("shouty__shout", {"text": "a"})) == "A!!!!"
+        # Each process started it, stopped it when it was disabled, and started it again.
+        assert Counter(await yard.diary("shouty")) == {"started": 4, "stopped": 2}
+        assert is_alive(yard.server.pid)
+        assert is_alive(yard.stdio_pid)
+
+
+@pytest.mark.promise("P9")
+async def test_a_plugin_that_is_uninstalled_is_missed_by_nobody(
+    installed: Environment, package: Path, user: Path, project: Path
+) -> None:
+    (user / "plugins" / "barrier.py").write_text(BARRIER, "utf-8")
+    async with opened(installed, project, user) as yard:
+        first = yard.server.pid
+        assert (await yard.set(settings={"volume": 9})).status == 200
+        await asyncio.to_thread(installed.run, ["pip", "uninstall", "shouty"], package)
+        assert not installed.has("shouty")
+        assert await yard.call("shouty__shout", {"text": "a"}) == "A!!!!!!!!!"  # what runs, runs on
+        reloaded = await yard.rest.ask("POST", "/api/tools/reload")
+        assert (reloaded.json["success"], sorted(reloaded.json["removed"])) == (
+            True,
+            ["shouty__diary", "shouty__shout"],
+        )
+        assert await yard.plugin("shouty") is None
+        assert (await yard.plugin("barrier"))["state"] == "running"
+        assert "UTC" in await yard.call("time__current_time", {"timezone": "UTC"})
+    async with opened(installed, project, user) as yard:
+        print(f"toolyard serve: {first}, after pip uninstall: {yard.server.pid}; toolyard mcp: {yard.stdio_pid}")
+        listed = (await yard.rest.get("/api/plugins")).json["plugins"]
+        assert {one["name"]: one["state"] for one in listed} == {
+            "context": "running",
+            "plan": "running",
+            "time": "running",
+            "barrier": "running",
+        }
+        assert (await yard.rest.get("/api/tools")).json["quarantined"] == []
+        assert "I was told: " in await yard.run("which hint?", "after")
+        assert not {"shouty__shout", "shouty__diary"} & set(await names_of(yard.client))
+        assert text_of(await yard.client.call_tool("time__current_time", {"timezone": "UTC"}))

@@ -1,0 +1,209 @@
+"""The leash: a coroutine in its caller's task, that its caller can always leave."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Coroutine
+from contextlib import suppress
+from typing import Any
+
+import pytest
+import uvloop
+
+from tests.virtual_time import run_virtually
+from toolyard.plugins.contract import Hooks
+from toolyard.plugins.health import FAILURES_UNTIL_CUT_OFF, Health
+from toolyard.plugins.hook_runner import Hooked, HookRunner
+from toolyard.plugins.leash import LateError, Leash, StuckError
+
+
+async def held(steps: Coroutine[Any, Any, Any], seconds: float = 10) -> tuple[Any, BaseException | None]:
+    return await Leash(seconds).hold(steps, steps.send(None))
+
+
+async def forever() -> None:
+    await asyncio.get_running_loop().create_future()
+
+
+async def test_an_answer_and_an_error_after_waiting_are_given_back() -> None:
+    async def fails() -> None:
+        await asyncio.sleep(0)
+        raise KeyError("mine")
+
+    assert await held(asyncio.to_thread(str, 5)) == ("5", None)
+    answer, error = await held(fails())
+    assert answer is None
+    assert isinstance(error, KeyError)
+
+
+async def test_it_runs_in_the_callers_task() -> None:
+    async def work() -> list[Any]:
+        before = asyncio.current_task()
+        await asyncio.sleep(0)
+        return [before, asyncio.current_task()]
+
+    assert (await held(work()))[0] == [asyncio.current_task()] * 2
+
+
+async def test_the_callers_cancellation_arrives_with_its_message() -> None:
+    seen: list[Any] = []
+
+    async def work() -> None:
+        try:
+            await forever()
+        except asyncio.CancelledError as error:
+            seen.append(error.args)
+            raise
+
+    task = asyncio.create_task(held(work()))
+    await asyncio.sleep(0)
+    task.cancel("enough")
+    await asyncio.wait((task,), timeout=5)
+    assert task.cancelled()
+    assert seen == [("enough",)]
+
+
+async def test_a_cancellation_from_before_the_first_wait_is_not_lost() -> None:
+    async def call() -> Any:
+        task = asyncio.current_task()
+        assert task is not None
+        task.cancel()
+        return await held(forever())
+
+    task = asyncio.create_task(call())
+    await asyncio.wait((task,), timeout=5)
+    assert task.cancelled()
+
+
+async def test_a_cancellation_together_with_what_is_waited_for_is_not_lost() -> None:
+    waited: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+    seen: list[str] = []
+
+    async def work() -> None:
+        try:
+            await waited
+        except asyncio.CancelledError:
+            seen.append("cancelled")
+            raise
+
+    task = asyncio.create_task(held(work()))
+    await asyncio.sleep(0)
+    waited.set_result("done")
+    task.cancel()
+    await asyncio.wait((task,), timeout=5)
+    assert task.cancelled()
+    assert seen == ["cancelled"]
+
+
+def test_what_a_task_cannot_wait_for_is_an_error_at_once() -> None:
+    async def waits_for_itself() -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        await task
+
+    async def waits_for(future: asyncio.Future[None]) -> None:
+        await future
+
+    async def main() -> None:
+        other = asyncio.new_event_loop()
+        try:
+            for work in (waits_for_itself(), waits_for(other.create_future())):
+                _, error = await held(work)
+                assert isinstance(error, RuntimeError)
+        finally:
+            other.close()
+        assert asyncio.get_running_loop().time() == 0
+
+    run_virtually(main())
+
+
+def test_a_coroutine_let_go_is_closed_through_every_finally_that_waits() -> None:
+    ended: list[str] = []
+
+    async def stubborn() -> None:
+        try:
+            try:
+                while True:
+                    with suppress(asyncio.CancelledError):
+                        await forever()
+            finally:
+                await forever()
+        finally:
+            ended.append("closed")
+
+    async def main() -> None:
+        _, error = await held(stubborn())
+        assert isinstance(error, StuckError)
+        assert ended == ["closed"]
+
+    run_virtually(main())
+
+
+def test_an_earlier_timeout_of_its_own_does_not_shorten_the_grace_of_a_later_cancellation() -> None:
+    ended: list[float] = []
+
+    async def work() -> None:
+        with suppress(TimeoutError):
+            async with asyncio.timeout(1):
+                await forever()
+        try:
+            await forever()
+        finally:
+            await asyncio.sleep(3)
+            ended.append(asyncio.get_running_loop().time())
+
+    async def main() -> None:
+        task = asyncio.create_task(held(work(), 600))
+        await asyncio.sleep(5.5)  # the grace of the timeout's cancellation ends at 6
+        task.cancel()
+        await asyncio.wait((task,))
+        assert task.cancelled()
+        assert ended == [pytest.approx(8.5)]
+
+    run_virtually(main())
+
+
+def test_many_calls_that_hang_at_once_cut_a_hook_off_once(caplog: pytest.LogCaptureFixture) -> None:
+    async def hangs(*_: Any) -> None:
+        await forever()
+
+    async def main() -> None:
+        runner, health = HookRunner(), Health("a")
+        runner.set([Hooked(plugin="a", hooks=Hooks(on_message=hangs), health=health)])
+        await asyncio.gather(*(runner.on_message("t", "user", "x") for _ in range(2 * FAILURES_UNTIL_CUT_OFF)))
+        assert health.is_cut_off("on_message")
+        assert not runner._leashes
+
+    run_virtually(main())
+    assert caplog.text.count("is cut off until the plugin is enabled again") == 1
+
+
+async def test_an_answer_that_cannot_even_be_looked_at_is_a_failure() -> None:
+    class Unseen:
+        @property
+        def __class__(self) -> Any:
+            raise RuntimeError("do not look")
+
+    async def answers(*_: Any) -> Any:
+        return Unseen()
+
+    runner, health = HookRunner(), Health("a")
+    runner.set([Hooked(plugin="a", hooks=Hooks(on_task_complete=answers), health=health)])
+    (review,) = await runner.on_task_complete("t", "k", "r")
+    assert review.verdict is not None
+    assert review.verdict.accepted is None
+    assert health.state == "degraded"
+
+
+def test_limits_and_cancellation_hold_on_uvloop_too() -> None:
+    async def main() -> None:
+        _, error = await held(forever(), 0.01)
+        assert isinstance(error, LateError)
+        task = asyncio.create_task(held(forever()))
+        await asyncio.sleep(0)
+        task.cancel()
+        await asyncio.wait((task,), timeout=5)
+        assert task.cancelled()
+
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        runner.run(main())
