@@ -484,7 +484,7 @@ class TestExpiry:
         assert (await store.accept(message("t"), run("t", store.owner), idempotency_key="k")).fresh
 
     async def test_what_does_not_expire_is_named(self, store: Store) -> None:
-        with pytest.raises(ValueError, match="threads do not expire; events, keys, results do"):
+        with pytest.raises(ValueError, match="threads do not expire; approvals, events, keys, results do"):
             await store.expire(1.0, ["threads"])
 
 

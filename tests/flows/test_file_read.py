@@ -393,7 +393,7 @@ class Endless:
 
 async def test_nobody_reads_on_for_a_call_that_was_given_up(base: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     file = Endless()
-    monkeypatch.setattr(file_reader, "open_inside", lambda *_: file)
+    monkeypatch.setattr(file_reader, "open_inside", lambda *_, **__: file)
     async with opened(base, watch=False) as yard:
         call = asyncio.ensure_future(yard.call("file-reader", {"path": "any", "startLine": 10**15}))
         try:

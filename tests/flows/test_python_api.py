@@ -12,7 +12,7 @@ from toolyard import Deny, Tool, ToolMeta, Toolyard, ToolyardError, UnknownToolE
 from toolyard.errors import DefinitionError, DuplicateToolError, SettingsError
 from toolyard.testing import connect, memory_yard
 
-BUILTIN = ["git-status", "git-diff-summary", "workspace-info", "file-reader"]
+BUILTIN = ["git-status", "git-diff-summary", "workspace-info", "file-reader", "update_plan", "time__current_time"]
 
 
 @tool
@@ -158,7 +158,7 @@ async def test_every_change_is_told_with_what_was_added_and_removed() -> None:
 
 @pytest.mark.promise("T1")
 async def test_what_is_blocked_is_not_listed_and_cannot_be_called_through_any_door() -> None:
-    async with memory_yard(shout, settings={"tools": {"blocked": ["sh*", "git-*"]}}) as yard:
+    async with memory_yard(shout, settings={"tools": {"blocked": ["sh*", "git-*", "update_plan", "time__*"]}}) as yard:
         assert [info.name for info in yard.registry.list_tools()] == ["workspace-info", "file-reader"]
         assert not yard.registry.has_tool("shout")
         assert "mcp__toolyard__shout" not in yard.registry.get_allowed_tool_names()

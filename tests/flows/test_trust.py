@@ -105,7 +105,7 @@ async def test_an_open_yard_takes_an_approval_keeps_it_through_changes_and_gives
             with pytest.raises(UnknownToolError):
                 await yard.call("evil")
             assert yard.loaded.settings.tools.timeout == 60
-    assert project.left == ["program", "tool"]
+    assert project.left == ["plugin", "program", "tool"]
 
 
 @pytest.mark.promise("B3")

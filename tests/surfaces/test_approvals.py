@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import os
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -12,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from tests.programs.running import PATIENCE, TOOLYARD, Program, running, until, wire_to
+from tests.programs.running import PATIENCE, TOOLYARD, Program, running, wire_to
 from tests.surfaces.rest_server import Client, Reply
 from tests.surfaces.rest_yard import follow
 from toolyard.app.server_file import ServerFile
@@ -256,7 +255,6 @@ async def test_what_a_server_on_stdio_asks_is_decided_at_another_process(person:
             assert (await person.decide(shown["id"], decision, **more)).status == 200
             answer = (await calling)["result"]
             assert (said in answer["content"][0]["text"], answer["isError"]) == (True, decision == "deny")
-        asyncio.get_running_loop()
         calling = asyncio.create_task(wire.call("call-killed", "careful__send", {"to": "bob"}))
         shown = await person.waiting()
         wire.program.process.kill()
@@ -292,7 +290,6 @@ async def test_hidden_characters_in_what_is_asked_are_shown_to_the_person(person
     calling = person.sending(to)
     shown = await person.waiting()
     assert shown["input"]["to"] == to, "as it is: this is what would run"
-    assert json.loads(json.dumps(shown["shown"]))["input"].count("\\u{") == 3
     assert "ada\\u{200b}\\u{202e}moc.elpmaxe@\\u{e0041}" in shown["shown"]["input"]
     assert shown["shown"]["reason"] == "it goes to ada\\u{200b}\\u{202e}moc.elpmaxe@\\u{e0041}"
     await person.decide(shown["id"], "deny")
@@ -303,7 +300,6 @@ async def test_a_disabled_gate_asks_nobody_and_a_question_that_waits_stays(perso
     calling = person.sending("ada")
     shown = await person.waiting()
     changing = asyncio.create_task(person.ask("PATCH", "/api/plugins/careful", {"enabled": False}, person.private))
-    await until(lambda: changing.done() or not place.sent)
     assert (await person.waiting())["id"] == shown["id"], "who asked waits for the answer"
     await person.decide(shown["id"], "allow")
     assert (await changing).json["state"] == "disabled"

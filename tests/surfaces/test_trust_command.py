@@ -134,7 +134,7 @@ def test_from_the_clone_to_the_approval_through_a_change_and_back(project: Hosti
         ".toolyard/bin/program (a program)",
         "sets  tools.allowed_hosts = ['127.0.0.1:9']",
         f"MCP server evil: starts  touch {project.traces}/mcp",
-        "Python that would run inside Toolyard: 1 line",
+        "Python that would run inside Toolyard: 3 lines",
         f"trusted: 8 files of {project.folder}",
     ):
         assert line in trusted.stderr

@@ -115,7 +115,7 @@ async def test_clients_that_were_there_before_hear_of_trust_and_of_its_end(tmp_p
             assert await opened.answers("evil") == await opened.answers("evil-program") == {"old"}
             assert await opened.answers("evil-http") == {"inside"}
             assert project.toolyard("tools", "call", "evil").stdout == "old\n"
-            assert project.left == ["program", "tool"]
+            assert project.left == ["plugin", "program", "tool"]
 
             assert project.toolyard("trust", "--revoke").returncode == 0
             await opened.hear(named=False)

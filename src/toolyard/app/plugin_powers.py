@@ -37,6 +37,7 @@ LARGEST_VALUE = 1_048_576
 MOST_NESTED = 16
 MOST_CALLS = 256
 MOST_BROADCASTS = 64
+_OWN_WORDS = frozenset(event.partition(".")[0] for event in TYPES)
 
 
 class Broadcast(Protocol):
@@ -169,8 +170,10 @@ class PluginThreads:
         word = event.partition(".")[2] if isinstance(event, str) and event.startswith(f"{self._plugin}.") else ""  # pyright: ignore[reportUnnecessaryIsInstance] - plugins are other people's code
         if not word or not word.replace("_", "").replace(".", "").isalnum() or len(event) > 100:
             raise ValueError(f"{event!r}: an event of this plugin is called {self._plugin}.<word>")
-        if event in TYPES and not self._first_party:
-            raise ValueError(f"{event!r} is an event of Toolyard itself; choose another word")
+        if self._plugin in _OWN_WORDS and not self._first_party:
+            raise ValueError(
+                f"{event!r}: events that begin with {self._plugin!r} are Toolyard's own; rename the plugin"
+            )
 
 
 class PluginHttp:

@@ -93,6 +93,7 @@ class ToolFiles:
             max_output=settings.max_output,
             allowed_hosts=settings.allowed_hosts,
             proxy=settings.proxy,
+            private=self._places.data,
         )
         own = FileReader(surroundings, client, self._schemas)
         projects = partial(FileReader, replace(surroundings, pinned=pinned), client, self._schemas)

@@ -136,7 +136,7 @@ class Toolyard:
         self._database = Database(self.places, environ=environ, log=self._events)
         self._kept = KeptResults(self._database.open)
         self._approvals = Approvals(open_store=self._database.open, log=self._events, problems_of=self._problems_of)
-        self._builtin = builtin_offers(self.places.project, environ)
+        self._builtin = builtin_offers(self.places.project, environ, self.places.data)
         self._hooks = HookRunner(on_set=self._set_hooks)
         self.plugins = Plugins(
             PluginPlaces(self.places, self._trust, given=plugins, installed=installed_plugins),

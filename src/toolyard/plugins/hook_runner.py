@@ -176,7 +176,8 @@ class HookRunner:
     async def close(self) -> None:
         """Call nobody any more, and end what is being called; what does not end is let go."""
         self.set(())
-        await asyncio.gather(*(leash.end() for leash in list(self._leashes)))
+        others = [leash for leash in self._leashes if not leash.is_held_here]  # a hook may close everything itself
+        await asyncio.gather(*(leash.end() for leash in others))
 
     def _call(self, one: Hooked, hook: str, function: Callable[..., Any], seconds: float | None) -> HookCall:
         return HookCall(

@@ -114,10 +114,13 @@ class Leash:
             raise error
         return answer, error
 
+    @property
+    def is_held_here(self) -> bool:
+        """Whether it is the running task that waits: then it cannot wait for the end as well."""
+        return self._task is asyncio.current_task()
+
     async def end(self) -> None:
         """Cancel it now, and wait until it has ended or was let go."""
-        if self._task is asyncio.current_task():  # it is the coroutine itself that closes everything
-            return
         if not self._expired:
             self._closing = True
             self._expire()

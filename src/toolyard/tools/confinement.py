@@ -68,16 +68,17 @@ def resolve_inside(base: Path, path: str, *, named: str = "the project") -> Path
     return resolved
 
 
-def open_inside(base: Path, path: str, *, named: str = "the project") -> BinaryIO:
+def open_inside(base: Path, path: str, *, named: str = "the project", private: Path | None = None) -> BinaryIO:
     """Open a regular file inside a folder for reading. Never waits: a named pipe is refused.
 
     Args:
         base: The folder to stay in.
         path: As the caller wrote it.
         named: What the folder is called in an error.
+        private: A folder that nothing is read from, though it may lie inside the other.
 
     Raises:
-        RefusedError: It leads out of the folder, or is no regular file.
+        RefusedError: It leads out of the folder or into the private one, or is no regular file.
         ToolError: There is no such file, or it cannot be read.
     """
     resolved = resolve_inside(base, path, named=named)
@@ -94,8 +95,11 @@ def open_inside(base: Path, path: str, *, named: str = "the project") -> BinaryI
         if not stat.S_ISREG(mode):
             kind = next((name for is_kind, name in _KINDS if is_kind(mode)), "something else")
             raise RefusedError(f"{quoted(path)} is {kind}, not a file; give the path of a file")
-        if not _path_of(descriptor).is_relative_to(folder):
+        real = _path_of(descriptor)
+        if not real.is_relative_to(folder):
             raise _outside(path, named)
+        if private is not None and _is_kept_from(folder, real, private):
+            raise RefusedError(f"{quoted(path)} belongs to what Toolyard keeps for itself, and no tool reads that")
         return os.fdopen(descriptor, "rb")
     except BaseException:
         os.close(descriptor)
@@ -105,6 +109,15 @@ def open_inside(base: Path, path: str, *, named: str = "the project") -> BinaryI
 def quoted(path: str) -> str:
     """A path as an error shows it: on one line, and never longer than a reader wants."""
     return repr(path if len(path) <= _SHOWN else f"{path[:_SHOWN]}…")
+
+
+def _is_kept_from(folder: Path, real: Path, private: Path) -> bool:
+    """Whether a file lies in the private folder. A folder inside that one was chosen by whoever made the tool."""
+    try:
+        kept = _path_of_folder(private)
+    except OSError:  # there is none, so nothing is in it
+        return False
+    return real.is_relative_to(kept) and not folder.is_relative_to(kept)
 
 
 def _outside(path: str, named: str) -> RefusedError:

@@ -130,14 +130,13 @@ class Dispatcher:
         if registered is None:
             raise self._unknown(generation, name, caller)
         meta: Any = None
-        events, started = self._events, time.perf_counter()
+        events, started, shown = self._events, time.perf_counter(), input
         told = events.listening or caller.run_id is not None  # whatever happens in a run is kept
         gates = self._gates
         if not registered.ignores_meta or told or gates is not None:
             meta = ToolMeta(registered.tool, caller, self._cwd, self._new_id, progress=progress, client=client)
         if told:
             events.emit("tool_use", {"callId": meta.call_id, "name": name, "input": input or {}}, caller)
-        shown: Any = input
         try:
             arguments = validated(registered, input)
             if gates is not None and isinstance(arguments, dict):

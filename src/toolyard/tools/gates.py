@@ -83,7 +83,7 @@ class Gates:
                     if seen_for and not by_person and _as_text(again) != _as_text(arguments):
                         logger.error("%s would rewrite arguments of %r that a person allowed", who, name)
                         reason = f"{who} would change what a person was shown and allowed for {seen_for}"
-                        remedy = f"it must come before it (Hooks.before={seen_for!r})"
+                        remedy = f"it must come before it (`Hooks(before=[{seen_for!r}])`)"
                         return ToolResult.error(f"{name} was refused: {reason}; {remedy}", Failure.REFUSED)
                     arguments = again
                     logger.info("%s rewrote the arguments of %r", who, name)

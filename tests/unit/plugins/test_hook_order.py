@@ -57,6 +57,10 @@ def test_others_get_their_wish_in_spite_of_a_circle() -> None:
     assert len(problems) == 1
 
 
+def test_a_wish_about_one_of_a_circle_does_not_turn_the_circle_round() -> None:
+    assert ordered("acx", a=after("c"), c=after("a"), x=before("a"))[0] == "xac"
+
+
 def test_two_circles_are_two_problems() -> None:
     order, problems = ordered("abcd", a=after("b"), b=after("a"), c=after("d"), d=after("c"))
     assert order == "abcd"

@@ -368,6 +368,12 @@ def test_the_callers_cancellation_reaches_the_hook_is_not_its_failure_and_cannot
     run_virtually(main())
 
 
+def test_a_hook_that_ends_when_its_caller_is_cancelled_is_not_worth_a_line(caplog: pytest.LogCaptureFixture) -> None:
+    for does in (hangs, answers_late):
+        run_virtually(cancelled_in(World("on_message").with_plugins(a=does)))
+    assert caplog.records == []
+
+
 def test_what_a_hook_raises_when_its_caller_is_cancelled_is_in_the_log(caplog: pytest.LogCaptureFixture) -> None:
     run_virtually(cancelled_in(World("on_message").with_plugins(a=raises_when_cancelled)))
     assert [record.getMessage() for record in caplog.records] == [
@@ -432,15 +438,20 @@ async def test_a_caller_that_is_dropped_closes_the_hook() -> None:
 
     async def tidy() -> Any:
         try:
-            await forever()
+            try:
+                await forever()
+            finally:
+                await forever()
         finally:
             ended.append("closed")
 
-    world = World("on_message").with_plugins(a=tidy)
+    world = World("on_message").with_plugins(a=tidy, b=None)
     calling: Coroutine[Any, Any, Any] = world.call()
     calling.send(None)
     calling.close()
     assert ended == ["closed"]
+    assert world.called() == ["a"]
+    assert world.health["a"].state == "running"
 
 
 # --- what may be given back
@@ -622,13 +633,16 @@ def test_closing_ends_what_is_being_called_and_blames_nobody_who_ends(
 
 
 async def test_a_hook_that_closes_everything_itself_is_not_waited_for() -> None:
-    world = World("on_message")
+    world, steps = World("on_message"), list[str]()
 
     async def closes() -> None:
         await asyncio.sleep(0)
         await world.runner.close()
+        await asyncio.sleep(0)
+        steps.append("went on")
 
     await world.with_plugins(a=closes).call()
+    assert steps == ["went on"]
     assert world.health["a"].state == "running"
 
 

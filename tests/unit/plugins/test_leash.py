@@ -76,8 +76,11 @@ async def test_a_cancellation_from_before_the_first_wait_is_not_lost() -> None:
 
 
 async def test_a_cancellation_together_with_what_is_waited_for_is_not_lost() -> None:
-    waited: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+    loop = asyncio.get_running_loop()
+    waited: asyncio.Future[str] = loop.create_future()
     seen: list[str] = []
+    stray: list[Any] = []
+    loop.set_exception_handler(lambda _, context: stray.append(context))
 
     async def work() -> None:
         try:
@@ -93,6 +96,22 @@ async def test_a_cancellation_together_with_what_is_waited_for_is_not_lost() -> 
     await asyncio.wait((task,), timeout=5)
     assert task.cancelled()
     assert seen == ["cancelled"]
+    assert stray == []
+
+
+async def test_keyboard_interrupt_is_not_lost_when_the_caller_is_cancelled_too() -> None:
+    task = asyncio.current_task()
+    assert task is not None
+
+    async def interrupted() -> None:
+        with suppress(asyncio.CancelledError):
+            await forever()
+        raise KeyboardInterrupt
+
+    asyncio.get_running_loop().call_soon(task.cancel)
+    _, error = await held(interrupted())
+    task.uncancel()
+    assert isinstance(error, KeyboardInterrupt)
 
 
 def test_what_a_task_cannot_wait_for_is_an_error_at_once() -> None:

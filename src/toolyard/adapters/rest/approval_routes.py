@@ -62,7 +62,7 @@ class ApprovalRoutes:
 
 
 def _shown(approval: Approval) -> dict[str, Any]:
-    """An approval, and how to show it: nothing in it may hide from the person who decides, or look like something else."""
+    """An approval, and how to show it: nothing in it may hide from the person who decides."""
     text = json.dumps(approval.input, ensure_ascii=False, indent=2)
     readable = {"input": escaped(text, "value"), "reason": escaped(approval.reason, "value")}
     return {**approval.to_json(), "shown": readable}

@@ -18,19 +18,20 @@ from toolyard.tools.sources import Offer
 from toolyard.types.tool import Provenance
 
 
-def builtin_offers(root: Path, environ: Mapping[str, str]) -> list[Offer]:
+def builtin_offers(root: Path, environ: Mapping[str, str], private: Path | None = None) -> list[Offer]:
     """The built-in tools of a project.
 
     Args:
         root: The project's root; no tool leads out of it.
         environ: The user's environment; git is given only a few names of it.
+        private: The folder of what we keep ourselves, tokens among it; no tool reads it, wherever it lies.
     """
     context = PluginContext(name="builtin", logger=logging.getLogger("toolyard.builtin"))
     tools = (
         git_status_tool(root, environ),
         git_diff_summary_tool(root, environ),
         workspace_info_tool(root, environ),
-        file_reader_tool(root),
+        file_reader_tool(root, private),
     )
     return [
         Offer(

@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 import os
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -57,11 +58,12 @@ class _Part:
     lines: int | None
 
 
-def file_reader_tool(root: Path) -> Tool:
+def file_reader_tool(root: Path, private: Path | None = None) -> Tool:
     """The tool, for a project.
 
     Args:
         root: The project's root; no path leads out of it.
+        private: A folder that nothing is read from, wherever it lies.
     """
 
     async def handler(_: PluginContext, input: dict[str, Any], __: ToolMeta) -> ToolResult:
@@ -70,9 +72,11 @@ def file_reader_tool(root: Path) -> Tool:
         last = int(input["endLine"]) if "endLine" in input else None
         if last is not None and last < first:
             raise ToolError(f"endLine {last} is before startLine {first}; give the first line and then the last one")
-        given_up = threading.Event()
+        given_up, lines = threading.Event(), (first, last)
         try:
-            return await asyncio.to_thread(_read, root, path, first, last, given_up)
+            return await asyncio.to_thread(
+                _read, partial(open_inside, root, path, private=private), path, lines, given_up
+            )
         finally:
             given_up.set()
 
@@ -86,8 +90,11 @@ def file_reader_tool(root: Path) -> Tool:
     )
 
 
-def _read(root: Path, path: str, first: int, last: int | None, given_up: threading.Event) -> ToolResult:
-    with open_inside(root, path) as file:
+def _read(
+    opened: Callable[[], BinaryIO], path: str, wanted: tuple[int, int | None], given_up: threading.Event
+) -> ToolResult:
+    first, last = wanted
+    with opened() as file:
         part = _lines(_chunks(file, path, given_up), first, last)
     if not part.data:
         if part.lines == 0 and first == 1:

@@ -79,7 +79,8 @@ class FileReadHandler:
         return self._base
 
     def _read(self, path: str) -> str | ToolResult:
-        with open_inside(self._folder(), path, named=self._named) as file:
+        private = self._surroundings.private
+        with open_inside(self._folder(), path, named=self._named, private=private) as file:
             data = file.read(self._largest + 1)
             if len(data) > self._largest:
                 size = max(os.fstat(file.fileno()).st_size, len(data))

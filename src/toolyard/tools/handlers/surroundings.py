@@ -24,6 +24,7 @@ class Surroundings:
         allowed_hosts: Hosts (or host:port) that every http tool may reach, private ones included.
         proxy: The proxy of http tools; empty for none. The environment's proxies are ignored.
         pinned: For a project's own tools: its folder, and the approved copy that stands in for it.
+        private: The folder of what we keep ourselves; no tool that reads files reads it.
     """
 
     root: Path
@@ -32,6 +33,7 @@ class Surroundings:
     allowed_hosts: Sequence[str] = ()
     proxy: str = ""
     pinned: Pinned | None = None
+    private: Path | None = None
 
 
 class LoadedHandler(Protocol):
