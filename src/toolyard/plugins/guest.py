@@ -157,7 +157,7 @@ class Guest:
         except KeyboardInterrupt:
             raise
         except BaseException as error:  # importing runs anything; sys.exit() ends only the plugin
-            logger.exception("plugin %r cannot be loaded", found.name)
+            logger.info("plugin %r cannot be loaded", found.name, exc_info=True)  # the line below names file and line
             self._fail(PluginError(plugin=found.name, field="load", reason=described(error, found.origin)))
         else:
             context.settings = settings

@@ -267,11 +267,16 @@ class TestEnds:
         monkeypatch.setattr(here.store, "resolve_approval", slow, raising=False)
         asking = here.ask()
         (waiting,) = await here.waiting()
+        async with asyncio.timeout(PATIENCE):
+            while here.approvals._watching is None:  # the row is there a moment before the call knows it
+                await asyncio.sleep(0.005)
         closing = asyncio.create_task(here.approvals.close())
         await elsewhere.approvals.decide(waiting.id, "allow")
-        assert await soon(asking) == Allow()
-        go_on.set()
-        await soon(closing)
+        try:
+            assert await soon(asking) == Allow()
+        finally:
+            go_on.set()
+            await soon(closing)
         assert await here.outcome() == [("allow", "")]
 
     async def test_what_is_asked_after_closing_opens_no_database(self) -> None:
