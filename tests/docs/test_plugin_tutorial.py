@@ -318,3 +318,8 @@ async def test_a_plugin_that_is_uninstalled_is_missed_by_nobody(
         assert "I was told: " in await yard.run("which hint?", "after")
         assert not {"shouty__shout", "shouty__diary"} & set(await names_of(yard.client))
         assert text_of(await yard.client.call_tool("time__current_time", {"timezone": "UTC"}))
+
+        await asyncio.to_thread(installed.run, ["pip", "install", WHEEL], package)  # into a server that runs
+        reloaded = await yard.rest.ask("POST", "/api/tools/reload")
+        assert sorted(reloaded.json["added"]) == ["shouty__diary", "shouty__shout"]
+        assert await yard.call("shouty__shout", {"text": "a"}) == "A!!!!!!!!!"  # what was set had waited

@@ -17,7 +17,7 @@ import pytest
 
 from tests.contracts.postgres_server import running_server
 from tests.programs.killed_runs import postgres_place
-from tests.programs.plugin_yard import Yard, yard_in_another_process
+from tests.programs.plugin_yard import yard_in_another_process
 from tests.programs.running import PATIENCE, until
 from toolyard import Toolyard
 from toolyard.adapters.storage.store import open_store
@@ -195,19 +195,15 @@ async def test_two_processes_that_set_one_plugin_a_hundred_times_at_once_lose_no
             await one.do("open")
             await other.do("open")
         await asyncio.gather(
-            one.do("count", name="shouty", key="volume", to=100),
-            _count_marks(other, 100),
+            one.do("count", name="shouty", key="one", to=100), other.do("count", name="shouty", key="other", to=100)
         )
-        wanted = {"volume": 100, "mark": "100"}
-        assert (await here.stored())["shouty"].settings == wanted
-        for process in (one, other):
-            await process.says("A" * 100 + "100")
-        await until(lambda: here.mirrored == there.mirrored == {"shouty": {"settings": wanted}})
-
-
-async def _count_marks(yard: Yard, last: int) -> None:
-    for number in range(last):
-        await yard.do("change", name="shouty", settings={"mark": str(number + 1)})
+        counts = {f"{key}-{number}": number for key in ("one", "other") for number in range(100)}
+        assert (await here.stored())["shouty"].settings == {"counts": counts}
+        async with asyncio.timeout(PATIENCE):
+            for process in (one, other):
+                while (await process.shown())["settings"]["counts"] != counts:
+                    await asyncio.sleep(0.02)
+        await until(lambda: here.mirrored == there.mirrored == {"shouty": {"settings": {"counts": counts}}})
 
 
 async def test_settings_files_give_first_values_what_is_set_wins_and_a_reset_forgets_it(machine: Machine) -> None:

@@ -103,8 +103,8 @@ async def _answer(yard: Toolyard, asked: dict[str, Any]) -> Any:
             return await yard.plugins.reset(name)
         case {"do": "count", "name": name, "key": key, "to": last}:
             for number in range(last):
-                await yard.plugins.change(name, settings={key: number + 1})
-            return yard.plugins.shown()
+                await yard.plugins.change(name, settings={"counts": {f"{key}-{number}": number}})
+            return last
         case {"do": "open"}:
             return (await yard.conversations()).store.owner
         case {"do": "reload"}:

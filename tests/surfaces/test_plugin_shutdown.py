@@ -23,7 +23,7 @@ pytestmark = pytest.mark.promise("P7")
 DOORS = {"serve": ["serve", "--port", "0"], "mcp": ["mcp"]}
 
 PLUGIN = '''
-import asyncio, atexit, os, pathlib, sys, threading
+import asyncio, atexit, os, pathlib, subprocess, threading
 from toolyard.plugins.contract import Plugin, Tool
 
 NAME = pathlib.Path(__file__).stem
@@ -42,13 +42,14 @@ def left():
 
 async def child(name):
     """A process that runs until whoever waits here is cancelled."""
-    process = await asyncio.create_subprocess_exec("sleep", "1000")
+    process = subprocess.Popen(["sleep", "1000"])
     try:
         (FOLDER / name).write_text(str(process.pid))
         note(f"{name} began")
-        await process.wait()
+        await asyncio.get_running_loop().create_future()
     finally:
         process.kill()
+        process.wait()
         note(f"{name} ended")
 
 

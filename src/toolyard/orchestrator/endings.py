@@ -6,8 +6,9 @@ Above: the orchestrator. Below: the words, and the store's.
 from __future__ import annotations
 
 import time
-from dataclasses import replace
 from typing import Any
+
+from msgspec import structs
 
 from toolyard.errors import InvocationError, NoRoomError, SessionLostError
 from toolyard.invoker.runtime import Answer
@@ -61,7 +62,7 @@ def given_up(run: Run) -> Ending:
     """A run that nobody performs, because the database failed."""
     ending = ended("failed", "storage", "the database failed while it was being stored, and it was given up")
     last = last_event(run, ending)
-    return replace(ending, events=[last] if last is not None else [])
+    return structs.replace(ending, events=[last] if last is not None else [])
 
 
 def code_of(error: InvocationError) -> str:

@@ -18,6 +18,8 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
+from msgspec import structs
+
 from toolyard.errors import (
     InvocationError,
     NotFoundError,
@@ -342,9 +344,9 @@ class Orchestrator:
         run = job.run
         last = last_event(run, ending)
         if job.session is not None:
-            ending = replace(ending, session_id=kept_id(run.runtime, job.session[0]))
-        least = replace(ending, events=[*ending.events, *([last] if last is not None else [])])
-        ending = replace(least, events=[*await self.log.take(run.id), *least.events])
+            ending = structs.replace(ending, session_id=kept_id(run.runtime, job.session[0]))
+        least = structs.replace(ending, events=[*ending.events, *([last] if last is not None else [])])
+        ending = structs.replace(least, events=[*await self.log.take(run.id), *least.events])
         ended = ending.given_to(run)
         failures = 0
         while True:

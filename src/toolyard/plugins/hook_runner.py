@@ -10,8 +10,9 @@ from __future__ import annotations
 import asyncio
 import math
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Final, cast
+
+import msgspec
 
 from toolyard.errors import Rejected
 from toolyard.plugins.contract import Hooks
@@ -33,8 +34,7 @@ REVIEW_TIMEOUT = 600.0
 Observer = Callable[[ToolCall, ToolResult], Awaitable[None]]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Hooked:
+class Hooked(msgspec.Struct, frozen=True, kw_only=True):
     """A plugin that is in use, and its hooks."""
 
     plugin: str
@@ -42,8 +42,7 @@ class Hooked:
     health: Health
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Review:
+class Review(msgspec.Struct, frozen=True, kw_only=True):
     """What a plugin says of a finished task; None is no opinion."""
 
     plugin: str
@@ -67,8 +66,7 @@ class PluginGate:
         return decision
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Calls:
+class _Calls(msgspec.Struct, frozen=True, kw_only=True):
     """A generation: every hook's calls, in order."""
 
     on_message: tuple[HookCall, ...] = ()
@@ -192,7 +190,7 @@ class HookRunner:
         )
 
 
-HOOKS: Final = tuple(_Calls.__dataclass_fields__)
+HOOKS: Final = tuple(_Calls.__struct_fields__)
 """The hooks' names."""
 
 

@@ -79,12 +79,19 @@ class FakeContext(PluginContext):
     async def __aenter__(self) -> Self:
         await self.register()
         if self.plugin.start is not None:
-            await self.plugin.start(self)
+            try:
+                await self.plugin.start(self)
+            except BaseException:
+                await self._wind_up()  # a start that was begun gets its stop
+                raise
         return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        await self._wind_up()
+
+    async def _wind_up(self) -> None:
         await self.background.end()
         if self.plugin.stop is not None:
             await self.plugin.stop(self)

@@ -12,8 +12,9 @@ from pathlib import Path
 import pytest
 
 from toolyard.app import private_file
-from toolyard.app.state import Switches
+from toolyard.app.state import State, Switches
 from toolyard.errors import StateError
+from toolyard.orchestrator.store import PluginRow
 
 
 @pytest.fixture
@@ -201,3 +202,20 @@ def test_two_processes_writing_at_once_lose_no_switch(tmp_path: Path) -> None:
     assert [writer.exitcode for writer in writers] == [0, 0]
     expected = {f"{prefix}{number}" for prefix in ("a", "b") for number in range(200) if number % 4}
     assert Switches(tmp_path).disabled_tools() == expected
+
+
+def test_what_the_database_says_of_plugins_is_looked_up_while_nobody_else_writes(tmp_path: Path) -> None:
+    switches = Switches(tmp_path)
+    switches.set_tool_enabled("x", False)
+    rows = {"a": PluginRow(enabled=False), "b": PluginRow(settings={"n": [1]})}
+
+    def look() -> dict[str, PluginRow]:
+        with (tmp_path / "state.json.lock").open() as beside, pytest.raises(BlockingIOError):
+            fcntl.flock(beside, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        return rows
+
+    assert switches.mirror_plugins(look) == rows
+    assert switches.read() == State(disabled_tools=frozenset({"x"}), plugins=rows)
+    assert stat.S_IMODE((tmp_path / "state.json").stat().st_mode) == 0o600
+    assert switches.mirror_plugins(dict) == {}
+    assert switches.read().plugins == {}

@@ -187,6 +187,7 @@ async def test_a_traceback_shows_the_lines_that_ran(tmp_path: Path, caplog: pyte
     path = tmp_path / "bad.py"
     path.write_text("never = 'this line'\n")
     house = House()
+    caplog.set_level("INFO", logger="toolyard.plugins")
     await house.host.apply(wanted(*file_plugins([(path, b"raise ValueError('this one')\n")])))
     assert "raise ValueError('this one')" in caplog.text
     assert "this line" not in caplog.text

@@ -164,6 +164,21 @@ async def test_a_plugin_is_started_and_stopped_with_its_background_work_between(
     assert order == ["register", "start", "inside", "cancelled", "stop"]
 
 
+async def test_a_start_that_fails_is_seen_and_gets_its_stop() -> None:
+    order: list[str] = []
+
+    async def start(ctx: PluginContext) -> None:
+        raise OSError("no printer")
+
+    async def stop(ctx: PluginContext) -> None:
+        order.append("stop")
+
+    with pytest.raises(OSError, match="no printer"):
+        async with fake_context(Plugin(name="probe", start=start, stop=stop)):
+            order.append("inside")
+    assert order == ["stop"]
+
+
 async def test_what_was_done_can_be_read() -> None:
     async with fake_context(
         "probe",
