@@ -17,7 +17,7 @@ from tests.contracts.conftest import Place
 from tests.contracts.samples import event, lost, message, run
 from toolyard.adapters.storage.store import open_store
 from toolyard.errors import StorageError
-from toolyard.orchestrator.store import EventFilter
+from toolyard.orchestrator.store import EventFilter, PluginRow
 
 pytestmark = pytest.mark.requires("postgres")
 
@@ -228,3 +228,29 @@ async def test_a_line_that_is_cut_during_the_commit_is_told_as_what_it_is(postgr
     assert len(victims) == 1  # not tried again: it might have been kept
     store._database._engine = engine
     await store.append([event()])
+
+
+@pytest.mark.parametrize("known", [True, False], ids=["a change", "an addition"])
+async def test_what_another_process_is_setting_for_a_plugin_is_waited_for_and_not_written_over(
+    postgres_place: Place, known: bool
+) -> None:
+    store = await postgres_place.open()
+    mine, before = PluginRow(settings={"mine": 1}), PluginRow(settings={"n": 0}) if known else PluginRow()
+    assert not known or await store.replace_plugin("p", PluginRow(), before)
+    other = await asyncpg.connect(postgres_place.address)
+    try:
+        begun = other.transaction()
+        await begun.start()
+        setting = (
+            "UPDATE plugins SET settings = $1" if known else "INSERT INTO plugins (name, settings) VALUES ('p', $1)"
+        )
+        await other.execute(setting, '{"theirs":1}')
+        replacing = asyncio.create_task(store.replace_plugin("p", before, mine))
+        async with asyncio.timeout(30):
+            while not await other.fetchval("SELECT count(*) FROM pg_locks WHERE NOT granted"):
+                await asyncio.sleep(0.01)
+        await begun.commit()
+    finally:
+        await other.close()
+    assert await replacing is False
+    assert await store.plugins() == {"p": PluginRow(settings={"theirs": 1})}

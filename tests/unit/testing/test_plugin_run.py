@@ -196,14 +196,22 @@ async def test_what_was_done_can_be_read() -> None:
         )
         with pytest.raises(TimeoutError, match="slow"):
             await ctx.http.request("GET", "https://example.org/b")
-        ctx.run_background(asyncio.sleep(0))
+        ended: list[str] = []
+        ctx.run_background(_slow(ended))
         await ctx.settled()
+        assert ended == ["slow"]
         ctx.report_status("degraded", "tired")
     assert [(message.role, message.content) for message in ctx.sent] == [("system", "a note"), ("user", "wake up")]
     assert [(event.type, event.data, event.thread_id) for event in ctx.broadcasts] == [("probe.word", {"a": 1}, "t1")]
     assert [(request.prompt, request.model) for request in ctx.invoked] == [("how are you", "m")]
     assert next((sent.method, sent.url, sent.json) for sent in ctx.requests) == ("POST", "https://example.org/a", [1])
     assert ctx.statuses == [("degraded", "tired")]
+
+
+async def _slow(ended: list[str]) -> None:
+    for _ in range(5):
+        await asyncio.sleep(0)
+    ended.append("slow")
 
 
 WHOLE: Mapping[str, Any] = {

@@ -16,6 +16,7 @@ from mcp.server.models import InitializationOptions
 from mcp.shared.exceptions import MCPError
 
 from toolyard.adapters.mcp.caller_side import McpCallerSide, set_log_level
+from toolyard.adapters.mcp.cancelled_once import cancelled_once
 from toolyard.adapters.mcp.connection import connection_of
 from toolyard.adapters.mcp.notices import Notices
 from toolyard.adapters.mcp.wire import is_modern, result_for, tool_for
@@ -72,9 +73,10 @@ def create_server(
         caller = Caller(thread_id=thread_id, call_id=_call_id(request.meta))
         client = McpCallerSide(request)
         try:
-            result = await dispatcher.call(
+            work = dispatcher.call(
                 params.name, params.arguments, caller, progress=client.report_progress, client=client
             )
+            result = await cancelled_once(work, what=f"the call of {params.name[:80]!r}")
         except UnknownToolError as error:
             raise MCPError(code=mcp_types.INVALID_PARAMS, message=str(error)) from None
         if (missing := client.missing_capability(result)) is not None:

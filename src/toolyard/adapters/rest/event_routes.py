@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from msgspec.structs import replace
 
 from toolyard.adapters.rest.asgi import Request, Sendable
 from toolyard.adapters.rest.openapi import answers_with, operation, path_parameter, query_parameter

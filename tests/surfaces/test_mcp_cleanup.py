@@ -1,0 +1,75 @@
+"""A call that is cancelled over MCP tidies up: what its `finally` awaits is finished."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from toolyard import tool
+from toolyard.adapters.mcp import cancelled_once as module
+from toolyard.adapters.mcp.cancelled_once import cancelled_once
+from toolyard.testing import connect, memory_yard
+
+
+@pytest.mark.parametrize("era", ["handshake", "modern"])
+async def test_what_a_cancelled_call_awaits_in_the_end_is_finished(era: Any) -> None:
+    begun, tidied = asyncio.Event(), asyncio.Event()
+
+    @tool
+    async def slow() -> str:
+        """Take long, and tidy up."""
+        begun.set()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            for _ in range(3):
+                await asyncio.sleep(0)
+            tidied.set()
+        return "never"
+
+    async with memory_yard(slow) as yard, connect(yard, era=era) as client:
+        call = asyncio.create_task(client.call_tool("slow", {}))
+        await asyncio.wait_for(begun.wait(), 30)
+        call.cancel()
+        await asyncio.wait_for(tidied.wait(), 30)
+        await asyncio.gather(call, return_exceptions=True)
+
+
+async def test_a_call_that_will_not_end_is_left_alone_and_named(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(module, "GRACE", 0.01)
+    release = asyncio.Event()
+
+    async def deaf() -> None:
+        while not release.is_set():
+            try:
+                await release.wait()
+            except asyncio.CancelledError:
+                continue
+        raise RuntimeError("late trouble")
+
+    waiting = asyncio.create_task(cancelled_once(deaf(), what="the deaf one"))
+    await asyncio.sleep(0)
+    await asyncio.sleep(0)
+    waiting.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await waiting
+    assert "the deaf one was cancelled, and is not done" in caplog.text
+    release.set()
+    while "late trouble" not in caplog.text:
+        await asyncio.sleep(0)
+
+
+async def test_what_goes_well_or_fails_by_itself_passes_through() -> None:
+    async def answers() -> str:
+        return "yes"
+
+    async def fails() -> str:
+        raise ValueError("no")
+
+    assert await cancelled_once(answers(), what="it") == "yes"
+    with pytest.raises(ValueError, match="no"):
+        await cancelled_once(fails(), what="it")
