@@ -64,7 +64,8 @@ async def test_a_hidden_character_in_any_field_sets_its_tool_aside_by_line_and_e
         (folder / f"{number:02}.json").write_text(json.dumps(content, indent=1, ensure_ascii=not raw), "utf-8")
 
     async with opened(tmp_path, watch=False) as yard:
-        names = {info.name for info in yard.registry.list_tools() if info.provenance.source == "plugin"}
+        found = [info for info in yard.registry.list_tools() if info.provenance.source == "plugin"]
+        names = {info.name for info in found if info.provenance.plugin_name != "time"}
         assert names == {f"good-{number}" for number in range(len(expected))}
         problems = {Path(problem.source).stem: problem for problem in yard.registry.quarantined}
         assert len(problems) == len(expected)
