@@ -74,7 +74,7 @@ def test_explain_tells_each_value_its_origin_and_what_it_overrode(config: Path, 
 
     assert shown.returncode == 0, shown.stderr
     assert shown.stdout.splitlines() == [
-        "tools.include_plan_tool = true  (default; not used by this version)",
+        "tools.include_plan_tool = true  (default)",
         'tools.allowed = ["*"]  (default)',
         "tools.blocked = []  (default)",
         "tools.allowed_hosts = []  (default)",

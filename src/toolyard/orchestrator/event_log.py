@@ -172,6 +172,11 @@ class EventLog:
             for event in events:
                 self._journal.add(event)
 
+    async def catch_up(self) -> None:
+        """Let readers have all that is stored by now, before some of it is deleted."""
+        if self.feed is not None:
+            await self.feed.catch_up()
+
     async def detach(self) -> None:
         """Store what waits, and end the readers of stored events."""
         journal, self._journal = self._journal, None

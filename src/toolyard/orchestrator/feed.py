@@ -158,6 +158,14 @@ class Feed:
             task.cancel()
             await asyncio.gather(task, return_exceptions=True)
 
+    async def catch_up(self) -> None:
+        """Hand out all that is stored by now, so that what is deleted next was told."""
+        while self._readers:
+            found = await self.store.events(EVERYTHING, after=self._last or None, limit=PAGE)
+            self._hand_out(found)
+            if len(found) < PAGE:
+                return
+
     async def _pump(self) -> None:
         while self._readers:
             try:

@@ -235,6 +235,7 @@ class Orchestrator:
         await self.store.thread(thread_id)
         await self._end_jobs([job for job in self._jobs.values() if job.run.thread_id == thread_id], DELETED)
         self.invoker.pool.evict(session_key(thread_id), outdated=True)
+        await self.log.catch_up()  # who reads along learns how its runs ended
         await self.store.delete_thread(thread_id)
 
     async def recover(self) -> None:
