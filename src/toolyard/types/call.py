@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+import msgspec
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Caller:
@@ -26,9 +28,10 @@ class Caller:
 ANONYMOUS = Caller()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ToolCall:
+class ToolCall(msgspec.Struct, frozen=True, kw_only=True):
     """A validated call, as a gate sees it.
+
+    A struct, because every gate and every observer gets one of its own: 0.2 µs instead of 1.
 
     Attributes:
         call_id: The model's own id of the call where there is one, else ours.
