@@ -77,11 +77,6 @@ class Conversations:
         self._expiring: asyncio.Task[None] | None = None
         self._orchestrator: Orchestrator | None = None
 
-    @property
-    def current(self) -> Orchestrator | None:
-        """The orchestrator, if it is open."""
-        return self._orchestrator
-
     async def open(self, settings: Settings) -> Orchestrator:
         """The orchestrator; the first call opens the database and ends runs that were lost.
 

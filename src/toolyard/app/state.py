@@ -62,14 +62,6 @@ class Switches:
         content = self._read()
         return State(disabled_tools=_disabled(content), plugins=_plugins(content))
 
-    def disabled_tools(self) -> frozenset[str]:
-        """The names of the tools that are turned off.
-
-        Raises:
-            StateError: The file cannot be read or understood.
-        """
-        return _disabled(self._read())
-
     def set_tool_enabled(self, name: str, enabled: bool) -> bool:
         """Turn a tool on or off; say whether that changed anything.
 

@@ -108,26 +108,6 @@ class PluginHost:
                     guest.interrupt()
                 raise
 
-    async def change_settings(self, name: str, table: Mapping[str, Any]) -> None:
-        """Give a plugin other settings. One that failed is tried again with them; a disabled one keeps them for later.
-
-        Raises:
-            NotFoundError: There is no such plugin.
-            PluginError: They do not fit; the old ones stay.
-        """
-        async with self._lock:
-            self._check_open()
-            guest = self._find(name)
-            if guest.live:
-                await self._change(guest, table)
-                return
-            if guest.plugin is not None:
-                read_settings(guest.plugin, table)
-            if not guest.enabled:
-                guest.table = dict(table)
-                return
-            await self._replace(guest, table)
-
     def check_settings(self, name: str, table: Mapping[str, Any]) -> None:
         """See whether settings fit, as far as that is known: a plugin that was never loaded takes any.
 
@@ -149,7 +129,10 @@ class PluginHost:
             self._check_open()
             guest = self._find(name)
             if guest.enabled and guest.health.state in ("degraded", "failed"):
-                await self._replace(guest, guest.table)
+                again = self._guest(Wanted(discovered=guest.discovered, settings=guest.table), guest)
+                self._guests[self._guests.index(guest)] = again
+                await see_through(self._end([guest]))
+                await self._bring_in([again])
 
     def plugins(self) -> list[PluginView]:
         """All of them, failed and disabled ones too, in the order wanted; those whose name was taken come last."""
@@ -178,12 +161,6 @@ class PluginHost:
             if guest.name == name:
                 return guest
         raise NotFoundError("plugin", name)
-
-    async def _replace(self, guest: Guest, table: Mapping[str, Any]) -> None:
-        again = self._guest(Wanted(discovered=guest.discovered, settings=table), guest)
-        self._guests[self._guests.index(guest)] = again
-        await see_through(self._end([guest]))
-        await self._bring_in([again])
 
     def _check_open(self) -> None:
         if self._closed:

@@ -21,11 +21,9 @@ class PluginView(msgspec.Struct, frozen=True, kw_only=True):
         state: How it is.
         error: Why it is degraded or failed.
         origin: Where it comes from.
-        first_party: Whether it comes with us.
         tools: What models call its tools.
         hooks: The names of its hooks.
         settings: Its settings as it has them: of its own class, or a mapping; else the table as it was given.
-        settings_class: Their class, where it has one.
     """
 
     name: str
@@ -34,11 +32,9 @@ class PluginView(msgspec.Struct, frozen=True, kw_only=True):
     state: State
     error: str | None
     origin: str
-    first_party: bool
     tools: tuple[str, ...]
     hooks: tuple[str, ...]
     settings: Any
-    settings_class: type | None
 
 
 def view_of(guest: Guest) -> PluginView:
@@ -50,9 +46,7 @@ def view_of(guest: Guest) -> PluginView:
         state=guest.health.state,
         error=guest.health.error,
         origin=guest.discovered.origin,
-        first_party=guest.discovered.first_party,
         tools=tuple(tool.name for tool in guest.tools),
         hooks=tuple(hook for hook in HOOKS if getattr(guest.hooks, hook) is not None) if guest.live else (),
         settings=guest.context.settings if guest.context is not None else guest.table,
-        settings_class=guest.plugin.settings if guest.plugin is not None else None,
     )

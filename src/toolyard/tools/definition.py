@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import functools
 import inspect
 import json
 import logging
 import re
 from collections.abc import Callable
-from typing import Any, cast
+from typing import Any
 
 import msgspec
 
 from toolyard.errors import DefinitionError, SchemaError
 from toolyard.plugins.contract import PluginContext, Tool
+from toolyard.plugins.definition import is_async
 from toolyard.schema.compiled import CompiledSchema, Documents, compile_input_schema, compile_schema
 from toolyard.schema.hidden import Part, hides_nothing, unseen_in
 from toolyard.schema.parameters import schema_from_parameters
@@ -154,7 +154,7 @@ def _check_name(name: Any) -> None:
 
 def _check_handler(tool: Tool) -> None:
     handler: Any = tool.handler
-    if not _is_async(handler):
+    if not is_async(handler):
         raise DefinitionError(
             tool=tool.name, field="handler", reason="an `async def` with (ctx, input, meta) is needed"
         )
@@ -168,17 +168,6 @@ def _check_handler(tool: Tool) -> None:
             field="handler",
             reason=f"it is called with (ctx, input, meta), but takes {escaped(str(signature))}",
         ) from None
-
-
-def _is_async(handler: Any) -> bool:
-    """Whether calling it gives a coroutine: a function, a method, a partial, an object with an async `__call__`.
-
-    A plain function that wraps an async one (`functools.wraps`) is believed to return its coroutine.
-    """
-    while isinstance(handler, functools.partial):
-        handler = cast("Any", handler.func)
-    function = handler if inspect.isroutine(handler) else cast("Any", type(handler)).__call__
-    return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(inspect.unwrap(function))
 
 
 def _check_limits(tool: Tool) -> None:

@@ -28,7 +28,7 @@ def write(switches: Switches, text: str) -> None:
 
 
 def test_without_a_file_nothing_is_turned_off_and_none_is_made(switches: Switches) -> None:
-    assert switches.disabled_tools() == frozenset()
+    assert switches.read().disabled_tools == frozenset()
     assert not switches.path.parent.exists()
 
 
@@ -36,10 +36,10 @@ def test_a_switch_is_kept_and_says_whether_it_changed_anything(switches: Switche
     assert switches.set_tool_enabled("a", False)
     assert not switches.set_tool_enabled("a", False)
     assert switches.set_tool_enabled("b", False)
-    assert Switches(switches.path.parent).disabled_tools() == {"a", "b"}
+    assert Switches(switches.path.parent).read().disabled_tools == {"a", "b"}
     assert switches.set_tool_enabled("a", True)
     assert not switches.set_tool_enabled("a", True)
-    assert switches.disabled_tools() == {"b"}
+    assert switches.read().disabled_tools == {"b"}
 
 
 def test_turning_on_what_never_was_off_writes_nothing(switches: Switches) -> None:
@@ -69,7 +69,7 @@ def test_file_and_folder_are_private_whatever_the_umask(switches: Switches) -> N
 def test_what_other_versions_keep_in_the_file_is_preserved(switches: Switches) -> None:
     write(switches, '{"version": 1, "later": {"x": [1]}}')
 
-    assert switches.disabled_tools() == frozenset()
+    assert switches.read().disabled_tools == frozenset()
     switches.set_tool_enabled("a", False)
 
     assert json.loads(switches.path.read_bytes()) == {
@@ -98,7 +98,7 @@ def test_what_other_versions_keep_in_the_file_is_preserved(switches: Switches) -
 def test_a_file_that_cannot_be_understood_is_told_and_left_as_it_is(switches: Switches, text: str, why: str) -> None:
     write(switches, text)
 
-    for attempt in (switches.disabled_tools, lambda: switches.set_tool_enabled("a", False)):
+    for attempt in (switches.read, lambda: switches.set_tool_enabled("a", False)):
         with pytest.raises(StateError) as caught:
             attempt()
         assert str(switches.path) in str(caught.value)
@@ -112,14 +112,14 @@ def test_a_file_that_is_not_utf8_is_told(switches: Switches) -> None:
     switches.path.write_bytes(b'{"version": 1, "x": "\xff"}')
 
     with pytest.raises(StateError, match="not valid JSON"):
-        switches.disabled_tools()
+        switches.read()
 
 
 def test_a_file_that_cannot_be_read_is_told(switches: Switches) -> None:
     switches.path.mkdir(parents=True)
 
     with pytest.raises(StateError, match="cannot be read: Is a directory"):
-        switches.disabled_tools()
+        switches.read()
 
 
 def test_a_folder_that_cannot_be_made_is_told(tmp_path: Path) -> None:
@@ -137,7 +137,7 @@ def test_what_a_crash_left_behind_is_in_nobodys_way(switches: Switches, tmp_path
 
     switches.set_tool_enabled("a", False)
 
-    assert switches.disabled_tools() == {"a"}
+    assert switches.read().disabled_tools == {"a"}
     assert precious.read_text(encoding="utf-8") == "keep me"
     assert not switches.path.is_symlink()
 
@@ -153,7 +153,7 @@ def test_a_crash_before_the_move_leaves_the_old_file_whole(switches: Switches, m
         with pytest.raises(StateError, match="No space left on device"):
             switches.set_tool_enabled("b", False)
 
-    assert switches.disabled_tools() == {"a"}
+    assert switches.read().disabled_tools == {"a"}
     assert switches.set_tool_enabled("b", False)
 
 
@@ -201,7 +201,7 @@ def test_two_processes_writing_at_once_lose_no_switch(tmp_path: Path) -> None:
 
     assert [writer.exitcode for writer in writers] == [0, 0]
     expected = {f"{prefix}{number}" for prefix in ("a", "b") for number in range(200) if number % 4}
-    assert Switches(tmp_path).disabled_tools() == expected
+    assert Switches(tmp_path).read().disabled_tools == expected
 
 
 def test_what_the_database_says_of_plugins_is_looked_up_while_nobody_else_writes(tmp_path: Path) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, cast
 
@@ -12,9 +11,8 @@ import pytest
 from tests.unit.orchestrator.approval_process import CALL, OTHER, PATIENCE, Process, on, soon
 from toolyard.errors import ApprovalDecidedError, InvalidApprovalError, NotFoundError
 from toolyard.orchestrator import approvals as module
-from toolyard.orchestrator.approvals import Approvals
 from toolyard.orchestrator.event_log import LASTING, EventLog
-from toolyard.orchestrator.store import EventFilter, NewEvent, Store
+from toolyard.orchestrator.store import EventFilter
 from toolyard.types.approval import Approval
 from toolyard.types.call import Allow, Ask, Caller, Deny, Rewrite, ToolCall
 
@@ -336,13 +334,3 @@ async def test_events_of_approvals_and_plugins_are_kept_without_a_run() -> None:
         log.emit(kind, {})
     log.emit("message", {})
     assert [event.type for event in log.recent] == sorted(LASTING)
-
-
-def test_the_parts_fit_the_dispatchers_port() -> None:
-    from toolyard.tools.gates import Approve
-
-    async def stored(_: Sequence[NewEvent]) -> Store:
-        raise NotImplementedError
-
-    approve: Approve = Approvals(open_store=cast("Any", stored), log=EventLog()).ask
-    assert approve

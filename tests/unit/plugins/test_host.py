@@ -401,4 +401,4 @@ def test_a_keyboard_interrupt_is_no_failure_of_a_plugin() -> None:
 
 async def test_settings_of_nobody_are_not_found(house: House) -> None:
     with pytest.raises(NotFoundError):
-        await house.host.change_settings("nobody", {})
+        house.host.check_settings("nobody", {})
