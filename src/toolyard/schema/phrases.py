@@ -1,0 +1,159 @@
+"""What a schema's keyword asks for, in words: for a description, where the keyword itself is not taken.
+
+Below: nothing. Above: `flattened`, `subset` and `adapted`, which move keywords into descriptions.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, cast
+
+_MOST_CHARACTERS = 600
+"""Of one phrase: a description is read by a model on every turn."""
+
+_SILENT = frozenset({"title", "description", "$comment", "examples", "deprecated", "readOnly", "writeOnly"})
+_PLAIN = _SILENT | {"type", "properties", "required", "additionalProperties", "const"}
+
+_PHRASES: Mapping[str, str] = {
+    "minLength": "At least {} characters.",
+    "maxLength": "At most {} characters.",
+    "pattern": "Matches the regular expression {}",
+    "format": "Format: {}.",
+    "minimum": "At least {}.",
+    "maximum": "At most {}.",
+    "exclusiveMinimum": "More than {}.",
+    "exclusiveMaximum": "Less than {}.",
+    "multipleOf": "A multiple of {}.",
+    "minItems": "At least {} items.",
+    "maxItems": "At most {} items.",
+    "minProperties": "At least {} properties.",
+    "maxProperties": "At most {} properties.",
+    "const": "Always {}.",
+    "default": "Default: {}.",
+    "contentEncoding": "Content encoding: {}.",
+    "contentMediaType": "Content type: {}.",
+    "$ref": "As {} says.",
+    "$dynamicRef": "As {} says.",
+    "$recursiveRef": "As {} says.",
+}
+_BARE = frozenset({"pattern", "format", "contentEncoding", "contentMediaType", "$ref", "$dynamicRef", "$recursiveRef"})
+"""Keywords whose text is shown without quotes."""
+
+
+def phrase(keyword: str, value: Any) -> str:
+    """What a keyword asks for: a short sentence, or the keyword itself as JSON."""
+    match keyword, value:
+        case (("minItems" | "minProperties" | "minLength" | "maxItems" | "maxProperties" | "maxLength"), 1):
+            return _PHRASES[keyword].format(1).replace("ies.", "y.").replace("s.", ".")
+        case "uniqueItems", True:
+            return "No item twice."
+        case "enum", list():
+            return _cut("One of: " + ", ".join(_json(item) for item in cast("list[Any]", value))) + "."
+        case "required", list():
+            return f"Needed: {', '.join(map(str, cast('list[Any]', value)))}."
+        case "dependentRequired", dict():
+            needs = cast("dict[str, list[str]]", value).items()
+            return _cut(" ".join(f"With {name}, also {_listed(others)}." for name, others in needs if others))
+        case (("anyOf" | "oneOf"), list()):
+            return choice(keyword, cast("list[Any]", value))
+        case _ if keyword in _PHRASES and (keyword in ("const", "default") or not isinstance(value, bool)):
+            return _cut(_PHRASES[keyword].format(value if keyword in _BARE else _json(value)))
+        case _:
+            return f"Must fit {shown({keyword: value})}."
+
+
+def choice(keyword: str, branches: Sequence[Any]) -> str:
+    """The forms of an `anyOf` or `oneOf`, told apart by what each of them needs."""
+    forms = [_form(branch) for branch in branches if branch is not False]
+    if len(forms) > 1 and all(form.names_only for form in forms):
+        *first, last = [str(form) for form in forms]
+        only = (" Not both." if len(forms) == 2 else " Only one of these.") if keyword == "oneOf" else ""
+        return _cut(f"Give either {', or '.join([*first, last])}.{only}")
+    how = "exactly one" if keyword == "oneOf" else "one"
+    numbered = "; ".join(f"({number}) {form}" for number, form in enumerate(forms, 1))
+    return _cut(f"Fits {how} of these forms: {numbered}.")
+
+
+def shown(value: Any) -> str:
+    """A value as short JSON."""
+    return _cut(_json(value))
+
+
+def told(description: Any, sentences: Iterable[str]) -> str:
+    """A description with more sentences."""
+    text = description.strip() if isinstance(description, str) else ""
+    if text and text[-1] not in ".!?:;…":
+        text += "."
+    said = dict.fromkeys(sentence for sentence in sentences if sentence)
+    return " ".join(part for part in (text, *said) if part)
+
+
+class _Form:
+    """One form of a choice."""
+
+    __slots__ = ("_text", "names_only")
+
+    def __init__(self, text: str, *, names_only: bool) -> None:
+        self._text = text
+        self.names_only = names_only
+
+    def __str__(self) -> str:
+        return self._text
+
+
+def _form(branch: Any) -> _Form:
+    if not isinstance(branch, Mapping):
+        return _Form("anything", names_only=False)
+    schema = cast("Mapping[str, Any]", branch)
+    properties: Mapping[str, Any] = schema.get("properties") or {}
+    required: list[str] = list(schema.get("required") or ())
+    notes = {name: _notes(properties[name]) for name in properties}
+    if (
+        required
+        and _SILENT.union(("required", "properties", "type")).issuperset(schema)
+        and set(properties) <= {*required}
+    ):
+        return _Form(_listed([name + notes.get(name, "") for name in required]), names_only=True)
+    parts: list[str] = []
+    if isinstance(schema.get("title"), str):
+        parts.append(schema["title"])
+    if "$ref" in schema:
+        parts.append(f"as {schema['$ref']} says")
+    if required:
+        parts.append("with " + _listed([name + notes.get(name, "") for name in required]))
+    optional = [name + note for name, note in notes.items() if name not in required]
+    if optional:
+        parts.append(("and " if required else "") + "optionally " + _listed(optional))
+    if schema.get("additionalProperties") is False:
+        parts.append("and nothing else")
+    rest = {key: value for key, value in schema.items() if key not in _PLAIN and key != "$ref"}
+    if rest:
+        parts.append(_json(rest))
+    return _Form(" ".join(parts) or "anything", names_only=False)
+
+
+def _notes(schema: Any) -> str:
+    """What a form asks of a property, where it is short enough to stand behind its name."""
+    if not isinstance(schema, Mapping):
+        return " (never)" if schema is False else ""
+    node = cast("Mapping[str, Any]", schema)
+    if "const" in node:
+        return f" = {_json(node['const'])}"
+    said = [phrase(key, node[key]).rstrip(".").lower() for key in ("minItems", "maxItems", "minLength") if key in node]
+    if "enum" in node:
+        said.append("one of " + ", ".join(_json(item) for item in node["enum"]))
+    return f" ({', '.join(said)})" if said else ""
+
+
+def _listed(names: Sequence[str]) -> str:
+    *first, last = names
+    return f"{', '.join(first)} and {last}" if first else last
+
+
+def _json(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False, separators=(", ", ": "), default=str)
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= _MOST_CHARACTERS else text[: _MOST_CHARACTERS - 1] + "…"
