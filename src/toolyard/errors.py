@@ -22,6 +22,8 @@ ToolyardError
 ├── InvocationError        an agent could not be invoked
 │   ├── SessionLostError   the runtime does not have the conversation any more
 │   ├── RuntimeFailureError the model or its runtime failed
+│   │   ├── ModelError     a model API refused or broke off: which fault, and whether to try again
+│   │   └── LimitError     an agent was stopped at one of its limits: turns, tokens, money, mistakes
 │   ├── TimedOutError      the invocation took longer than it may, and was ended
 │   └── NoRoomError        every session is in use, and this caller may not wait
 ├── ScriptError            a script that the scripted runtime cannot play: where, why
@@ -33,6 +35,8 @@ handler is a crash: its text is withheld from the model, and the log has the tra
 """
 
 from __future__ import annotations
+
+from typing import Literal
 
 
 class ToolyardError(Exception):
@@ -203,6 +207,45 @@ class SessionLostError(InvocationError):
 
 class RuntimeFailureError(InvocationError):
     """The model or its runtime failed; the text says why, and what to do about it."""
+
+
+ModelFault = Literal["busy", "rate", "server", "network", "overflow", "schema", "rejected", "key", "name", "quota"]
+"""Why a model API gave no answer.
+
+`busy`, `rate`, `server` and `network` pass: another try may succeed. `overflow`: the conversation is too long for
+the model. `schema`: one tool's schema is refused. `key`, `name`, `quota`: the API key, the model's name, the account.
+`rejected`: anything else that the same request would meet again.
+"""
+
+
+class ModelError(RuntimeFailureError):
+    """A model API refused a request, or broke off in the middle of its answer.
+
+    Attributes:
+        fault: What kind of failure it is.
+        retry_after: Seconds that the API asks to wait, where it does.
+        tool: The tool whose schema it refuses, for `schema`.
+    """
+
+    def __init__(
+        self, message: str, *, fault: ModelFault, retry_after: float | None = None, tool: str | None = None
+    ) -> None:
+        self.fault: ModelFault = fault
+        self.retry_after = retry_after
+        self.tool = tool
+        super().__init__(message)
+
+
+class LimitError(RuntimeFailureError):
+    """An agent was stopped at one of its limits; the text says which, and how to raise it.
+
+    Attributes:
+        limit: `turns`, `tokens`, `cost` or `mistakes`.
+    """
+
+    def __init__(self, message: str, *, limit: str) -> None:
+        self.limit = limit
+        super().__init__(message)
 
 
 class TimedOutError(InvocationError):

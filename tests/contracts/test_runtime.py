@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from tests.contracts.playing_model import playing_kernel
 from toolyard.errors import RuntimeFailureError, SessionLostError
 from toolyard.invoker.runtime import Runtime, Session, SessionSpec, Turn
 from toolyard.testing import ScriptedRuntime
@@ -36,13 +37,26 @@ SCRIPT = """
 
 @dataclass(frozen=True)
 class Kit:
-    """How to make a runtime. `resumes` says whether a closed session's conversation can be opened again."""
+    """How to make a runtime, and what it cannot do.
+
+    Attributes:
+        make: Makes one that keeps what it must keep in this folder.
+        resumes: Whether a closed session's conversation can be opened again.
+        survives: Whether another process can do that too.
+        loses: Whether a conversation can be lost in the middle of a turn.
+    """
 
     make: Callable[[Path], Runtime]
     resumes: bool = True
+    survives: bool = True
+    loses: bool = True
 
 
-KITS = {"scripted": Kit(lambda folder: ScriptedRuntime(SCRIPT, folder=folder))}
+KITS = {
+    "scripted": Kit(lambda folder: ScriptedRuntime(SCRIPT, folder=folder)),
+    # The kernel has its conversations in memory: they end with the process, and not before.
+    "kernel": Kit(lambda folder: playing_kernel(SCRIPT, "probe"), survives=False, loses=False),
+}
 
 
 @dataclass
@@ -170,8 +184,10 @@ async def test_a_failure_says_why(session: Session) -> None:
 
 
 async def test_a_lost_conversation_is_told_as_lost_and_stays_lost(
-    runtime: Runtime, session: Session, spec: SessionSpec
+    kit: Kit, runtime: Runtime, session: Session, spec: SessionSpec
 ) -> None:
+    if not kit.loses:
+        return
     await run(session, "say hello")
     known = session.id
     with pytest.raises(SessionLostError):
@@ -181,10 +197,22 @@ async def test_a_lost_conversation_is_told_as_lost_and_stays_lost(
         await runtime.open(spec, thread_id="t", resume=known)
 
 
+async def test_a_conversation_can_be_opened_again(kit: Kit, runtime: Runtime, spec: SessionSpec) -> None:
+    if not kit.resumes:
+        return
+    first = await runtime.open(spec, thread_id="t")
+    await run(first, "say hello")
+    await first.close()
+    second = await runtime.open(spec, thread_id="t", resume=first.id)
+    assert second.resumed
+    assert await run(second, "say hello") == "Hello to you, dear caller."
+    await second.close()
+
+
 async def test_a_conversation_can_be_opened_again_in_another_process(
     kit: Kit, spec: SessionSpec, tmp_path: Path
 ) -> None:
-    if not kit.resumes:
+    if not kit.resumes or not kit.survives:
         return
     first = await kit.make(tmp_path).open(spec, thread_id="t")
     await run(first, "say hello")

@@ -93,6 +93,9 @@ class WatchedRuntime:
         self.alive: set[WatchedSession] = set()
         self.processes = 0
 
+    def resolve(self, model: str) -> str:
+        return model
+
     async def open(self, spec: SessionSpec, *, thread_id: str, resume: str | None = None) -> WatchedSession:
         self.starting += 1
         self.processes += 1

@@ -130,6 +130,14 @@ class Runtime(Protocol):
         """Whether a session is a process of its own; the pool counts those."""
         ...
 
+    def resolve(self, model: str) -> str:
+        """The full name of the model that answers when this one is asked for; an empty name asks for the usual one.
+
+        Raises:
+            RuntimeFailureError: There is no such model; what would be right is said.
+        """
+        ...
+
     async def open(self, spec: SessionSpec, *, thread_id: str, resume: str | None = None) -> Session:
         """Open a session, with the conversation `resume` in it where the runtime can.
 

@@ -6,14 +6,15 @@ Above: the orchestrator. Below: the words, and the store's.
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
 from typing import Any
 
 from msgspec import structs
 
-from toolyard.errors import InvocationError, NoRoomError, SessionLostError
+from toolyard.errors import InvocationError, LimitError, ModelError, NoRoomError, SessionLostError
 from toolyard.invoker.runtime import Answer
 from toolyard.orchestrator.store import Ending, NewEvent
-from toolyard.types.run import Run, RunEnd, RunError, RunStatus
+from toolyard.types.run import Run, RunEnd, RunError, RunStatus, Usage
 from toolyard.types.thread import Message
 
 
@@ -29,6 +30,11 @@ def completed(run: Run, answer: Answer, message: Message) -> Ending:
         answer=message,
         events=[told(message, now), NewEvent(type="completed", time=now, data=done, **_place(run))],
     )
+
+
+def used(data: Mapping[str, Any]) -> Usage:
+    """What a `usage` event says."""
+    return Usage(input_tokens=data["inputTokens"], output_tokens=data["outputTokens"], cost=data["cost"])
 
 
 def told(message: Message, now: float) -> NewEvent:
@@ -72,6 +78,10 @@ def code_of(error: InvocationError) -> str:
             return "no_room"
         case SessionLostError():
             return "session_lost"
+        case LimitError():
+            return "limit"
+        case ModelError(fault=fault):
+            return f"model_{fault}"
         case _:
             return "runtime"
 

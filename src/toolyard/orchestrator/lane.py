@@ -10,7 +10,7 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Collection
 from dataclasses import dataclass, field
 
-from toolyard.types.run import Run
+from toolyard.types.run import NOTHING_USED, Run, Usage
 from toolyard.types.thread import Thread
 
 
@@ -24,6 +24,7 @@ class Job:
         wanted_end: Somebody asked for its end; why, in words.
         ending: Its end is being stored: nothing interrupts that.
         behind: The runs that go before it, while it may not begin.
+        used: What the runtime has told so far of what it used; a run that fails has used it all the same.
         session: Where the runtime's id of the conversation became another: the new one, or None for none.
         ended: Gets the run as it was stored at its end; cancelled when it was never stored at all.
     """
@@ -37,6 +38,7 @@ class Job:
     wanted_end: str | None = None
     ending: bool = False
     behind: frozenset[str] = frozenset()
+    used: Usage = NOTHING_USED
     session: tuple[str | None] | None = None
     ended: asyncio.Future[Run] = field(default_factory=lambda: asyncio.get_running_loop().create_future())
 

@@ -31,7 +31,7 @@ from toolyard.invoker.invoker import Invocation, Invoker
 from toolyard.invoker.key import session_key
 from toolyard.invoker.pool import SessionRequest
 from toolyard.invoker.runtime import Runtime, SessionSpec
-from toolyard.orchestrator.endings import code_of, completed, end_type, ended, last_event, told
+from toolyard.orchestrator.endings import code_of, completed, end_type, ended, last_event, told, used
 from toolyard.orchestrator.event_log import EventLog
 from toolyard.orchestrator.hooks import MessageHooks, NoHooks
 from toolyard.orchestrator.ids import Ids, kept_id, resumable
@@ -103,14 +103,14 @@ class Orchestrator:
 
         Raises:
             StorageError: It could not be stored; nothing will happen then.
-            RuntimeFailureError: No such runtime.
+            RuntimeFailureError: No such runtime, or no such model of it.
         """
         thread_id = request.thread_id or self._ids.new("thread")
         seen = self._neighbours.changed_ids
         thread = await self._thread(thread_id, request)
         if self._closing:
             raise InvocationError("everything is being closed; try again when it runs again")
-        now = time.time()
+        now, runtime = time.time(), self._defaults.runtime(request.runtime or thread.runtime)
         run = Run(
             id=self._ids.new("run"),
             thread_id=thread_id,
@@ -118,8 +118,8 @@ class Orchestrator:
             created_at=now,
             owner=self.store.owner,
             agent=request.agent or thread.agent or self._defaults.agent,
-            runtime=self._defaults.runtime(request.runtime or thread.runtime).name,
-            model=request.model or thread.model or self._defaults.model,
+            runtime=runtime.name,
+            model=runtime.resolve(request.model or thread.model or self._defaults.model),
         )
         message = self._message(run, "user", request.prompt, now)
         # It is known before it is stored: closing waits for it from here on.
@@ -221,7 +221,7 @@ class Orchestrator:
             thread,
             runtime,
             agent=thread.agent or self._defaults.agent,
-            model=thread.model or self._defaults.model,
+            model=runtime.resolve(thread.model or self._defaults.model),
             has_history=bool(await self.store.messages(thread_id, limit=1)),
         )
         return await self.invoker.prewarm(request), runtime.name
@@ -247,7 +247,8 @@ class Orchestrator:
         try:
             return await self.store.thread(thread_id)
         except NotFoundError:
-            self._defaults.runtime(request.runtime)  # refused before anything is stored
+            runtime = self._defaults.runtime(request.runtime)  # refused before anything is stored
+            runtime.resolve(request.model or self._defaults.model)
             title = " ".join(request.prompt.split())
             title = title if len(title) <= LONGEST_TITLE else f"{title[: LONGEST_TITLE - 1]}…"
             thread = Thread(id=thread_id, created_at=time.time(), title=title)
@@ -330,7 +331,7 @@ class Orchestrator:
                 prompt=run.prompt,
                 session=await self._request_of(job),
                 caller=caller,
-                tell=partial(self.log.emit, caller=caller),
+                tell=partial(self._tell, job, caller),
                 call_tool=self._call,
                 timeout=job.timeout if job.timeout is not None else self._defaults.timeout,
             ),
@@ -340,10 +341,17 @@ class Orchestrator:
         answer = outcome.answer
         return completed(run, answer, self._message(run, "assistant", answer.text, time.time()))
 
+    def _tell(self, job: Job, caller: Caller, type: str, data: Mapping[str, Any]) -> None:
+        if type == "usage":
+            job.used += used(data)
+        self.log.emit(type, data, caller)
+
     async def _finish(self, job: Job, ending: Ending) -> None:
         """Store a run's end with everything it told before; then whoever waits for it is told."""
         run = job.run
         last = last_event(run, ending)
+        if ending.usage is None:
+            ending = structs.replace(ending, usage=job.used)
         if job.session is not None:
             ending = structs.replace(ending, session_id=kept_id(run.runtime, job.session[0]))
         least = structs.replace(ending, events=[*ending.events, *([last] if last is not None else [])])

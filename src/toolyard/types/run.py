@@ -22,6 +22,13 @@ class Usage:
     output_tokens: int = 0
     cost: float = 0.0
 
+    def __add__(self, other: Usage) -> Usage:
+        return Usage(
+            input_tokens=self.input_tokens + other.input_tokens,
+            output_tokens=self.output_tokens + other.output_tokens,
+            cost=self.cost + other.cost,
+        )
+
     def to_json(self) -> dict[str, Any]:
         """The shape that HTTP answers and events have."""
         return {"inputTokens": self.input_tokens, "outputTokens": self.output_tokens, "cost": self.cost}

@@ -87,6 +87,9 @@ class BenchRuntime:
     resumes: list[str | None] = field(default_factory=list)
     lost: set[str] = field(default_factory=set)
 
+    def resolve(self, model: str) -> str:
+        return model
+
     async def open(self, spec: SessionSpec, *, thread_id: str, resume: str | None = None) -> BenchSession:
         self.resumes.append(resume)
         if resume in self.lost:
