@@ -18,6 +18,16 @@ runtime = ScriptedRuntime(load_script("script.yaml"))
 runtime.received  # what the model was told
 ```
 
+The model APIs themselves can be played, for the real clients of Anthropic, OpenAI and Gemini:
+
+```python
+from toolyard.testing import scripted_models
+
+async with scripted_models("- say: Hello!") as api:
+    api.environ()  # variables that lead the clients to it
+    api.requests  # what they sent
+```
+
 A plugin is tested by itself, with a context whose powers work in memory:
 
 ```python
@@ -31,6 +41,7 @@ async with fake_context(plugin, settings={"volume": 3}) as ctx:
 Below: `app`. Nothing of the user's own settings, tools or switches is read.
 """
 
+from toolyard.adapters.scripted.model_apis import Captured, ScriptedModels, scripted_models
 from toolyard.adapters.scripted.runtime import ScriptedRuntime
 from toolyard.adapters.scripted.script_file import load_script
 from toolyard.testing.memory_yard import connect, memory_yard
@@ -38,7 +49,9 @@ from toolyard.testing.plugin_context import FakeContext, fake_context
 from toolyard.testing.plugin_run import call_tool, run_hook
 
 __all__ = [
+    "Captured",
     "FakeContext",
+    "ScriptedModels",
     "ScriptedRuntime",
     "call_tool",
     "connect",
@@ -46,4 +59,5 @@ __all__ = [
     "load_script",
     "memory_yard",
     "run_hook",
+    "scripted_models",
 ]

@@ -56,6 +56,10 @@ class ScriptedRuntime:
         """As it was given."""
         return self._owns_process
 
+    def resolve(self, model: str) -> str:
+        """Any name will do: the script answers."""
+        return model
+
     @property
     def received(self) -> list[Received]:
         """What models were told, oldest first; the last 10,000."""

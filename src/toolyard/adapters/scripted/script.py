@@ -19,20 +19,35 @@ file. The calls of one turn are started in the order of the list and run side by
 do it; the results are in the order of the list. In `say`, `{{result}}` is the text of the last
 result of this answer, and `{{prompt}}` what was told to the model.
 
-Above: the runtime. Below: nothing; `script_file` makes scripts from YAML.
+Above: the runtime and the scripted model APIs. Below: nothing; `script_file` makes scripts from YAML.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal, get_args
 
 from toolyard.types.run import NOTHING_USED, Usage
 
 _MOST_PIECES = 8
 _PLACEHOLDER = re.compile(r"\{\{(result|prompt)\}\}")
+
+FaultKind = Literal[
+    "overloaded",
+    "rate_limit",
+    "server_error",
+    "broken",
+    "half_json",
+    "empty",
+    "schema",
+    "overflow",
+    "bad_key",
+    "no_model",
+    "stall",
+]
+FAULT_KINDS: tuple[FaultKind, ...] = get_args(FaultKind)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,6 +56,25 @@ class ScriptedCall:
 
     tool: str
     input: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScriptedFault:
+    """What a scripted model API does wrong, in the words and with the status of the API it plays.
+
+    Attributes:
+        kind: Which fault; `docs/testing.md` tells what each of them looks like.
+        times: How many times, counted over the server's life.
+        retry_after: Seconds that `rate_limit` asks the client to wait.
+        tool: `schema` is answered as long as a tool of this name is offered, instead of `times`.
+        over: `overflow` is answered as long as the request has more bytes, instead of `times`.
+    """
+
+    kind: FaultKind
+    times: int = 1
+    retry_after: float | None = None
+    tool: str | None = None
+    over: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,6 +92,8 @@ class ScriptedTurn:
             the turn goes on as if this were not there; one that has nothing else is passed over.
         rotate: The conversation has another id after this answer.
         usage: What the turn used.
+        fault: What goes wrong before any of this; only scripted model APIs play it. Afterwards the turn
+            goes on as if this were not there; one that has nothing else is passed over.
         number: Its place in the script, from 0.
     """
 
@@ -71,6 +107,7 @@ class ScriptedTurn:
     lose: int = 0
     rotate: bool = False
     usage: Usage = NOTHING_USED
+    fault: ScriptedFault | None = None
 
     @property
     def goes_on(self) -> bool:
@@ -80,7 +117,12 @@ class ScriptedTurn:
     @property
     def only_loses(self) -> bool:
         """Whether it does nothing but lose its session."""
-        return bool(self.lose) and self.say is None and self.fail is None and not self.call and not self.hang
+        return bool(self.lose) and self.is_silent
+
+    @property
+    def is_silent(self) -> bool:
+        """Whether it has nothing to say, to call, to fail with or to wait for."""
+        return self.say is None and self.fail is None and not self.call and not self.hang
 
     def text(self, *, prompt: str, result: str | None) -> str:
         """What it says; `{{result}}` stays as it is when no tool was called."""
@@ -108,25 +150,37 @@ class Script:
         without = [turn for turn in self.turns if turn.when is None]
         self._last = (self._plain or without or [None])[-1]
 
-    def choose(self, text: str, played: int, spent: Mapping[int, int]) -> tuple[ScriptedTurn | None, int]:
+    def choose(
+        self, text: str, played: int, spent: Mapping[int, int], *, without: Container[int] = ()
+    ) -> tuple[ScriptedTurn | None, int]:
         """The turn that answers a text.
 
         Args:
             text: The last user text.
             played: How many of the turns without `when` this thread has used up.
             spent: How often each turn has lost its session so far.
+            without: Numbers of turns that are passed over.
 
         Returns:
             The turn, or None when nothing answers; and how many are used up now.
         """
+
+        def passed(turn: ScriptedTurn) -> bool:
+            return turn.number in without or (turn.only_loses and spent.get(turn.number, 0) >= turn.lose)
+
         for turn in self._when:
-            if turn.when is not None and turn.when.search(text) and not _is_spent(turn, spent):
+            if turn.when is not None and turn.when.search(text) and not passed(turn):
                 return turn, played
         for number, turn in enumerate(self._plain[played:], start=played + 1):
-            if not _is_spent(turn, spent):
+            if not passed(turn):
                 return turn, number
         last = self._last
-        return (None if last is None or _is_spent(last, spent) else last), played
+        return (None if last is None or passed(last) else last), played
+
+    def unanswered(self, text: str) -> str:
+        """The sentence for a text that no turn answers."""
+        shown = text if len(text) <= 200 else text[:200] + "…"
+        return f"{self.source}: no turn answers {shown!r}; add one whose `when` is found in it, or one without"
 
     def after(self, turn: ScriptedTurn) -> ScriptedTurn | None:
         """The turn that continues the answer of one that called tools and said nothing."""
@@ -135,10 +189,6 @@ class Script:
             return None
         following = self.turns[number]
         return following if following.when is None else None
-
-
-def _is_spent(turn: ScriptedTurn, spent: Mapping[int, int]) -> bool:
-    return turn.only_loses and spent.get(turn.number, 0) >= turn.lose
 
 
 def pieces(text: str) -> list[str]:

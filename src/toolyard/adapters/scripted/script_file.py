@@ -12,7 +12,8 @@
 ```
 
 Other fields of a turn: `fail` (a text), `hang` and `delay` (seconds), `rotate` (true: the
-conversation gets another id). Above: the runtime, `testing`. Below: `script`.
+conversation gets another id), `fault` (such as `{kind: rate_limit, times: 2, retry_after: 1}`, for
+scripted model APIs). Above: the runtime, the scripted model APIs, `testing`. Below: `script`.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from typing import Any, cast
 
 import yaml
 
-from toolyard.adapters.scripted.script import Script, ScriptedCall, ScriptedTurn
+from toolyard.adapters.scripted.script import FAULT_KINDS, Script, ScriptedCall, ScriptedFault, ScriptedTurn
 from toolyard.errors import ScriptError
 from toolyard.types.run import NOTHING_USED, Usage
 
@@ -34,8 +35,10 @@ DEEPEST = 64
 MOST_NODES = 100_000
 MOST_PROBLEMS = 20
 LONGEST = 86_400
-_FIELDS = ("when", "say", "call", "fail", "hang", "delay", "lose", "rotate", "usage")
+_FIELDS = ("when", "say", "call", "fail", "hang", "delay", "lose", "rotate", "usage", "fault")
 _USAGE = ("inputTokens", "outputTokens", "cost")
+_FAULT = ("kind", "times", "retry_after", "tool", "over")
+_ONLY_OF = {"retry_after": "rate_limit", "tool": "schema", "over": "overflow"}
 _TAG = "tag:yaml.org,2002:"
 _YAML: Any = yaml  # its types say nothing of what it reads
 _LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
@@ -131,10 +134,15 @@ class _Reader:
                     given[key] = self._times(value, where)
                 case "rotate":
                     given[key] = self._flag(value, where)
+                case "fault":
+                    given[key] = self._fault(value, where)
                 case _:
                     given[key] = self._usage(value, where)
         if not given.keys() - {"when"} and not self._problems:
             self._say(node, at, f"it does nothing; needed is one of {', '.join(_FIELDS[1:])}")
+        fault: ScriptedFault | None = given.get("fault")
+        if fault is not None and fault.kind == "half_json" and "call" not in given:
+            self._say(node, f"{at}: fault", "half_json cuts the arguments of a call, so the turn needs `call`")
         return ScriptedTurn(number=number, **given)
 
     def _pattern(self, node: yaml.Node, at: str) -> re.Pattern[str] | None:
@@ -181,6 +189,36 @@ class _Reader:
             cost=numbers.get("cost", 0.0),
         )
 
+    def _fault(self, node: yaml.Node, at: str) -> ScriptedFault | None:
+        given: dict[str, Any] = {}
+        places: dict[str, yaml.Node] = {}
+        for key, value in self._members(node, at, _FAULT, "a fault"):
+            where, places[key] = f"{at}.{key}", value
+            match key:
+                case "kind" | "tool":
+                    given[key] = self._text(value, where)
+                case "times":
+                    given[key] = int(
+                        self._number(value, where, most=1_000_000, what="a whole number", whole=True, least=1)
+                    )
+                case "over":
+                    given[key] = int(self._number(value, where, most=1e12, what="a number of bytes", whole=True))
+                case _:
+                    given[key] = self._number(value, where, most=LONGEST, what="a number of seconds")
+        if self._problems:
+            return None
+        kind = given.get("kind")
+        if kind not in FAULT_KINDS:
+            said = f"{_short(kind)} is no fault" if kind else "`kind`, which fault it is, is missing"
+            self._say(places.get("kind", node), f"{at}.kind", f"{said}; there are {', '.join(FAULT_KINDS)}")
+            return None
+        for key in given.keys() & _ONLY_OF.keys():
+            if _ONLY_OF[key] != kind:
+                self._say(places[key], f"{at}.{key}", f"only {_ONLY_OF[key]} has it, not {kind}")
+        if "times" in given and given.keys() & {"tool", "over"}:
+            self._say(places["times"], f"{at}.times", "the request decides how often, with `tool` and with `over`")
+        return ScriptedFault(**given)
+
     def _members(self, node: yaml.Node, at: str, known: tuple[str, ...], what: str) -> Iterator[tuple[str, yaml.Node]]:
         """The members of a mapping that may have these keys only."""
         if not isinstance(node, yaml.MappingNode):
@@ -214,14 +252,16 @@ class _Reader:
             return int(self._flag(node, at))
         return int(self._number(node, at, most=1_000_000, what="true, or how many times,", whole=True))
 
-    def _number(self, node: yaml.Node, at: str, *, most: float, what: str, whole: bool = False) -> float:
+    def _number(
+        self, node: yaml.Node, at: str, *, most: float, what: str, whole: bool = False, least: int = 0
+    ) -> float:
         tags = (f"{_TAG}int",) if whole else (f"{_TAG}int", f"{_TAG}float")
         value: Any = -1
         if isinstance(node, yaml.ScalarNode) and node.tag in tags:
             value = self._scalar(node)
-        if isinstance(value, int | float) and 0 <= value <= most:
+        if isinstance(value, int | float) and least <= value <= most:
             return value
-        self._say(node, at, f"{what} from 0 to {most:,.0f} is needed, not {_kind(node)}")
+        self._say(node, at, f"{what} from {least} to {most:,.0f} is needed, not {_kind(node)}")
         return 0
 
     def _value(self, node: yaml.Node, at: str, depth: int) -> Any:

@@ -15,7 +15,7 @@ from toolyard.errors import RuntimeFailureError, SessionLostError
 from toolyard.invoker.key import fingerprint
 from toolyard.invoker.runtime import Answer, SessionSpec, Turn
 from toolyard.types.result import ToolResult
-from toolyard.types.run import NOTHING_USED, Usage, Warmth
+from toolyard.types.run import NOTHING_USED, Warmth
 
 _MOST_TURNS = 100
 """Turns of one answer; a script that goes on longer is a mistake."""
@@ -108,7 +108,7 @@ class ScriptedSession:
             playing = following or self._stage.choose(self._conversation, self._thread_id, asked)
             result, said = await self._play(playing, turn, asked, result)
             text = said if said is not None else text
-            usage = _together(usage, playing.usage)
+            usage += playing.usage
             following = self._stage.script.after(playing)
             if following is not None:
                 continue
@@ -126,6 +126,11 @@ class ScriptedSession:
         """Play one turn of the script; gives the last result and what was said."""
         if playing.delay:
             await self._be_silent(playing.delay)
+        if playing.fault is not None:
+            raise RuntimeFailureError(
+                f"{self._stage.script.source}: turn {playing.number + 1}: the fault {playing.fault.kind!r} is one of a "
+                "model API; play the script with scripted_models, or use `fail` here"
+            )
         if playing.call:
             result = (await self._call(playing, turn))[-1].text
             self._refuse_when_closed()
@@ -203,13 +208,3 @@ async def _called(turn: Turn, tool: str, input: Mapping[str, Any]) -> ToolResult
 
 def _without_model(spec: SessionSpec) -> SessionSpec:
     return replace(spec, model="")
-
-
-def _together(one: Usage, other: Usage) -> Usage:
-    if other is NOTHING_USED:
-        return one
-    return Usage(
-        input_tokens=one.input_tokens + other.input_tokens,
-        output_tokens=one.output_tokens + other.output_tokens,
-        cost=one.cost + other.cost,
-    )

@@ -71,10 +71,7 @@ class Stage:
         """
         turn, played = self.script.choose(text, self._played.get(thread_id, 0), self._losses)
         if turn is None:
-            shown = text if len(text) <= 200 else text[:200] + "…"
-            raise RuntimeFailureError(
-                f"{self.script.source}: no turn answers {shown!r}; add one whose `when` is found in it, or one without"
-            )
+            raise RuntimeFailureError(self.script.unanswered(text))
         self._played[thread_id] = conversation.played = played
         return turn
 

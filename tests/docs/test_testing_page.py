@@ -1,0 +1,41 @@
+"""The page on testing: its example runs, its scripts are scripts, and its tables are whole."""
+
+from __future__ import annotations
+
+import re
+import textwrap
+from pathlib import Path
+from typing import Any
+
+from toolyard.adapters.scripted import script_file
+from toolyard.adapters.scripted.script import FAULT_KINDS
+from toolyard.adapters.scripted.script_file import parse_script
+
+PAGE = (Path(__file__).parents[2] / "docs" / "testing.md").read_text("utf-8")
+
+
+def block(kind: str) -> str:
+    (found,) = re.findall(rf"^```{kind}\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL)
+    return found
+
+
+def table(heading: str) -> list[str]:
+    """The first column of a section's table."""
+    section = PAGE[PAGE.index(heading) :].partition("\n## ")[0]
+    return re.findall(r"^\| `(\w+)` \|", section, re.MULTILINE)
+
+
+async def test_the_example_runs_as_it_stands() -> None:
+    scope: dict[str, Any] = {}
+    exec(f"async def example():\n{textwrap.indent(block('python'), '    ')}", scope)
+    await scope["example"]()
+
+
+def test_the_faults_shown_are_read() -> None:
+    kinds = [turn.fault.kind for turn in parse_script(block("yaml")).turns if turn.fault is not None]
+    assert kinds == ["overloaded", "overflow", "schema", "rate_limit"]
+
+
+def test_every_field_and_every_fault_has_its_row() -> None:
+    assert sorted(table("## Turns")) == sorted(script_file._FIELDS)
+    assert sorted(table("## Faults")) == sorted(FAULT_KINDS)
