@@ -1,0 +1,123 @@
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+import pytest
+
+from tests.unit.adapters.providers.asking import ANTHROPIC, APIS, CHAT, GOOGLE, OPENAI, TOOLS, answer, connected, tool
+from toolyard.adapters.providers.tool_copies import ToolCopies
+from toolyard.schema.adapted import RULES, adapted_schema
+from toolyard.testing import scripted_models
+
+RICH: dict[str, Any] = {
+    "$schema": "https://json-schema.org/draft/2020-12/schema",
+    "title": "Everything",
+    "type": "object",
+    "properties": {
+        "text": {"type": "string", "title": "Text", "pattern": "^a", "minLength": 1, "default": "abc"},
+        "number": {"anyOf": [{"type": "integer", "exclusiveMinimum": 0}, {"type": "null"}]},
+        "fixed": {"const": "x"},
+        "tree": {"$ref": "#/$defs/Tree"},
+        "open": {"type": "object", "additionalProperties": {"type": "string", "format": "date-time"}},
+    },
+    "$defs": {"Tree": {"type": "object", "properties": {"self": {"$ref": "#/$defs/Tree"}}}},
+    "required": ["text"],
+    "additionalProperties": False,
+}
+CHOICE: dict[str, Any] = {
+    "type": "object",
+    "properties": {"a": {"type": "string"}, "b": {"type": "string"}},
+    "anyOf": [{"required": ["a"]}, {"required": ["b"]}],
+}
+RULES_OF = {ANTHROPIC: "anthropic", OPENAI: "openai", CHAT: "openai", GOOGLE: "gemini"}
+
+
+def schemas_in(name: str, body: Any) -> list[Any]:
+    """The schemas of a request's tools, as they stood on the wire."""
+    if name == GOOGLE:
+        declared = [one for group in body["tools"] for one in group["functionDeclarations"]]
+        return [one.get("parametersJsonSchema", one.get("parameters_json_schema")) for one in declared]
+    if name == ANTHROPIC:
+        return [one["input_schema"] for one in body["tools"]]
+    if name == CHAT:
+        return [one["function"]["parameters"] for one in body["tools"]]
+    return [one["parameters"] for one in body["tools"]]
+
+
+@pytest.mark.promise("K1")
+@pytest.mark.parametrize("name", APIS)
+async def test_exactly_the_adapted_copy_arrives(name: str) -> None:
+    tools = (tool("rich", RICH), tool("choice", CHOICE), tool("none", {"type": "object"}))
+    async with scripted_models("- say: Hello!") as api, connected(name, api.environ()) as model:
+        await answer(model, "hi", tools=tools)
+    rules = RULES[RULES_OF[name]]
+    adapted = [dict(adapted_schema(one.input_schema, rules).schema) for one in tools]
+    assert schemas_in(name, api.requests[0].body) == adapted
+
+
+@pytest.mark.parametrize("name", [ANTHROPIC, OPENAI, CHAT])
+async def test_a_rich_schema_that_the_api_takes_arrives_as_it_is_written(name: str) -> None:
+    async with scripted_models("- say: Hello!") as api, connected(name, api.environ()) as model:
+        await answer(model, "hi", tools=(tool("rich", RICH),))
+    (schema,) = schemas_in(name, api.requests[0].body)
+    assert schema == RICH
+    assert list(schema) == list(RICH)
+
+
+@pytest.mark.parametrize("name", APIS)
+async def test_the_canonical_schema_stays_as_it_was(name: str) -> None:
+    before = str(RICH)
+    async with scripted_models("- say: Hello!") as api, connected(name, api.environ()) as model:
+        await answer(model, "hi", tools=(tool("rich", RICH),))
+    assert str(RICH) == before
+
+
+@pytest.mark.parametrize("name", [OPENAI, CHAT])
+async def test_no_tool_is_strict(name: str) -> None:
+    async with scripted_models("- say: Hello!") as api, connected(name, api.environ()) as model:
+        await answer(model, "hi", tools=(tool("rich", RICH),))
+    (sent,) = api.requests[0].body["tools"]
+    assert not sent.get("function", sent).get("strict", False)
+
+
+def test_a_change_is_logged_once_and_not_with_every_request(caplog: pytest.LogCaptureFixture) -> None:
+    copies = ToolCopies("anthropic", "anthropic:x")
+    choice = tool("choice", CHOICE)
+    with caplog.at_level(logging.INFO, logger="toolyard.adapters.providers"):
+        for _ in range(3):
+            copies.of((choice, *TOOLS))
+        copies.of((tool("choice", CHOICE),))
+    (line,) = [record.getMessage() for record in caplog.records]
+    assert line.startswith("the schema of 'choice' goes to anthropic:x adapted: /anyOf")
+
+
+def test_a_tool_is_adapted_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[object] = []
+
+    def watched(schema: Any, rules: Any) -> Any:
+        asked.append(schema)
+        return adapted_schema(schema, rules)
+
+    monkeypatch.setattr("toolyard.adapters.providers.tool_copies.adapted_schema", watched)
+    copies = ToolCopies("openai", "openai:x")
+    tools = tuple(TOOLS)
+    first = copies.of(tools)
+    assert copies.of(tools) is first
+    assert copies.of([*tools, tool("another")])[: len(first)] == first
+    assert len(asked) == len(tools) + 1
+
+
+def test_what_is_kept_is_bounded() -> None:
+    copies = ToolCopies("openai", "openai:x")
+    for number in range(200):
+        copies.of([tool(f"tool{number}_{index}") for index in range(50)])
+    assert len(copies._sets) <= 64
+    assert len(copies._tools) <= 4096
+
+
+async def test_tools_that_change_are_told_as_they_are_now() -> None:
+    async with scripted_models("- say: Hello!") as api, connected(OPENAI, api.environ()) as model:
+        for number in range(5):
+            await answer(model, "hi", tools=[tool(f"tool{number}")])
+    assert [request.body["tools"][0]["name"] for request in api.requests] == [f"tool{number}" for number in range(5)]
