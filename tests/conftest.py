@@ -16,7 +16,7 @@ from tests import machine
 LACKING = pytest.StashKey[Counter[str]]()
 REQUIRED = pytest.StashKey[frozenset[str]]()
 
-_OURS = ("TOOLYARD_", "GIT_", "XDG_")
+_OURS = ("TOOLYARD_", "GIT_", "XDG_", "ANTHROPIC_", "OPENAI_", "GOOGLE_", "GEMINI_", "OLLAMA_")
 _XDG = {
     "XDG_CACHE_HOME": ".cache",
     "XDG_CONFIG_HOME": ".config",

@@ -13,8 +13,10 @@ from dataclasses import asdict
 from typing import Any
 
 from toolyard.app.database import Database
+from toolyard.app.keys import Keys
+from toolyard.app.offered_tools import OfferedTools
 from toolyard.app.places import Places
-from toolyard.app.runtimes import Runtimes, usual_runtime
+from toolyard.app.runtimes import Runtimes, lacking_keys, usual_runtime
 from toolyard.app.settings import Settings
 from toolyard.errors import InvocationError, StorageError
 from toolyard.invoker.invoker import Invoker
@@ -47,7 +49,8 @@ class Conversations:
         *,
         log: EventLog,
         call_tool: CallTool,
-        tools: Callable[[], tuple[str, ...]],
+        offered: OfferedTools,
+        keys: Keys,
         pinned: Pinned | None = None,
         hooks: MessageHooks | None = None,
         recover: Callable[[], Awaitable[None]] = _nothing,
@@ -59,7 +62,8 @@ class Conversations:
             database: Where they are kept.
             log: Is told what happens.
             call_tool: Calls tools for runs.
-            tools: The names of the tools that runs are offered.
+            offered: The tools that runs are offered.
+            keys: Those of model APIs.
             pinned: The approved copy of the project's folder.
             hooks: Called for every message.
             recover: Ends what else dead processes left behind.
@@ -68,7 +72,8 @@ class Conversations:
         self._database = database
         self._log = log
         self._call_tool = call_tool
-        self._tools = tools
+        self._offered = offered
+        self._keys = keys
         self._pinned = pinned
         self._hooks = hooks
         self._recover = recover
@@ -76,6 +81,7 @@ class Conversations:
         self._closing = False
         self._expiring: asyncio.Task[None] | None = None
         self._orchestrator: Orchestrator | None = None
+        self._runtimes: Runtimes | None = None
 
     async def open(self, settings: Settings) -> Orchestrator:
         """The orchestrator; the first call opens the database and ends runs that were lost.
@@ -109,7 +115,8 @@ class Conversations:
         """The runtime in use, and the sessions' numbers; nothing is opened for it."""
         current = self._orchestrator
         stats = current.invoker.pool.stats() if current is not None else _NO_SESSIONS
-        return {"runtime": usual_runtime(settings.runtime), "sessions": asdict(stats)}
+        choice = usual_runtime(settings.runtime, self._keys)
+        return {"runtime": choice.name, "runtimeReason": choice.why, "sessions": asdict(stats)}
 
     async def close(self) -> None:
         """End what runs, and store that; the database stays open for those who end later."""
@@ -118,6 +125,8 @@ class Conversations:
             orchestrator, self._orchestrator = self._orchestrator, None
         if orchestrator is not None:
             await orchestrator.close()
+        if self._runtimes is not None:
+            await self._runtimes.aclose()
         if self._expiring is not None:
             self._expiring.cancel()
             await asyncio.gather(self._expiring, return_exceptions=True)
@@ -132,6 +141,16 @@ class Conversations:
     async def _begin(self, store: Store, settings: Settings) -> Orchestrator:
         sessions = settings.sessions
         pool = SessionPool(ttl=sessions.ttl, most_idle=sessions.max, most_live=sessions.max_live)
+        if lacking := lacking_keys(settings.runtime, self._keys):
+            await asyncio.to_thread(self._keys.load, lacking)
+        runtimes = self._runtimes = Runtimes(
+            settings.runtime,
+            settings.limits,
+            project=self._places.project,
+            keys=self._keys,
+            offered=self._offered,
+            pinned=self._pinned,
+        )
         orchestrator = Orchestrator(
             store=store,
             log=self._log,
@@ -143,8 +162,8 @@ class Conversations:
                 model=settings.runtime.model,
                 cwd=self._places.project,
                 timeout=settings.limits.run_timeout,
-                runtime=Runtimes(settings.runtime, project=self._places.project, pinned=self._pinned),
-                tools=self._tools,
+                runtime=runtimes,
+                tools=self._offered.names,
             ),
         )
         await orchestrator.open()

@@ -60,6 +60,12 @@ class ClaudeSettings(Section, frozen=True, kw_only=True):
     tools: WordList = ()
 
 
+class KernelSettings(Section, frozen=True, kw_only=True):
+    """`[runtime.kernel]`."""
+
+    max_turns: Several = 100
+
+
 class ScriptedSettings(Section, frozen=True, kw_only=True):
     """`[runtime.scripted]`."""
 
@@ -74,6 +80,7 @@ class RuntimeSettings(Section, frozen=True, kw_only=True):
     agent: Words = "main"
     model: Words = ""
     claude: ClaudeSettings = ClaudeSettings()
+    kernel: KernelSettings = KernelSettings()
     scripted: ScriptedSettings = ScriptedSettings()
 
 
@@ -166,9 +173,12 @@ IN_EFFECT = frozenset(
         "runtime.default",
         "runtime.agent",
         "runtime.model",
+        "runtime.kernel.max_turns",
         "runtime.scripted.script",
         "runtime.scripted.folder",
         "limits.run_timeout",
+        "limits.token_budget",
+        "limits.cost_budget",
         "sessions.ttl",
         "sessions.max",
         "sessions.max_live",

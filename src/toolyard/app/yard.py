@@ -23,7 +23,9 @@ import msgspec
 from toolyard.app.conversations import Conversations
 from toolyard.app.database import Database
 from toolyard.app.kept_results import KeptResults
+from toolyard.app.keys import Keys
 from toolyard.app.layers import settings_for
+from toolyard.app.offered_tools import OfferedTools
 from toolyard.app.places import find_places
 from toolyard.app.plugin_places import PluginPlaces
 from toolyard.app.plugin_powers import Parts
@@ -176,7 +178,8 @@ class Toolyard:
             self._database,
             log=self._events,
             call_tool=self._dispatcher.call,
-            tools=lambda: tuple(self._registry.current.tools),
+            offered=OfferedTools(self._registry),
+            keys=Keys(environ),
             pinned=self._trust.pinned,
             hooks=self._hooks,
             recover=self._approvals.recover,
@@ -389,7 +392,7 @@ class Toolyard:
             conversations=self.conversations,
             project=self.places.project,
             results=self._kept.read,
-            state=self._state,
+            state=self.state,
             plugins=self.plugins,
             approvals=self._approvals,
         )
@@ -420,7 +423,7 @@ class Toolyard:
         defaults = registered.input.defaults
         return registered.input.problems(input if defaults is None else defaults.fill(input))
 
-    def _state(self) -> Mapping[str, Any]:
+    def state(self) -> Mapping[str, Any]:
         """The runtime and the sessions, as health tells them; the database stays as closed as it is."""
         return self._conversations.state(self.loaded.settings)
 

@@ -36,7 +36,7 @@ State = Callable[[], Mapping[str, Any]]
 
 def no_state() -> Mapping[str, Any]:
     """Nothing can be invoked here."""
-    return {"runtime": None, "sessions": _NO_SESSIONS}
+    return {"runtime": None, "runtimeReason": "this server invokes nobody", "sessions": _NO_SESSIONS}
 
 
 class Pages:
@@ -95,7 +95,14 @@ _HEALTH = operation(
     responses=returns(
         "Health",
         "It is.",
-        example={"status": "ok", "version": "0.1.0", "generation": 1, "runtime": "scripted", "sessions": _NO_SESSIONS},
+        example={
+            "status": "ok",
+            "version": "0.1.0",
+            "generation": 1,
+            "runtime": "kernel",
+            "runtimeReason": "ANTHROPIC_API_KEY is set",
+            "sessions": _NO_SESSIONS,
+        },
     ),
 )
 _OPENAPI = operation(

@@ -178,6 +178,7 @@ SHAPES: dict[str, Shape] = {
                 "type": ["string", "null"],
                 "description": "What answers where nothing else is said; null when none can be had.",
             },
+            "runtimeReason": text("Why this one, empty when the settings name it; or what would be needed for one."),
             "sessions": object_of(
                 "The warm connections to runtimes, counted since the server began.",
                 {

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import sys
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -52,34 +53,59 @@ class _Shown:
     def __init__(self, *, as_json: bool) -> None:
         self._as_json = as_json
         self._said = ""
+        self._attempt = 1
+        self._whole = False
+        self._why: dict[str | None, str] = {}
+
+    def chosen(self, state: Mapping[str, Any]) -> None:
+        """Nobody named a runtime or a model: this one was chosen, and why."""
+        self._why = {state["runtime"]: f" ({state['runtimeReason']})" if state["runtimeReason"] else ""}
 
     def event(self, kind: str, data: dict[str, Any]) -> None:
         """Show one event of the run."""
         if self._as_json:
             return
         if kind == "run.started":
-            model = f", model {data['model']}" if data.get("model") else ""
-            click.echo(f"{data.get('agent')} answers on {data.get('runtime')}{model}", err=True)
+            runtime, model = data.get("runtime"), f", {data['model']}" if data.get("model") else ""
+            click.echo(f"{data.get('agent')} answers on {runtime}{self._why.get(runtime, '')}{model}", err=True)
         elif kind == "message.delta":
-            self._said += data["text"]
-            click.echo(data["text"], nl=False)
-            sys.stdout.flush()
+            self._hear(data["text"], data.get("attempt", 1))
+        elif kind == "usage":
+            self._whole = True  # it is counted when a message is complete
         elif kind == "tool_use":
+            self._end_line()
             click.echo(f"· {data['name']} {json.dumps(data['input'], ensure_ascii=False)[:200]}", err=True)
         elif kind == "tool_result" and data["isError"]:
             click.echo(f"· {data['name']} failed: {data['content'][:500]}", err=True)
+
+    def _hear(self, text: str, attempt: int) -> None:
+        if self._whole:
+            self._end_line()
+        if attempt > self._attempt and self._said:
+            self._end_line()
+            click.echo("· the answer broke off; it is given once more", err=True)
+        self._attempt = attempt
+        self._said += text
+        click.echo(text, nl=False)
+        sys.stdout.flush()
+
+    def _end_line(self) -> None:
+        """What comes now is another message."""
+        if self._said:
+            click.echo()
+        self._said, self._whole = "", False
 
     def end(self, run: dict[str, Any]) -> int:
         """Show how it ended; the exit status."""
         if self._as_json:
             click.echo(json.dumps(run, indent=2, ensure_ascii=False))
         elif run["status"] == "completed":
-            rest = (run["result"] or "").removeprefix(self._said) if self._said else run["result"] or ""
-            click.echo(rest if not self._said or rest else "")
+            result = run["result"] or ""
+            # An API that counts nothing does not tell where a message ends, so another may stand before the last.
+            click.echo("" if self._said.endswith(result) else result.removeprefix(self._said))
             self._spent(run)
         else:
-            if self._said:
-                click.echo()
+            self._end_line()
             why = run["error"]["message"] if run["error"] else "the server went before its end"
             click.echo(f"toolyard: {run['status']}: {why}", err=True)
         return DONE if run["status"] == "completed" else SAID_NO
@@ -93,6 +119,8 @@ class _Shown:
 
 def _by_server(server: Remote, prompt: str, given: dict[str, Any], shown: _Shown) -> int:
     body = {"prompt": prompt, "threadId": given.pop("thread_id"), **given}
+    if given["runtime"] is None and given["model"] is None:
+        shown.chosen(server.ask("GET", "/api/health"))
     run = server.ask("POST", "/api/runs", {key: value for key, value in body.items() if value is not None})
     try:
         for event in server.events(f"/api/runs/{run['runId']}/events"):
@@ -105,5 +133,7 @@ def _by_server(server: Remote, prompt: str, given: dict[str, Any], shown: _Shown
 
 async def _here(invocation: Invocation, prompt: str, given: dict[str, Any], shown: _Shown) -> int:
     async with invocation.yard() as yard:
+        if given["runtime"] is None and given["model"] is None:
+            shown.chosen(yard.state())
         run = await yard.invoke(prompt, on_message=lambda event: shown.event(event.type, dict(event.data)), **given)
     return shown.end(run.to_json())

@@ -16,6 +16,7 @@ from toolyard.errors import ToolyardError
 COMMANDS = {
     "ask": ("toolyard.console.cli.ask", "Ask an agent, and print its answer as it comes."),
     "config": ("toolyard.console.cli.config", "Show the settings, and where each came from."),
+    "doctor": ("toolyard.console.cli.doctor", "Say what can be used here, and what to do about the rest."),
     "mcp": ("toolyard.console.cli.mcp", "Be an MCP server on stdin and stdout."),
     "plugins": ("toolyard.console.cli.plugins", "List and switch plugins, and set their settings."),
     "serve": ("toolyard.console.cli.serve", "Serve the tools over HTTP: REST and MCP."),

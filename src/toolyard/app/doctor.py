@@ -1,0 +1,139 @@
+"""What can be used here and what cannot, and what to type about it: models, keys, extras, the usual runtime.
+
+Nothing heavy is imported and nobody outside is asked, so looking costs nothing. Above: `toolyard doctor`.
+Below: the catalogue of providers, the keys.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, field
+from importlib.metadata import PackageNotFoundError, version
+from importlib.util import find_spec
+from typing import Any
+
+from toolyard.adapters.providers.catalogue import MAIN, VENDORS, VendorState, find, state_of
+from toolyard.app.keys import SERVICE, Keys
+from toolyard.app.masks import masked
+from toolyard.app.models import Models
+from toolyard.app.runtimes import Choice, absence, lacking_keys, usual_keys, usual_runtime
+from toolyard.app.settings import RuntimeSettings
+from toolyard.errors import RuntimeFailureError
+
+EXTRAS = {
+    "models": ("pydantic-ai-slim", "anthropic", "openai", "google-genai"),
+    "postgres": ("asyncpg",),
+    "keyring": ("keyring",),
+}
+"""The packages that an extra brings."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finding:
+    """One thing that was looked at.
+
+    Attributes:
+        name: What it is.
+        good: Whether it can be used; None when it is not needed as things are.
+        says: What was found.
+        todo: What to type, one of these; empty when nothing needs to be done.
+    """
+
+    name: str
+    good: bool | None
+    says: str
+    todo: tuple[str, ...] = ()
+
+    def to_json(self) -> dict[str, Any]:
+        """The shape of `doctor --json`."""
+        return {"name": self.name, "good": self.good, "says": self.says, "todo": list(self.todo)}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Report:
+    """Everything that was looked at.
+
+    Attributes:
+        choice: Which runtime answers, and why.
+        model: Which model it asks; None when there is none.
+        models: The APIs.
+        extras: The optional parts.
+    """
+
+    choice: Choice
+    model: str | None
+    models: list[Finding] = field(default_factory=list[Finding])
+    extras: list[Finding] = field(default_factory=list[Finding])
+
+    @property
+    def good(self) -> bool:
+        """Whether `toolyard ask` would get as far as asking somebody."""
+        return self.choice.name is not None and not any(item.good is False for item in self.extras)
+
+    def to_json(self) -> dict[str, Any]:
+        """The shape of `doctor --json`."""
+        return {
+            "good": self.good,
+            "runtime": self.choice.name,
+            "runtimeReason": self.choice.why,
+            "model": self.model,
+            "models": [item.to_json() for item in self.models],
+            "extras": [item.to_json() for item in self.extras],
+        }
+
+
+def examine(settings: RuntimeSettings, keys: Keys | None = None) -> Report:
+    """Look at everything; keys are those of the process's environment unless given."""
+    keys = Keys(os.environ) if keys is None else keys
+    keys.load(lacking_keys(settings, keys))  # as whoever asks an agent does it, so that the same is chosen here
+    choice, model = _chosen(settings, keys)
+    keys.load(usual_keys())
+    vendor_in_use = find(model)[0] if model is not None else None
+    vendors = [vendor for vendor in VENDORS if vendor.name in MAIN or vendor is vendor_in_use or vendor.key(keys)]
+    return Report(
+        choice=choice,
+        model=model,
+        models=[_api(state_of(vendor, keys), keys) for vendor in vendors],
+        extras=[_extra(name, packages, "models" if model else None) for name, packages in EXTRAS.items()],
+    )
+
+
+def _chosen(settings: RuntimeSettings, keys: Keys) -> tuple[Choice, str | None]:
+    """The runtime that answers and its model; none with what is missing, when asking would be refused."""
+    choice = usual_runtime(settings, keys)
+    if choice.name is not None and (why := absence(choice.name)):
+        return Choice(name=None, why=f"runtime.default: {why}"), None
+    if choice.name == "scripted" and not settings.scripted.script:
+        return Choice(name=None, why="runtime.default is scripted, and runtime.scripted.script is not set"), None
+    if choice.name != "kernel":
+        return choice, None
+    try:
+        model = Models(keys).resolve(settings.model)
+    except RuntimeFailureError as error:
+        return Choice(name=None, why=str(error)), None
+    state = state_of(find(model)[0], keys)
+    if not state.usable:
+        return Choice(name=None, why=f"for {model} {state.advice}"), None
+    return choice, model
+
+
+def _api(state: VendorState, keys: Keys) -> Finding:
+    vendor = state.vendor
+    if not state.usable:
+        missing = state.advice.removeprefix("set ").partition(" or ")[0]
+        kept = (f"keyring set {SERVICE} {missing}",) if find_spec("keyring") is not None else ()
+        todo = (f"export {missing}=…", *kept)
+        return Finding(name=vendor.name, good=None, says=f"{vendor.title}: no key", todo=todo)
+    says = f"{state.source} from {keys.origin(state.source)}" if state.source else "needs no key"
+    address = vendor.address(keys)
+    elsewhere = f", at {masked((), address)}" if address != vendor.url or not vendor.needs_key else ""
+    return Finding(name=vendor.name, good=True, says=f"{vendor.title}: {says}{elsewhere}")
+
+
+def _extra(name: str, packages: tuple[str, ...], needed: str | None) -> Finding:
+    try:
+        return Finding(name=name, good=True, says=", ".join(f"{package} {version(package)}" for package in packages))
+    except PackageNotFoundError as error:
+        good = False if name == needed else None
+        todo = (f'pip install "toolyard[{name}]"',)
+        return Finding(name=name, good=good, says=f"{error.name} is not installed", todo=todo)

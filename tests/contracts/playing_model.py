@@ -1,0 +1,78 @@
+"""A model in this process that plays a script, for the kernel; a pure function of what it is asked."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Sequence
+
+from toolyard.adapters.scripted.script import ScriptedTurn, pieces
+from toolyard.adapters.scripted.script_file import parse_script
+from toolyard.errors import ModelError
+from toolyard.invoker.kernel_runtime import KernelRuntime
+from toolyard.invoker.runtime import SessionSpec
+from toolyard.kernel.messages import Answered, Message, Replied, Said, ToolUse
+from toolyard.kernel.model import Delta, Request
+from toolyard.types.content import Text
+from toolyard.types.tool import Provenance, ToolInfo
+
+
+class PlayingModel:
+    """Answers the last thing the user said; a call first, then what is said to its result."""
+
+    def __init__(self, script: str) -> None:
+        self.name = "playing:script"
+        self._script = parse_script(script)
+
+    async def stream(self, request: Request) -> AsyncGenerator[Delta | Replied, None]:
+        prompt, results = _asked(request.messages)
+        turn, _ = self._script.choose(prompt, 0, {})
+        if turn is None:
+            raise ModelError(f"no turn answers {prompt!r}", fault="rejected")
+        if turn.call and not results:
+            yield Replied(text="", calls=_calls(turn, len(request.messages)))
+            return
+        text = turn.text(prompt=prompt, result=results[-1] if results else None)
+        for piece in pieces(text):
+            yield Delta(piece)
+        if turn.hang:
+            await asyncio.sleep(turn.hang)
+        if turn.fail is not None:
+            raise ModelError(turn.fail, fault="rejected")
+        yield Replied(text=text, usage=turn.usage)
+
+
+def playing_kernel(script: str, *tools: str) -> KernelRuntime:
+    """The kernel on that model, with tools of these names."""
+    model = PlayingModel(script)
+    origin = Provenance(source="builtin", origin="test")
+    offered = tuple(
+        ToolInfo(name=name, description="", provenance=origin, input_schema={"type": "object"}) for name in tools
+    )
+
+    async def connect(name: str) -> PlayingModel:
+        return model
+
+    def offer(spec: SessionSpec) -> Sequence[ToolInfo]:
+        return offered
+
+    return KernelRuntime(connect=connect, resolve=lambda name: name or "playing:script", offered=offer)
+
+
+def _asked(messages: Sequence[Message]) -> tuple[str, list[str]]:
+    """The last thing the user said, and what tools answered since."""
+    prompt, results = "", list[str]()
+    for message in messages:
+        match message:
+            case Said(text=text):
+                prompt, results = text, []
+            case Answered(content=content):
+                results.append("\n".join(part.text for part in content if isinstance(part, Text)))
+            case _:
+                pass
+    return prompt, results
+
+
+def _calls(turn: ScriptedTurn, at: int) -> tuple[ToolUse, ...]:
+    return tuple(
+        ToolUse(id=f"call_{at}_{number}", name=call.tool, input=call.input) for number, call in enumerate(turn.call)
+    )

@@ -1,0 +1,82 @@
+"""What stands in a captured request to a model API: read here by hand, not by the code under test."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from toolyard.testing import Captured
+
+
+def tools_of(request: Captured) -> dict[str, dict[str, Any]]:
+    """Tool name → the schema that arrived."""
+    body = request.body
+    match request.api:
+        case "anthropic":
+            return {tool["name"]: tool["input_schema"] for tool in body.get("tools", [])}
+        case "openai":
+            return {tool["name"]: tool["parameters"] for tool in body.get("tools", [])}
+        case "openai-chat":
+            return {tool["function"]["name"]: tool["function"]["parameters"] for tool in body.get("tools", [])}
+        case "gemini":
+            declared = [one for tool in body.get("tools", []) for one in tool.get("functionDeclarations", [])]
+            return {one["name"]: one["parameters_json_schema"] for one in declared}
+
+
+def results_of(request: Captured) -> list[str]:
+    """The texts of all tool results, in order."""
+    body = request.body
+    match request.api:
+        case "anthropic":
+            parts = [part for message in body["messages"] for part in _parts(message["content"])]
+            return [_text(part["content"]) for part in parts if part.get("type") == "tool_result"]
+        case "openai":
+            items = [item for item in body["input"] if item.get("type") == "function_call_output"]
+            return [_text(item["output"]) for item in items]
+        case "openai-chat":
+            return [_text(message["content"]) for message in body["messages"] if message["role"] == "tool"]
+        case "gemini":
+            parts = [part for content in body["contents"] for part in content["parts"]]
+            return [json.dumps(part["functionResponse"]["response"]) for part in parts if "functionResponse" in part]
+
+
+def user_texts(request: Captured) -> list[str]:
+    """What the user said, in order."""
+    body = request.body
+    match request.api:
+        case "anthropic":
+            messages = [message for message in body["messages"] if message["role"] == "user"]
+            parts = [part for message in messages for part in _parts(message["content"])]
+            return [part["text"] for part in parts if part.get("type") == "text"]
+        case "openai":
+            messages = [item for item in body["input"] if item.get("role") == "user"]
+            return [_text(message["content"]) for message in messages]
+        case "openai-chat":
+            return [_text(message["content"]) for message in body["messages"] if message["role"] == "user"]
+        case "gemini":
+            contents = [content for content in body["contents"] if content["role"] == "user"]
+            return [part["text"] for content in contents for part in content["parts"] if "text" in part]
+
+
+def instructions_of(request: Captured) -> str:
+    """The system prompt."""
+    body = request.body
+    match request.api:
+        case "anthropic":
+            return _text(body.get("system", ""))
+        case "openai":
+            system = [_text(item["content"]) for item in body["input"] if item.get("role") in ("system", "developer")]
+            return "\n".join([body.get("instructions") or "", *system])
+        case "openai-chat":
+            spoken = [message for message in body["messages"] if message["role"] in ("system", "developer")]
+            return "\n".join(_text(message["content"]) for message in spoken)
+        case "gemini":
+            return "\n".join(part["text"] for part in body["systemInstruction"]["parts"])
+
+
+def _parts(content: Any) -> list[dict[str, Any]]:
+    return [{"type": "text", "text": content}] if isinstance(content, str) else content
+
+
+def _text(content: Any) -> str:
+    return "\n".join(part.get("text", "") for part in _parts(content))

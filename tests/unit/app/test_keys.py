@@ -1,0 +1,128 @@
+"""Where keys of model APIs come from: the environment, else the keyring, which is asked once and for keys alone."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from typing import ClassVar
+
+import keyring
+import pytest
+from keyring.backend import KeyringBackend
+from keyring.errors import KeyringError, KeyringLocked, NoKeyringError
+
+from toolyard.app import keys as module
+from toolyard.app.keys import Keys
+from toolyard.app.runtimes import lacking_keys, usual_keys
+from toolyard.app.settings import RuntimeSettings
+
+
+class Drawer(KeyringBackend):
+    """A keyring in memory that remembers what it was asked for."""
+
+    priority: ClassVar[float] = 1  # type: ignore[assignment]
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.kept: dict[tuple[str, str], str] = {}
+        self.asked: list[str] = []
+        self.fails: KeyringError | None = None
+
+    def get_password(self, service: str, username: str) -> str | None:
+        self.asked.append(username)
+        if self.fails is not None:
+            raise self.fails
+        return self.kept.get((service, username))
+
+    def set_password(self, service: str, username: str, password: str) -> None:
+        self.kept[service, username] = password
+
+    def delete_password(self, service: str, username: str) -> None:
+        del self.kept[service, username]
+
+
+@pytest.fixture
+def drawer() -> Iterator[Drawer]:
+    """The keyring of this process for one test."""
+    before, drawer = keyring.get_keyring(), Drawer()
+    keyring.set_keyring(drawer)
+    yield drawer
+    keyring.set_keyring(before)
+
+
+def test_the_environment_comes_first_and_the_keyring_is_not_even_asked(drawer: Drawer) -> None:
+    keyring.set_password("toolyard", "ANTHROPIC_API_KEY", "from the drawer")
+    keys = Keys({"ANTHROPIC_API_KEY": " from outside \n"})
+    keys.load(["ANTHROPIC_API_KEY"])
+    assert keys("ANTHROPIC_API_KEY") == "from outside"
+    assert keys.origin("ANTHROPIC_API_KEY") == "the environment"
+    assert drawer.asked == []
+
+
+@pytest.mark.parametrize("blank", [None, "", "  \t"])
+def test_the_keyring_comes_second_also_for_a_name_that_is_set_to_nothing(drawer: Drawer, blank: str | None) -> None:
+    keyring.set_password("toolyard", "ANTHROPIC_API_KEY", " from the drawer\n")
+    keys = Keys({} if blank is None else {"ANTHROPIC_API_KEY": blank})
+    assert keys("ANTHROPIC_API_KEY") is None, "looking asks nobody"
+    keys.load(["ANTHROPIC_API_KEY"])
+    assert keys("ANTHROPIC_API_KEY") == "from the drawer"
+    assert keys.origin("ANTHROPIC_API_KEY") == "the keyring"
+
+
+def test_only_what_is_kept_for_this_program_counts(drawer: Drawer) -> None:
+    keyring.set_password("another", "ANTHROPIC_API_KEY", "theirs")
+    keyring.set_password("toolyard", "OPENAI_API_KEY", "  ")
+    keys = Keys({})
+    keys.load(["ANTHROPIC_API_KEY", "OPENAI_API_KEY"])
+    assert (keys("ANTHROPIC_API_KEY"), keys("OPENAI_API_KEY")) == (None, None)
+
+
+def test_a_name_is_asked_for_once_whatever_came_of_it(drawer: Drawer) -> None:
+    keyring.set_password("toolyard", "OPENAI_API_KEY", "kept")
+    keys = Keys({})
+    for _ in range(3):
+        keys.load(["OPENAI_API_KEY", "ANTHROPIC_API_KEY"])
+    assert drawer.asked == ["OPENAI_API_KEY", "ANTHROPIC_API_KEY"]
+
+
+def test_a_keyring_that_refuses_one_name_is_told_of_and_asked_for_the_next(
+    drawer: Drawer, caplog: pytest.LogCaptureFixture
+) -> None:
+    drawer.fails = KeyringLocked("it is locked")
+    keys = Keys({})
+    keys.load(["OPENAI_API_KEY", "ANTHROPIC_API_KEY"])
+    assert drawer.asked == ["OPENAI_API_KEY", "ANTHROPIC_API_KEY"]
+    assert [(record.levelno, record.getMessage()) for record in caplog.records] == [
+        (logging.WARNING, "the keyring cannot be asked for OPENAI_API_KEY: it is locked"),
+        (logging.WARNING, "the keyring cannot be asked for ANTHROPIC_API_KEY: it is locked"),
+    ]
+
+
+def test_a_machine_without_a_keyring_is_nothing_to_talk_about(drawer: Drawer, caplog: pytest.LogCaptureFixture) -> None:
+    drawer.fails = NoKeyringError("no backend")
+    keys = Keys({})
+    keys.load(["OPENAI_API_KEY", "ANTHROPIC_API_KEY"])
+    assert keys("OPENAI_API_KEY") is None
+    assert drawer.asked == ["OPENAI_API_KEY"]
+    assert caplog.records == []
+
+
+def test_without_the_package_nobody_is_asked(drawer: Drawer, monkeypatch: pytest.MonkeyPatch) -> None:
+    keyring.set_password("toolyard", "OPENAI_API_KEY", "kept")
+    monkeypatch.setattr(module, "find_spec", lambda _name: None)
+    keys = Keys({})
+    keys.load(["OPENAI_API_KEY"])
+    assert (keys("OPENAI_API_KEY"), drawer.asked) == (None, [])
+
+
+@pytest.mark.promise("K8")
+@pytest.mark.parametrize("model", ["", "ollama:qwen", "vllm:qwen", "groq:x", "google:x", "no such"])
+def test_the_keyring_is_never_asked_for_an_address_or_a_proxy(drawer: Drawer, model: str) -> None:
+    for name in ("ANTHROPIC_BASE_URL", "OPENAI_BASE_URL", "GROQ_BASE_URL", "VLLM_BASE_URL", "HTTPS_PROXY"):
+        keyring.set_password("toolyard", name, "https://elsewhere.example")
+    keys = Keys({})
+    keys.load([*lacking_keys(RuntimeSettings(model=model), keys), *usual_keys()])
+    assert drawer.asked
+    assert all(name.endswith("_API_KEY") for name in drawer.asked)
+    assert keys("ANTHROPIC_BASE_URL") is None
+    assert keys("HTTPS_PROXY") is None
