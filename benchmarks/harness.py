@@ -30,7 +30,7 @@ class Scale:
         tools: How many "many tools" are.
         files: How many tool files; a smaller number would say little about the cost of one among many.
         clients: HTTP clients at once.
-        threads: Conversations at once.
+        threads: Conversations at once, and agents' runs at once.
     """
 
     rounds: int = 5
@@ -62,12 +62,16 @@ class Sample:
 
     Attributes:
         memory: The most bytes the process ever had, where that is asked.
+        each: Bytes that the process grew by for each of what it did at once, where that is asked.
+        sizes: CPU of one operation by how large the whole is, from small to large, where that is asked.
     """
 
     cpu: float
     wall: float
     rejects: bool | None = None
     memory: float | None = None
+    each: float | None = None
+    sizes: Mapping[int, float] | None = None
 
 
 Measured = Mapping[str, Sample | ContestantError]
@@ -93,9 +97,15 @@ class Contestant:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Goal:
-    """A ratio we want: at most `limit` times the floor, or the best peer that validates at least `limit` times ours."""
+    """What we want: a ratio, or a size.
 
-    against: Literal["floor", "peer"]
+    Attributes:
+        against: `floor`: ours is at most `limit` times the floor. `peer`: the best peer that validates takes at least
+            `limit` times ours. `size`: the largest size takes at most `limit` times the smallest, of ours. `each`: at
+            most `limit` bytes for each.
+    """
+
+    against: Literal["floor", "peer", "size", "each"]
     limit: float
 
 
@@ -139,6 +149,21 @@ class Entry:
 
     def cpu(self) -> float:
         return median(sample.cpu for sample in self.samples.values())
+
+    def each(self) -> float | None:
+        """Bytes for each, where that was asked."""
+        told = [sample.each for sample in self.samples.values() if sample.each is not None]
+        return median(told) if told else None
+
+    def sizes(self) -> dict[int, float]:
+        """CPU by size, where that was asked."""
+        told = [sample.sizes for sample in self.samples.values() if sample.sizes]
+        return {size: median(sizes[size] for sizes in told) for size in (told[0] if told else ())}
+
+    def growth(self) -> float | None:
+        """CPU of the largest size against the smallest, taken in each round."""
+        told = [list(sample.sizes.values()) for sample in self.samples.values() if sample.sizes]
+        return median(cpu[-1] / cpu[0] for cpu in told) if told else None
 
     def ratios(self, to: Entry) -> list[float]:
         """CPU against another contestant's, round by round: only what was measured side by side is compared."""

@@ -51,6 +51,11 @@ def _line(outcome: Outcome, entry: Entry, title: str) -> str:
         notes.append(f"failed after {len(entry.samples)} rounds: {_cell(entry.failure)}")
     if memory := [sample.memory for sample in entry.samples.values() if sample.memory is not None]:
         notes.append(f"{median(memory) / 1_000_000:,.0f} MB at most")
+    if (each := entry.each()) is not None:
+        notes.append(f"{each / 1000:,.0f} kB each")
+    if (growth := entry.growth()) is not None:
+        shown = ", ".join(f"{_time(cpu)} at {size}" for size, cpu in entry.sizes().items())
+        notes.append(f"{shown}: {_short(growth)}×")
     walls = [sample.wall for sample in entry.samples.values()]
     cells = [
         title,
@@ -69,9 +74,17 @@ def _cell(text: str) -> str:
 
 
 def _spread_of_times(seconds: Sequence[float]) -> str:
-    middle = median(seconds)
-    size, unit = next(((size, unit) for size, unit in _UNITS if middle >= size), _UNITS[-1])
-    return f"{_short(middle / size)} {unit}{_range([value / size for value in seconds])}"
+    size, _ = _unit(median(seconds))
+    return f"{_time(median(seconds))}{_range([value / size for value in seconds])}"
+
+
+def _time(seconds: float) -> str:
+    size, unit = _unit(seconds)
+    return f"{_short(seconds / size)} {unit}"
+
+
+def _unit(seconds: float) -> tuple[float, str]:
+    return next(((size, unit) for size, unit in _UNITS if seconds >= size), _UNITS[-1])
 
 
 def _spread_of_rates(seconds: Sequence[float]) -> str:
@@ -128,6 +141,8 @@ def _verdict(outcome: Outcome, ours: Entry, goal: Goal) -> str:
             return f"goal ≤{goal.limit:g}× the floor: the floor was not measured"
         ratio = median(ours.ratios(floor))
         return f"goal ≤{goal.limit:g}× the floor: {'met' if ratio <= goal.limit else 'behind'}, {_short(ratio)}×"
+    if goal.against in ("size", "each"):
+        return _own_verdict(ours, goal)
     rivals = [
         entry
         for entry in outcome.entries
@@ -141,3 +156,16 @@ def _verdict(outcome: Outcome, ours: Entry, goal: Goal) -> str:
         f"goal ≥{goal.limit:g}× under the best peer that validates ({best.contestant.name}): "
         f"{'met' if ratio >= goal.limit else 'behind'}, {_short(ratio)}×"
     )
+
+
+def _own_verdict(ours: Entry, goal: Goal) -> str:
+    """A goal that nobody else has a part in."""
+    if goal.against == "each":
+        each = ours.each()
+        wanted = f"goal ≤{goal.limit / 1000:g} kB each"
+        told = None if each is None else (each <= goal.limit, f"{each / 1000:,.0f} kB")
+    else:
+        growth, sizes = ours.growth(), list(ours.sizes())
+        wanted = f"goal ≤{goal.limit:g}× at {sizes[-1]} of what it is at {sizes[0]}" if sizes else "goal: no growth"
+        told = None if growth is None else (growth <= goal.limit, f"{_short(growth)}×")
+    return f"{wanted}: not measured" if told is None else f"{wanted}: {'met' if told[0] else 'behind'}, {told[1]}"

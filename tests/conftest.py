@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import os
+import re
 import signal
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -13,7 +14,6 @@ import pytest
 
 from tests import machine
 
-LACKING = pytest.StashKey[Counter[str]]()
 REQUIRED = pytest.StashKey[frozenset[str]]()
 
 _OURS = ("TOOLYARD_", "GIT_", "XDG_", "ANTHROPIC_", "OPENAI_", "GOOGLE_", "GEMINI_", "OLLAMA_")
@@ -25,6 +25,7 @@ _XDG = {
     "XDG_STATE_HOME": ".local/state",
 }
 _numbers = itertools.count(1)
+_LACKING = re.compile(r"lacking (\w+): ")
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -33,7 +34,6 @@ def pytest_configure(config: pytest.Config) -> None:
         if problem := machine.unknown_name(name):
             raise pytest.UsageError(f"TOOLYARD_REQUIRE: {problem}")
     config.stash[REQUIRED] = frozenset(required)
-    config.stash[LACKING] = Counter()
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         # Started in the background by a shell: the programs that tests start would not hear Ctrl-C either.
         signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -58,8 +58,10 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
         _need(item, name)
 
 
-def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
-    for name, count in sorted(config.stash[LACKING].items()):
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    # From the reports, because those are all that comes from other workers.
+    told = [_LACKING.search(str(report.longrepr)) for report in terminalreporter.stats.get("skipped", [])]
+    for name, count in sorted(Counter(found[1] for found in told if found is not None).items()):
         tests = "1 test" if count == 1 else f"{count} tests"
         terminalreporter.write_line(f"lacking {name}: {tests} skipped ({machine.reason_for_lack(name)})")
 
@@ -113,5 +115,4 @@ def _need(item: pytest.Item, name: str) -> None:
         return
     if name in item.config.stash[REQUIRED]:
         pytest.fail(f"TOOLYARD_REQUIRE asks for {name!r}, which this machine lacks: {reason}", pytrace=False)
-    item.config.stash[LACKING][name] += 1
     pytest.skip(f"lacking {name}: {reason}")

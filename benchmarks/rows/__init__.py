@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from benchmarks.harness import Bench, Race
-from benchmarks.rows import conversations, http, in_process, many_tools, plugins, stdio, tool_files
+from benchmarks.rows import agents, conversations, http, in_process, many_tools, plugins, stdio, tool_files
 
 
 def races(bench: Bench) -> list[Race]:
@@ -18,4 +18,5 @@ def races(bench: Bench) -> list[Race]:
         tool_files.race(bench),
         conversations.race(bench),
         plugins.race(bench),
+        *agents.races(bench),
     ]

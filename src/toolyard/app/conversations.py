@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
@@ -22,6 +22,8 @@ from toolyard.errors import InvocationError, StorageError
 from toolyard.invoker.invoker import Invoker
 from toolyard.invoker.lease import PoolStats
 from toolyard.invoker.pool import SessionPool
+from toolyard.invoker.runtime import Runtime
+from toolyard.invoker.runtime_calls import OwnFor
 from toolyard.orchestrator.event_log import EventLog
 from toolyard.orchestrator.hooks import MessageHooks
 from toolyard.orchestrator.orchestrator import CallTool, Defaults, Orchestrator
@@ -49,9 +51,11 @@ class Conversations:
         *,
         log: EventLog,
         call_tool: CallTool,
+        own_tools: OwnFor,
         offered: OfferedTools,
         keys: Keys,
         pinned: Pinned | None = None,
+        runtimes: Sequence[Runtime] = (),
         hooks: MessageHooks | None = None,
         recover: Callable[[], Awaitable[None]] = _nothing,
     ) -> None:
@@ -62,9 +66,11 @@ class Conversations:
             database: Where they are kept.
             log: Is told what happens.
             call_tool: Calls tools for runs.
+            own_tools: Stands before and behind tools of a runtime's own.
             offered: The tools that runs are offered.
             keys: Those of model APIs.
             pinned: The approved copy of the project's folder.
+            runtimes: Those of the program's own.
             hooks: Called for every message.
             recover: Ends what else dead processes left behind.
         """
@@ -72,9 +78,11 @@ class Conversations:
         self._database = database
         self._log = log
         self._call_tool = call_tool
+        self._own_tools = own_tools
         self._offered = offered
         self._keys = keys
         self._pinned = pinned
+        self._given = runtimes
         self._hooks = hooks
         self._recover = recover
         self._opening = asyncio.Lock()
@@ -115,7 +123,7 @@ class Conversations:
         """The runtime in use, and the sessions' numbers; nothing is opened for it."""
         current = self._orchestrator
         stats = current.invoker.pool.stats() if current is not None else _NO_SESSIONS
-        choice = usual_runtime(settings.runtime, self._keys)
+        choice = usual_runtime(settings.runtime, self._keys, self._given)
         return {"runtime": choice.name, "runtimeReason": choice.why, "sessions": asdict(stats)}
 
     async def close(self) -> None:
@@ -150,12 +158,14 @@ class Conversations:
             keys=self._keys,
             offered=self._offered,
             pinned=self._pinned,
+            given=self._given,
         )
         orchestrator = Orchestrator(
             store=store,
             log=self._log,
             invoker=Invoker(pool),
             call_tool=self._call_tool,
+            own_tools=self._own_tools,
             hooks=self._hooks,
             defaults=Defaults(
                 agent=settings.runtime.agent,

@@ -5,6 +5,7 @@ Above: the wiring of conversations, `doctor`. Below: the adapters, each imported
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -33,10 +34,12 @@ class Choice:
     why: str
 
 
-def usual_runtime(settings: RuntimeSettings, lookup: Lookup) -> Choice:
+def usual_runtime(settings: RuntimeSettings, lookup: Lookup, given: Sequence[Runtime] = ()) -> Choice:
     """Choose a runtime as the settings say. Nothing is loaded, and nobody is asked."""
     if settings.default != "auto":
         return Choice(name=settings.default, why="")
+    if given:
+        return Choice(name=given[0].name, why="the program brings it")
     if settings.scripted.script:
         return Choice(name="scripted", why="runtime.scripted.script is set")
     if settings.model:
@@ -91,7 +94,19 @@ class Runtimes:
         keys: Keys,
         offered: Offered,
         pinned: Pinned | None = None,
+        given: Sequence[Runtime] = (),
     ) -> None:
+        """Decide what can be had.
+
+        Args:
+            settings: Which one is usual, and how each is set.
+            limits: Where agents are stopped.
+            project: Where files that the settings name are.
+            keys: Those of model APIs.
+            offered: The tools of an agent.
+            pinned: The approved copy of the project's folder.
+            given: Runtimes of the program's own; each comes before one of ours of its name.
+        """
         self._settings = settings
         self._limits = limits
         self._project = project
@@ -99,7 +114,8 @@ class Runtimes:
         self._offered = offered
         self._pinned = pinned
         self._models = Models(keys)
-        self._made: dict[str, Runtime] = {}
+        self._given = given
+        self._made: dict[str, Runtime] = {runtime.name: runtime for runtime in given}
 
     def __call__(self, name: str) -> Runtime:
         """The runtime of this name; an empty one means the settings' choice.
@@ -117,7 +133,7 @@ class Runtimes:
         await self._models.aclose()
 
     def _usual(self) -> str:
-        choice = usual_runtime(self._settings, self._keys)
+        choice = usual_runtime(self._settings, self._keys, self._given)
         if choice.name is not None:
             return choice.name
         if not self._settings.model:

@@ -39,6 +39,7 @@ from toolyard.app.trust.watcher import TrustWatcher, approve_changes
 from toolyard.app.version import VERSION
 from toolyard.app.watching import FolderWatcher
 from toolyard.errors import SettingsError, ToolError, ToolyardError, UnknownToolError
+from toolyard.invoker.runtime import Runtime
 from toolyard.orchestrator.approvals import Approvals
 from toolyard.orchestrator.event_log import EventLog, EventStream
 from toolyard.orchestrator.orchestrator import Orchestrator, RunRequest, watched_run
@@ -90,6 +91,7 @@ class Toolyard:
         gates: Sequence[Gate] = (),
         plugins: Sequence[Plugin] = (),
         installed_plugins: bool = True,
+        runtimes: Sequence[Runtime] = (),
         environ: Mapping[str, str] | None = None,
         watch: bool = True,
         follow: bool = False,
@@ -105,6 +107,7 @@ class Toolyard:
             gates: Asked before every call, in order, and before those of plugins.
             plugins: Plugins of the program's own, besides those that are installed or lie in `plugins/`.
             installed_plugins: Load plugins that installed packages offer.
+            runtimes: Runtimes of the program's own, such as a loop that it has already.
             environ: Instead of the process's environment.
             watch: Take in changes of tool files and switches while the yard is open.
             follow: Approve what the project brings, and every change of it while the yard is open: for
@@ -178,8 +181,10 @@ class Toolyard:
             self._database,
             log=self._events,
             call_tool=self._dispatcher.call,
+            own_tools=self._dispatcher,
             offered=OfferedTools(self._registry),
             keys=Keys(environ),
+            runtimes=runtimes,
             pinned=self._trust.pinned,
             hooks=self._hooks,
             recover=self._approvals.recover,

@@ -15,7 +15,7 @@ from toolyard.errors import InvocationError, SessionLostError, TimedOutError
 from toolyard.invoker.owned_tasks import OwnedTasks
 from toolyard.invoker.pool import Lease, SessionPool, SessionRequest
 from toolyard.invoker.runtime import Answer, Session, Tell, Turn
-from toolyard.invoker.runtime_calls import CallFor, ToolCalls, run_turn, steer_session
+from toolyard.invoker.runtime_calls import CallFor, OwnFor, ToolCalls, run_turn, steer_session
 from toolyard.types.call import Caller
 from toolyard.types.run import Warmth
 
@@ -36,6 +36,7 @@ class Invocation:
         caller: On whose behalf: thread, run, agent, depth.
         tell: Takes the events of the turn.
         call_tool: Calls our tools, on behalf of this caller with the session's id.
+        own_tools: Stands before and behind tools of the runtime's own; without it none is used.
         timeout: Seconds it may take from when its turn came; waiting in line does not count.
     """
 
@@ -44,6 +45,7 @@ class Invocation:
     caller: Caller
     tell: Tell
     call_tool: CallFor
+    own_tools: OwnFor | None = None
     timeout: float | None = None
 
 
@@ -173,8 +175,8 @@ class Invoker:
         prompt = invocation.prompt if before is None else await before(invocation.prompt, lease.warmth)
         if lease.ended:
             raise InvocationError("the turn was not begun: everything is being closed")
-        calls = ToolCalls(lease.session, invocation.caller, invocation.call_tool)
-        turn = Turn(prompt=prompt, caller=calls.caller, tell=invocation.tell, call_tool=calls)
+        calls = ToolCalls(lease.session, invocation.caller, invocation.call_tool, invocation.own_tools)
+        turn = Turn(prompt=prompt, caller=calls.caller, tell=invocation.tell, call_tool=calls, own=calls)
         key, runtime = lease.slot.key, lease.request.runtime.name
         self._running[key] = lease.session
         lease.slot.ran = True

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from toolyard.types.call import Caller
-from toolyard.types.result import ToolResult
+from toolyard.types.result import Failure, ToolResult
 from toolyard.types.run import NOTHING_USED, Usage
 
 
@@ -49,6 +49,29 @@ class CallTool(Protocol):
         ...
 
 
+class OwnTools(Protocol):
+    """For a runtime that has tools of its own: our gates stand before them, and our log tells of them."""
+
+    async def ask(self, name: str, input: Mapping[str, Any], *, call_id: str) -> Mapping[str, Any] | ToolResult:
+        """Before one is used: the arguments to use it with, or the refusal, which the model is to read."""
+        ...
+
+    async def tell(self, name: str, input: Mapping[str, Any], result: ToolResult, *, call_id: str) -> None:
+        """After one was used, or refused: what came of it. Once for each that was asked for."""
+        ...
+
+
+class NoOwnTools:
+    """Nobody can check a tool of a runtime's own here, so none is used."""
+
+    async def ask(self, name: str, input: Mapping[str, Any], *, call_id: str) -> Mapping[str, Any] | ToolResult:
+        """Refuse it."""
+        return ToolResult.error(f"{name} was refused: nobody can check it here", Failure.REFUSED)
+
+    async def tell(self, name: str, input: Mapping[str, Any], result: ToolResult, *, call_id: str) -> None:
+        """Nobody wants to know."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Turn:
     """One thing to do for a session.
@@ -58,12 +81,14 @@ class Turn:
         caller: On whose behalf: thread, run, agent, depth.
         tell: Takes `message.delta`, `thinking`, `usage` and the like.
         call_tool: Calls our tools.
+        own: Stands before and behind tools of the runtime's own.
     """
 
     prompt: str
     caller: Caller
     tell: Tell
     call_tool: CallTool
+    own: OwnTools = field(default_factory=NoOwnTools)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -14,7 +14,7 @@ from dataclasses import replace
 from typing import Any, Protocol
 
 from toolyard.errors import InvocationError, RuntimeFailureError
-from toolyard.invoker.runtime import Answer, Runtime, Session, SessionSpec, Turn
+from toolyard.invoker.runtime import Answer, NoOwnTools, Runtime, Session, SessionSpec, Turn
 from toolyard.types.call import Caller
 from toolyard.types.result import ToolResult
 
@@ -38,15 +38,32 @@ class CallFor(Protocol):
         ...
 
 
+class OwnFor(Protocol):
+    """Stands before and behind tools of a runtime's own, on somebody's behalf; see `OwnTools`."""
+
+    async def ask_own(
+        self, caller: Caller, name: str, input: Mapping[str, Any], *, call_id: str
+    ) -> Mapping[str, Any] | ToolResult:
+        """The arguments to use it with, or the refusal."""
+        ...
+
+    async def tell_own(
+        self, caller: Caller, name: str, input: Mapping[str, Any], result: ToolResult, *, call_id: str
+    ) -> None:
+        """What came of it."""
+        ...
+
+
 class ToolCalls:
     """The calls of one turn: each says which session it came from, as that is known when it is made."""
 
-    __slots__ = ("_call", "_caller", "_session")
+    __slots__ = ("_call", "_caller", "_own", "_session")
 
-    def __init__(self, session: Session, caller: Caller, call: CallFor) -> None:
+    def __init__(self, session: Session, caller: Caller, call: CallFor, own: OwnFor | None) -> None:
         self._session = session
         self._caller = caller
         self._call = call
+        self._own = own
 
     @property
     def caller(self) -> Caller:
@@ -58,6 +75,17 @@ class ToolCalls:
     def __call__(self, name: str, input: Mapping[str, Any], *, call_id: str | None = None) -> Awaitable[ToolResult]:
         """Call a tool."""
         return self._call(self.caller, name, input, call_id=call_id)
+
+    async def ask(self, name: str, input: Mapping[str, Any], *, call_id: str) -> Mapping[str, Any] | ToolResult:
+        """A tool of the runtime's own is about to be used."""
+        if self._own is None:
+            return await NoOwnTools().ask(name, input, call_id=call_id)
+        return await self._own.ask_own(self.caller, name, input, call_id=call_id)
+
+    async def tell(self, name: str, input: Mapping[str, Any], result: ToolResult, *, call_id: str) -> None:
+        """A tool of the runtime's own was used."""
+        if self._own is not None:
+            await self._own.tell_own(self.caller, name, input, result, call_id=call_id)
 
 
 async def open_session(runtime: Runtime, spec: SessionSpec, *, thread_id: str, resume: str | None) -> Session:

@@ -31,6 +31,7 @@ from toolyard.invoker.invoker import Invocation, Invoker
 from toolyard.invoker.key import session_key
 from toolyard.invoker.pool import SessionRequest
 from toolyard.invoker.runtime import Runtime, SessionSpec
+from toolyard.invoker.runtime_calls import OwnFor
 from toolyard.orchestrator.endings import code_of, completed, end_type, ended, last_event, told, used
 from toolyard.orchestrator.event_log import EventLog
 from toolyard.orchestrator.hooks import MessageHooks, NoHooks
@@ -67,12 +68,14 @@ class Orchestrator:
         invoker: Invoker,
         call_tool: CallTool,
         defaults: Defaults,
+        own_tools: OwnFor | None = None,
         hooks: MessageHooks | None = None,
     ) -> None:
         self.store = store
         self.invoker = invoker
         self.log = log
         self._call_tool = call_tool
+        self._own_tools = own_tools
         self._defaults = defaults
         self._hooks = hooks or NoHooks()
         self._ids = Ids()
@@ -333,6 +336,7 @@ class Orchestrator:
                 caller=caller,
                 tell=partial(self._tell, job, caller),
                 call_tool=self._call,
+                own_tools=self._own_tools,
                 timeout=job.timeout if job.timeout is not None else self._defaults.timeout,
             ),
             before=partial(self._before, run),

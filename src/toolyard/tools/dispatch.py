@@ -140,7 +140,7 @@ class Dispatcher:
         try:
             arguments = validated(registered, input)
             if gates is not None and isinstance(arguments, dict):
-                arguments = await gates.ask(registered, arguments, caller, meta.call_id)
+                arguments = await gates.ask(name, arguments, caller, meta.call_id, registered)
                 shown = gates.seen(arguments, input)
             if isinstance(arguments, ToolResult):
                 result = arguments
@@ -172,8 +172,30 @@ class Dispatcher:
             elif told:
                 self._tell_result(meta.call_id, name, result, started, caller)
         if gates is not None and gates.observers:
-            await gates.tell(name, shown, meta, result)
+            await gates.tell(name, shown, meta.caller, meta.call_id, result)
         return result
+
+    async def ask_own(
+        self, caller: Caller, name: str, input: Mapping[str, Any], *, call_id: str
+    ) -> dict[str, Any] | ToolResult:
+        """A runtime is about to use a tool of its own: the arguments to go on with, or the refusal.
+
+        It is told as any call is, and the same gates are asked; what comes of it is told with `tell_own`.
+        """
+        self._events.emit("tool_use", {"callId": call_id, "name": name, "input": input}, caller)
+        arguments = dict(input)
+        decided = arguments if self._gates is None else await self._gates.ask(name, arguments, caller, call_id, None)
+        if isinstance(decided, ToolResult):
+            logger.warning("call %s: %s, a tool of the runtime's own, was not used: %s", call_id, name, decided.text)
+        return decided
+
+    async def tell_own(
+        self, caller: Caller, name: str, input: Mapping[str, Any], result: ToolResult, *, call_id: str
+    ) -> None:
+        """What came of a tool of a runtime's own, or of the refusal."""
+        self._tell_result(call_id, name, result, time.perf_counter(), caller)
+        if self._gates is not None and self._gates.observers:
+            await self._gates.tell(name, input, caller, call_id, result)
 
     def _finish(self, registered: RegisteredTool, answer: Any) -> ToolResult:
         """Turn a handler's answer into a bounded result that fits the output schema."""

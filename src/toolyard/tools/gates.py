@@ -11,7 +11,6 @@ from typing import Any, Protocol, cast
 
 import msgspec
 
-from toolyard.plugins.tool_meta import ToolMeta
 from toolyard.tools.definition import RegisteredTool
 from toolyard.types.call import Allow, Ask, Caller, Decision, Deny, Rewrite, ToolCall
 from toolyard.types.content import Text
@@ -51,14 +50,15 @@ class Gates:
         self.observers = observers
 
     async def ask(
-        self, registered: RegisteredTool, arguments: dict[str, Any], caller: Caller, call_id: str
+        self, name: str, arguments: dict[str, Any], caller: Caller, call_id: str, registered: RegisteredTool | None
     ) -> dict[str, Any] | ToolResult:
         """Ask every gate in order: the arguments to go on with, or the refusal.
+
+        A tool of a runtime's own is not registered, and nothing is known of its arguments.
 
         A gate sees a copy, so that what it does to it is nothing that was not validated. A person sees another one,
         and what a person has seen and allowed is what runs: no later gate rewrites it.
         """
-        name = registered.tool.name
         seen_for = ""
         for gate in self._gates:
             who = getattr(gate, "name", "a gate")
@@ -76,7 +76,7 @@ class Gates:
                 case Deny(reason=reason):
                     return ToolResult.error(f"{name} was refused: {reason}", Failure.REFUSED)
                 case Rewrite(input=Mapping() as rewritten):
-                    again = _validated_copy(registered, rewritten)
+                    again = _validated_copy(name, registered, rewritten)
                     if isinstance(again, ToolResult):
                         logger.error("%s rewrote the arguments of %r to what does not fit", who, name)
                         return again
@@ -108,7 +108,7 @@ class Gates:
         except RecursionError:
             return given
 
-    async def tell(self, name: str, input: Any, meta: ToolMeta, result: ToolResult) -> None:
+    async def tell(self, name: str, input: Any, caller: Caller, call_id: str, result: ToolResult) -> None:
         """Tell every observer, in order; each gets copies, so that the result stays what it is.
 
         Arguments that are no object at all are told as none.
@@ -116,10 +116,10 @@ class Gates:
         given: Mapping[str, Any] = cast("Mapping[str, Any]", input) if isinstance(input, Mapping) else {}
         for observer in self.observers:
             try:
-                call = ToolCall(name=name, input=copied(given), caller=meta.caller, call_id=meta.call_id)
+                call = ToolCall(name=name, input=copied(given), caller=caller, call_id=call_id)
                 shown = _copied_result(result)
             except RecursionError:
-                logger.error("call %s: %s is nested too deeply for those who watch it", meta.call_id, name)  # noqa: TRY400 - how deep is no news
+                logger.error("call %s: %s is nested too deeply for those who watch it", call_id, name)  # noqa: TRY400 - how deep is no news
                 return
             await observer(call, shown)
 
@@ -149,12 +149,14 @@ def _as_text(arguments: Mapping[str, Any]) -> bytes:
     return msgspec.json.encode(arguments, order="sorted")
 
 
-def _validated_copy(registered: RegisteredTool, given: Mapping[str, Any]) -> dict[str, Any] | ToolResult:
+def _validated_copy(
+    name: str, registered: RegisteredTool | None, given: Mapping[str, Any]
+) -> dict[str, Any] | ToolResult:
     """Arguments that nobody else can change after they were found valid, or why they do not fit."""
     try:
-        return validated(registered, copied(given))
+        return copied(given) if registered is None else validated(registered, copied(given))
     except RecursionError:
-        return ToolResult.error(f"Invalid arguments for {registered.tool.name}: nested too deeply", Failure.REFUSED)
+        return ToolResult.error(f"Invalid arguments for {name}: nested too deeply", Failure.REFUSED)
 
 
 def _copied_result(result: ToolResult) -> ToolResult:

@@ -28,6 +28,9 @@ class Hang:
 Step = Delta | Replied | Exception | Hang | Callable[[], object]
 """What a model does next; a function is called, and what it returns is awaited when that can be."""
 
+MOST_REQUESTS = 1000
+"""No test asks more often: a loop that does not end fails, instead of hanging."""
+
 Handler = Callable[[Mapping[str, Any]], Awaitable[ToolResult]]
 
 
@@ -45,6 +48,7 @@ class ScriptedModel:
 
     async def stream(self, request: Request) -> AsyncGenerator[Delta | Replied, None]:
         number = len(self.requests)
+        assert number < MOST_REQUESTS, "the model is asked without end"
         self.requests.append(
             Request(
                 instructions=request.instructions,

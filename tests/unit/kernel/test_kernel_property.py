@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from tests.unit.kernel.scripted_model import (
@@ -103,9 +103,16 @@ async def _turn(bench: Bench, meddling: list[Meddling]) -> None:
     check_whole(bench.conversation.messages)
 
 
+@example(plays=[fault("overflow")], reads=set(), turns=[[]])
+@example(plays=[_reply("w" * 900, [use("long")], 1), fault("overflow")], reads=set(), turns=[[], []])
+@example(plays=[fault("schema", tool="echo")], reads=set(), turns=[[]])
+@example(plays=[fault("busy", retry_after=1)], reads=set(), turns=[[]])
+@example(plays=[_reply("", [], 0)], reads=set(), turns=[[]])
+@example(plays=[_reply("", [use("echo")], 0)], reads=set(), turns=[[]])
+@example(plays=[_reply("", [use("fail")], 0)], reads=set(), turns=[[]])
 @settings(max_examples=250, deadline=None)
 @given(
-    plays=st.lists(PLAYS, min_size=1, max_size=12),
+    plays=st.lists(PLAYS, min_size=1, max_size=6),
     reads=st.sets(st.sampled_from(sorted(TOOLS))),
     turns=st.lists(st.lists(MEDDLING, max_size=3), min_size=1, max_size=3),
 )

@@ -221,7 +221,7 @@ async def test_ids_that_cannot_be_told_apart_are_replaced(ids: list[str]) -> Non
     used = [called[2] for called in bench.called]
     assert used == [call.id for call in replied.calls]
     assert len(set(used)) == 2
-    assert all(one and len(one) <= 256 and one.isascii() for one in used)
+    assert all(one and len(one) <= 256 and one.isascii() and one.isprintable() for one in used)
     assert [dict(given) for _, given, _ in bench.called] == [{"n": 0}, {"n": 1}]
 
 

@@ -82,6 +82,16 @@ def test_long_arguments_of_earlier_calls_are_cut_and_the_short_ones_stay() -> No
     assert shorten(messages) is None
 
 
+def test_a_short_call_beside_a_long_one_stays() -> None:
+    short, long = use("write", id="s", content="y" * 300), use("write", id="l", content="y" * 9000)
+    messages: list[Message] = [Replied(text="", calls=(short, long))]
+    assert shorten(messages) is not None
+    replied = messages[0]
+    assert isinstance(replied, Replied)
+    assert replied.calls[0] is short
+    assert replied.calls[1] != long
+
+
 def test_arguments_with_many_long_values_become_one_text() -> None:
     call = use("write", **{f"line{n}": "y" * 500 for n in range(20)})
     messages: list[Message] = [Replied(text="", calls=(call,)), _answer(Text("ok"), call=call)]

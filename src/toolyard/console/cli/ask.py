@@ -101,7 +101,7 @@ class _Shown:
             click.echo(json.dumps(run, indent=2, ensure_ascii=False))
         elif run["status"] == "completed":
             result = run["result"] or ""
-            # An API that counts nothing does not tell where a message ends, so another may stand before the last.
+            # A runtime that counts nothing does not tell where a message ends, so another may stand before the last.
             click.echo("" if self._said.endswith(result) else result.removeprefix(self._said))
             self._spent(run)
         else:

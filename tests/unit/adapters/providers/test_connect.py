@@ -1,18 +1,22 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import sys
 from collections.abc import Mapping
 
 import httpx2
 import pytest
 
-from tests.unit.adapters.providers.asking import ANTHROPIC, APIS, GOOGLE, OPENAI, TOOLS, answer, canned, connected
+from tests.unit.adapters.providers.asking import ANTHROPIC, APIS, CHAT, GOOGLE, OPENAI, TOOLS, answer, canned, connected
 from toolyard.adapters.providers.catalogue import VENDORS
 from toolyard.adapters.providers.connect import connect
 from toolyard.adapters.providers.http_client import open_client
+from toolyard.adapters.providers.rehearsal import rehearse_responses
 from toolyard.errors import ModelError, RuntimeFailureError
+from toolyard.kernel.messages import Answered, Replied, Said, ToolUse
 from toolyard.testing import scripted_models
+from toolyard.types.content import Image, Text
 
 HOSTILE = {
     "ANTHROPIC_API_KEY": "leaked-key",
@@ -201,3 +205,24 @@ async def test_a_server_that_is_not_there_is_a_network_fault() -> None:
             with pytest.raises(ModelError) as caught:
                 await answer(model, "hi", tools=TOOLS)
         assert caught.value.fault == "network"
+
+
+@pytest.mark.parametrize("name", [OPENAI, CHAT])
+async def test_the_way_around_the_sdk_changes_nothing_of_what_is_sent(name: str) -> None:
+    call = ToolUse(id="call_1", name="look_up", input={"q": "x"})
+    image = Image(data=b"\x89PNG\r\n\x1a\n", mime_type="image/png")
+    said = [Said(text="x"), Replied(text="y", calls=(call,)), Answered(call=call, content=[Text("z"), image])]
+    async with scripted_models("- say: Hello!") as api, connected(name, api.environ()) as model:
+        await answer(model, said)
+        sdk_client = model._foreign.client
+        for resource in (sdk_client.responses, sdk_client.chat.completions):
+            del vars(resource)["create"]
+        await answer(model, said)
+    ours, theirs = (request.body for request in api.requests)
+    assert json.dumps(ours) == json.dumps(theirs)
+
+
+def test_the_rehearsal_reads_its_answer_without_a_network() -> None:
+    rehearse_responses.cache_clear()
+    rehearse_responses()
+    assert rehearse_responses.cache_info().currsize == 1

@@ -81,6 +81,12 @@ async def test_no_tool_is_strict(name: str) -> None:
     assert not sent.get("function", sent).get("strict", False)
 
 
+async def test_gemini_does_not_hold_the_model_to_schemas_either() -> None:
+    async with scripted_models("- say: Hello!") as api, connected(GOOGLE, api.environ()) as model:
+        await answer(model, "hi", tools=(tool("rich", RICH),))
+    assert api.requests[0].body["toolConfig"]["functionCallingConfig"]["mode"] == "AUTO"
+
+
 def test_a_change_is_logged_once_and_not_with_every_request(caplog: pytest.LogCaptureFixture) -> None:
     copies = ToolCopies("anthropic", "anthropic:x")
     choice = tool("choice", CHOICE)

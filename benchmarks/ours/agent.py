@@ -1,0 +1,106 @@
+"""The kernel: its loop over a scripted model and a real yard's tools; or all of `yard.invoke`, stored in SQLite."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+from collections.abc import AsyncGenerator, Awaitable, Mapping
+from contextlib import asynccontextmanager
+from typing import Any
+
+from benchmarks import agent_work as work
+from benchmarks import workload
+from toolyard import Toolyard, tool
+from toolyard.app.offered_tools import OfferedTools
+from toolyard.invoker.kernel_runtime import KernelRuntime
+from toolyard.kernel.activation import Activation, Limits
+from toolyard.kernel.conversation import Conversation
+from toolyard.kernel.loop import converse
+from toolyard.kernel.messages import Answered, Replied, ToolUse
+from toolyard.kernel.model import Delta, Request
+from toolyard.orchestrator.store import EventFilter
+from toolyard.testing import memory_yard
+from toolyard.types.call import Caller
+from toolyard.types.content import Text
+from toolyard.types.result import ToolResult
+from toolyard.types.run import Usage
+
+USED = Usage(input_tokens=work.INPUT_TOKENS, output_tokens=work.OUTPUT_TOKENS)
+LIMITS = Limits(turns=work.LIMIT)
+
+
+class Scripted:
+    """The scripted model."""
+
+    name = "scripted:adder"
+
+    async def stream(self, request: Request) -> AsyncGenerator[Delta | Replied]:
+        await work.pause()
+        messages = request.messages
+        done, last, said = (len(messages) - 1) // 2, messages[-1], ""
+        if isinstance(last, Answered) and isinstance(last.content[0], Text):
+            said = last.content[0].text
+        arguments = work.next_call(done, said)
+        if arguments is None:
+            yield Replied(text=work.last_sentence(said), usage=USED)
+        else:
+            yield Replied(text="", calls=(ToolUse(id=f"call_{done}", name=work.ADD, input=arguments),), usage=USED)
+
+
+@asynccontextmanager
+async def agent() -> AsyncGenerator[work.Run]:
+    async with memory_yard(tool(work.add)) as yard:
+        yield await _invoked(yard) if workload.options()[1].get("invoke") == "1" else _looped(yard)
+
+
+def _looped(yard: Toolyard) -> work.Run:
+    """The loop alone; calls go through the yard's dispatcher, and nobody listens to events."""
+    model, numbers, offered = Scripted(), itertools.count(), OfferedTools(yard._registry)
+
+    def call(name: str, input: Mapping[str, Any], *, call_id: str | None = None) -> Awaitable[ToolResult]:
+        return yard._dispatcher.call(name, input, Caller(call_id=call_id))
+
+    def offer() -> Any:
+        return offered(None)  # type: ignore[arg-type] - it offers the same to every session
+
+    def tell(_type: str, _data: Mapping[str, Any]) -> None:
+        return
+
+    activation = Activation(
+        model=model, offer=offer, call_tool=call, tell=tell, instructions=work.INSTRUCTIONS, limits=LIMITS
+    )
+
+    async def run() -> str:
+        conversation = Conversation(f"conversation-{next(numbers)}")
+        conversation.hear(work.PROMPT)
+        return (await converse(conversation, activation)).text
+
+    return run
+
+
+async def _invoked(yard: Toolyard) -> work.Run:
+    """`yard.invoke`: a thread, a session, the hooks, and every message, run and event stored."""
+    model = Scripted()
+
+    async def connect(_: str) -> Scripted:
+        return model
+
+    orchestrator = await yard.conversations()
+    runtimes: Any = yard._conversations._runtimes
+    offered = OfferedTools(yard._registry)
+    kernel = KernelRuntime(connect=connect, resolve=lambda _: model.name, offered=offered, limits=LIMITS)
+    runtimes._made[kernel.name] = kernel  # as the settings would make it, but for the model
+
+    async def run() -> str:
+        done = await yard.invoke(work.PROMPT, runtime="kernel")
+        workload.expect(work.WORK.wrong or done.result is not None, f"the run ended with {done.error}")
+        return done.result or ""
+
+    done = await yard.invoke(work.PROMPT, runtime="kernel")
+    told = [event.type for event in await orchestrator.store.events(EventFilter(run_id=done.id), limit=1_000)]
+    workload.expect(told.count("tool_result") == work.WORK.turns, f"every event is stored, not {told}, {done.error}")
+    return run
+
+
+if __name__ == "__main__":
+    asyncio.run(work.measure(agent))

@@ -1,0 +1,123 @@
+"""A key goes to the API that the environment names, and nowhere else: not to commands, not where a project says."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+from collections.abc import AsyncIterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from tests.e2e.model_stage import MODELS, PATIENCE
+from tests.flows.tool_files import shell, write
+from toolyard import Toolyard
+from toolyard.app.places import find_places
+from toolyard.app.trust.approved import ProjectTrust
+from toolyard.testing import ScriptedModels, scripted_models
+from toolyard.types.run import Run
+
+KEY = "sk-never-shown-0123456789"
+NAMES = ("ANTHROPIC_API_KEY", "OPENAI_API_KEY", "GOOGLE_API_KEY", "GEMINI_API_KEY", "GROQ_API_KEY")
+
+SCRIPT = """
+- when: ^environment
+  call: [{tool: environment, input: {}}]
+- say: "{{result}}"
+- say: hello
+"""
+# Everything that a reader of other programs' manuals might try; the address is the attacker's.
+ATTEMPTS = (
+    '[runtime]\nbase_url = "{evil}"\n',
+    '[runtime.kernel]\nbase_url = "{evil}"\napi_base = "{evil}"\n',
+    '[runtime.anthropic]\nbase_url = "{evil}"\n',
+    '[providers.anthropic]\nbase_url = "{evil}"\n[models.anthropic]\nurl = "{evil}"\n',
+    '[env]\nANTHROPIC_BASE_URL = "{evil}"\n[environment]\nOPENAI_BASE_URL = "{evil}/v1"\n',
+    'ANTHROPIC_BASE_URL = "{evil}"\n',
+    '[tools]\nproxy = "{evil}"\n',
+    '[plugins.anthropic]\nbase_url = "{evil}"\n[mcp_servers.anthropic]\nurl = "{evil}"\n',
+)
+# What is written after the provider's colon ends up in a path or in a body, never in a host.
+MODEL_NAMES = ("@{host}/x", "//{host}/x", "../../../..//{host}/x", "{evil}/x", "x?key=1#@{host}", "x\\\\@{host}")
+
+
+READ = "[sessions]\nmax = 3\n"
+"""Tells that a file counted."""
+
+
+@dataclass(frozen=True)
+class Two:
+    """The API that the environment names, and the attacker's."""
+
+    good: ScriptedModels
+    evil: ScriptedModels
+    project: Path
+    environ: Mapping[str, str]
+
+    def filled(self, text: str) -> str:
+        return text.replace("{evil}", self.evil.url).replace("{host}", self.evil.url.removeprefix("http://"))
+
+    def open(self) -> Toolyard:
+        return Toolyard(self.project, environ=self.environ, watch=False)
+
+
+async def asked(yard: Toolyard, prompt: str, model: str | None = None) -> Run:
+    return await asyncio.wait_for(yard.invoke(prompt, runtime="kernel", model=model), PATIENCE)
+
+
+@pytest.fixture
+async def two(tmp_path: Path) -> AsyncIterator[Two]:
+    project = tmp_path / "project"
+    (project / ".toolyard").mkdir(parents=True)
+    Path(os.environ["TOOLYARD_HOME"]).mkdir(parents=True)
+    async with scripted_models(SCRIPT) as good, scripted_models(SCRIPT) as evil:
+        yield Two(good, evil, project, {**os.environ, **good.environ(), **dict.fromkeys(NAMES, KEY)})
+
+
+@pytest.mark.promise("K8")
+@pytest.mark.parametrize("attempt", ATTEMPTS)
+@pytest.mark.parametrize("whose", ["untrusted", "trusted", "user"])
+async def test_no_setting_changes_where_a_key_goes(two: Two, attempt: str, whose: str) -> None:
+    user = Path(os.environ["TOOLYARD_HOME"], "config.toml")
+    file = user if whose == "user" else two.project / ".toolyard" / "config.toml"
+    file.write_text(two.filled(attempt) + READ, encoding="utf-8")
+    env_file = "".join(f"{name}={two.evil.url}\n" for name in ("ANTHROPIC_BASE_URL", "HTTP_PROXY", "ALL_PROXY"))
+    for name in (".env", ".toolyard/.env"):
+        (two.project / name).write_text(env_file, encoding="utf-8")
+    if whose == "trusted":
+        trust = ProjectTrust(find_places(explicit=two.project))
+        trust.approvals.approve(two.project, trust.snapshot())
+    async with two.open() as yard:
+        assert yard.loaded.settings.sessions.max == (8 if whose == "untrusted" else 3)
+        for model in MODELS.values():
+            assert (await asked(yard, "hello", model)).status == "completed"
+    assert [request.api for request in two.good.requests] == list(MODELS)
+    assert all(KEY in " ".join(request.headers.values()) for request in two.good.requests)
+    assert two.evil.requests == []
+
+
+@pytest.mark.parametrize("name", MODEL_NAMES)
+async def test_no_name_of_a_model_changes_where_a_key_goes(two: Two, name: str) -> None:
+    async with two.open() as yard:
+        for provider in ("anthropic", "openai", "openai-chat", "google"):
+            run = await asked(yard, "hello", f"{provider}:{two.filled(name)}")
+            assert run.status == "completed" or provider == "google", run.error
+    assert len(two.good.requests) >= 3
+    assert two.evil.requests == []
+
+
+@pytest.mark.promise("S7")
+async def test_a_command_that_the_model_calls_does_not_see_the_keys(two: Two) -> None:
+    (Path(os.environ["TOOLYARD_HOME"]) / "tools").mkdir()
+    write(Path(os.environ["TOOLYARD_HOME"]) / "tools" / "environment.json", shell("environment", "env"))
+    async with two.open() as yard:
+        run = await asked(yard, "environment", MODELS["anthropic"])
+    assert run.status == "completed", run.error
+    assert run.result is not None
+    seen = dict(line.split("=", 1) for line in run.result.splitlines() if "=" in line)
+    assert seen["PATH"] == os.environ["PATH"]
+    assert seen.keys().isdisjoint({*NAMES, *two.good.environ()})
+    assert KEY not in run.result
+    assert KEY not in json.dumps(dict(two.good.requests[-1].body))

@@ -1,0 +1,173 @@
+"""`toolyard doctor`: what can be used here, what to type about the rest, and never a key."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+from tests.surfaces.talking_project import Finished, Project
+from toolyard.app import doctor as module
+from toolyard.app.doctor import examine
+from toolyard.app.keys import Keys
+from toolyard.app.settings import RuntimeSettings, ScriptedSettings
+
+KEY = "sk-never-shown-0123456789"
+EXTRAS = ["models", "postgres", "keyring"]
+
+
+@pytest.fixture
+def project(tmp_path: Path, home: Path) -> Project:
+    folder, user = tmp_path / "project", home / ".config" / "toolyard"
+    (folder / ".toolyard").mkdir(parents=True)
+    user.mkdir(parents=True)
+    return Project(folder, user)
+
+
+def run(project: Project, *arguments: str, **environ: str) -> Finished:
+    done = project.command("doctor", *arguments, **environ)
+    assert done.stderr == ""
+    assert KEY not in done.stdout
+    if "--json" not in arguments:
+        assert [line for line in done.stdout.splitlines() if len(line) > 80] == []
+    return done
+
+
+def test_without_a_key_it_says_what_to_type_and_exits_with_1(project: Project) -> None:
+    done = run(project)
+    assert done.returncode == 1
+    lines = done.stdout.splitlines()
+    assert lines[0].startswith("runtime   none: no model key is set (ANTHROPIC_API_KEY, ")
+    for name in ("ANTHROPIC", "OPENAI", "GOOGLE"):
+        at = next(at for at, line in enumerate(lines) if line.endswith(f"→ export {name}_API_KEY=…"))
+        assert lines[at - 1].endswith(": no key")
+        assert lines[at + 1].strip() == f"keyring set toolyard {name}_API_KEY"
+    assert lines[-1] == '  toolyard ask --model ollama:NAME "hello"'
+
+
+@pytest.mark.parametrize(
+    ("name", "vendor", "model"),
+    [
+        ("ANTHROPIC_API_KEY", "anthropic", "anthropic:claude-sonnet-5-5"),
+        ("OPENAI_API_KEY", "openai", "openai:gpt-6.1-terra"),
+        ("GOOGLE_API_KEY", "google", "google:gemini-3.8-flash"),
+        ("GEMINI_API_KEY", "google", "google:gemini-3.8-flash"),
+    ],
+)
+def test_a_key_is_named_and_not_shown_and_exits_with_0(project: Project, name: str, vendor: str, model: str) -> None:
+    done = run(project, **{name: KEY})
+    assert done.returncode == 0
+    lines = done.stdout.splitlines()
+    assert lines[:2] == [f"runtime   kernel: {name} is set", f"model     {model}"]
+    found = next(line for line in lines if line.startswith(f"  ✓ {vendor} "))
+    assert found.endswith(f": {name} from the environment")
+    assert lines[-1] == 'Nobody was asked whether it answers; toolyard ask "hello" will tell.'
+
+
+def test_an_address_of_ones_own_is_shown_without_the_password_in_it(project: Project) -> None:
+    done = run(project, OPENAI_API_KEY=KEY, OPENAI_BASE_URL=f"https://me:{KEY}@models.example/v1")
+    assert done.returncode == 0
+    assert "https://********@models.example/v1" in done.stdout
+
+
+def test_a_model_of_ones_own_needs_no_key(project: Project) -> None:
+    done = run(project, "--set", "runtime.model=ollama:qwen")
+    assert done.returncode == 0
+    assert "runtime   kernel: runtime.model is set\nmodel     ollama:qwen\n" in done.stdout
+    assert "✓ ollama     Ollama: needs no key, at http://localhost:11434/v1\n" in done.stdout
+
+
+def test_json_has_everything_in_one_shape(project: Project) -> None:
+    done = run(project, "--json", OPENAI_API_KEY=KEY)
+    report = json.loads(done.stdout)
+    assert done.returncode == 0
+    assert list(report) == ["good", "runtime", "runtimeReason", "model", "models", "extras"]
+    shown = (report["good"], report["runtime"], report["runtimeReason"], report["model"])
+    assert shown == (True, "kernel", "OPENAI_API_KEY is set", "openai:gpt-6.1-terra")
+    assert [(one["name"], one["good"]) for one in report["models"]] == [
+        ("anthropic", None),
+        ("openai", True),
+        ("google", None),
+        ("openai-chat", True),
+    ]
+    assert [one["name"] for one in report["extras"]] == EXTRAS
+    for one in (*report["models"], *report["extras"]):
+        assert list(one) == ["name", "good", "says", "todo"]
+    assert report["models"][0]["todo"] == [
+        "export ANTHROPIC_API_KEY=…",
+        "keyring set toolyard ANTHROPIC_API_KEY",
+    ]
+    bad = run(project, "--json")
+    assert (bad.returncode, json.loads(bad.stdout)["good"], json.loads(bad.stdout)["model"]) == (1, False, None)
+
+
+# The package is taken away from the program by a module that Python imports first.
+_WITHOUT = """
+import importlib.metadata as metadata
+usual = metadata.version
+def version(name):
+    if name == "pydantic-ai-slim":
+        raise metadata.PackageNotFoundError(name)
+    return usual(name)
+metadata.version = version
+"""
+
+
+@pytest.mark.parametrize(("environ", "mark"), [({"ANTHROPIC_API_KEY": KEY}, "✗"), ({}, "·")])
+def test_a_missing_extra_is_named_with_the_command_that_brings_it(
+    project: Project, environ: Mapping[str, str], mark: str, tmp_path: Path
+) -> None:
+    (tmp_path / "first").mkdir()
+    (tmp_path / "first" / "sitecustomize.py").write_text(_WITHOUT, encoding="utf-8")
+    done = run(project, PYTHONPATH=str(tmp_path / "first"), **environ)
+    assert done.returncode == 1
+    lines = done.stdout.splitlines()
+    at = lines.index(f"  {mark} models    pydantic-ai-slim is not installed")
+    assert lines[at + 1].strip() == '→ pip install "toolyard[models]"'
+    broken = "No agent can answer yet: do what stands after → where there is a ✗."
+    assert (lines[-1] == broken) is bool(environ)
+
+
+@pytest.mark.parametrize(
+    ("settings", "why"),
+    [
+        (RuntimeSettings(default="claude"), "runtime.default: the runtime 'claude' is not part of this version"),
+        (RuntimeSettings(default="scripted"), "runtime.default is scripted, and runtime.scripted.script is not set"),
+        (RuntimeSettings(default="kernel"), "no model can be asked: no key is set (ANTHROPIC_API_KEY, "),
+        (RuntimeSettings(default="kernel", model="groq:x"), "for groq:x set GROQ_API_KEY"),
+        (RuntimeSettings(default="kernel", model="sonet"), "model 'sonet' has no provider; did you mean 'sonnet'?"),
+        (RuntimeSettings(model="groq:x"), "runtime.model is set, and for Groq set GROQ_API_KEY"),
+    ],
+)
+def test_it_is_not_good_where_asking_would_be_refused(settings: RuntimeSettings, why: str) -> None:
+    report = examine(settings, Keys({}))
+    assert (report.good, report.choice.name, report.model) == (False, None, None)
+    assert report.choice.why.startswith(why)
+
+
+def test_a_script_is_good_without_any_model() -> None:
+    report = examine(RuntimeSettings(scripted=ScriptedSettings(script="x.yaml")), Keys({}))
+    assert (report.good, report.choice.name, report.model) == (True, "scripted", None)
+
+
+def test_the_keyring_is_not_recommended_where_it_is_not_installed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "find_spec", lambda _name: None)
+    assert examine(RuntimeSettings(), Keys({})).models[0].todo == ("export ANTHROPIC_API_KEY=…",)
+
+
+def test_a_key_in_the_keyring_does_not_change_what_the_environment_chooses() -> None:
+    """As for whoever asks an agent: the keyring is asked before the choice only when nobody could answer without."""
+
+    class Kept(Keys):
+        def load(self, names: object) -> None:
+            assert isinstance(names, list)
+            if "ANTHROPIC_API_KEY" in names:
+                self._kept["ANTHROPIC_API_KEY"] = KEY
+
+    report = examine(RuntimeSettings(), Kept({"OPENAI_API_KEY": KEY}))
+    assert (report.choice.why, report.model) == ("OPENAI_API_KEY is set", "openai:gpt-6.1-terra")
+    assert report.models[0].says == "Anthropic: ANTHROPIC_API_KEY from the keyring"
+    alone = examine(RuntimeSettings(), Kept({}))
+    assert (alone.choice.why, alone.model) == ("ANTHROPIC_API_KEY is set", "anthropic:claude-sonnet-5-5")
