@@ -26,7 +26,7 @@ async def test_the_answer_is_on_stdout_and_everything_else_on_stderr(project: Pr
     async with project.served(server=server):
         done = await asyncio.to_thread(project.command, "ask", "/delegate x", "--thread", "t1")
         assert (done.returncode, done.stdout) == (0, "Hello /delegate x\n")
-        assert done.stderr == "main answers on scripted\nthread t1\n"
+        assert done.stderr == "main answers on scripted (runtime.scripted.script is set)\nthread t1\n"
         again = await asyncio.to_thread(project.command, "ask", "-", "--thread", "t1", stdin="two\nlines\n")
         assert (again.returncode, again.stdout) == (0, "Hello two\nlines\n\n")
     assert project.runs() == [("/delegate x", "completed"), ("two\nlines\n", "completed")]
@@ -96,9 +96,9 @@ async def test_interrupting_it_cancels_the_run_and_exits_with_130(project: Proje
     [
         (["ask"], "Missing argument 'PROMPT'"),
         (["ask", "  "], "there is nothing to ask"),
-        (["ask", "hi", "--runtime", "kernel"], "the runtime 'kernel' is not part of this version"),
+        (["ask", "hi", "--runtime", "claude"], "the runtime 'claude' is not part of this version"),
         (["ask", "hi", "--runtime", "nope"], "the runtimes are kernel, claude, codex, scripted, demo"),
-        (["ask", "hi", "--set", "runtime.scripted.script="], "set runtime.scripted.script to a script"),
+        (["ask", "hi", "--set", "runtime.scripted.script="], "`toolyard doctor` says what to do"),
         (["ask", "hi", "--set", "runtime.scripted.script=none.yaml"], "none.yaml"),
         (["ask", "hi", "--url", "http://127.0.0.1:9"], "http://127.0.0.1:9 cannot be reached: nobody listens there"),
         (["ask", "hi", "--url", "127.0.0.1"], "an address begins with http:// or https://"),
@@ -117,6 +117,6 @@ def test_wrong_usage_exits_with_2_and_says_what_would_be_right(
 
 async def test_what_a_server_refuses_is_told_in_its_own_words(project: Project) -> None:
     async with project.served(server=True):
-        done = await asyncio.to_thread(project.command, "ask", "hi", "--runtime", "kernel")
+        done = await asyncio.to_thread(project.command, "ask", "hi", "--runtime", "claude")
     assert (done.returncode, done.stdout) == (2, "")
-    assert "answered 422: The runtime 'kernel' is not part of this version." in done.stderr
+    assert "answered 422: The runtime 'claude' is not part of this version." in done.stderr

@@ -17,9 +17,10 @@ from toolyard.kernel.activation import Activation
 from toolyard.kernel.conversation import Conversation
 from toolyard.kernel.messages import Replied
 from toolyard.kernel.model import Request
-from toolyard.kernel.receiving import received, whole
+from toolyard.kernel.receiving import received
 from toolyard.kernel.shortening import shorten
 from toolyard.kernel.spending import Spending
+from toolyard.types.content import whole_text
 from toolyard.types.run import NOTHING_USED
 from toolyard.types.tool import ToolInfo
 
@@ -87,7 +88,7 @@ class Asking:
                         reply = piece
                         break
                     deadline.reschedule(loop.time() + stall)
-                    text = whole(piece.text)
+                    text = whole_text(piece.text)
                     size += len(text) + 1  # an endless answer of empty pieces is one too
                     if size > limits.reply:
                         raise ModelError(f"{name} went on for more than {size - 1:,} characters", fault="rejected")

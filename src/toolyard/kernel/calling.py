@@ -19,8 +19,7 @@ from toolyard.errors import LimitError
 from toolyard.kernel.activation import Activation
 from toolyard.kernel.conversation import Conversation
 from toolyard.kernel.messages import Answered, ToolUse
-from toolyard.kernel.receiving import whole
-from toolyard.types.content import Content, Text
+from toolyard.types.content import Content, Text, whole_text
 from toolyard.types.result import ToolResult
 from toolyard.types.tool import ToolInfo
 
@@ -199,9 +198,9 @@ def _fingerprint(call: ToolUse) -> bytes:
 
 def _whole(content: Sequence[Content]) -> Sequence[Content]:
     """What a tool answered, without half characters: no API takes them."""
-    if all(not isinstance(part, Text) or whole(part.text) is part.text for part in content):
+    if all(not isinstance(part, Text) or whole_text(part.text) is part.text for part in content):
         return content
-    return tuple(Text(whole(part.text)) if isinstance(part, Text) else part for part in content)
+    return tuple(Text(whole_text(part.text)) if isinstance(part, Text) else part for part in content)
 
 
 def _last_error(answers: Mapping[int, Answered], name: str | None = None) -> str:

@@ -10,7 +10,7 @@ from collections import deque
 from collections.abc import Sequence
 
 from toolyard.kernel.messages import Answered, Message, Said
-from toolyard.kernel.receiving import whole
+from toolyard.types.content import whole_text
 from toolyard.types.tool import ToolInfo
 
 EMPTY = "[an empty message]"
@@ -38,7 +38,7 @@ class Conversation:
 
     def hear(self, text: str) -> None:
         """The user says something; no API takes a message without a word."""
-        self.messages.append(Said(text=whole(text) if text.strip() else EMPTY))
+        self.messages.append(Said(text=whole_text(text) if text.strip() else EMPTY))
 
     def take_steered(self) -> None:
         """Tell the model what the user said meanwhile."""

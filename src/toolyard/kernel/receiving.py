@@ -20,6 +20,7 @@ from msgspec import structs
 from toolyard.errors import ModelError
 from toolyard.kernel.activation import Limits
 from toolyard.kernel.messages import Replied, ToolUse
+from toolyard.types.content import whole_text
 
 logger = logging.getLogger(__name__)
 
@@ -42,7 +43,7 @@ def received(reply: Replied, limits: Limits, *, model: str) -> Replied:
         raise ModelError(f"{asked}, at most {limits.calls:,} are made; none was", fault="rejected")
     if not reply.calls and len(reply.text) <= limits.reply and reply.text.isascii():
         return reply
-    text, seen, size = whole(reply.text), set[str](), len(reply.text)
+    text, seen, size = whole_text(reply.text), set[str](), len(reply.text)
     calls: list[ToolUse] = []
     for call in reply.calls:
         fit, length = _fit(call, seen)
@@ -59,17 +60,6 @@ def received(reply: Replied, limits: Limits, *, model: str) -> Replied:
     return structs.replace(reply, text=text, calls=tuple(calls), kept=None)
 
 
-def whole(text: str) -> str:
-    """The text with whole characters only: halves of surrogate pairs joined, and U+FFFD for one that stands alone."""
-    if text.isascii():
-        return text
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
-    return text
-
-
 def _fit(call: ToolUse, seen: set[str]) -> tuple[ToolUse, int]:
     """The call as it can be sent back, and the characters of it."""
     known, name, given, text = call.id, call.name, call.input, call.text
@@ -77,7 +67,7 @@ def _fit(call: ToolUse, seen: set[str]) -> tuple[ToolUse, int]:
     if given is None and not text.strip():
         given, text = dict[str, Any](), ""  # some APIs write nothing where there are no arguments
     elif given is None:
-        text = whole(text)
+        text = whole_text(text)
     else:
         try:
             written = msgspec.json.encode(given)

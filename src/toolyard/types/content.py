@@ -72,6 +72,21 @@ def content_json(part: Content) -> dict[str, Any]:
             return {"type": "resource", "resource": resource | held}
 
 
+def whole_text(text: str) -> str:
+    """The text with whole characters only: halves of surrogate pairs joined, and U+FFFD for one that stands alone.
+
+    Halves come from file names that are no UTF-8, and from models. One of them would break a wire, a request or
+    a row for everybody on it.
+    """
+    if text.isascii():
+        return text
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    return text
+
+
 def base64_text(data: bytes) -> str:
     """Bytes as base64 text."""
     return b64encode(data).decode("ascii")

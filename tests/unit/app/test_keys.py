@@ -4,50 +4,23 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator
-from typing import ClassVar
 
 import keyring
 import pytest
-from keyring.backend import KeyringBackend
-from keyring.errors import KeyringError, KeyringLocked, NoKeyringError
+from keyring.errors import KeyringLocked, NoKeyringError
 
+from tests.flows.key_drawer import Drawer, keyring_of_the_test
 from toolyard.app import keys as module
 from toolyard.app.keys import Keys
+from toolyard.app.models import Models
 from toolyard.app.runtimes import lacking_keys, usual_keys
 from toolyard.app.settings import RuntimeSettings
 
 
-class Drawer(KeyringBackend):
-    """A keyring in memory that remembers what it was asked for."""
-
-    priority: ClassVar[float] = 1  # type: ignore[assignment]
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.kept: dict[tuple[str, str], str] = {}
-        self.asked: list[str] = []
-        self.fails: KeyringError | None = None
-
-    def get_password(self, service: str, username: str) -> str | None:
-        self.asked.append(username)
-        if self.fails is not None:
-            raise self.fails
-        return self.kept.get((service, username))
-
-    def set_password(self, service: str, username: str, password: str) -> None:
-        self.kept[service, username] = password
-
-    def delete_password(self, service: str, username: str) -> None:
-        del self.kept[service, username]
-
-
 @pytest.fixture
 def drawer() -> Iterator[Drawer]:
-    """The keyring of this process for one test."""
-    before, drawer = keyring.get_keyring(), Drawer()
-    keyring.set_keyring(drawer)
-    yield drawer
-    keyring.set_keyring(before)
+    with keyring_of_the_test() as drawer:
+        yield drawer
 
 
 def test_the_environment_comes_first_and_the_keyring_is_not_even_asked(drawer: Drawer) -> None:
@@ -126,3 +99,11 @@ def test_the_keyring_is_never_asked_for_an_address_or_a_proxy(drawer: Drawer, mo
     assert all(name.endswith("_API_KEY") for name in drawer.asked)
     assert keys("ANTHROPIC_BASE_URL") is None
     assert keys("HTTPS_PROXY") is None
+
+
+async def test_a_model_that_is_asked_for_finds_its_key_in_the_keyring(drawer: Drawer) -> None:
+    keyring.set_password("toolyard", "GROQ_API_KEY", "kept")
+    models = Models(Keys({}))
+    assert (await models.connect("groq:openai/gpt-oss-120b")).name == "groq:openai/gpt-oss-120b"
+    assert drawer.asked == ["GROQ_API_KEY"]
+    await models.aclose()

@@ -18,7 +18,8 @@ from toolyard.kernel.activation import Limits
 from toolyard.kernel.loop import converse
 from toolyard.kernel.messages import Replied, Said, ToolUse
 from toolyard.kernel.model import Delta, Request
-from toolyard.kernel.receiving import DEEPEST, received, whole
+from toolyard.kernel.receiving import DEEPEST, received
+from toolyard.types.content import whole_text
 from toolyard.types.run import Usage
 
 SMALL = Limits(reply=1000, calls=10)
@@ -117,17 +118,17 @@ def test_the_usual_bounds_leave_room_for_any_real_answer() -> None:
 async def test_half_characters_are_made_whole(text: str) -> None:
     bench = Bench(ScriptedModel([Delta(text), Delta(text, "thinking"), Replied(text=text, kept="has the same")])).hear()
     conclusion = await converse(bench.conversation, bench.activation)
-    assert conclusion.text == whole(text)
-    assert {data["text"] for _, data in bench.told} == {whole(text)}
-    assert bench.conversation.messages[-1] == Replied(text=whole(text))
+    assert conclusion.text == whole_text(text)
+    assert {data["text"] for _, data in bench.told} == {whole_text(text)}
+    assert bench.conversation.messages[-1] == Replied(text=whole_text(text))
     _encodable(bench)
 
 
 def test_halves_are_joined_and_what_stands_alone_is_marked() -> None:
-    assert whole("a\ud83d\ude00b") == "a😀b"
-    assert whole("a\ud83db") == "a\ufffdb"
+    assert whole_text("a\ud83d\ude00b") == "a😀b"
+    assert whole_text("a\ud83db") == "a\ufffdb"
     text = "ä😀"
-    assert whole(text) is text
+    assert whole_text(text) is text
 
 
 @pytest.mark.parametrize("text", ["", " \n"])

@@ -17,8 +17,9 @@ from mcp.shared.exceptions import MCPDeprecationWarning, MCPError, NoBackChannel
 from pydantic import ValidationError
 
 from toolyard.adapters.mcp.connection import connection_of
-from toolyard.adapters.mcp.wire import is_modern, whole, whole_json
+from toolyard.adapters.mcp.wire import is_modern, whole_json
 from toolyard.errors import NoClientError
+from toolyard.types.content import whole_text
 from toolyard.types.result import ToolResult
 from toolyard.types.tool import JSONSchema
 
@@ -40,7 +41,7 @@ class McpCallerSide:
 
     async def report_progress(self, progress: float, total: float | None, message: str | None) -> None:
         """Tell the client how far the call has come, if it asked."""
-        await self._request.session.report_progress(progress, total, None if message is None else whole(message))
+        await self._request.session.report_progress(progress, total, None if message is None else whole_text(message))
 
     async def log(self, level: str, text: str) -> None:
         """Show the client a log line, on the call's own stream, if it wants lines of this level.
@@ -56,7 +57,7 @@ class McpCallerSide:
             # The 2026 revision deprecates logging, and handshake clients still read it.
             warnings.simplefilter("ignore", MCPDeprecationWarning)
             await self._request.session.send_log_message(  # pyright: ignore[reportDeprecated] - as above
-                level, whole(text), related_request_id=self._request.request_id
+                level, whole_text(text), related_request_id=self._request.request_id
             )
 
     async def elicit(self, message: str, schema: JSONSchema) -> Mapping[str, Any]:
@@ -68,7 +69,7 @@ class McpCallerSide:
         self._need(_ASKING, "this client cannot be asked: it did not declare `elicitation`")
         try:
             answer = await self._request.session.elicit_form(
-                whole(message), whole_json(schema), related_request_id=self._request.request_id
+                whole_text(message), whole_json(schema), related_request_id=self._request.request_id
             )
         except (MCPError, ValidationError) as error:
             raise NoClientError(f"this client cannot be asked: {self._reason(error)}") from None
@@ -84,7 +85,8 @@ class McpCallerSide:
             NoClientError: The client has no model to lend, or refused.
         """
         self._need(_LENDING, "this client's model cannot be used: it did not declare `sampling`")
-        message = mcp_types.SamplingMessage(role="user", content=mcp_types.TextContent(type="text", text=whole(prompt)))
+        text = mcp_types.TextContent(type="text", text=whole_text(prompt))
+        message = mcp_types.SamplingMessage(role="user", content=text)
         try:
             with warnings.catch_warnings():
                 # Deprecated by the 2026 revision like logging; the handshake era has nothing else.

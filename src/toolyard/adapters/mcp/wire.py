@@ -8,7 +8,7 @@ from typing import Any, cast
 import mcp_types
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
-from toolyard.types.content import Audio, Content, EmbeddedResource, Image, ResourceLink, Text, base64_text
+from toolyard.types.content import Audio, Content, EmbeddedResource, Image, ResourceLink, Text, base64_text, whole_text
 from toolyard.types.result import ToolResult
 from toolyard.types.tool import Annotations, JSONSchema, ToolInfo
 
@@ -29,8 +29,8 @@ def tool_for(info: ToolInfo, *, modern: bool) -> mcp_types.Tool:
         output = None
     return mcp_types.Tool(
         name=info.name,
-        title=None if info.title is None else whole(info.title),
-        description=whole(info.description),
+        title=None if info.title is None else whole_text(info.title),
+        description=whole_text(info.description),
         input_schema=cast("dict[str, Any]", info.input_schema),
         output_schema=cast("dict[str, Any] | None", output),
         annotations=_annotations(info.annotations),
@@ -49,22 +49,13 @@ def result_for(result: ToolResult, *, modern: bool) -> mcp_types.CallToolResult:
     )
 
 
-def whole(text: str) -> str:
-    """Text that UTF-8 can hold: half a surrogate pair becomes U+FFFD.
-
-    Such halves come from file names that are no UTF-8. One of them in one answer would otherwise
-    break the wire for everybody on it.
-    """
-    return text if text.isascii() else text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
-
-
 def whole_json(value: Any) -> Any:
     """A JSON value in which every text is whole."""
     match value:
         case str():
-            return whole(value)
+            return whole_text(value)
         case Mapping():
-            return {whole(str(key)): whole_json(item) for key, item in cast("Mapping[Any, Any]", value).items()}
+            return {whole_text(str(key)): whole_json(item) for key, item in cast("Mapping[Any, Any]", value).items()}
         case list() | tuple():
             return [whole_json(item) for item in cast("list[Any] | tuple[Any, ...]", value)]
         case _:
@@ -89,7 +80,7 @@ def _annotations(given: Annotations) -> mcp_types.ToolAnnotations | None:
 def _block(part: Content) -> mcp_types.ContentBlock:
     match part:
         case Text(text=text):
-            return mcp_types.TextContent(type="text", text=whole(text))
+            return mcp_types.TextContent(type="text", text=whole_text(text))
         case Image(data=data, mime_type=kind):
             return mcp_types.ImageContent(type="image", data=base64_text(data), mime_type=kind)
         case Audio(data=data, mime_type=kind):
@@ -104,7 +95,7 @@ def _block(part: Content) -> mcp_types.ContentBlock:
             )
         case EmbeddedResource(uri=uri, content=content, mime_type=kind):
             held = (
-                mcp_types.TextResourceContents(uri=uri, mime_type=kind, text=whole(content))
+                mcp_types.TextResourceContents(uri=uri, mime_type=kind, text=whole_text(content))
                 if isinstance(content, str)
                 else mcp_types.BlobResourceContents(uri=uri, mime_type=kind, blob=base64_text(content))
             )

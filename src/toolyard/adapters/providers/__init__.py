@@ -1,1 +1,1 @@
-"""Model providers: what their APIs want to be told of a tool."""
+"""Model providers: what their APIs are told of tools, and the connections through which a model is asked."""

@@ -9,6 +9,7 @@ import msgspec
 
 from toolyard.errors import NotFoundError
 from toolyard.orchestrator.store import Ending
+from toolyard.types.content import whole_text
 from toolyard.types.event import Event
 from toolyard.types.run import NOTHING_USED, Run, RunError, Usage
 from toolyard.types.thread import Message, Thread
@@ -29,15 +30,7 @@ _decode = msgspec.json.Decoder().decode
 
 def storable(text: str) -> str:
     """The text, with U+FFFD for what a database cannot hold: NUL, and halves of surrogate pairs."""
-    if "\0" in text:
-        text = text.replace("\0", "\ufffd")
-    if text.isascii():
-        return text
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
-    return text
+    return whole_text(text.replace("\0", "\ufffd") if "\0" in text else text)
 
 
 def storable_or_none(text: str | None) -> str | None:

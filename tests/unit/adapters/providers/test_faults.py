@@ -86,11 +86,18 @@ async def test_any_other_refusal_has_the_words_of_the_api(name: str) -> None:
     ("name", "source"), [(ANTHROPIC, "ANTHROPIC_API_KEY"), (OPENAI, "OPENAI_API_KEY"), (GOOGLE, "GOOGLE_API_KEY")]
 )
 async def test_a_refused_key_names_where_it_came_from_and_is_not_shown(name: str, source: str) -> None:
-    body = {"error": {"type": "x", "code": 401, "message": "Incorrect API key provided: the-key, or sk-abc***def."}}
+    body = {
+        "error": {
+            "type": "x",
+            "code": 401,
+            "message": "Incorrect API key provided: the-key, or sk-abc***def, or ab**ef.",
+        }
+    }
     error = await canned_refusal(name, body, status=401)
     assert (error.fault, source in str(error)) == ("key", True)
     assert "the-key" not in str(error)
     assert "sk-" not in str(error)
+    assert "ab**ef" not in str(error)
 
 
 @pytest.mark.parametrize("name", APIS)
@@ -107,6 +114,12 @@ async def test_a_model_that_is_not_known_comes_with_the_nearest() -> None:
     async with scripted_models(script) as api, connected("anthropic:claude-sonet-5-5", api.environ()) as model:
         with pytest.raises(ModelError, match=r"'claude-sonet-5-5'.*did you mean 'claude-sonnet-5-5' or"):
             await answer(model, "x")
+
+
+async def test_a_known_name_that_is_refused_is_not_offered_again() -> None:
+    error = await refusal(ANTHROPIC, "- {say: x, fault: {kind: no_model}}")
+    assert "did you mean 'claude-sonnet-" in str(error)
+    assert "'claude-sonnet-5-5'" not in str(error).partition("did you mean")[2]
 
 
 @pytest.mark.parametrize(
@@ -277,6 +290,7 @@ async def test_an_error_in_the_middle_of_a_stream_counts_the_same(name: str, str
         (OPENAI, b"data: {half\n\n"),
         (CHAT, b"data: {half\n\n"),
         (GOOGLE, b"data: {half\n\n"),
+        (GOOGLE, b'data: {"usageMetadata": {"promptTokenCount": "many"}}\n\n'),
     ],
 )
 async def test_an_answer_that_has_no_end_or_cannot_be_read_is_a_network_fault(name: str, stream: bytes) -> None:

@@ -198,6 +198,14 @@ async def test_an_empty_answer_is_a_reply_and_is_not_sent_again(name: str) -> No
     assert '"role": "model"' not in sent(api)
 
 
+async def test_a_reply_that_was_only_thought_is_not_sent_again() -> None:
+    thought = ThinkingPart(content="Hm.", signature="signed", provider_name="anthropic")
+    kept = ModelResponse(parts=[thought], provider_name="anthropic", model_name="claude-sonnet-5-5")
+    async with scripted_models(TALK) as api, connected(ANTHROPIC, api.environ()) as model:
+        await answer(model, [Said(text="x"), Replied(text="", kept=kept), Said(text="hello")])
+    assert [message["role"] for message in api.requests[0].body["messages"]] == ["user"]
+
+
 @pytest.mark.parametrize("name", APIS)
 async def test_the_limit_of_a_request_is_sent(name: str) -> None:
     async with scripted_models(TALK) as api, connected(name, api.environ()) as model:
