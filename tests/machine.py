@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import difflib
 import functools
+import importlib.util
 import os
 import pwd
 import shutil
@@ -102,6 +103,36 @@ def suite() -> Path:
 
 
 @functools.cache
+def claude() -> Path:
+    """The program of Claude Code that comes with its SDK.
+
+    Raises:
+        LackError: The SDK is not installed, or its program does not start.
+    """
+    spec = importlib.util.find_spec("claude_agent_sdk")
+    if spec is None or spec.origin is None:
+        raise LackError("the package claude-agent-sdk is not installed")
+    program = Path(spec.origin).parent / "_bundled" / "claude"
+    _run([str(program), "--version"], f"{program.name} does not start")
+    return program
+
+
+@functools.cache
+def codex() -> Path:
+    """The Codex program that comes with its package.
+
+    Raises:
+        LackError: The package is not installed, or its program does not start.
+    """
+    spec = importlib.util.find_spec("codex_cli_bin")
+    if spec is None or spec.origin is None:
+        raise LackError("the package openai-codex is not installed")
+    program = Path(spec.origin).parent / "bin" / "codex"
+    _run([str(program), "--version"], f"{program.name} does not start")
+    return program
+
+
+@functools.cache
 def git() -> Path:
     """The git program.
 
@@ -149,6 +180,8 @@ def postgres_user() -> int | None:
 
 
 PROBES: dict[str, Callable[[], object]] = {
+    "claude": claude,
+    "codex": codex,
     "git": git,
     "node": node,
     "npm": npm,

@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from tests.contracts.claude_kit import scripted_claude
 from tests.contracts.playing_model import playing_kernel
 from toolyard.errors import RuntimeFailureError, SessionLostError
 from toolyard.invoker.runtime import Runtime, Session, SessionSpec, Turn
@@ -56,6 +57,8 @@ KITS = {
     "scripted": Kit(lambda folder: ScriptedRuntime(SCRIPT, folder=folder)),
     # The kernel has its conversations in memory: they end with the process, and not before.
     "kernel": Kit(lambda folder: playing_kernel(SCRIPT, "probe"), survives=False, loses=False),
+    # A conversation of Claude Code is a file: nothing that a model says makes it lose one.
+    "claude": Kit(lambda folder: scripted_claude(SCRIPT, folder), loses=False),
 }
 
 
@@ -87,7 +90,7 @@ class Listener:
         )
 
 
-@pytest.fixture(params=sorted(KITS))
+@pytest.fixture(params=[*(set(KITS) - {"claude"}), pytest.param("claude", marks=pytest.mark.requires("claude"))])
 def kit(request: pytest.FixtureRequest) -> Kit:
     return KITS[request.param]
 

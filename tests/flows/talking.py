@@ -164,7 +164,7 @@ async def talking(
             model="",
             cwd=folder,
             timeout=timeout,
-            runtime=lambda _: runtime,
+            runtime=lambda _, model="": runtime,
             tools=lambda: tuple(registry.current.tools),
         ),
         hooks=hooks or recording,

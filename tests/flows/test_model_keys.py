@@ -164,7 +164,6 @@ async def test_no_name_of_a_model_changes_where_a_key_goes(two: Two, name: str) 
     assert two.evil.requests == []
 
 
-@pytest.mark.promise("S7")
 async def test_a_command_that_the_model_calls_does_not_see_the_keys(two: Two) -> None:
     (Path(os.environ["TOOLYARD_HOME"]) / "tools").mkdir()
     write(Path(os.environ["TOOLYARD_HOME"]) / "tools" / "environment.json", shell("environment", "env"))

@@ -272,20 +272,22 @@ def piece(*, finish: str | None = None, **delta: Any) -> dict[str, Any]:
     return {"id": "c1", "object": "chat.completion.chunk", "created": 1, "model": "tiny", "choices": [choice]}
 
 
-def calling(name: str) -> dict[str, Any]:
-    return piece(
-        tool_calls=[{"index": 0, "id": "1", "type": "function", "function": {"name": name, "arguments": "{}"}}]
-    )
+def calling(*names: str) -> dict[str, Any]:
+    calls = [{"function": {"name": name, "arguments": "{}"}, "type": "function", "id": name} for name in names]
+    return piece(tool_calls=[{"index": at, **call} for at, call in enumerate(calls)])
 
 
 @pytest.mark.promise("K8")
 async def test_a_server_of_ones_own_needs_no_key_and_what_it_says_before_a_call_is_shown_once(project: Project) -> None:
-    looking = [piece(content="Let me "), piece(content="look."), calling("workspace-info"), piece(finish="tool_calls")]
+    calls = calling("workspace-info", "time__current_time")
+    looking = [piece(content="Let me "), piece(content="look."), calls, piece(finish="tool_calls")]
     async with chat_server(looking, [piece(content="Here."), piece(finish="stop")]) as (chat, url):
         done = await ask(project, "where?", "--model", "ollama:tiny", OLLAMA_BASE_URL=url)
     assert (done.returncode, done.stdout) == (0, "Let me look.\nHere.\n")
-    assert done.stderr.splitlines()[:2] == ["main answers on kernel, ollama:tiny", "· workspace-info {}"]
-    assert done.stderr.splitlines()[2].startswith("thread thread_"), "nothing was counted, so nothing is said of it"
+    first, *calls_shown, last = done.stderr.splitlines()
+    assert first == "main answers on kernel, ollama:tiny"
+    assert calls_shown == ["· workspace-info {}", "· time__current_time {}"]
+    assert last.startswith("thread thread_"), "nothing was counted, so nothing is said of it"
     assert [request["model"] for request in chat.heard] == ["tiny", "tiny"]
     assert all("sk-" not in sent for sent in chat.authorization)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -121,7 +122,8 @@ def test_a_missing_extra_is_named_with_the_command_that_brings_it(
 ) -> None:
     (tmp_path / "first").mkdir()
     (tmp_path / "first" / "sitecustomize.py").write_text(_WITHOUT, encoding="utf-8")
-    done = run(project, PYTHONPATH=str(tmp_path / "first"), **environ)
+    places = os.pathsep.join([str(tmp_path / "first"), os.environ.get("PYTHONPATH", "")])
+    done = run(project, PYTHONPATH=places, **environ)
     assert done.returncode == 1
     lines = done.stdout.splitlines()
     at = lines.index(f"  {mark} models    pydantic-ai-slim is not installed")

@@ -113,7 +113,8 @@ class Orchestrator:
         thread = await self._thread(thread_id, request)
         if self._closing:
             raise InvocationError("everything is being closed; try again when it runs again")
-        now, runtime = time.time(), self._defaults.runtime(request.runtime or thread.runtime)
+        now, model = time.time(), request.model or thread.model or self._defaults.model
+        runtime = self._defaults.runtime(request.runtime or thread.runtime, model)
         run = Run(
             id=self._ids.new("run"),
             thread_id=thread_id,
@@ -122,7 +123,7 @@ class Orchestrator:
             owner=self.store.owner,
             agent=request.agent or thread.agent or self._defaults.agent,
             runtime=runtime.name,
-            model=runtime.resolve(request.model or thread.model or self._defaults.model),
+            model=runtime.resolve(model),
         )
         message = self._message(run, "user", request.prompt, now)
         # It is known before it is stored: closing waits for it from here on.
@@ -217,14 +218,15 @@ class Orchestrator:
         """
         up_to_date = await self._neighbours.may_prewarm(thread_id)
         thread = await self.store.thread(thread_id)
-        runtime = self._defaults.runtime(thread.runtime)
+        model = thread.model or self._defaults.model
+        runtime = self._defaults.runtime(thread.runtime, model)
         if not up_to_date:
             return False, runtime.name
         request = self._session(
             thread,
             runtime,
             agent=thread.agent or self._defaults.agent,
-            model=runtime.resolve(thread.model or self._defaults.model),
+            model=runtime.resolve(model),
             has_history=bool(await self.store.messages(thread_id, limit=1)),
         )
         return await self.invoker.prewarm(request), runtime.name
@@ -250,8 +252,8 @@ class Orchestrator:
         try:
             return await self.store.thread(thread_id)
         except NotFoundError:
-            runtime = self._defaults.runtime(request.runtime)  # refused before anything is stored
-            runtime.resolve(request.model or self._defaults.model)
+            model = request.model or self._defaults.model
+            self._defaults.runtime(request.runtime, model).resolve(model)  # refused before anything is stored
             title = " ".join(request.prompt.split())
             title = title if len(title) <= LONGEST_TITLE else f"{title[: LONGEST_TITLE - 1]}…"
             thread = Thread(id=thread_id, created_at=time.time(), title=title)

@@ -23,13 +23,24 @@ class CallTool(Protocol):
         ...
 
 
+class FindRuntime(Protocol):
+    """Finds a runtime by its name."""
+
+    def __call__(self, name: str, model: str = "") -> Runtime:
+        """The runtime of this name; an empty one means the settings' choice for this model.
+
+        Raises:
+            RuntimeFailureError: There is none, or it cannot be had.
+        """
+        ...
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Defaults:
     """What a run takes when neither it nor its thread says otherwise.
 
     Attributes:
-        runtime: Finds a runtime by its name; an empty one means the settings' choice. It raises
-            RuntimeFailureError for one that cannot be had.
+        runtime: Finds a runtime.
         tools: The names of the tools that are offered now.
     """
 
@@ -37,7 +48,7 @@ class Defaults:
     model: str
     cwd: Path
     timeout: float
-    runtime: Callable[[str], Runtime]
+    runtime: FindRuntime
     tools: Callable[[], tuple[str, ...]]
 
 

@@ -17,6 +17,11 @@ KEYED = {"ANTHROPIC_API_KEY": "a", "OPENAI_API_KEY": "o", "OPENAI_BASE_URL": "ht
 SONNET, TERRA = "anthropic:claude-sonnet-5-5", "openai:gpt-6.1-terra"
 
 
+def client_of(model: Any) -> Any:
+    """Its HTTP client."""
+    return model._client
+
+
 @pytest.fixture
 def made(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, threading.Thread]]:
     """Which models were connected, and in which worker; the real connecting is behind it."""
@@ -54,13 +59,12 @@ async def test_closing_closes_every_connection_and_a_name_is_connected_anew_afte
     made: list[tuple[str, threading.Thread]],
 ) -> None:
     models = Models(Keys(KEYED))
-    clients = [(await models.connect(name))._client for name in (SONNET, TERRA)]  # type: ignore[attr-defined]
+    clients = [client_of(await models.connect(name)) for name in (SONNET, TERRA)]
     assert [client.is_closed for client in clients] == [False, False]
     await models.aclose()
     assert [client.is_closed for client in clients] == [True, True]
     await models.aclose()
-    again = await models.connect(SONNET)
-    assert not again._client.is_closed  # type: ignore[attr-defined]
+    assert not client_of(await models.connect(SONNET)).is_closed
     await models.aclose()
     assert len(made) == 3
 
