@@ -47,6 +47,8 @@ KNOWN = """
 agent = "{evil}"
 [runtime.claude]
 tools = ["{evil}"]
+[runtime.codex]
+tools = ["{evil}"]
 [tools]
 proxy = "{evil}"
 allowed = ["*"]
@@ -181,7 +183,7 @@ async def test_a_command_that_the_model_calls_does_not_see_the_keys(two: Two) ->
 @pytest.mark.parametrize("settings", [{}, {"default": "kernel"}, {"model": "gemini-3.8-flash"}], ids=str)
 async def test_a_key_in_the_keyring_is_found_by_whoever_asks_an_agent(two: Two, settings: Mapping[str, str]) -> None:
     environ = {name: value for name, value in two.environ.items() if name not in NAMES}
-    name = "GOOGLE_API_KEY" if "model" in settings else "ANTHROPIC_API_KEY"
+    name = "ANTHROPIC_API_KEY" if "default" in settings else "GOOGLE_API_KEY"  # with the other, auto is a program
     with keyring_of_the_test() as drawer:
         drawer.set_password("toolyard", name, KEY)
         async with Toolyard(two.project, environ=environ, settings={"runtime": settings}, watch=False) as yard:

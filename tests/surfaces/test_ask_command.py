@@ -96,7 +96,7 @@ async def test_interrupting_it_cancels_the_run_and_exits_with_130(project: Proje
     [
         (["ask"], "Missing argument 'PROMPT'"),
         (["ask", "  "], "there is nothing to ask"),
-        (["ask", "hi", "--runtime", "claude"], "the runtime 'claude' is not part of this version"),
+        (["ask", "hi", "--runtime", "demo"], "the runtime 'demo' is not part of this version"),
         (["ask", "hi", "--runtime", "nope"], "the runtimes are kernel, claude, codex, scripted, demo"),
         (["ask", "hi", "--set", "runtime.scripted.script="], "`toolyard doctor` says what to do"),
         (["ask", "hi", "--set", "runtime.scripted.script=none.yaml"], "none.yaml"),
@@ -117,6 +117,6 @@ def test_wrong_usage_exits_with_2_and_says_what_would_be_right(
 
 async def test_what_a_server_refuses_is_told_in_its_own_words(project: Project) -> None:
     async with project.served(server=True):
-        done = await asyncio.to_thread(project.command, "ask", "hi", "--runtime", "claude")
+        done = await asyncio.to_thread(project.command, "ask", "hi", "--runtime", "demo")
     assert (done.returncode, done.stdout) == (2, "")
-    assert "answered 422: The runtime 'claude' is not part of this version." in done.stderr
+    assert "answered 422: The runtime 'demo' is not part of this version." in done.stderr

@@ -57,6 +57,7 @@ async def api(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[ScriptedModels]:
     async with scripted_models(SCRIPT) as api:
         for name, value in api.environ().items():
             monkeypatch.setenv(name, KEY if name.endswith("_KEY") else value)
+        monkeypatch.setenv("TOOLYARD_RUNTIME__DEFAULT", "kernel")
         yield api
 
 
@@ -81,12 +82,14 @@ def stored(project: Project) -> list[int]:
 @both_ways
 @pytest.mark.promise("R7")
 async def test_without_a_word_about_it_the_key_chooses_and_the_first_line_says_so(
-    project: Project, api: ScriptedModels, server: bool
+    project: Project, api: ScriptedModels, server: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    for name in ("TOOLYARD_RUNTIME__DEFAULT", "ANTHROPIC_API_KEY", "OPENAI_API_KEY"):
+        monkeypatch.delenv(name)
     async with project.served(server=server):
         done = await ask(project, "where are we?", "--thread", "t1")
         first, call, spent = done.stderr.splitlines()
-        assert first == "main answers on kernel (ANTHROPIC_API_KEY is set), anthropic:claude-sonnet-5-5"
+        assert first == "main answers on kernel (GOOGLE_API_KEY is set), google:gemini-3.8-flash"
         assert call == "· workspace-info {}"
         assert spent.endswith("; thread t1")
         assert " tokens in, " in spent
@@ -99,8 +102,8 @@ async def test_without_a_word_about_it_the_key_chooses_and_the_first_line_says_s
         assert again.stdout.endswith("and now?\n")
         # The server still has the conversation; a new process is told of it.
         assert ("<earlier_messages>" in again.stdout) is not server
-    assert {request.api for request in api.requests} == {"anthropic"}
-    assert all(KEY in request.headers["authorization"] for request in api.requests)
+    assert {request.api for request in api.requests} == {"gemini"}
+    assert all(KEY in request.headers["x-goog-api-key"] for request in api.requests)
 
 
 @pytest.mark.promise("K8")

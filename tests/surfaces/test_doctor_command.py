@@ -16,7 +16,7 @@ from toolyard.app.keys import Keys
 from toolyard.app.settings import RuntimeSettings, ScriptedSettings
 
 KEY = "sk-never-shown-0123456789"
-EXTRAS = ["models", "postgres", "keyring"]
+EXTRAS = ["models", "claude", "codex", "postgres", "keyring"]
 
 
 @pytest.fixture
@@ -42,7 +42,7 @@ def test_without_a_key_it_says_what_to_type_and_exits_with_1(project: Project) -
     lines = done.stdout.splitlines()
     assert lines[0].startswith("runtime   none: no model key is set (ANTHROPIC_API_KEY, ")
     for name in ("ANTHROPIC", "OPENAI", "GOOGLE"):
-        at = next(at for at, line in enumerate(lines) if line.endswith(f"→ export {name}_API_KEY=…"))
+        at = max(at for at, line in enumerate(lines) if line.endswith(f"→ export {name}_API_KEY=…"))
         assert lines[at - 1].endswith(": no key")
         assert lines[at + 1].strip() == f"keyring set toolyard {name}_API_KEY"
     assert lines[-1] == '  toolyard ask --model ollama:NAME "hello"'
@@ -51,8 +51,6 @@ def test_without_a_key_it_says_what_to_type_and_exits_with_1(project: Project) -
 @pytest.mark.parametrize(
     ("name", "vendor", "model"),
     [
-        ("ANTHROPIC_API_KEY", "anthropic", "anthropic:claude-sonnet-5-5"),
-        ("OPENAI_API_KEY", "openai", "openai:gpt-6.1-terra"),
         ("GOOGLE_API_KEY", "google", "google:gemini-3.8-flash"),
         ("GEMINI_API_KEY", "google", "google:gemini-3.8-flash"),
     ],
@@ -65,6 +63,23 @@ def test_a_key_is_named_and_not_shown_and_exits_with_0(project: Project, name: s
     found = next(line for line in lines if line.startswith(f"  ✓ {vendor} "))
     assert found.endswith(f": {name} from the environment")
     assert lines[-1] == 'Nobody was asked whether it answers; toolyard ask "hello" will tell.'
+
+
+@pytest.mark.parametrize(
+    ("runtime", "key", "title"), [("claude", "ANTHROPIC_API_KEY", "Claude Code"), ("codex", "OPENAI_API_KEY", "Codex")]
+)
+def test_a_program_is_taken_before_the_kernel_where_it_is_installed(
+    project: Project, runtime: str, key: str, title: str
+) -> None:
+    done = run(project, **{key: KEY})
+    assert done.returncode == 0
+    lines = done.stdout.splitlines()
+    assert lines[0] == f"runtime   {runtime}: {key} is set, {title} is installed"
+    assert next(line for line in lines if line.startswith(f"  ✓ {runtime} ")).endswith(
+        f"{title}: {key} from the environment"
+    )
+    own = run(project, "--set", f"runtime.{runtime}.login=true").stdout.splitlines()
+    assert own[0] == f"runtime   {runtime}: runtime.{runtime}.login is set"
 
 
 def test_an_address_of_ones_own_is_shown_without_the_password_in_it(project: Project) -> None:
@@ -81,12 +96,13 @@ def test_a_model_of_ones_own_needs_no_key(project: Project) -> None:
 
 
 def test_json_has_everything_in_one_shape(project: Project) -> None:
-    done = run(project, "--json", OPENAI_API_KEY=KEY)
+    done = run(project, "--json", "--set", "runtime.default=kernel", OPENAI_API_KEY=KEY)
     report = json.loads(done.stdout)
     assert done.returncode == 0
-    assert list(report) == ["good", "runtime", "runtimeReason", "model", "models", "extras"]
+    assert list(report) == ["good", "runtime", "runtimeReason", "model", "runtimes", "models", "extras"]
     shown = (report["good"], report["runtime"], report["runtimeReason"], report["model"])
-    assert shown == (True, "kernel", "OPENAI_API_KEY is set", "openai:gpt-6.1-terra")
+    assert shown == (True, "kernel", "", "openai:gpt-6.1-terra")
+    assert [(one["name"], one["good"]) for one in report["runtimes"]] == [("claude", None), ("codex", True)]
     assert [(one["name"], one["good"]) for one in report["models"]] == [
         ("anthropic", None),
         ("openai", True),
@@ -94,7 +110,7 @@ def test_json_has_everything_in_one_shape(project: Project) -> None:
         ("openai-chat", True),
     ]
     assert [one["name"] for one in report["extras"]] == EXTRAS
-    for one in (*report["models"], *report["extras"]):
+    for one in (*report["runtimes"], *report["models"], *report["extras"]):
         assert list(one) == ["name", "good", "says", "todo"]
     assert report["models"][0]["todo"] == [
         "export ANTHROPIC_API_KEY=…",
@@ -116,7 +132,7 @@ metadata.version = version
 """
 
 
-@pytest.mark.parametrize(("environ", "mark"), [({"ANTHROPIC_API_KEY": KEY}, "✗"), ({}, "·")])
+@pytest.mark.parametrize(("environ", "mark"), [({"GOOGLE_API_KEY": KEY}, "✗"), ({}, "·")])
 def test_a_missing_extra_is_named_with_the_command_that_brings_it(
     project: Project, environ: Mapping[str, str], mark: str, tmp_path: Path
 ) -> None:
@@ -135,7 +151,8 @@ def test_a_missing_extra_is_named_with_the_command_that_brings_it(
 @pytest.mark.parametrize(
     ("settings", "why"),
     [
-        (RuntimeSettings(default="claude"), "runtime.default: the runtime 'claude' is not part of this version"),
+        (RuntimeSettings(default="demo"), "runtime.default: the runtime 'demo' is not part of this version"),
+        (RuntimeSettings(default="claude"), "runtime.default is claude: Claude Code: no key, and no login allowed"),
         (RuntimeSettings(default="scripted"), "runtime.default is scripted, and runtime.scripted.script is not set"),
         (RuntimeSettings(default="kernel"), "no model can be asked: no key is set (ANTHROPIC_API_KEY, "),
         (RuntimeSettings(default="kernel", model="groq:x"), "for groq:x set GROQ_API_KEY"),
@@ -168,8 +185,8 @@ def test_a_key_in_the_keyring_does_not_change_what_the_environment_chooses() -> 
             if "ANTHROPIC_API_KEY" in names:
                 self._kept["ANTHROPIC_API_KEY"] = KEY
 
-    report = examine(RuntimeSettings(), Kept({"OPENAI_API_KEY": KEY}))
-    assert (report.choice.why, report.model) == ("OPENAI_API_KEY is set", "openai:gpt-6.1-terra")
+    report = examine(RuntimeSettings(), Kept({"GOOGLE_API_KEY": KEY}))
+    assert (report.choice.why, report.model) == ("GOOGLE_API_KEY is set", "google:gemini-3.8-flash")
     assert report.models[0].says == "Anthropic: ANTHROPIC_API_KEY from the keyring"
-    alone = examine(RuntimeSettings(), Kept({}))
-    assert (alone.choice.why, alone.model) == ("ANTHROPIC_API_KEY is set", "anthropic:claude-sonnet-5-5")
+    alone = examine(RuntimeSettings(default="kernel"), Kept({}))
+    assert (alone.choice.name, alone.model) == ("kernel", "anthropic:claude-sonnet-5-5")

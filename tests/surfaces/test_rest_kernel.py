@@ -63,7 +63,7 @@ async def served(folder: Path, monkeypatch: pytest.MonkeyPatch, **settings: Any)
     async with scripted_models(SCRIPT) as api:
         for name, value in api.environ().items():
             monkeypatch.setenv(name, KEY if name.endswith("_KEY") else value)
-        async with serving(folder, **{"runtime": {"default": "auto"}, **settings}) as client:
+        async with serving(folder, **{"runtime": {"default": "kernel"}, **settings}) as client:
             kernel = Kernel(client.url, client.yard, client.project, client.stop, client.task, made=client.made)
             kernel.api = api
             yield kernel
@@ -179,9 +179,22 @@ async def test_a_thread_with_a_model_that_nobody_knows_refuses_messages_and_keep
     assert (await ended(client, accepted["runId"]))["result"] == "You said: hi"
 
 
-async def test_health_names_the_runtime_and_why(client: Kernel) -> None:
-    health = (await client.get("/api/health")).json
-    assert (health["runtime"], health["runtimeReason"]) == ("kernel", "ANTHROPIC_API_KEY is set")
+@pytest.mark.parametrize(
+    ("lacking", "runtime", "why"),
+    [
+        ([], "claude", "ANTHROPIC_API_KEY is set, Claude Code is installed"),
+        (["ANTHROPIC"], "codex", "OPENAI_API_KEY is set, Codex is installed"),
+        (["ANTHROPIC", "OPENAI"], "kernel", "GOOGLE_API_KEY is set"),
+    ],
+)
+async def test_health_names_the_runtime_and_why(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, lacking: list[str], runtime: str, why: str
+) -> None:
+    for name in {"ANTHROPIC", "OPENAI", "GOOGLE"} - set(lacking):
+        monkeypatch.setenv(f"{name}_API_KEY", KEY)
+    async with serving(tmp_path, runtime={"default": "auto"}) as client:
+        health = (await client.get("/api/health")).json
+    assert (health["runtime"], health["runtimeReason"]) == (runtime, why)
 
 
 async def test_health_says_what_is_needed_where_no_runtime_can_be_had(tmp_path: Path) -> None:

@@ -16,7 +16,8 @@ from toolyard.app.database import Database
 from toolyard.app.keys import Keys
 from toolyard.app.offered_tools import OfferedTools
 from toolyard.app.places import Places
-from toolyard.app.runtimes import Runtimes, lacking_keys, usual_runtime
+from toolyard.app.runtime_choice import lacking_keys, usual_runtime
+from toolyard.app.runtimes import Runtimes
 from toolyard.app.settings import Settings
 from toolyard.errors import InvocationError, StorageError
 from toolyard.invoker.invoker import Invoker
@@ -155,6 +156,7 @@ class Conversations:
             settings.runtime,
             settings.limits,
             project=self._places.project,
+            data=self._places.data,
             keys=self._keys,
             offered=self._offered,
             pinned=self._pinned,

@@ -16,12 +16,14 @@ from toolyard.adapters.providers.catalogue import MAIN, VENDORS, VendorState, fi
 from toolyard.app.keys import SERVICE, Keys
 from toolyard.app.masks import masked
 from toolyard.app.models import Models
-from toolyard.app.runtimes import Choice, absence, lacking_keys, usual_keys, usual_runtime
+from toolyard.app.runtime_choice import PROGRAMS, Choice, Program, absence, lacking_keys, usual_keys, usual_runtime
 from toolyard.app.settings import RuntimeSettings
 from toolyard.errors import RuntimeFailureError
 
 EXTRAS = {
     "models": ("pydantic-ai-slim", "anthropic", "openai", "google-genai"),
+    "claude": ("claude-agent-sdk",),
+    "codex": ("openai-codex",),
     "postgres": ("asyncpg",),
     "keyring": ("keyring",),
 }
@@ -56,12 +58,14 @@ class Report:
     Attributes:
         choice: Which runtime answers, and why.
         model: Which model it asks; None when there is none.
+        runtimes: The programs that can be driven.
         models: The APIs.
         extras: The optional parts.
     """
 
     choice: Choice
     model: str | None
+    runtimes: list[Finding] = field(default_factory=list[Finding])
     models: list[Finding] = field(default_factory=list[Finding])
     extras: list[Finding] = field(default_factory=list[Finding])
 
@@ -77,6 +81,7 @@ class Report:
             "runtime": self.choice.name,
             "runtimeReason": self.choice.why,
             "model": self.model,
+            "runtimes": [item.to_json() for item in self.runtimes],
             "models": [item.to_json() for item in self.models],
             "extras": [item.to_json() for item in self.extras],
         }
@@ -93,6 +98,7 @@ def examine(settings: RuntimeSettings, keys: Keys | None = None) -> Report:
     return Report(
         choice=choice,
         model=model,
+        runtimes=[_program(program, settings, keys) for program in PROGRAMS],
         models=[_api(state_of(vendor, keys), keys) for vendor in vendors],
         extras=[_extra(name, packages, "models" if model else None) for name, packages in EXTRAS.items()],
     )
@@ -105,6 +111,12 @@ def _chosen(settings: RuntimeSettings, keys: Keys) -> tuple[Choice, str | None]:
         return Choice(name=None, why=f"runtime.default: {why}"), None
     if choice.name == "scripted" and not settings.scripted.script:
         return Choice(name=None, why="runtime.default is scripted, and runtime.scripted.script is not set"), None
+    program = next((one for one in PROGRAMS if one.name == choice.name), None)
+    if program is not None:
+        found = _program(program, settings, keys)
+        return (
+            choice if found.good else Choice(name=None, why=f"runtime.default is {program.name}: {found.says}")
+        ), None
     if choice.name != "kernel":
         return choice, None
     try:
@@ -115,6 +127,19 @@ def _chosen(settings: RuntimeSettings, keys: Keys) -> tuple[Choice, str | None]:
     if not state.usable:
         return Choice(name=None, why=f"for {model} {state.advice}"), None
     return choice, model
+
+
+def _program(program: Program, settings: RuntimeSettings, keys: Keys) -> Finding:
+    if not program.installed:
+        todo = (f'pip install "toolyard[{program.name}]"',)
+        return Finding(name=program.name, good=None, says=f"{program.title}: not installed", todo=todo)
+    if getattr(settings, program.name).login:
+        return Finding(name=program.name, good=True, says=f"{program.title}: with your own login")
+    if keys(program.key):
+        says = f"{program.title}: {program.key} from {keys.origin(program.key)}"
+        return Finding(name=program.name, good=True, says=says)
+    todo = (f"export {program.key}=…", f"toolyard ask --set runtime.{program.name}.login=true …")
+    return Finding(name=program.name, good=None, says=f"{program.title}: no key, and no login allowed", todo=todo)
 
 
 def _api(state: VendorState, keys: Keys) -> Finding:

@@ -18,20 +18,24 @@ SERVICE = "toolyard"
 
 
 class Keys:
-    """Looks names up. Looking never waits: the keyring, which may be slow, is asked by `load` alone."""
+    """Looks names up. Looking never waits: the keyring, which may be slow, is asked by `load` alone.
+
+    Attributes:
+        environ: The user's environment.
+    """
 
     def __init__(self, environ: Mapping[str, str]) -> None:
-        self._environ = environ
+        self.environ = environ
         self._kept: dict[str, str] = {}
         self._asked: set[str] = set()
 
     def __call__(self, name: str) -> str | None:
         """The value of an environment's name; None when there is none, or an empty one."""
-        return self._environ.get(name, "").strip() or self._kept.get(name)
+        return self.environ.get(name, "").strip() or self._kept.get(name)
 
     def origin(self, name: str) -> str:
         """Where the value comes from, in words."""
-        return "the environment" if self._environ.get(name, "").strip() else "the keyring"
+        return "the environment" if self.environ.get(name, "").strip() else "the keyring"
 
     def load(self, names: Iterable[str]) -> None:
         """Ask the keyring for names that the environment does not have, each once. It may wait for a person."""

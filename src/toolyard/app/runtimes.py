@@ -1,85 +1,33 @@
-"""The runtimes that can be had here, made when they are first asked for; and which one answers when nobody says.
+"""The runtimes that can be had here, made when they are first asked for.
 
-Above: the wiring of conversations, `doctor`. Below: the adapters, each imported only when it is used.
+Above: the wiring of conversations. Below: the adapters, each imported only when it is used; `runtime_choice` says
+which one answers when nobody does.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
+from typing import Protocol, runtime_checkable
 
-from toolyard.adapters.providers.catalogue import MAIN, VENDORS, Lookup, default_model, find, state_of, states
 from toolyard.app.keys import Keys
 from toolyard.app.models import Models
+from toolyard.app.runtime_choice import absence, usual_runtime
 from toolyard.app.settings import LimitSettings, RuntimeSettings
+from toolyard.app.version import VERSION
 from toolyard.errors import RuntimeFailureError
 from toolyard.invoker.kernel_session import Offered
 from toolyard.invoker.runtime import Runtime
 from toolyard.tools.handlers.pinned import Pinned
 
-NAMES = ("kernel", "claude", "codex", "scripted", "demo")
 
+@runtime_checkable
+class Closing(Protocol):
+    """A runtime whose sessions share something that must be ended."""
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Choice:
-    """What answers where nothing else is said.
-
-    Attributes:
-        name: The runtime; None when none can be had.
-        why: Why this one, empty when the settings name it; or what would be needed for one.
-    """
-
-    name: str | None
-    why: str
-
-
-def usual_runtime(settings: RuntimeSettings, lookup: Lookup, given: Sequence[Runtime] = ()) -> Choice:
-    """Choose a runtime as the settings say. Nothing is loaded, and nobody is asked."""
-    if settings.default != "auto":
-        return Choice(name=settings.default, why="")
-    if given:
-        return Choice(name=given[0].name, why="the program brings it")
-    if settings.scripted.script:
-        return Choice(name="scripted", why="runtime.scripted.script is set")
-    if settings.model:
-        try:
-            state = state_of(find(settings.model)[0], lookup)
-        except RuntimeFailureError as error:
-            return Choice(name=None, why=f"runtime.model: {error}")
-        why = "is set" if state.usable else f"is set, and for {state.vendor.title} {state.advice}"
-        return Choice(name="kernel" if state.usable else None, why=f"runtime.model {why}")
-    usable = next((state for state in states(lookup) if state.usable), None)
-    if usable is not None:
-        return Choice(name="kernel", why=f"{usable.source} is set")
-    needed = ", ".join(key for state in states(lookup) for key in state.vendor.keys[:1])
-    return Choice(name=None, why=f"no model key is set ({needed}), and no runtime.model that needs none")
-
-
-def usual_keys() -> list[str]:
-    """The names of the keys that are looked for by themselves."""
-    return [key for vendor in VENDORS if vendor.name in MAIN for key in vendor.keys]
-
-
-def lacking_keys(settings: RuntimeSettings, lookup: Lookup) -> list[str]:
-    """The names of keys without which nobody answers as the settings are; a keyring may have one of them."""
-    if settings.default not in ("auto", "kernel") or (settings.default == "auto" and settings.scripted.script):
-        return []
-    if not settings.model:
-        return [] if default_model(lookup) else usual_keys()
-    try:
-        state = state_of(find(settings.model)[0], lookup)
-    except RuntimeFailureError:
-        return []  # it is refused when somebody asks, with the nearest name
-    return [] if state.usable else list(state.vendor.keys)
-
-
-def absence(name: str) -> str:
-    """Why there is no runtime of this name; empty when there is one."""
-    if name in ("kernel", "scripted"):
-        return ""
-    known = f"the runtimes are {', '.join(NAMES)}"
-    return f"the runtime {name!r} {'is not part of this version' if name in NAMES else f'is unknown; {known}'}"
+    async def aclose(self) -> None:
+        """End it."""
+        ...
 
 
 class Runtimes:
@@ -91,6 +39,7 @@ class Runtimes:
         limits: LimitSettings,
         *,
         project: Path,
+        data: Path,
         keys: Keys,
         offered: Offered,
         pinned: Pinned | None = None,
@@ -102,6 +51,7 @@ class Runtimes:
             settings: Which one is usual, and how each is set.
             limits: Where agents are stopped.
             project: Where files that the settings name are.
+            data: Where programs that are driven keep what is theirs, each in a folder of its own.
             keys: Those of model APIs.
             offered: The tools of an agent.
             pinned: The approved copy of the project's folder.
@@ -110,6 +60,7 @@ class Runtimes:
         self._settings = settings
         self._limits = limits
         self._project = project
+        self._data = data
         self._keys = keys
         self._offered = offered
         self._pinned = pinned
@@ -117,23 +68,26 @@ class Runtimes:
         self._given = given
         self._made: dict[str, Runtime] = {runtime.name: runtime for runtime in given}
 
-    def __call__(self, name: str) -> Runtime:
-        """The runtime of this name; an empty one means the settings' choice.
+    def __call__(self, name: str, model: str = "") -> Runtime:
+        """The runtime of this name; an empty one means the settings' choice for this model.
 
         Raises:
             RuntimeFailureError: There is none of this name, or it cannot be had; what to do is said.
         """
-        wanted = self._usual() if name in ("", "auto") else name
+        wanted = self._usual(model) if name in ("", "auto") else name
         if wanted not in self._made:
             self._made[wanted] = self._make(wanted)
         return self._made[wanted]
 
     async def aclose(self) -> None:
-        """Close what the runtimes share: connections to model APIs."""
+        """Close what sessions share: connections to model APIs, programs that serve several."""
+        for runtime in self._made.values():
+            if isinstance(runtime, Closing):
+                await runtime.aclose()
         await self._models.aclose()
 
-    def _usual(self) -> str:
-        choice = usual_runtime(self._settings, self._keys, self._given)
+    def _usual(self, model: str) -> str:
+        choice = usual_runtime(self._settings, self._keys, self._given, model)
         if choice.name is not None:
             return choice.name
         if not self._settings.model:
@@ -145,6 +99,10 @@ class Runtimes:
             return self._kernel()
         if name == "scripted":
             return self._scripted()
+        if name == "claude":
+            return self._claude()
+        if name == "codex":
+            return self._codex()
         raise RuntimeFailureError(absence(name))
 
     def _kernel(self) -> Runtime:
@@ -160,6 +118,32 @@ class Runtimes:
                 tokens=self._limits.token_budget,
                 cost=self._limits.cost_budget,
             ),
+        )
+
+    def _claude(self) -> Runtime:
+        from toolyard.adapters.claude.runtime import ClaudeRuntime
+
+        own = self._settings.claude
+        return ClaudeRuntime(
+            environ=self._keys.environ,
+            lookup=self._keys,
+            offered=self._offered,
+            folder=self._data / "claude",
+            tools=own.tools,
+            login=own.login,
+        )
+
+    def _codex(self) -> Runtime:
+        from toolyard.adapters.codex.runtime import CodexRuntime
+
+        own = self._settings.codex
+        return CodexRuntime(
+            offered=self._offered,
+            folder=self._data / "codex",
+            lookup=self._keys,
+            login=own.login,
+            tools=own.tools,
+            version=VERSION,
         )
 
     def _scripted(self) -> Runtime:

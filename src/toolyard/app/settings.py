@@ -58,6 +58,14 @@ class ClaudeSettings(Section, frozen=True, kw_only=True):
     """`[runtime.claude]`."""
 
     tools: WordList = ()
+    login: Flag = False
+
+
+class CodexSettings(Section, frozen=True, kw_only=True):
+    """`[runtime.codex]`."""
+
+    tools: WordList = ()
+    login: Flag = False
 
 
 class KernelSettings(Section, frozen=True, kw_only=True):
@@ -80,6 +88,7 @@ class RuntimeSettings(Section, frozen=True, kw_only=True):
     agent: Words = "main"
     model: Words = ""
     claude: ClaudeSettings = ClaudeSettings()
+    codex: CodexSettings = CodexSettings()
     kernel: KernelSettings = KernelSettings()
     scripted: ScriptedSettings = ScriptedSettings()
 
@@ -173,6 +182,10 @@ IN_EFFECT = frozenset(
         "runtime.default",
         "runtime.agent",
         "runtime.model",
+        "runtime.claude.tools",
+        "runtime.claude.login",
+        "runtime.codex.tools",
+        "runtime.codex.login",
         "runtime.kernel.max_turns",
         "runtime.scripted.script",
         "runtime.scripted.folder",

@@ -13,7 +13,7 @@ from tests.flows.key_drawer import Drawer, keyring_of_the_test
 from toolyard.app import keys as module
 from toolyard.app.keys import Keys
 from toolyard.app.models import Models
-from toolyard.app.runtimes import lacking_keys, usual_keys
+from toolyard.app.runtime_choice import lacking_keys, usual_keys
 from toolyard.app.settings import RuntimeSettings
 
 

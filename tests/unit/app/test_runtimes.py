@@ -8,17 +8,20 @@ from typing import Any
 import pytest
 
 from toolyard.app.keys import Keys
-from toolyard.app.runtimes import NAMES, Choice, Runtimes, absence, lacking_keys, usual_runtime
-from toolyard.app.settings import LimitSettings, RuntimeSettings, ScriptedSettings
+from toolyard.app.runtime_choice import NAMES, Choice, absence, lacking_keys, usual_runtime
+from toolyard.app.runtimes import Runtimes
+from toolyard.app.settings import ClaudeSettings, CodexSettings, LimitSettings, RuntimeSettings, ScriptedSettings
 from toolyard.errors import RuntimeFailureError
 
 SCRIPTED = ScriptedSettings(script="script.yaml")
 NO_KEY = "no model key is set (ANTHROPIC_API_KEY, OPENAI_API_KEY, GOOGLE_API_KEY), and no runtime.model that needs none"
+CLAUDE = "ANTHROPIC_API_KEY is set, Claude Code is installed"
+CODEX = "OPENAI_API_KEY is set, Codex is installed"
 MAIN_KEYS = ["ANTHROPIC_API_KEY", "OPENAI_API_KEY", "GOOGLE_API_KEY", "GEMINI_API_KEY"]
 
 
 def runtimes(settings: RuntimeSettings, environ: dict[str, str], project: Path) -> Runtimes:
-    return Runtimes(settings, LimitSettings(), project=project, keys=Keys(environ), offered=lambda _: ())
+    return Runtimes(settings, LimitSettings(), project=project, data=project, keys=Keys(environ), offered=lambda _: ())
 
 
 @pytest.mark.parametrize(
@@ -27,8 +30,18 @@ def runtimes(settings: RuntimeSettings, environ: dict[str, str], project: Path) 
         ({}, {}, None, NO_KEY),
         ({}, {"ANTHROPIC_API_KEY": " "}, None, NO_KEY),
         ({}, {"OPENAI_BASE_URL": "http://127.0.0.1:1/v1"}, None, NO_KEY),
-        ({}, {"ANTHROPIC_API_KEY": "a", "OPENAI_API_KEY": "o"}, "kernel", "ANTHROPIC_API_KEY is set"),
-        ({}, {"OPENAI_API_KEY": "o", "GEMINI_API_KEY": "g"}, "kernel", "OPENAI_API_KEY is set"),
+        ({}, {"ANTHROPIC_API_KEY": "a", "OPENAI_API_KEY": "o"}, "claude", CLAUDE),
+        ({}, {"OPENAI_API_KEY": "o", "GEMINI_API_KEY": "g"}, "codex", CODEX),
+        ({"model": "sonnet"}, {"ANTHROPIC_API_KEY": "a", "OPENAI_API_KEY": "o"}, "claude", CLAUDE),
+        ({"model": "gpt-6.1-terra"}, {"ANTHROPIC_API_KEY": "a", "OPENAI_API_KEY": "o"}, "codex", CODEX),
+        (
+            {"model": "openai-chat:x"},
+            {"ANTHROPIC_API_KEY": "a", "OPENAI_API_KEY": "o"},
+            "kernel",
+            "runtime.model is set",
+        ),
+        ({"claude": ClaudeSettings(login=True)}, {"OPENAI_API_KEY": "o"}, "claude", "runtime.claude.login is set"),
+        ({"codex": CodexSettings(login=True)}, {"GEMINI_API_KEY": "g"}, "codex", "runtime.codex.login is set"),
         ({}, {"GEMINI_API_KEY": "g"}, "kernel", "GEMINI_API_KEY is set"),
         ({}, {"GROQ_API_KEY": "q"}, None, NO_KEY),
         ({"scripted": SCRIPTED}, {"ANTHROPIC_API_KEY": "a"}, "scripted", "runtime.scripted.script is set"),
@@ -76,10 +89,24 @@ def test_a_keyring_is_asked_only_for_what_nobody_answers_without(
 
 @pytest.mark.parametrize("name", ["", "auto", "kernel"])
 def test_the_kernel_is_one_object_and_answers_with_the_usual_model(name: str, tmp_path: Path) -> None:
-    found = runtimes(RuntimeSettings(), {"OPENAI_API_KEY": "o"}, tmp_path)
+    found = runtimes(RuntimeSettings(), {"GOOGLE_API_KEY": "g"}, tmp_path)
     assert found(name) is found("kernel")
     assert (found(name).name, found(name).owns_process) == ("kernel", False)
-    assert found(name).resolve("") == "openai:gpt-6.1-terra"
+    assert found(name).resolve("") == "google:gemini-3.8-flash"
+
+
+def test_the_model_that_is_wanted_has_a_say_in_what_is_chosen(tmp_path: Path) -> None:
+    keys = {"ANTHROPIC_API_KEY": "a", "OPENAI_API_KEY": "o", "GOOGLE_API_KEY": "g"}
+    found = runtimes(RuntimeSettings(), keys, tmp_path)
+    wanted = {
+        "": "claude",
+        "opus": "claude",
+        "gpt-6.1-terra": "codex",
+        "gemini-3.8-flash": "kernel",
+        "ollama:x": "kernel",
+    }
+    assert {model: found("", model).name for model in wanted} == wanted
+    assert found("kernel", "opus").name == "kernel"  # who names a runtime gets it
 
 
 def test_without_any_key_a_model_that_needs_none_can_still_be_named(tmp_path: Path) -> None:
@@ -97,7 +124,7 @@ def test_a_set_model_without_its_key_is_refused_before_anything_is_stored(tmp_pa
 @pytest.mark.parametrize(
     ("name", "says"),
     [
-        ("claude", "^the runtime 'claude' is not part of this version$"),
+        ("demo", "^the runtime 'demo' is not part of this version$"),
         ("nope", "^the runtime 'nope' is unknown; the runtimes are kernel, claude, codex, scripted, demo$"),
         ("scripted", "set runtime.scripted.script to its file"),
     ],

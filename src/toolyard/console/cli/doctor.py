@@ -45,7 +45,9 @@ def _shown(report: Report) -> str:
     lines = _wrapped(f"runtime   {choice.name or 'none'}: {choice.why or 'runtime.default names it'}", " " * 10)
     if report.model is not None:
         lines.append(f"model     {report.model}")
-    lines += _section("models", report.models) + _section("extras", report.extras)
+    lines += (
+        _section("runtimes", report.runtimes) + _section("models", report.models) + _section("extras", report.extras)
+    )
     if not report.good:
         lines += ["", _MISSING if report.choice.name is None else _BROKEN]
     elif report.model is not None:
