@@ -448,3 +448,26 @@ async def test_the_next_message_of_a_thread_goes_on_with_its_conversation(play: 
         assert "the sum is 6" in results_of(last)[0]
         usage = stage.told("usage")
         assert len(usage) == 3
+
+
+@pytest.mark.promise("R7")
+async def test_a_run_has_its_own_working_directory(play: Play) -> None:
+    @tool(annotations=READS)
+    async def here(meta: ToolMeta) -> str:
+        """Says where it works."""
+        return str(meta.cwd)
+
+    script = """
+- call: [{tool: here, input: {}}]
+- say: "{{result}}"
+"""
+    async with play(script, tools=[here]) as stage:
+        folder = stage.folder / "project"
+        (folder / "inside").mkdir()
+        orchestrator = await stage.yard.conversations()
+        wanted = RunRequest(prompt="where?", model=MODELS[stage.name], runtime="kernel", cwd="inside")
+        run = await orchestrator.wait((await orchestrator.submit(wanted)).run_id)
+        assert run.result == str(folder / "inside"), run.error
+        assert f"in the folder {folder / 'inside'}." in instructions_of(stage.requests[0])
+        usual = await stage.ask("where?")
+        assert usual.result == str(folder)

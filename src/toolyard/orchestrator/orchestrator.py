@@ -330,7 +330,8 @@ class Orchestrator:
         run = job.run
         self.log.publish(beginning.events)
         await self._observed(self._hooks.on_message(run.thread_id, "user", run.prompt))
-        caller = Caller(thread_id=run.thread_id, run_id=run.id, agent_id=run.agent)
+        folder = None if job.cwd is None else self._defaults.cwd / job.cwd
+        caller = Caller(thread_id=run.thread_id, run_id=run.id, agent_id=run.agent, cwd=folder)
         outcome = await self.invoker.invoke(
             Invocation(
                 prompt=run.prompt,

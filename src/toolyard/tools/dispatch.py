@@ -134,7 +134,9 @@ class Dispatcher:
         told = events.listening or caller.run_id is not None  # whatever happens in a run is kept
         gates = self._gates
         if not registered.ignores_meta or told or gates is not None:
-            meta = ToolMeta(registered.tool, caller, self._cwd, self._new_id, progress=progress, client=client)
+            meta = ToolMeta(
+                registered.tool, caller, caller.cwd or self._cwd, self._new_id, progress=progress, client=client
+            )
         if told:
             events.emit("tool_use", {"callId": meta.call_id, "name": name, "input": input or {}}, caller)
         try:

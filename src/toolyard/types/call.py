@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -21,6 +22,8 @@ class Caller:
     agent_id: str | None = None
     parent_agent_id: str | None = None
     depth: int = 0
+    cwd: Path | None = None
+    """The folder that the run works in; None for the project's root."""
     nested: int = 0
     """How many tools stand between the caller and this call: a tool may call tools, but not endlessly."""
 
