@@ -157,6 +157,20 @@ def root() -> int:
 
 
 @functools.cache
+def netns() -> Path:
+    """The program that gives a process a network of its own.
+
+    Raises:
+        LackError: There is none, or it may not.
+    """
+    found = shutil.which("unshare", path=_path())
+    if not found:
+        raise LackError("no unshare on PATH")
+    _run([found, "--net", "--mount", "true"], "a network of its own is refused")
+    return Path(found)
+
+
+@functools.cache
 def postgres() -> Path:
     """The folder of Postgres' programs: the wheel's, else the machine's own.
 
@@ -183,6 +197,7 @@ PROBES: dict[str, Callable[[], object]] = {
     "claude": claude,
     "codex": codex,
     "git": git,
+    "netns": netns,
     "node": node,
     "npm": npm,
     "postgres": postgres,

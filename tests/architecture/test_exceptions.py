@@ -13,6 +13,7 @@ import pytest
 from tests.architecture.sources import dotted, module_name, parsed, shown, source_files
 
 BOUNDARIES = {
+    "toolyard.adapters.claude.connection": "the SDK raises bare exceptions for what can happen to a program",
     "toolyard.adapters.rest.app": "the top frame of HTTP: a crash is an answer with an id, and a traceback in the log",
     "toolyard.adapters.storage.writer": "a write that fails, however, fails alone; its neighbours are committed",
     "toolyard.app.conversations": "a background owner: deleting old events is tried again, whatever it met",

@@ -90,7 +90,13 @@ class Listener:
         )
 
 
-@pytest.fixture(params=[*(set(KITS) - {"claude"}), pytest.param("claude", marks=pytest.mark.requires("claude"))])
+NEEDED = {"claude"}
+"""Kits of programs that a machine may lack."""
+
+
+@pytest.fixture(
+    params=[pytest.param(name, marks=[pytest.mark.requires(name)] if name in NEEDED else []) for name in sorted(KITS)]
+)
 def kit(request: pytest.FixtureRequest) -> Kit:
     return KITS[request.param]
 

@@ -44,19 +44,20 @@ class Captured:
 
 
 @asynccontextmanager
-async def scripted_models(script: Script | str) -> AsyncGenerator[ScriptedModels]:
+async def scripted_models(script: Script | str, *, kept: int = _MOST_REQUESTS) -> AsyncGenerator[ScriptedModels]:
     """Serve a script on a free port of 127.0.0.1, as the four APIs, until the block ends.
 
     Args:
         script: From `load_script`, or as YAML text. `lose` and `rotate` mean nothing here, and neither
             does a `cost`: model APIs have no sessions and name no price.
+        kept: How many requests are kept in `requests`, the last ones.
 
     Raises:
         ScriptError: The text is no script.
     """
     from toolyard.adapters.scripted.api_server import listen  # uvicorn is paid for by those who serve
 
-    models = ScriptedModels(parse_script(script) if isinstance(script, str) else script)
+    models = ScriptedModels(parse_script(script) if isinstance(script, str) else script, kept)
     async with listen(models) as port:
         models.url = f"http://127.0.0.1:{port}"
         yield models
@@ -70,11 +71,11 @@ class ScriptedModels:
         active: How many requests are being answered right now.
     """
 
-    def __init__(self, script: Script) -> None:
+    def __init__(self, script: Script, kept: int = _MOST_REQUESTS) -> None:
         self.url = ""
         self.active = 0
         self._performer = Performer(script)
-        self._requests: deque[Captured] = deque(maxlen=_MOST_REQUESTS)
+        self._requests: deque[Captured] = deque(maxlen=kept)
         self._count = 0
 
     @property

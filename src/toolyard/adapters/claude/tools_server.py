@@ -1,0 +1,116 @@
+"""Our tools for one session: an MCP server in this process, never shared, that calls on behalf of the running turn.
+
+Above: the session. Below: the SDK's low-level server, the tools' copies.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import mcp_types
+from mcp.server.context import ServerRequestContext
+from mcp.server.lowlevel import Server
+
+from toolyard.adapters.claude.names import SERVER
+from toolyard.adapters.claude.tool_copies import ToolCopies
+from toolyard.adapters.claude.turn_progress import TurnProgress
+from toolyard.adapters.mcp.cancelled_once import cancelled_once
+from toolyard.adapters.mcp.wire import result_for
+from toolyard.types.content import Text
+from toolyard.types.result import Failure, ToolResult
+from toolyard.types.tool import ToolInfo
+
+Request = ServerRequestContext[Any, Any]
+_CALL_ID = "claudecode/toolUseId"
+
+
+class ToolsServer:
+    """Lists what is offered now, and calls it for the turn that runs.
+
+    Attributes:
+        instance: The SDK's server, for one connection.
+    """
+
+    def __init__(
+        self,
+        *,
+        offered: Callable[[], Sequence[ToolInfo]],
+        copies: ToolCopies,
+        running: Callable[[], TurnProgress | None],
+    ) -> None:
+        """Make a server.
+
+        Args:
+            offered: The tools of this moment.
+            copies: What they look like to Claude.
+            running: The turn that runs, if any.
+        """
+        self._offered = offered
+        self._copies = copies
+        self._running = running
+        self._listed: tuple[ToolInfo, ...] | None = None
+        self._shown: dict[str, ToolInfo] = {}
+        self.instance: Server[Any] = Server(SERVER, version="1", on_list_tools=self._list, on_call_tool=self._call)
+
+    @property
+    def outdated(self) -> bool:
+        """Whether other tools are offered now than were listed; False as long as nobody has listed any."""
+        return self._listed is not None and self._listed != tuple(self._offered())
+
+    @property
+    def stale(self) -> bool:
+        """Whether a tool that was listed is gone, or is another one now.
+
+        The program keeps what it has shown to the model once, so that the model's cache holds; only what is added
+        reaches it while it runs.
+        """
+        offered = {tool.name: tool for tool in self._offered()}
+        return any(not _looks_like(offered.get(name), tool) for name, tool in self._shown.items())
+
+    async def _list(
+        self, request: Request, params: mcp_types.PaginatedRequestParams | None
+    ) -> mcp_types.ListToolsResult:
+        self._listed = tuple(self._offered())
+        self._shown = {tool.name: tool for tool in self._listed} | self._shown
+        return mcp_types.ListToolsResult(tools=self._copies.of(self._listed))
+
+    async def _call(self, request: Request, params: mcp_types.CallToolRequestParams) -> mcp_types.CallToolResult:
+        progress = self._running()
+        if progress is None:
+            refusal = ToolResult.error(f"{params.name} was refused: no turn is running", Failure.REFUSED)
+            return result_for(refusal, modern=False)
+        call_id = _call_id(request.meta)
+        progress.called(call_id)
+        progress.acted = True
+
+        async def work() -> ToolResult:
+            return await progress.turn.call_tool(params.name, params.arguments or {}, call_id=call_id)
+
+        result = await cancelled_once(work(), what=f"the call of {params.name[:80]!r}")
+        return shown_result(result)
+
+
+def shown_result(result: ToolResult) -> mcp_types.CallToolResult:
+    """A result as text and other content: a structured answer would take the place of all that."""
+    content = result.content
+    if not content and result.structured is not None:
+        content = (Text(json.dumps(result.structured, ensure_ascii=False, separators=(",", ":"))),)
+    return result_for(ToolResult(content=content, is_error=result.is_error), modern=False)
+
+
+def _looks_like(tool: ToolInfo | None, shown: ToolInfo) -> bool:
+    """Whether a model cannot tell one from the other."""
+    return tool is shown or (
+        tool is not None
+        and tool.description == shown.description
+        and tool.input_schema == shown.input_schema
+        and tool.annotations == shown.annotations
+    )
+
+
+def _call_id(meta: Mapping[str, Any] | None) -> str | None:
+    """The model's own id of the call."""
+    given = meta.get(_CALL_ID) if meta else None
+    return given if isinstance(given, str) and 0 < len(given) <= 128 else None

@@ -1,0 +1,291 @@
+"""One Codex thread: implements the session port.
+
+A thread is attached to the program with what it was specified with, and with the tools of that moment. When tools
+change, it is attached anew before its next turn: its conversation stays. Above: `runtime`. Below: `running_turn`,
+`station`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import mcp_types
+
+from toolyard.adapters.codex.app_server import GoneError, RefusedByCodexError
+from toolyard.adapters.codex.door import NAME
+from toolyard.adapters.codex.own_tools import refusal
+from toolyard.adapters.codex.running_turn import INTERRUPT, RunningTurn
+from toolyard.adapters.codex.station import Station, Stations
+from toolyard.adapters.codex.thread_settings import said, settings_of, surroundings_of
+from toolyard.adapters.codex.tool_copies import ToolCopies
+from toolyard.errors import RuntimeFailureError, SessionLostError
+from toolyard.invoker.kernel_session import Offered
+from toolyard.invoker.key import fingerprint
+from toolyard.invoker.runtime import Answer, SessionSpec, Turn
+from toolyard.types.result import Failure, ToolResult
+from toolyard.types.tool import ToolInfo
+
+logger = logging.getLogger(__name__)
+
+_ATTACH = 60.0
+_LEAVE = 2.0
+
+
+class CodexSession:
+    """A thread, and the turn that runs in it."""
+
+    def __init__(
+        self,
+        station: Station,
+        stations: Stations,
+        spec: SessionSpec,
+        *,
+        offered: Offered,
+        copies: ToolCopies,
+        own: tuple[str, ...],
+        hooked: bool,
+    ) -> None:
+        """Make a session of a thread that is yet to be attached.
+
+        Args:
+            station: The program and the door.
+            stations: Where the station is given back.
+            spec: What it is built with.
+            offered: The tools of an agent.
+            copies: The tools as Codex is told of them.
+            own: Tools of Codex's own that are permitted whatever the specification says.
+            hooked: Whether Codex asks about its own tools; not in a person's own home, where the same setting
+                would let hooks run that nobody has trusted yet.
+        """
+        self._station = station
+        self._stations = stations
+        self._own = own
+        self._spec = self._with_own(spec)
+        self._offered = offered
+        self._copies = copies
+        self._hooked = hooked
+        self._infos: Sequence[ToolInfo] = ()
+        self._tools: Sequence[mcp_types.Tool] = ()
+        self._thread = ""
+        self._token = ""
+        self._resumed = self._ran = self._broken = self._closed = False
+        self._running: RunningTurn | None = None
+        self._put_away = asyncio.Event()
+
+    @property
+    def id(self) -> str | None:
+        """Codex's id of the thread; None as long as nothing was said in it."""
+        return self._thread if self._ran or self._resumed else None
+
+    @property
+    def resumed(self) -> bool:
+        """Whether it was opened with an earlier conversation in it."""
+        return self._resumed
+
+    @property
+    def usable(self) -> bool:
+        """False when it is closed, its process has died, or it could not be attached anew."""
+        return not (self._closed or self._broken) and self._station.server.alive
+
+    async def attach(self, resume: str | None) -> None:
+        """Begin a thread, or go on with one.
+
+        Raises:
+            SessionLostError: Codex does not have the conversation any more.
+            RuntimeFailureError: Codex does not answer, or says no.
+        """
+        server, door, spec = self._station.server, self._station.door, self._spec
+        self._infos = self._offered(spec)
+        self._tools = self._copies.of(self._infos)
+        token = door.admit(self)
+        old, self._token = self._token, token
+        door.dismiss(old)
+        params = settings_of(spec, door.settings(token), self._station.settings, hooked=self._hooked)
+        begin = {"threadId": resume, "excludeTurns": True} if resume is not None else surroundings_of(spec)
+        method = "thread/start" if resume is None else "thread/resume"
+        try:
+            answer = await server.request(method, params | begin, timeout=_ATTACH)
+        except RefusedByCodexError as error:
+            if resume is not None:
+                raise SessionLostError(f"Codex cannot go on with the conversation {resume!r}: {error}") from error
+            raise RuntimeFailureError(f"Codex: {error}") from error
+        except GoneError as error:
+            raise RuntimeFailureError(f"Codex ended while a session was opened: {error}") from error
+        except TimeoutError as error:
+            raise RuntimeFailureError(f"Codex did not open a session within {_ATTACH:g} seconds") from error
+        self._thread = str(answer["thread"]["id"])
+        self._resumed = self._resumed or resume is not None
+        server.listen(self._thread, self)
+
+    async def run(self, turn: Turn) -> Answer:
+        """Answer a prompt."""
+        if self._running is not None:
+            raise RuntimeFailureError("this session runs a turn already")
+        if self._closed:
+            raise RuntimeFailureError("this session is closed")
+        if self._broken:
+            raise SessionLostError("this session could not be attached to Codex any more")
+        playing = self._running = RunningTurn(turn, ours=NAME)
+        starting: asyncio.Task[Mapping[str, Any]] | None = None
+        try:
+            if self._station.server.alive and self._offered(self._spec) is not self._infos:
+                await self._offer_now()
+            starting = asyncio.create_task(self._start(playing, turn.prompt))
+            playing.id = str((await asyncio.shield(starting))["turn"]["id"])
+            if not self._station.server.alive:
+                self.lost()
+            return await asyncio.shield(playing.ending)
+        except asyncio.CancelledError:
+            await playing.interrupt(self._station.server, self._thread, starting)
+            raise
+        except RefusedByCodexError as error:
+            raise RuntimeFailureError(f"Codex: {error}") from error
+        except GoneError as error:
+            raise SessionLostError(str(error)) from error
+        except TimeoutError as error:
+            self._broken = True
+            raise RuntimeFailureError("Codex did not begin the turn in time") from error
+        finally:
+            if not playing.over.is_set() and starting is not None:
+                await playing.interrupt(self._station.server, self._thread, starting)
+            await playing.unwind()
+            playing.over.set()
+            self._running = None
+
+    async def steer(self, text: str) -> bool:
+        """Give the running turn another message."""
+        playing = self._running
+        if playing is None or playing.id is None or playing.ending.done():
+            return False
+        params = {"threadId": self._thread, "expectedTurnId": playing.id, "input": said(text)}
+        try:
+            await self._station.server.request("turn/steer", params)
+        except (RefusedByCodexError, GoneError, TimeoutError) as error:
+            logger.debug("Codex takes no message now: %s", error)
+            return False
+        return True
+
+    async def adapt(self, spec: SessionSpec) -> bool:
+        """Become a session of another specification: the thread is attached anew, its conversation stays."""
+        wanted = self._with_own(spec)
+        if wanted.permissions != self._spec.permissions:
+            return False  # whether they can be had is decided when a session is opened
+        if fingerprint(wanted) != fingerprint(self._spec):
+            self._spec = wanted
+            await self._attach_anew()
+        return self.usable
+
+    async def close(self) -> None:
+        """End it; with the last session the program ends too."""
+        if self._closed:
+            return
+        self._closed = True
+        playing = self._running
+        if playing is not None:
+            playing.fail(RuntimeFailureError("this session was closed while it ran a turn"))
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(INTERRUPT + _LEAVE):
+                    await playing.over.wait()
+        self._station.door.dismiss(self._token)
+        await self._detach()
+        await self._stations.leave(self._station)
+
+    def hear(self, method: str, params: Mapping[str, Any]) -> None:
+        """Take what Codex says about this thread."""
+        playing = self._running
+        if method == "thread/closed":
+            self._put_away.set()
+        if playing is None:
+            return
+        turn: Mapping[str, Any] = params.get("turn") or {}
+        about = params.get("turnId") or turn.get("id")
+        if about is not None and playing.id is not None and about != playing.id:
+            return
+        playing.hear(method, params)
+
+    def lost(self) -> None:
+        """The process has ended."""
+        self._put_away.set()
+        playing = self._running
+        if playing is not None and playing.id is not None:  # else it is begun again in another process
+            playing.fail(SessionLostError("the Codex process ended in the middle of the turn"))
+            playing.over.set()
+
+    def tools(self) -> Sequence[mcp_types.Tool]:
+        """The tools that the thread is attached with."""
+        return self._tools
+
+    async def call(self, name: str, input: Mapping[str, Any], *, call_id: str | None) -> ToolResult:
+        """Call one of our tools for the turn that runs."""
+        playing = self._running
+        if playing is None:
+            return ToolResult.error(f"{name} was not called: no turn is running", Failure.CANCELLED)
+        return await playing.call(name, input, call_id=call_id)
+
+    async def hooked(self, told: Mapping[str, Any]) -> Mapping[str, Any]:
+        """A tool of Codex's own is about to be used, or was."""
+        playing = self._running
+        if playing is None:
+            return refusal(str(told.get("name")), "no turn is running")
+        return await playing.own.hooked(told)
+
+    def _with_own(self, spec: SessionSpec) -> SessionSpec:
+        return replace(spec, permissions=tuple(sorted({*spec.permissions, *self._own})))
+
+    async def _start(self, playing: RunningTurn, prompt: str) -> Mapping[str, Any]:
+        """Begin a turn; when the process turns out to have died before, in another one."""
+        try:
+            return await self._send_start(prompt)
+        except GoneError:
+            if playing.unwanted:
+                raise
+            await self._move()
+            return await self._send_start(prompt)
+
+    async def _send_start(self, prompt: str) -> Mapping[str, Any]:
+        params: dict[str, Any] = {"threadId": self._thread, "input": said(prompt), **surroundings_of(self._spec)}
+        answer = await self._station.server.request("turn/start", params)
+        self._ran = True
+        return answer
+
+    async def _move(self) -> None:
+        """Take the thread up again in a process that lives."""
+        before, dead = self.id, self._station
+        dead.door.dismiss(self._token)
+        self._station = await self._stations.enter()
+        await self._stations.leave(dead)
+        await self.attach(before)
+
+    async def _offer_now(self) -> None:
+        """See to it that the thread has the tools of this moment."""
+        infos = self._offered(self._spec)
+        if self._copies.of(infos) == self._tools:
+            self._infos = infos
+        else:
+            await self._attach_anew()
+
+    async def _attach_anew(self) -> None:
+        before = self.id
+        try:
+            await self._detach()
+            await self.attach(before)
+        except BaseException:
+            self._broken = True
+            raise
+
+    async def _detach(self) -> None:
+        """Let Codex put the thread away."""
+        server, thread = self._station.server, self._thread
+        if not thread:
+            return
+        self._put_away.clear()
+        with contextlib.suppress(GoneError, RefusedByCodexError, TimeoutError):
+            async with asyncio.timeout(_LEAVE):
+                await server.request("thread/unsubscribe", {"threadId": thread})
+                await self._put_away.wait()  # before that it cannot be taken up again
+        server.unlisten(thread)

@@ -1,0 +1,57 @@
+"""What a Codex thread is built with, in Codex's words: from a session's specification.
+
+Above: `session`. Below: `own_tools`, which knows the hooks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from toolyard.adapters.codex.door import NAME
+from toolyard.adapters.codex.own_tools import hooks
+from toolyard.adapters.codex.program import SHELL
+from toolyard.invoker.kernel_session import INSTRUCTIONS
+from toolyard.invoker.runtime import SessionSpec
+
+
+def settings_of(spec: SessionSpec, door: Mapping[str, Any], more: Mapping[str, Any], *, hooked: bool) -> dict[str, Any]:
+    """The parameters of a thread, for its beginning and for taking it up again.
+
+    Args:
+        spec: What was asked for.
+        door: How the MCP server with our tools is reached.
+        more: Other configuration, by dotted name.
+        hooked: Whether Codex is to ask about its own tools.
+    """
+    shell = "shell" in spec.permissions
+    settings: dict[str, Any] = {
+        "cwd": str(spec.cwd),
+        # Not "untrusted", which asks about every command: one that was granted and fails in the sandbox is run again
+        # without it. Our gates are asked by the hooks, and nothing leads out of the sandbox.
+        "approvalPolicy": "never",
+        "sandbox": "read-only",
+        "config": {
+            **more,
+            f"mcp_servers.{NAME}": door,
+            **{f"features.{name}": shell for name in SHELL},
+            "features.hooks": hooked,
+            **({"hooks": hooks(NAME), "bypass_hook_trust": True} if hooked else {}),
+        },
+        # Codex's own instructions speak of tools that are not there, unless it may run commands.
+        "developerInstructions" if shell else "baseInstructions": (
+            spec.instructions or INSTRUCTIONS.format(cwd=spec.cwd)
+        ),
+    }
+    model = spec.model.removeprefix("openai:")
+    return settings | ({"model": model} if model else {})
+
+
+def surroundings_of(spec: SessionSpec) -> dict[str, Any]:
+    """No machine to work on, unless it may run commands. A thread taken up again forgets this: said with each turn."""
+    return {} if "shell" in spec.permissions else {"environments": []}
+
+
+def said(text: str) -> list[dict[str, Any]]:
+    """A text as a turn takes it."""
+    return [{"type": "text", "text": text}]

@@ -1,0 +1,132 @@
+from __future__ import annotations
+
+import asyncio
+import base64
+import logging
+from typing import Any
+
+import pytest
+from claude_agent_sdk import ToolResultBlock, UserMessage
+
+from tests.unit.adapters.claude.said import Listener
+from toolyard.adapters.claude.own_gate import OwnGate
+from toolyard.adapters.claude.spending import Spending
+from toolyard.adapters.claude.turn_progress import TurnProgress
+from toolyard.types.content import Image, Text
+from toolyard.types.result import Failure, ToolResult
+
+
+def staged(listener: Listener) -> tuple[OwnGate, TurnProgress]:
+    progress = TurnProgress(listener.turn(), Spending(resumed=False))
+    return OwnGate(lambda: progress), progress
+
+
+def used(name: str = "Bash", **input: Any) -> Any:
+    return {"tool_name": name, "tool_input": input, "tool_use_id": "c1", "hook_event_name": "PreToolUse"}
+
+
+def came(content: Any, *, call_id: str = "c1", is_error: bool | None = None) -> UserMessage:
+    return UserMessage(content=[ToolResultBlock(tool_use_id=call_id, content=content, is_error=is_error)])
+
+
+def decision(answer: Any) -> tuple[str, Any]:
+    said = answer["hookSpecificOutput"]
+    return said["permissionDecision"], said.get("updatedInput") or said.get("permissionDecisionReason")
+
+
+async def test_a_tool_that_may_be_used_goes_on_with_the_arguments_as_decided_and_is_told_once() -> None:
+    listener = Listener(answer={"command": "echo two"})
+    gate, progress = staged(listener)
+    assert decision(await gate.before(used(command="echo one"), "c1", {"signal": None})) == (
+        "allow",
+        {"command": "echo two"},
+    )
+    assert listener.asked == [("Bash", {"command": "echo one"}, "c1")]
+    assert progress.acted
+    for _ in range(2):
+        await gate.after(progress, came("two"))
+    await gate.end(progress)
+    ((name, given, result, call_id),) = listener.outcomes
+    assert (name, given, result.text, result.is_error, call_id) == ("Bash", {"command": "echo two"}, "two", False, "c1")
+
+
+async def test_a_refusal_is_what_the_model_reads_and_is_told_once(caplog: pytest.LogCaptureFixture) -> None:
+    listener = Listener(answer=ToolResult.error("not today", Failure.REFUSED))
+    gate, progress = staged(listener)
+    assert decision(await gate.before(used(command="rm"), "c1", {"signal": None})) == ("deny", "not today")
+    await gate.after(progress, came("hook error: not today", is_error=True))
+    await gate.end(progress)
+    ((_, _, result, _),) = listener.outcomes
+    assert (result.text, result.failure) == ("not today", Failure.REFUSED)
+    assert not progress.acted
+    assert not caplog.records  # the dispatcher has logged it
+
+
+async def test_nobody_is_asked_about_one_of_ours() -> None:
+    listener = Listener()
+    gate, _ = staged(listener)
+    assert await gate.before(used("mcp__toolyard__probe"), "c1", {"signal": None}) == {}
+    assert not listener.asked
+
+
+async def test_without_a_turn_nothing_is_used() -> None:
+    gate = OwnGate(lambda: None)
+    assert decision(await gate.before(used(), "c1", {"signal": None}))[0] == "deny"
+
+
+async def test_a_tool_that_was_running_when_the_turn_ended_is_told_as_cancelled() -> None:
+    listener = Listener()
+    gate, progress = staged(listener)
+    await gate.before(used(), "c1", {"signal": None})
+    await gate.end(progress)
+    await gate.after(progress, came("late"))
+    ((_, _, result, _),) = listener.outcomes
+    assert result.failure is Failure.CANCELLED
+
+
+async def test_a_decision_that_comes_after_the_turn_is_a_no() -> None:
+    decide = asyncio.Event()
+
+    async def answer() -> dict[str, Any]:
+        await decide.wait()
+        return {}
+
+    listener = Listener(answer=answer)
+    gate, progress = staged(listener)
+    asking = asyncio.create_task(gate.before(used(), "c1", {"signal": None}))
+    await asyncio.sleep(0)
+    await gate.end(progress)
+    decide.set()
+    assert decision(await asking)[0] == "deny"
+    assert len(listener.outcomes) == 1
+
+
+async def test_a_failure_a_picture_and_what_is_unknown_are_told_as_they_are() -> None:
+    listener = Listener()
+    gate, progress = staged(listener)
+    picture = {"type": "image", "source": {"data": base64.b64encode(b"pixels").decode(), "media_type": "image/png"}}
+    parts = [{"type": "text", "text": "look"}, picture, {"type": "other"}]
+    parts.append({"type": "image", "source": {"data": "a", "media_type": "image/png"}})
+    await gate.before(used(), "c1", {"signal": None})
+    await gate.after(progress, came(parts, is_error=True))
+    ((_, _, result, _),) = listener.outcomes
+    assert (result.is_error, result.failure) == (True, Failure.TOOL)
+    assert result.content == (
+        Text("look"),
+        Image(data=b"pixels", mime_type="image/png"),
+        Text("[other]"),
+        Text("[an unreadable image/png]"),
+    )
+
+
+async def test_what_claude_code_refuses_by_itself_is_logged(caplog: pytest.LogCaptureFixture) -> None:
+    listener = Listener()
+    gate, progress = staged(listener)
+    caplog.set_level(logging.WARNING)
+    progress.called("ours")
+    await gate.after(progress, came("a failure of ours, logged elsewhere", call_id="ours", is_error=True))
+    await gate.after(progress, came("No such tool: Write", call_id="c9", is_error=True))
+    assert [record.getMessage() for record in caplog.records] == [
+        "Claude Code refused a call by itself: No such tool: Write"
+    ]
+    assert not listener.outcomes

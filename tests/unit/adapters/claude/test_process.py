@@ -1,0 +1,198 @@
+"""The process around the program, with small programs in its place."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import sys
+import time
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from claude_agent_sdk import CLIConnectionError, ProcessError
+
+from toolyard.adapters.claude import process as under_test
+from toolyard.adapters.claude.launch import Launch
+from toolyard.adapters.claude.process import ClaudeProcess
+
+PATIENCE = 30
+ECHO = "import sys\nfor line in sys.stdin: print(line, end='', flush=True)\n"
+DEAF = "import time\nprint('{\"a\": 1}', flush=True)\nwhile True: time.sleep(100)\n"
+
+Start = Callable[..., Any]
+
+
+@pytest.fixture
+async def start(tmp_path: Path) -> AsyncIterator[Start]:
+    started: list[ClaudeProcess] = []
+
+    async def begin(program: str, *, key: str = "", cwd: Path = tmp_path) -> ClaudeProcess:
+        environment = {"PATH": os.environ["PATH"], "TOOLYARD_CALL": "the-mark"}
+        launch = Launch(
+            argv=(sys.executable, "-c", program), environment=environment, cwd=cwd, mark="the-mark", key=key
+        )
+        process = ClaudeProcess(launch)
+        started.append(process)
+        await process.connect()
+        return process
+
+    yield begin
+    for process in started:
+        await process.close()
+
+
+async def first(process: ClaudeProcess) -> dict[str, Any]:
+    async with asyncio.timeout(PATIENCE):
+        async for message in process.read_messages():
+            return message
+    raise AssertionError("it says nothing")
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    async with asyncio.timeout(PATIENCE):
+        while not condition():
+            await asyncio.sleep(0.01)
+
+
+async def test_messages_go_in_and_come_out(start: Start) -> None:
+    process = await start(ECHO)
+    await process.write('{"type": "größe"}\n')
+    assert await first(process) == {"type": "größe"}
+    assert process.is_ready()
+
+
+async def test_what_is_no_message_is_passed_over(start: Start) -> None:
+    process = await start("print('hello'); print(); print('{\"a\": 1}')")
+    assert await first(process) == {"a": 1}
+
+
+async def test_it_is_given_the_environment_it_is_given_and_nothing_else(
+    start: Start, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("A_SECRET", "of somebody else")
+    process = await start("import json, os; print(json.dumps(dict(os.environ)))")
+    assert (await first(process)).keys() - {"LC_CTYPE"} == {"PATH", "TOOLYARD_CALL"}
+
+
+async def test_the_key_comes_through_a_descriptor_of_its_own(start: Start) -> None:
+    program = """
+import json, os
+number = int(os.environ["CLAUDE_CODE_API_KEY_FILE_DESCRIPTOR"])
+key = os.read(number, 1000).decode()
+print(json.dumps({"key": key, "rest": os.read(number, 1000).decode(), "shown": key in str(os.environ)}))
+"""
+    process = await start(program, key="the key")
+    assert await first(process) == {"key": "the key", "rest": "", "shown": False}
+
+
+async def test_a_program_that_leaves_when_its_input_ends_is_not_killed(start: Start, tmp_path: Path) -> None:
+    program = (
+        f"import sys, pathlib\nsys.stdin.read()\npathlib.Path({str(tmp_path / 'left')!r}).write_text('properly')\n"
+    )
+    process = await start(program)
+    await process.close()
+    assert (tmp_path / "left").read_text() == "properly"
+    assert not process.alive
+
+
+async def test_a_program_that_does_not_leave_is_killed_with_all_it_started(
+    start: Start, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(under_test, "LEAVING", 0.1)
+    program = """
+import json, subprocess, sys, time
+own = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(1000)"])
+away = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(1000)"], start_new_session=True)
+print(json.dumps({"own": own.pid, "away": away.pid}), flush=True)
+time.sleep(1000)
+"""
+    process = await start(program)
+    children = (await first(process)).values()
+    await process.close()
+    await process.close()
+    await until(lambda: not any(_is_there(child) for child in children))
+    assert not _is_there(process.pid or 0)
+
+
+async def test_what_a_program_left_behind_ends_when_it_is_closed(start: Start) -> None:
+    program = """
+import json, subprocess, sys
+away = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(1000)"], start_new_session=True)
+print(json.dumps({"away": away.pid}), flush=True)
+"""
+    process = await start(program)
+    child = (await first(process))["away"]
+    await until(lambda: not process.alive)
+    await process.close()
+    await until(lambda: not _is_there(child))
+
+
+async def test_a_program_that_was_killed_is_seen_to_be_dead_at_once(start: Start) -> None:
+    process = await start(DEAF)
+    await first(process)
+    os.kill(process.pid, signal.SIGKILL)
+    deadline = time.monotonic() + PATIENCE
+    while _is_there(process.pid) and time.monotonic() < deadline:
+        time.sleep(0.01)  # noqa: ASYNC251 - the event loop must not hear of it
+    assert not process.alive
+
+
+async def test_a_program_that_ended_badly_says_why(start: Start) -> None:
+    process = await start("import sys; print('no such thing', file=sys.stderr); sys.exit(3)")
+    with pytest.raises(ProcessError, match="no such thing") as raised:
+        await first(process)
+    assert raised.value.exit_code == 3
+    with pytest.raises(CLIConnectionError, match=r"ended with status 3.*no such thing"):
+        await process.write("{}\n")
+
+
+async def test_a_program_that_cannot_be_started_is_named(start: Start, tmp_path: Path) -> None:
+    with pytest.raises(CLIConnectionError, match=r"cannot be started in .*nowhere"):
+        await start(ECHO, cwd=tmp_path / "nowhere")
+
+
+@pytest.mark.parametrize("program", ["print('{\"a\": ')", "print('{' + ' ' * 200_000)"])
+async def test_a_message_that_is_broken_or_too_long_ends_the_reading(
+    start: Start, monkeypatch: pytest.MonkeyPatch, program: str
+) -> None:
+    monkeypatch.setattr(under_test, "LONGEST_LINE", 1_000)
+    process = await start(program)
+    with pytest.raises(CLIConnectionError, match="cannot be read"):
+        await first(process)
+
+
+async def test_a_complaint_that_is_too_long_is_passed_over(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(under_test, "LONGEST_LINE", 1_000)
+    program = "import sys\nprint('x' * 200_000, file=sys.stderr)\nprint('at last', file=sys.stderr, flush=True)\n"
+    process = await start(program + "print('{}', flush=True)\nsys.stdin.read()\n")
+    await first(process)
+    await until(lambda: process.last_words.endswith("at last"))
+
+
+async def test_a_start_that_is_cancelled_leaves_nothing_behind(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
+    begun: list[int] = []
+    really = under_test._start
+
+    async def slowly(*given: Any) -> Any:
+        started = await really(*given)
+        begun.append(started[1].pid)
+        await asyncio.sleep(0.05)
+        return started
+
+    monkeypatch.setattr(under_test, "_start", slowly)
+    starting = asyncio.create_task(start(ECHO))
+    await until(lambda: bool(begun))
+    starting.cancel()
+    await asyncio.wait((starting,), timeout=PATIENCE)
+    assert starting.cancelled()
+    assert not _is_there(begun[0])
+
+
+def _is_there(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
+    except OSError:
+        return False

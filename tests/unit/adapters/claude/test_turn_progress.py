@@ -1,0 +1,120 @@
+from __future__ import annotations
+
+import pytest
+
+from tests.unit.adapters.claude.said import Listener, begins, delta, result, state, taken, whole
+from toolyard.adapters.claude.spending import Spending
+from toolyard.adapters.claude.turn_progress import TurnProgress
+from toolyard.errors import RuntimeFailureError, SessionLostError
+
+
+def progress(listener: Listener | None = None) -> TurnProgress:
+    made = TurnProgress((listener or Listener()).turn(), Spending(resumed=False))
+    made.said("prompt")
+    return made
+
+
+async def test_a_turn_is_over_when_the_program_is_idle_and_not_before() -> None:
+    turn = progress()
+    for message in (state("running"), taken("prompt"), result("hello")):
+        turn.take(message)
+        assert not turn.over
+    turn.take(state("idle"))
+    assert (await turn.end).text == "hello"
+
+
+async def test_a_turn_goes_on_until_every_message_was_taken_up() -> None:
+    turn = progress()
+    turn.said("steered")
+    for message in (taken("prompt"), result("first"), state("idle")):
+        turn.take(message)
+    assert not turn.over
+    for message in (state("running"), taken("steered"), result("second"), state("idle")):
+        turn.take(message)
+    assert (await turn.end).text == "second"
+
+
+async def test_a_message_that_comes_between_the_end_and_its_news_is_waited_for() -> None:
+    turn = progress()
+    turn.take(taken("prompt"))
+    turn.take(result("first"))
+    turn.said("steered")
+    turn.take(state("idle"))  # said before it heard of the message
+    assert not turn.over
+    turn.unsaid("steered")  # and it was never given to it after all
+    turn.take(state("idle"))
+    assert turn.over
+
+
+async def test_idle_without_a_result_is_no_end() -> None:
+    turn = progress()
+    turn.take(taken("prompt"))
+    turn.take(state("idle"))
+    assert not turn.over
+
+
+async def test_text_and_thinking_are_told_as_they_come_and_those_of_a_helper_are_not() -> None:
+    listener = Listener()
+    turn = progress(listener)
+    turn.take(begins("m1"))
+    turn.take(delta("why", kind="thinking"))
+    turn.take(delta("because"))
+    turn.take(delta(""))
+    turn.take(delta("of another", parent="call"))
+    turn.take(whole("because", "m1"))
+    assert listener.told == [("thinking", {"text": "why"}), ("message.delta", {"text": "because"})]
+
+
+async def test_text_that_did_not_come_in_pieces_is_told_whole_once() -> None:
+    listener = Listener()
+    turn = progress(listener)
+    turn.take(whole("all at once", "m2"))
+    turn.take(whole("of another", "m3", parent_tool_use_id="call"))
+    turn.take(whole("API Error", "m4", error="unknown"))
+    assert listener.told == [("message.delta", {"text": "all at once"})]
+
+
+async def test_what_several_results_used_is_told_for_each_and_summed() -> None:
+    listener = Listener()
+    turn = progress(listener)
+    turn.take(taken("prompt"))
+    turn.take(result(usage={"input_tokens": 3, "output_tokens": 5}, total_cost_usd=0.5))
+    turn.take(result(usage={"input_tokens": 4, "output_tokens": 6}, total_cost_usd=0.75))
+    turn.take(state("idle"))
+    used = (await turn.end).usage
+    assert (used.input_tokens, used.output_tokens, used.cost) == (7, 11, 0.75)
+    assert [data["cost"] for kind, data in listener.told if kind == "usage"] == [0.5, 0.25]
+
+
+@pytest.mark.parametrize(
+    ("message", "words"),
+    [
+        (result("API Error: 529 Overloaded", is_error=True), "529 Overloaded"),
+        (result("Invalid key", is_error=True, api_error_status=401), "ANTHROPIC_API_KEY"),
+        (
+            result(None, subtype="error_during_execution", is_error=True, errors=["it broke", "twice"]),
+            "it broke; twice",
+        ),
+        (result(None, subtype="error_max_turns", num_turns=7), "7 turns"),
+        (result(None, subtype="error_max_budget_usd"), "cost"),
+        (result(None, is_error=True), "no word about why"),
+    ],
+)
+async def test_a_result_that_is_an_error_fails_the_turn_with_its_words(message: object, words: str) -> None:
+    turn = progress()
+    turn.take(taken("prompt"))
+    turn.take(message)  # type: ignore[arg-type]
+    turn.take(state("idle"))
+    with pytest.raises(RuntimeFailureError, match=words):
+        await turn.end
+
+
+async def test_a_turn_ends_once() -> None:
+    turn = progress()
+    turn.fail(SessionLostError("gone"))
+    turn.fail(RuntimeFailureError("closed"))
+    turn.take(taken("prompt"))
+    turn.take(result())
+    turn.take(state("idle"))
+    with pytest.raises(SessionLostError):
+        await turn.end

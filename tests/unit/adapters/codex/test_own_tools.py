@@ -1,0 +1,138 @@
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+
+from toolyard.adapters.codex.own_tools import OwnUses
+from toolyard.types.result import Failure, ToolResult
+
+BEFORE = {"event": "PreToolUse", "name": "Bash", "input": {"command": "ls"}, "id": "c1"}
+AFTER = {**BEFORE, "event": "PostToolUse", "response": "found"}
+COMMAND = {"type": "commandExecution", "id": "c1", "command": "ls", "cwd": "/"}
+
+
+@dataclass
+class House:
+    """Gates and a log that do as a test says."""
+
+    verdict: Any = None
+    asked: list[tuple[str, Mapping[str, Any], str]] = field(default_factory=list)
+    told: list[tuple[str, Mapping[str, Any], str, bool, str]] = field(default_factory=list)
+    refused: list[str] = field(default_factory=list)
+
+    async def ask(self, name: str, input: Mapping[str, Any], *, call_id: str) -> Any:
+        self.asked.append((name, input, call_id))
+        if isinstance(self.verdict, BaseException):
+            raise self.verdict
+        return input if self.verdict is None else self.verdict
+
+    async def tell(self, name: str, input: Mapping[str, Any], result: ToolResult, *, call_id: str) -> None:
+        self.told.append((name, input, result.text, result.is_error, call_id))
+
+    def uses(self) -> OwnUses:
+        return OwnUses(self, ours="toolyard", refuse=self.refused.append)
+
+
+async def test_what_the_gates_let_through_is_asked_and_told_once() -> None:
+    house = House()
+    uses = house.uses()
+    assert await uses.hooked(BEFORE) == {}
+    uses.seen(COMMAND)
+    uses.seen(COMMAND | {"status": "completed"})
+    assert await uses.hooked(AFTER) == {}
+    await uses.end()
+    assert house.asked == [("Bash", {"command": "ls"}, "c1")]
+    assert house.told == [("Bash", {"command": "ls"}, "found", False, "c1")]
+    assert not house.refused
+
+
+async def test_a_no_reaches_the_model_with_its_reason() -> None:
+    house = House(verdict=ToolResult.error("not here", Failure.REFUSED))
+    uses = house.uses()
+    answer = await uses.hooked(BEFORE)
+    assert answer["hookSpecificOutput"]["permissionDecision"] == "deny"
+    assert answer["hookSpecificOutput"]["permissionDecisionReason"] == "not here"
+    await uses.end()
+    assert house.told == [("Bash", {"command": "ls"}, "not here", True, "c1")]
+
+
+async def test_other_arguments_of_a_gate_are_what_is_run_and_told() -> None:
+    house = House(verdict={"command": "pwd"})
+    uses = house.uses()
+    answer = await uses.hooked(BEFORE)
+    assert answer["hookSpecificOutput"]["permissionDecision"] == "allow"
+    assert answer["hookSpecificOutput"]["updatedInput"] == {"command": "pwd"}
+    await uses.hooked(AFTER)
+    assert house.told[0][1] == {"command": "pwd"}
+
+
+@pytest.mark.parametrize("error", [ZeroDivisionError("broken"), asyncio.CancelledError()])
+async def test_whatever_asking_meets_is_a_no_because_codex_would_read_an_error_as_a_yes(error: BaseException) -> None:
+    answer = await House(verdict=error).uses().hooked(BEFORE)
+    assert answer["hookSpecificOutput"]["permissionDecision"] == "deny"
+
+
+async def test_a_use_that_nobody_asked_about_is_put_to_the_gates_and_told() -> None:
+    house = House()
+    uses = house.uses()
+    uses.seen(COMMAND)
+    await uses.end()
+    assert [name for name, *_ in house.asked] == ["Bash"]
+    assert len(house.told) == 1
+    assert not house.refused
+
+
+async def test_a_no_that_comes_late_ends_the_turn() -> None:
+    house = House(verdict=ToolResult.error("not here", Failure.REFUSED))
+    uses = house.uses()
+    uses.seen({"type": "webSearch", "id": "w1", "query": "x"})
+    await uses.end()
+    assert house.refused == ["Codex used web_search without asking, and it is refused: not here"]
+    assert len(house.told) == 1
+
+
+async def test_what_never_ended_is_told_with_the_turn() -> None:
+    house = House()
+    uses = house.uses()
+    await uses.hooked(BEFORE)
+    await uses.end()
+    await uses.hooked(AFTER)  # too late
+    assert [(name, is_error) for name, _, _, is_error, _ in house.told] == [("Bash", True)]
+
+
+@pytest.mark.parametrize(
+    "item",
+    [
+        {"type": "agentMessage", "id": "m1", "text": "hello"},
+        {"type": "mcpToolCall", "id": "m2", "server": "toolyard", "tool": "add"},
+    ],
+)
+async def test_words_and_our_own_tools_are_none_of_this(item: dict[str, Any]) -> None:
+    house = House()
+    uses = house.uses()
+    uses.seen(item)
+    await uses.end()
+    assert not house.asked
+
+
+@pytest.mark.parametrize(
+    ("item", "name"),
+    [
+        ({"type": "fileChange", "changes": []}, "apply_patch"),
+        ({"type": "imageView", "path": "/x"}, "view_image"),
+        ({"type": "imageGeneration"}, "imageGeneration"),
+        ({"type": "collabAgentToolCall", "tool": "spawn"}, "agents_spawn"),
+        ({"type": "mcpToolCall", "server": "theirs", "tool": "add"}, "mcp__theirs__add"),
+        ({"type": "mcpToolCall", "server": "toolyard", "tool": "read_mcp_resource"}, "read_mcp_resource"),
+    ],
+)
+async def test_every_kind_of_use_is_known_by_a_name(item: dict[str, Any], name: str) -> None:
+    house = House()
+    uses = house.uses()
+    uses.seen(item | {"id": "i1"})
+    await uses.end()
+    assert [asked for asked, *_ in house.asked] == [name]

@@ -1,0 +1,105 @@
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+
+from toolyard.adapters.codex.running_turn import RunningTurn
+from toolyard.errors import RuntimeFailureError
+from toolyard.invoker.runtime import Turn
+from toolyard.types.call import Caller
+from toolyard.types.result import Failure, ToolResult
+
+
+class Stage:
+    def __init__(self) -> None:
+        self.told: list[tuple[str, Mapping[str, Any]]] = []
+        self.inside = asyncio.Event()
+        self.turn = RunningTurn(
+            Turn(
+                prompt="p",
+                caller=Caller(thread_id="t"),
+                tell=lambda kind, data: self.told.append((kind, data)),
+                call_tool=self.call,
+            ),
+            ours="toolyard",
+        )
+
+    async def call(self, name: str, input: Mapping[str, Any], *, call_id: str | None = None) -> ToolResult:
+        self.inside.set()
+        await asyncio.Event().wait()
+        raise AssertionError
+
+    def end(self, status: str = "completed", error: Any = None) -> None:
+        self.turn.hear("turn/completed", {"turn": {"id": "x", "status": status, "error": error}})
+
+
+async def test_thoughts_and_words_become_events() -> None:
+    stage = Stage()
+    stage.turn.hear("item/reasoning/summaryTextDelta", {"delta": "Hm."})
+    stage.turn.hear("item/reasoning/textDelta", {"delta": "Well."})
+    stage.turn.hear("item/agentMessage/delta", {"delta": "Hello"})
+    stage.turn.hear("item/agentMessage/delta", {"delta": ""})
+    assert stage.told == [
+        ("thinking", {"text": "Hm."}),
+        ("thinking", {"text": "Well."}),
+        ("message.delta", {"text": "Hello"}),
+    ]
+
+
+async def test_the_last_message_is_the_answer_and_what_was_used_is_counted_once() -> None:
+    stage = Stage()
+    for text in ("I look.", "It is blue."):
+        stage.turn.hear("item/completed", {"item": {"type": "agentMessage", "id": text, "text": text}})
+    for total in (8, 8, 16):  # the second tells the same again
+        last = {"inputTokens": 3, "outputTokens": 5}
+        stage.turn.hear("thread/tokenUsage/updated", {"tokenUsage": {"total": {"totalTokens": total}, "last": last}})
+    stage.end()
+    answer = await stage.turn.ending
+    assert answer.text == "It is blue."
+    assert (answer.usage.input_tokens, answer.usage.output_tokens) == (6, 10)
+    assert [data["inputTokens"] for kind, data in stage.told if kind == "usage"] == [3, 6]
+
+
+@pytest.mark.parametrize(
+    ("status", "error", "said"),
+    [
+        ("failed", {"message": "no more credit"}, "Codex: no more credit"),
+        ("failed", {"message": json.dumps({"error": {"message": "too long"}})}, "Codex: too long"),
+        ("failed", {"message": '{"detail": "odd"}'}, 'Codex: {"detail": "odd"}'),
+        ("failed", None, "Codex: it went wrong before"),
+        ("interrupted", None, "Codex ended the turn: interrupted"),
+    ],
+)
+async def test_a_failure_is_told_in_its_own_words(status: str, error: Any, said: str) -> None:
+    stage = Stage()
+    stage.turn.hear("error", {"error": {"message": "it went wrong before"}, "willRetry": False})
+    stage.end(status, error)
+    with pytest.raises(RuntimeFailureError) as failure:
+        await stage.turn.ending
+    assert str(failure.value) == said
+
+
+async def test_a_call_that_runs_at_the_end_is_cancelled_and_one_after_it_is_refused() -> None:
+    stage = Stage()
+    calling = asyncio.create_task(stage.turn.call("dig", {}, call_id="c"))
+    await asyncio.wait_for(stage.inside.wait(), 5)
+    stage.end()
+    await stage.turn.unwind()
+    assert (await calling).failure is Failure.CANCELLED
+    stage.inside.clear()
+    assert (await stage.turn.call("dig", {}, call_id="d")).failure is Failure.CANCELLED
+    assert not stage.inside.is_set()
+
+
+async def test_a_call_whose_connection_is_gone_is_cancelled() -> None:
+    stage = Stage()
+    calling = asyncio.create_task(stage.turn.call("dig", {}, call_id="c"))
+    await asyncio.wait_for(stage.inside.wait(), 5)
+    (running,) = stage.turn._calls
+    calling.cancel()
+    await asyncio.wait([calling, running], timeout=5)
+    assert running.cancelled()
