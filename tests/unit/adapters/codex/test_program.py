@@ -22,7 +22,7 @@ def given(command: Sequence[str]) -> dict[str, str]:
 class TestPrepared:
     def test_the_environment_is_an_allow_list_and_the_key(self, tmp_path: Path) -> None:
         folder = tmp_path / "codex"
-        environ = {**KEY, "HOME": "/home/ann", "AWS_SECRET": "x", "HTTPS_PROXY": "http://p", "NO_PROXY": "here"}
+        environ = {**KEY, "HOME": "/elsewhere", "AWS_SECRET": "x", "HTTPS_PROXY": "http://p", "NO_PROXY": "here"}
         program = prepared(folder=folder, lookup=environ.get, login=False)
         assert program.environ["OPENAI_API_KEY"] == "sk-secret"
         assert program.environ["HOME"] == program.environ["CODEX_HOME"] == str(folder)
