@@ -9,7 +9,7 @@ import shutil
 import signal
 import sys
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -20,7 +20,11 @@ from tests import machine
 from tests.e2e.captured import results_of
 from tests.e2e.claude_stage import ClaudeStage, playing, processes_of, spoken
 from toolyard import Annotations, Deny, Hooks, Plugin, PluginContext, Rewrite, ToolMeta, tool
+from toolyard.adapters.claude.runtime import ClaudeRuntime
+from toolyard.invoker.runtime import NoOwnTools, SessionSpec, Turn
 from toolyard.testing import Captured, scripted_models
+from toolyard.types.call import Caller
+from toolyard.types.result import ToolResult
 from toolyard.types.thread import Thread
 
 pytestmark = pytest.mark.requires("claude")
@@ -259,6 +263,40 @@ async def test_one_of_ours_and_one_of_claudes_own_are_gated_alike_each_with_one_
             ("dig", False),
             ("dig", True),
         ]
+
+
+async def test_with_a_login_the_users_own_settings_count_but_do_not_take_the_place_of_our_gate(
+    tmp_path: Path,
+) -> None:
+    class Confused(NoOwnTools):
+        async def ask(self, name: str, input: Mapping[str, Any], *, call_id: str) -> Mapping[str, Any] | ToolResult:
+            raise ZeroDivisionError
+
+    async def call_tool(name: str, input: Mapping[str, Any], *, call_id: str | None = None) -> ToolResult:
+        raise AssertionError
+
+    project, own = tmp_path / "project", tmp_path / "own"
+    for folder in (project, own):
+        folder.mkdir()
+    (own / "settings.json").write_text(json.dumps({"permissions": {"allow": ["Bash"]}}))
+    (own / "CLAUDE.md").write_text("Say banana.")
+    async with scripted_models("- {call: [{tool: Bash, input: {command: touch used}}], say: done}") as api:
+        environ = {"PATH": os.environ["PATH"], "HOME": os.environ["HOME"], "CLAUDE_CONFIG_DIR": str(own)}
+        runtime = ClaudeRuntime(
+            environ=environ | api.environ(),
+            lookup={}.get,
+            offered=lambda spec: [],
+            folder=tmp_path / "kept",
+            tools=["Bash"],
+            login=True,
+        )
+        session = await runtime.open(SessionSpec(agent="main", model="", cwd=project), thread_id="t")
+        turn = Turn(prompt="go", caller=Caller(), tell=lambda kind, data: None, call_tool=call_tool, own=Confused())
+        assert (await asyncio.wait_for(session.run(turn), 60)).text == "done"
+        await session.close()
+        assert "Say banana." in json.dumps(api.requests[0].body)
+        assert not list(project.iterdir())  # the user's own permission to use the tool was not enough
+        assert (own / "projects").is_dir()
 
 
 async def test_what_claudes_own_tools_started_ends_with_the_session(play: Play) -> None:

@@ -89,7 +89,7 @@ async def test_tools_are_offered_called_and_answered_and_hardly_any_of_codex_own
         assert stage.told("usage")[-1]["inputTokens"] == run.usage.input_tokens
 
 
-@pytest.mark.promise("T3")
+@pytest.mark.promise("S1")
 async def test_schemas_arrive_and_what_codex_drops_is_told_in_words_and_logged(
     play: Play, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -145,6 +145,7 @@ async def test_schemas_arrive_and_what_codex_drops_is_told_in_words_and_logged(
         assert not any(line.startswith("codex is given plain ") for line in told)
 
 
+@pytest.mark.promise("S1")
 async def test_the_copy_loosens_nothing_and_bad_arguments_are_an_error_the_model_can_use(play: Play) -> None:
     script = """
 - call: [{tool: delegate_agent, input: {agent_id: a}}, {tool: add, input: {a: many}}]
@@ -160,6 +161,7 @@ async def test_the_copy_loosens_nothing_and_bad_arguments_are_an_error_the_model
         assert [data["isError"] for data in stage.told("tool_result")] == [True, True]
 
 
+@pytest.mark.promise("S2")
 async def test_a_raising_and_a_hanging_handler_are_answers_like_any_other(play: Play) -> None:
     @tool
     async def sulk() -> str:
@@ -261,6 +263,7 @@ async def test_an_interrupt_reaches_the_model_or_the_tool_and_the_thread_goes_on
         assert any(text.startswith(where) for text in user_texts(stage.requests[-1]))  # and nothing is forgotten
 
 
+@pytest.mark.promise("S7")
 async def test_the_timeout_really_ends_the_invocation(play: Play) -> None:
     script = """
 - {when: ^slow, delay: 500, say: never}
@@ -321,6 +324,7 @@ async def test_a_tool_that_was_added_or_changed_is_in_the_next_turn_of_a_live_th
         assert offered_in(stage.requests[-1])["late"]["parameters"]["properties"] == {"y": {"type": "string"}}
         assert stage.pid == before
         assert first.status == "completed"
+        assert not any("<cwd>" in json.dumps(request.body) for request in stage.requests)  # no machine to work on
 
 
 async def test_two_threads_at_once_are_never_mixed(play: Play) -> None:
@@ -515,10 +519,14 @@ async def test_nothing_of_the_user_is_read_and_the_key_is_written_nowhere(play: 
         (project / "AGENTS.md").write_text("Words of the project.")
         (project / ".codex").mkdir()
         (project / ".codex" / "config.toml").write_text('developer_instructions = "Words of a config."\n')
+        hook = {"hooks": [{"type": "command", "command": f"touch {stage.folder / 'TRACE'}"}]}
+        hooks = {"hooks": {"UserPromptSubmit": [hook], "SessionStart": [hook]}}
+        (project / ".codex" / "hooks.json").write_text(json.dumps(hooks))
         assert (await stage.ask("hello")).result == "Hello."
         (request,) = stage.requests
         assert request.headers["authorization"] == f"Bearer {secret}"
         assert "Words of" not in json.dumps(request.body)
+        assert not (stage.folder / "TRACE").exists()
         assert request.model == "gpt-6.1-terra"
         inside = Path(f"/proc/{stage.pid}/environ").read_bytes()
         assert b"A_SECRET" not in inside
@@ -534,23 +542,6 @@ async def test_without_a_key_it_says_what_to_do(play: Play) -> None:
         assert run.status == "failed"
         assert run.error is not None
         assert "set OPENAI_API_KEY" in run.error.message
-
-
-async def test_a_program_that_does_not_react_to_an_interrupt_is_killed_and_replaced(play: Play) -> None:
-    script = """
-- {when: ^silence, say: One word, hang: 500}
-- {when: ^hello, say: Hello.}
-"""
-    async with play(script) as stage:
-        running = asyncio.create_task(stage.ask("silence", thread_id="t1"))
-        await stage.until(lambda: stage.told("message.delta"))
-        frozen = stage.pid
-        os.kill(frozen, signal.SIGSTOP)
-        running.cancel()
-        await asyncio.wait([running])
-        assert frozen not in processes_of(stage.home)
-        again = await stage.ask("hello", thread_id="t1")
-        assert (again.status, again.result) == ("completed", "Hello."), again.error
 
 
 async def test_with_a_login_their_own_home_is_used_and_their_own_servers_are_not(home: Path, tmp_path: Path) -> None:

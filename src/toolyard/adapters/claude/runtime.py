@@ -120,10 +120,8 @@ class ClaudeRuntime:
 
             import_module("toolyard.adapters.claude.session")  # the rest of it, which the loop then finds imported
         except ModuleNotFoundError as error:
-            if error.name is None or error.name.partition(".")[0] != "claude_agent_sdk":
-                raise
             raise RuntimeFailureError(
-                'the claude runtime is not installed: pip install "toolyard[claude]" brings it'
+                f'the claude runtime is not installed ({error}): pip install "toolyard[claude]" brings it'
             ) from error
         bundled = Path(claude_agent_sdk.__file__).parent / "_bundled" / "claude"
         found = bundled if bundled.is_file() else shutil.which("claude", path=self._environ.get("PATH", ""))

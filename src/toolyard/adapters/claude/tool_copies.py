@@ -21,7 +21,7 @@ logger = logging.getLogger(__name__)
 
 _MOST = 4_096
 _META = {
-    "anthropic/maxResultSizeChars": 10_000_000,  # a longer answer is put into a file that the model may not read
+    "anthropic/maxResultSizeChars": 500_000,  # the most there is; the rest of a longer answer goes to a file
     "anthropic/alwaysLoad": True,
 }
 

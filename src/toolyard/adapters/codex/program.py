@@ -52,14 +52,11 @@ class Program:
         command: The program and its arguments.
         environ: All of its environment.
         folder: Where it is started.
-        settings: What every thread is to be told again, by dotted name: what a thread is told replaces whole tables
-            of what the program was.
     """
 
     command: Sequence[str]
     environ: Mapping[str, str]
     folder: Path
-    settings: Mapping[str, Any]
 
 
 def prepared(*, folder: Path, lookup: Lookup, login: bool) -> Program:
@@ -82,9 +79,11 @@ def prepared(*, folder: Path, lookup: Lookup, login: bool) -> Program:
     excepted = lookup("NO_PROXY") or lookup("no_proxy")
     environ["NO_PROXY"] = environ["no_proxy"] = f"{excepted},{_LOOPBACK}" if excepted else _LOOPBACK
     if login:
-        home = Path(lookup("HOME") or Path.home())
-        theirs = Path(lookup("CODEX_HOME") or home / ".codex")
-        environ |= {"HOME": str(home), "CODEX_HOME": str(theirs)}
+        home = lookup("HOME")
+        if not home:
+            raise RuntimeFailureError("Codex cannot be used with your own login: HOME is not set")
+        theirs = Path(lookup("CODEX_HOME") or Path(home, ".codex"))
+        environ |= {"HOME": home, "CODEX_HOME": str(theirs)}
         settings |= _without_servers(theirs / "config.toml")
     else:
         key = lookup(KEY)
@@ -104,7 +103,6 @@ def prepared(*, folder: Path, lookup: Lookup, login: bool) -> Program:
         command=(str(program), "app-server", "--listen", "stdio://", *overrides),
         environ=environ,
         folder=folder,
-        settings=settings,
     )
 
 

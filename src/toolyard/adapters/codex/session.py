@@ -105,7 +105,7 @@ class CodexSession:
         token = door.admit(self)
         old, self._token = self._token, token
         door.dismiss(old)
-        params = settings_of(spec, door.settings(token), self._station.settings, hooked=self._hooked)
+        params = settings_of(spec, door.settings(token), hooked=self._hooked)
         begin = {"threadId": resume, "excludeTurns": True} if resume is not None else surroundings_of(spec)
         method = "thread/start" if resume is None else "thread/resume"
         try:

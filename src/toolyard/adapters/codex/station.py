@@ -6,8 +6,7 @@ Above: `runtime`, `session`. Below: `app_server`, `door`.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Callable
 
 from toolyard.adapters.codex.app_server import AppServer
 from toolyard.adapters.codex.door import ToolDoor
@@ -15,16 +14,11 @@ from toolyard.adapters.codex.program import Program
 
 
 class Station:
-    """One process, one door, and how many sessions they serve.
+    """One process, one door, and how many sessions they serve."""
 
-    Attributes:
-        settings: What every thread is to be told, by dotted name.
-    """
-
-    def __init__(self, server: AppServer, door: ToolDoor, settings: Mapping[str, Any]) -> None:
+    def __init__(self, server: AppServer, door: ToolDoor) -> None:
         self.server = server
         self.door = door
-        self.settings = settings
         self.users = 0
 
 
@@ -70,4 +64,4 @@ class Stations:
         except BaseException:
             await door.close()
             raise
-        return Station(server, door, program.settings)
+        return Station(server, door)

@@ -15,13 +15,12 @@ from toolyard.invoker.kernel_session import INSTRUCTIONS
 from toolyard.invoker.runtime import SessionSpec
 
 
-def settings_of(spec: SessionSpec, door: Mapping[str, Any], more: Mapping[str, Any], *, hooked: bool) -> dict[str, Any]:
+def settings_of(spec: SessionSpec, door: Mapping[str, Any], *, hooked: bool) -> dict[str, Any]:
     """The parameters of a thread, for its beginning and for taking it up again.
 
     Args:
         spec: What was asked for.
         door: How the MCP server with our tools is reached.
-        more: Other configuration, by dotted name.
         hooked: Whether Codex is to ask about its own tools.
     """
     shell = "shell" in spec.permissions
@@ -32,7 +31,7 @@ def settings_of(spec: SessionSpec, door: Mapping[str, Any], more: Mapping[str, A
         "approvalPolicy": "never",
         "sandbox": "read-only",
         "config": {
-            **more,
+            # By dotted names: a whole table would take the place of what the program was started with.
             f"mcp_servers.{NAME}": door,
             **{f"features.{name}": shell for name in SHELL},
             "features.hooks": hooked,

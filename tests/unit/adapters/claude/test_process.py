@@ -117,6 +117,27 @@ time.sleep(1000)
     assert not _is_there(process.pid or 0)
 
 
+async def test_where_no_process_can_be_looked_up_the_group_of_its_own_is_ended_all_the_same_and_once(
+    start: Start, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looked: list[str] = []
+    monkeypatch.setattr(under_test, "LEAVING", 0.1)
+    monkeypatch.setattr(under_test, "kill_escaped", lambda mark, started: looked.append(mark))
+    program = """
+import json, subprocess, sys, time
+own = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(1000)"])
+print(json.dumps({"own": own.pid}), flush=True)
+time.sleep(1000)
+"""
+    process = await start(program)
+    child = (await first(process))["own"]
+    async with asyncio.timeout(PATIENCE):
+        await process.close()
+        await process.close()
+    await until(lambda: not _is_there(child))
+    assert looked == ["the-mark"]
+
+
 async def test_what_a_program_left_behind_ends_when_it_is_closed(start: Start) -> None:
     program = """
 import json, subprocess, sys

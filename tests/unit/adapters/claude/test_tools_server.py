@@ -72,7 +72,7 @@ async def test_hints_and_limits_go_along_and_an_output_schema_does_not() -> None
     assert tool.annotations.read_only_hint is True
     assert tool.output_schema is None
     assert tool.meta is not None
-    assert tool.meta["anthropic/maxResultSizeChars"] > 1_000_000
+    assert tool.meta["anthropic/maxResultSizeChars"] > 262_144
 
 
 async def test_a_call_is_made_by_the_turn_that_runs_with_the_models_own_id() -> None:

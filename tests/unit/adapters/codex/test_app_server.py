@@ -39,7 +39,7 @@ class Ear:
 
 
 async def start(text: str, folder: Path) -> AppServer:
-    program = Program(command=(sys.executable, "-c", text), environ={}, folder=folder, settings={})
+    program = Program(command=(sys.executable, "-c", text), environ={}, folder=folder)
     return await asyncio.wait_for(AppServer.start(program, version="1"), PATIENCE)
 
 
@@ -49,7 +49,7 @@ async def test_a_program_that_ends_at_once_says_why(tmp_path: Path) -> None:
 
 
 async def test_a_program_that_is_none_is_told(tmp_path: Path) -> None:
-    program = Program(command=(str(tmp_path / "none"),), environ={}, folder=tmp_path, settings={})
+    program = Program(command=(str(tmp_path / "none"),), environ={}, folder=tmp_path)
     with pytest.raises(RuntimeFailureError, match="cannot be started"):
         await AppServer.start(program, version="1")
 

@@ -44,7 +44,6 @@ class TestPrepared:
         assert settings["project_doc_max_bytes"] == "0"
         assert settings["model_providers.toolyard.base_url"] == '"http://127.0.0.1:1/v1"'
         assert settings["model_providers.toolyard.env_key"] == '"OPENAI_API_KEY"'
-        assert set(program.settings) == set(settings)
 
     def test_without_a_key_it_says_what_to_do(self, tmp_path: Path) -> None:
         with pytest.raises(RuntimeFailureError, match="set OPENAI_API_KEY"):
@@ -66,6 +65,10 @@ class TestPrepared:
         assert settings["mcp_servers.git-hub.enabled"] == "false"
         assert "model_provider" not in settings
         assert settings["sandbox_mode"] == '"read-only"'
+
+    def test_a_login_needs_a_home(self, tmp_path: Path) -> None:
+        with pytest.raises(RuntimeFailureError, match="HOME is not set"):
+            prepared(folder=tmp_path, lookup={}.get, login=True)
 
     @pytest.mark.parametrize(("text", "said"), [("= nonsense", "config.toml"), ('[mcp_servers."a.b"]\n', "'a.b'")])
     def test_a_login_whose_servers_cannot_be_switched_off_is_refused(

@@ -1,0 +1,144 @@
+"""Sessions of Codex whose process dies or freezes, without a pool before them: each knows how to help itself."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+from collections.abc import AsyncIterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.e2e.captured import user_texts
+from tests.e2e.codex_stage import PATIENCE, processes_of
+from toolyard.adapters.codex.runtime import CodexRuntime
+from toolyard.adapters.codex.session import CodexSession
+from toolyard.errors import SessionLostError
+from toolyard.invoker.runtime import SessionSpec, Turn
+from toolyard.testing import ScriptedModels, scripted_models
+from toolyard.types.call import Caller
+from toolyard.types.result import ToolResult
+from toolyard.types.tool import Provenance, ToolInfo
+
+pytestmark = pytest.mark.requires("codex")
+
+SCRIPT = """
+- {when: ^hello, say: Hello.}
+- {when: ^dig, call: [{tool: dig, input: {}}], say: Done.}
+"""
+DIG = ToolInfo(
+    name="dig",
+    description="Digs for ever.",
+    provenance=Provenance(source="plugin", origin="tests"),
+    input_schema={"type": "object", "properties": {}},
+)
+
+
+class House:
+    """A runtime, its sessions, and a tool that takes for ever."""
+
+    def __init__(self, api: ScriptedModels, folder: Path) -> None:
+        self.api = api
+        self.home = folder / "codex"
+        self.spec = SessionSpec(agent="main", model="gpt-6.1-terra", cwd=folder)
+        environ = {"PATH": os.environ["PATH"], **api.environ()}
+        self.runtime = CodexRuntime(offered=lambda spec: [DIG], folder=self.home, lookup=environ.get)
+        self.digging = asyncio.Event()
+        self.lived_when_cancelled: list[bool] = []
+
+    async def open(self) -> CodexSession:
+        return await self.runtime.open(self.spec, thread_id="t")
+
+    async def call(self, name: str, input: Mapping[str, Any], *, call_id: str | None = None) -> ToolResult:
+        self.digging.set()
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            self.lived_when_cancelled.append(bool(processes_of(self.home)))
+            raise
+        raise AssertionError
+
+    def turn(self, prompt: str) -> Turn:
+        return Turn(prompt=prompt, caller=Caller(thread_id="t"), tell=lambda kind, data: None, call_tool=self.call)
+
+    async def run(self, session: CodexSession, prompt: str) -> str:
+        return (await asyncio.wait_for(session.run(self.turn(prompt)), PATIENCE)).text
+
+    def signal(self, number: int) -> int:
+        (pid,) = processes_of(self.home)
+        os.kill(pid, number)
+        return pid
+
+
+@pytest.fixture
+async def house(tmp_path: Path) -> AsyncIterator[House]:
+    async with scripted_models(SCRIPT) as api:
+        made = House(api, tmp_path)
+        yield made
+        assert not processes_of(made.home)
+
+
+async def test_a_turn_that_meets_a_dead_process_is_begun_in_another_with_its_conversation(house: House) -> None:
+    session = await house.open()
+    assert await house.run(session, "hello") == "Hello."
+    before, known = house.signal(signal.SIGKILL), session.id
+    assert await house.run(session, "hello") == "Hello."
+    assert user_texts(house.api.requests[-1]).count("hello") == 2
+    assert session.id == known
+    assert before not in processes_of(house.home)
+    assert session.usable
+    await session.close()
+
+
+async def test_a_process_that_dies_in_a_turn_loses_it_and_the_tool_is_cancelled(house: House) -> None:
+    session = await house.open()
+    running = asyncio.create_task(house.run(session, "dig"))
+    await asyncio.wait_for(house.digging.wait(), PATIENCE)
+    house.signal(signal.SIGKILL)
+    with pytest.raises(SessionLostError, match="in the middle of the turn"):
+        await running
+    assert not session.usable
+    assert len(house.lived_when_cancelled) == 1
+    await session.close()
+
+
+async def test_a_frozen_process_is_killed_when_it_does_not_interrupt_and_tools_end_before(house: House) -> None:
+    session = await house.open()
+    running = asyncio.create_task(session.run(house.turn("dig")))
+    await asyncio.wait_for(house.digging.wait(), PATIENCE)
+    house.signal(signal.SIGSTOP)
+    running.cancel()
+    await asyncio.wait([running], timeout=PATIENCE)
+    assert running.cancelled()
+    assert house.lived_when_cancelled == [True]  # at once, not when the process was given up
+    assert not processes_of(house.home)
+    assert not session.usable
+    await session.close()
+
+
+async def test_a_turn_that_was_cancelled_before_it_began_is_begun_nowhere_else(house: House) -> None:
+    session = await house.open()
+    assert await house.run(session, "hello") == "Hello."
+    house.signal(signal.SIGSTOP)
+    running = asyncio.create_task(session.run(house.turn("hello")))
+    await asyncio.sleep(0)
+    running.cancel()
+    await asyncio.wait([running], timeout=PATIENCE)
+    assert running.cancelled()
+    assert not processes_of(house.home)
+    assert len(house.api.requests) == 1
+    await session.close()
+
+
+async def test_a_session_that_is_closed_leaves_no_token_and_the_last_one_no_process(house: House) -> None:
+    one, other = await house.open(), await house.open()
+    door = one._station.door
+    assert len(door._attendants) == 2
+    await one.close()
+    assert len(door._attendants) == 1
+    assert await house.run(other, "hello") == "Hello."
+    assert len(processes_of(house.home)) == 1
+    await other.close()
+    assert not processes_of(house.home)
