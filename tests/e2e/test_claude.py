@@ -40,6 +40,7 @@ async def add(a: int, b: int = 5) -> str:
     return f"the sum is {a + b}"
 
 
+@pytest.mark.promise("P3")
 async def test_every_kind_of_tool_is_offered_called_and_answered(play: Play) -> None:
     @tool
     async def shout(text: str) -> str:
@@ -90,6 +91,7 @@ async def test_every_kind_of_tool_is_offered_called_and_answered(play: Play) -> 
         assert len(stage.told("usage")) == 1
 
 
+@pytest.mark.promise("S1")
 async def test_whole_schemas_arrive_and_each_difference_is_a_logged_adaptation(
     play: Play, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -122,6 +124,7 @@ async def test_whole_schemas_arrive_and_each_difference_is_a_logged_adaptation(
         assert "/batch" in bad
 
 
+@pytest.mark.promise("S2")
 async def test_bad_arguments_crashes_and_deadlines_are_answers_the_model_can_use(
     play: Play, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -175,6 +178,7 @@ async def test_bad_arguments_crashes_and_deadlines_are_answers_the_model_can_use
         assert any("count failed (invalid_arguments)" in record.getMessage() for record in caplog.records)
 
 
+@pytest.mark.promise("K8")
 async def test_calls_that_only_read_run_at_the_same_time_and_others_in_order(play: Play) -> None:
     meeting = asyncio.Barrier(3)
     order: list[str] = []
@@ -231,6 +235,7 @@ async def test_what_looks_like_a_command_or_a_file_is_told_as_it_was_written(pla
         assert "the secret of the file" not in json.dumps(stage.requests[-1].body)
 
 
+@pytest.mark.promise("R7")
 @pytest.mark.parametrize("where", ["streaming", "calling"])
 async def test_an_interrupt_reaches_the_model_or_the_tool_and_the_program_goes_on(play: Play, where: str) -> None:
     began, ended = asyncio.Event(), asyncio.Event()
@@ -265,6 +270,7 @@ async def test_an_interrupt_reaches_the_model_or_the_tool_and_the_program_goes_o
         assert where in json.dumps(stage.requests[-1].body)  # what was begun is not forgotten
 
 
+@pytest.mark.promise("S7")
 async def test_the_timeout_really_ends_the_invocation_and_the_program_goes_on(play: Play) -> None:
     script = """
 - {when: hello, say: quick}
@@ -342,6 +348,7 @@ async def test_a_cancelled_turn_leaves_no_waiting_message_behind(play: Play) -> 
         assert (again.status, again.result) == ("completed", "I am here."), again.error
 
 
+@pytest.mark.promise("R5")
 async def test_a_reload_reaches_the_turn_that_runs_and_the_next_one(play: Play) -> None:
     stages: list[ClaudeStage] = []
 

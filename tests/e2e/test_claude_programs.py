@@ -45,6 +45,7 @@ def play(tmp_path: Path) -> Play:
     return open_stage
 
 
+@pytest.mark.promise("K8")
 async def test_ten_threads_at_once_never_see_each_other(play: Play) -> None:
     @tool(annotations=READS)
     async def whoami(meta: ToolMeta, word: str) -> str:
@@ -72,6 +73,7 @@ async def test_ten_threads_at_once_never_see_each_other(play: Play) -> None:
         }
 
 
+@pytest.mark.promise("S6")
 async def test_a_conversation_goes_on_in_another_process(tmp_path: Path) -> None:
     (tmp_path / "project" / ".git").mkdir(parents=True)
 
@@ -98,6 +100,7 @@ async def test_a_conversation_goes_on_in_another_process(tmp_path: Path) -> None
     assert not processes_of(tmp_path / "claude")
 
 
+@pytest.mark.promise("S6")
 async def test_a_conversation_that_is_gone_begins_anew(play: Play, caplog: pytest.LogCaptureFixture) -> None:
     async with play(TWO) as stage:
         await stage.ask("first", thread_id="t1")
@@ -113,6 +116,7 @@ async def test_a_conversation_that_is_gone_begins_anew(play: Play, caplog: pytes
         assert any("cannot be resumed" in record.getMessage() for record in caplog.records)
 
 
+@pytest.mark.promise("S6")
 async def test_a_killed_program_is_replaced_and_its_conversation_goes_on(play: Play) -> None:
     async with play(TWO) as stage:
         await stage.ask("first", thread_id="t1")
@@ -172,6 +176,7 @@ async def test_a_program_that_dies_after_it_acted_is_not_made_to_act_twice(play:
         assert "first" in spoken(stage.requests[-1])
 
 
+@pytest.mark.promise("S7")
 async def test_a_program_that_hangs_is_ended_by_the_timeout_and_gone(play: Play) -> None:
     async with play(TWO) as stage:
         await stage.ask("first", thread_id="t1")

@@ -40,6 +40,8 @@ SCRIPT = r"""
 - say: "{{result}}"
 - say: Hello to you too
 """
+MODELS = {"codex": "openai:gpt-6.1-terra"}
+"""Whose tools a script can call; Codex's usual model would have it write programs that call them."""
 DEEDS = ("hello", "add", "slow", "interrupt", "kill", "reload", "timeout")
 LONGEST_TALK = 8
 """Messages of one thread; then another begins, so that no conversation grows for ever."""
@@ -120,6 +122,11 @@ class Talker:
     seen: Seen
     apis: int
 
+    async def ask(self, prompt: str, thread: str, timeout: float | None = None) -> Run:
+        return await self.yard.invoke(
+            prompt, thread_id=thread, runtime=self.runtime, model=MODELS.get(self.runtime), timeout=timeout
+        )
+
     async def talk(self, until: float) -> None:
         dice, talks = random.Random(self.number), 0
         while time.monotonic() < until:
@@ -139,13 +146,13 @@ class Talker:
         yard, runtime, seen = self.yard, self.runtime, self.seen
         match deed:
             case "interrupt":
-                asking = asyncio.create_task(yard.invoke("hang", thread_id=thread, runtime=runtime))
+                asking = asyncio.create_task(self.ask("hang", thread))
                 await asyncio.sleep(dice.uniform(0, 2))
                 asking.cancel()
                 await asyncio.wait([asking])
                 return
             case "timeout":
-                run = await yard.invoke("hang", thread_id=thread, runtime=runtime, timeout=dice.uniform(0.2, 2))
+                run = await self.ask("hang", thread, dice.uniform(0.2, 2))
                 self.expect(thread, deed, run, right=run.status == "timeout")
                 return
             case "reload":
@@ -155,7 +162,7 @@ class Talker:
                 else:
                     yard.registry.register(passing)
             case "kill":
-                asking = asyncio.create_task(yard.invoke("slow", thread_id=thread, runtime=runtime))
+                asking = asyncio.create_task(self.ask("slow", thread))
                 await asyncio.sleep(dice.uniform(0, 1.5))
                 if programs := descendants(os.getpid(), self.apis):
                     with contextlib.suppress(ProcessLookupError):
@@ -165,7 +172,7 @@ class Talker:
             case _:
                 pass
         prompt = deed if deed in ("add", "slow") else "hello"
-        run = await yard.invoke(prompt, thread_id=thread, runtime=runtime)
+        run = await self.ask(prompt, thread)
         wanted = {"add": "the sum is 3", "slow": "at last"}.get(prompt, "Hello to you too")
         if run.status == "failed":  # a kill may hit whoever is at work
             seen.deeds[f"{runtime} failed beside a kill: {run.error.message[:80] if run.error else ''}"] += 1

@@ -112,12 +112,17 @@ class ApiRequest:
     extra: Mapping[str, Any] = field(default_factory=dict[str, Any])
 
     def tool(self, name: str) -> OfferedTool | None:
-        """The tool a script means: the one of this name, or the only one that a client prefixed (`mcp__x__name`)."""
+        """The tool a script means: the one of this name, or the only one that a client spelled otherwise.
+
+        Clients prefix names (`mcp__x__name`), and some write `_` for `-`.
+        """
         for tool in self.tools:
             if name in tool.names:
                 return tool
-        ending = [tool for tool in self.tools if any(known.endswith(f"__{name}") for known in tool.names)]
-        return ending[0] if len(ending) == 1 else None
+        meant = name.replace("-", "_")
+        known = [(tool, one.replace("-", "_")) for tool in self.tools for one in tool.names]
+        found = {id(tool): tool for tool, one in known if one == meant or one.endswith(f"__{meant}")}
+        return next(iter(found.values())) if len(found) == 1 else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -107,7 +107,7 @@ async def test_without_a_turn_nothing_is_called() -> None:
     assert not stage.listener.calls
 
 
-async def test_cancelling_reaches_a_call_once() -> None:
+async def test_cancelling_reaches_a_call_once(monkeypatch: pytest.MonkeyPatch) -> None:
     stage = Stage(info("one"))
     inside, cancelled = asyncio.Event(), list[str]()
 
@@ -120,7 +120,7 @@ async def test_cancelling_reaches_a_call_once() -> None:
             cancelled.append(name)
         raise AssertionError
 
-    stage.listener.call_tool = call_tool  # type: ignore[method-assign]
+    monkeypatch.setattr(stage.listener, "call_tool", call_tool)
     stage.begin()
     async with asyncio.timeout(30), stage.client() as client:
         calling = asyncio.create_task(client.call_tool("one", {}))

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from tests.unit.adapters.claude.said import Listener, begins, delta, result, state, taken, whole
@@ -100,10 +102,10 @@ async def test_what_several_results_used_is_told_for_each_and_summed() -> None:
         (result(None, is_error=True), "no word about why"),
     ],
 )
-async def test_a_result_that_is_an_error_fails_the_turn_with_its_words(message: object, words: str) -> None:
+async def test_a_result_that_is_an_error_fails_the_turn_with_its_words(message: Any, words: str) -> None:
     turn = progress()
     turn.take(taken("prompt"))
-    turn.take(message)  # type: ignore[arg-type]
+    turn.take(message)
     turn.take(state("idle"))
     with pytest.raises(RuntimeFailureError, match=words):
         await turn.end
