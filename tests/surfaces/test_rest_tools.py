@@ -285,6 +285,7 @@ async def test_health_says_version_and_generation_and_that_nothing_can_be_invoke
             "version": "1.2.3",
             "generation": live.registry.current.number,
             "runtime": None,
+            "runtimeReason": "this server invokes nobody",
             "sessions": sessions,
         }
 

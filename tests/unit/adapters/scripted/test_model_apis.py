@@ -25,7 +25,7 @@ from tests.unit.adapters.scripted.api_clients import (
     idle,
     refusal,
 )
-from toolyard.adapters.scripted import api_exchange, model_apis
+from toolyard.adapters.scripted import api_exchange
 from toolyard.adapters.scripted.script_file import parse_script
 from toolyard.errors import ScriptError
 from toolyard.testing import scripted_models
@@ -301,9 +301,8 @@ async def test_models_and_tokens_are_told() -> None:
         assert (await client.post("/v1beta/models/m:countTokens", json=posted)).json()["totalTokens"] > 5
 
 
-async def test_only_the_last_requests_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(model_apis, "_MOST_REQUESTS", 3)
-    async with scripted_models("- say: x") as models, httpx2.AsyncClient(base_url=models.url) as client:
+async def test_only_the_last_requests_are_kept() -> None:
+    async with scripted_models("- say: x", kept=3) as models, httpx2.AsyncClient(base_url=models.url) as client:
         for _ in range(5):
             await client.post("/v1/messages", json={"messages": [{"role": "user", "content": "hello"}]})
         assert [request.number for request in models.requests] == [3, 4, 5]
