@@ -19,7 +19,7 @@ import pytest
 from tests import machine
 from tests.e2e.captured import results_of
 from tests.e2e.claude_stage import ClaudeStage, playing, processes_of, spoken
-from toolyard import Annotations, Deny, Hooks, Plugin, PluginContext, Rewrite, ToolMeta, tool
+from toolyard import Annotations, Ask, Deny, Hooks, Plugin, PluginContext, Rewrite, ToolMeta, tool
 from toolyard.adapters.claude.runtime import ClaudeRuntime
 from toolyard.invoker.runtime import NoOwnTools, SessionSpec, Turn
 from toolyard.testing import Captured, scripted_models
@@ -268,6 +268,32 @@ async def test_one_of_ours_and_one_of_claudes_own_are_gated_alike_each_with_one_
             ("dig", False),
             ("dig", True),
         ]
+
+
+@pytest.mark.parametrize(("decision", "shown"), [("allow", "two"), ("deny", "rather not")])
+async def test_an_approval_of_claudes_own_tool_waits_and_is_answered(play: Play, decision: Any, shown: str) -> None:
+    async def gate(call: Any) -> Any:
+        return Ask("look at this command first") if call.name == "Bash" else None
+
+    async def register(ctx: PluginContext) -> Hooks:
+        return Hooks(on_before_tool=gate)
+
+    script = """
+- call: [{tool: Bash, input: {command: echo two}}]
+- say: done
+"""
+    plugin = Plugin(name="careful", version="1", register=register)
+    async with play(script, plugins=[plugin], own=["Bash"]) as stage:
+        running = asyncio.create_task(stage.ask("go"))
+        await stage.until(lambda: stage.told("approval.requested"))
+        assert len(stage.requests) == 1  # it waits
+        (asked,) = stage.told("approval.requested")
+        reason = "rather not" if decision == "deny" else ""
+        await stage.yard._approvals.decide(asked["approvalId"], decision, reason=reason)
+        run = await running
+        assert (run.status, run.result) == ("completed", "done"), run.error
+        assert shown in _result(stage.requests[1], "call_1_1_0")
+        assert len(stage.told("approval.resolved")) == 1
 
 
 async def test_with_a_login_the_users_own_settings_count_but_do_not_take_the_place_of_our_gate(
