@@ -9,8 +9,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 CORE   := $(VENV)/core-installed
 TEST   := $(VENV)/test-installed
-# Most tests wait for other processes, so one worker more than cores keeps the cores busy. Files keep their order:
-# the slow ones, which drive real programs, come first, and the many quick ones fill the end.
+# Most tests wait for other processes, so one worker more than cores keeps the cores busy.
 WORKERS ?= $(shell $(PYTHON) -c 'import os; print(min((os.cpu_count() or 1) + 1, 8))')
 PIP    := -m pip install -qq --disable-pip-version-check --no-input
 
@@ -25,7 +24,7 @@ run: $(CORE) ## Start the server (ARGS="--port 8421" and the like are passed on)
 
 test: check ## Run every check and every test (ARGS="-k name" and the like go to pytest)
 	@echo "test: pytest"
-	@$(BIN)/python -m pytest -q -n $(WORKERS) --dist loadfile --no-loadscope-reorder $(ARGS)
+	@$(BIN)/python -m pytest -q -n $(WORKERS) --dist loadfile $(ARGS)
 
 check: check-format check-lint check-types check-imports ## Look at format, lint, types and import rules
 
