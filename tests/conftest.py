@@ -100,6 +100,8 @@ def _shield(patch: pytest.MonkeyPatch, home: Path) -> Path:
     patch.setenv("TOOLYARD_HOME", str(home / ".config" / "toolyard"))
     for name, folder in _XDG.items():
         patch.setenv(name, str(home / folder))
+    # Nobody's own keyring; and looking for one would start programs.
+    patch.setenv("PYTHON_KEYRING_BACKEND", "keyring.backends.null.Keyring")
     return home
 
 

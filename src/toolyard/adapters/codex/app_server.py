@@ -115,8 +115,9 @@ class AppServer:
 
     @property
     def alive(self) -> bool:
-        """Whether it can still be talked to."""
-        return not self._gone and self._process.returncode is None
+        """Whether it can still be talked to; that it cannot may show at its input before it does anywhere else."""
+        stdin = self._process.stdin
+        return not self._gone and self._process.returncode is None and stdin is not None and not stdin.is_closing()
 
     @property
     def pid(self) -> int:
@@ -179,7 +180,7 @@ class AppServer:
 
     def _send(self, message: Mapping[str, Any]) -> None:
         stdin = self._process.stdin
-        if not self.alive or stdin is None or stdin.is_closing():
+        if stdin is None or not self.alive:
             raise GoneError("the Codex process has ended")
         stdin.write(json.dumps(message, ensure_ascii=True).encode() + b"\n")
 
