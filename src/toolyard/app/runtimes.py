@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Protocol, runtime_checkable
 
 from toolyard.app.keys import Keys
 from toolyard.app.models import Models
@@ -19,15 +18,6 @@ from toolyard.errors import RuntimeFailureError
 from toolyard.invoker.kernel_session import Offered
 from toolyard.invoker.runtime import Runtime
 from toolyard.tools.handlers.pinned import Pinned
-
-
-@runtime_checkable
-class Closing(Protocol):
-    """A runtime whose sessions share something that must be ended."""
-
-    async def aclose(self) -> None:
-        """End it."""
-        ...
 
 
 class Runtimes:
@@ -80,10 +70,7 @@ class Runtimes:
         return self._made[wanted]
 
     async def aclose(self) -> None:
-        """Close what sessions share: connections to model APIs, programs that serve several."""
-        for runtime in self._made.values():
-            if isinstance(runtime, Closing):
-                await runtime.aclose()
+        """Close what sessions share: connections to model APIs."""
         await self._models.aclose()
 
     def _usual(self, model: str) -> str:

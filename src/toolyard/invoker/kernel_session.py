@@ -10,6 +10,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 
 from toolyard.errors import RuntimeFailureError
+from toolyard.invoker.instructions import instructions_of
 from toolyard.invoker.runtime import Answer, SessionSpec, Turn
 from toolyard.kernel.activation import Activation, Limits
 from toolyard.kernel.conversation import Conversation
@@ -22,11 +23,6 @@ Offered = Callable[[SessionSpec], Sequence[ToolInfo]]
 
 Connect = Callable[[str], Awaitable[Model]]
 """The model of a full name, the same object every time. Raises RuntimeFailureError."""
-
-INSTRUCTIONS = """\
-You work for the user in the folder {cwd}. Use your tools where they help: look instead of guessing, and say what you
-found. When a tool fails, read its error and do what it says would be right; do not repeat a call that failed.
-When you are done, answer in plain words."""
 
 
 class KernelSession:
@@ -78,7 +74,7 @@ class KernelSession:
             offer=partial(self._offered, spec),
             call_tool=turn.call_tool,
             tell=turn.tell,
-            instructions=spec.instructions or INSTRUCTIONS.format(cwd=spec.cwd),
+            instructions=instructions_of(spec),
             limits=self._limits,
         )
         conversation.hear(turn.prompt)

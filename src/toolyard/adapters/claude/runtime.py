@@ -17,17 +17,13 @@ from typing import TYPE_CHECKING
 from toolyard.adapters.claude.launch import Launch, Launches, Lookup, own_tools
 from toolyard.adapters.providers.catalogue import find
 from toolyard.errors import RuntimeFailureError, SessionLostError
+from toolyard.invoker.instructions import instructions_of
 from toolyard.invoker.runtime import SessionSpec
 from toolyard.types.tool import ToolInfo
 
 if TYPE_CHECKING:
     from toolyard.adapters.claude.session import ClaudeSession
     from toolyard.adapters.claude.tool_copies import ToolCopies
-
-INSTRUCTIONS = """\
-You work for the user in the folder {cwd}. Use your tools where they help: look instead of guessing, and say what you
-found. When a tool fails, read its error and do what it says would be right; do not repeat a call that failed.
-When you are done, answer in plain words."""
 
 _UNKNOWN = "no conversation found"
 
@@ -130,8 +126,7 @@ class ClaudeRuntime:
                 f"the claude runtime has no program: {bundled} is missing, and no `claude` is on PATH; "
                 'pip install --force-reinstall "toolyard[claude]" brings it'
             )
-        instructions = spec.instructions or INSTRUCTIONS.format(cwd=spec.cwd)
-        return self._launches.of(Path(found), spec, instructions=instructions, own=own, resume=resume)
+        return self._launches.of(Path(found), spec, instructions=instructions_of(spec), own=own, resume=resume)
 
 
 def _is_id(text: str) -> bool:

@@ -11,7 +11,7 @@ from typing import Any
 from toolyard.adapters.codex.door import NAME
 from toolyard.adapters.codex.own_tools import hooks
 from toolyard.adapters.codex.program import SHELL
-from toolyard.invoker.kernel_session import INSTRUCTIONS
+from toolyard.invoker.instructions import instructions_of
 from toolyard.invoker.runtime import SessionSpec
 
 
@@ -38,9 +38,7 @@ def settings_of(spec: SessionSpec, door: Mapping[str, Any], *, hooked: bool) -> 
             **({"hooks": hooks(NAME), "bypass_hook_trust": True} if hooked else {}),
         },
         # Codex's own instructions speak of tools that are not there, unless it may run commands.
-        "developerInstructions" if shell else "baseInstructions": (
-            spec.instructions or INSTRUCTIONS.format(cwd=spec.cwd)
-        ),
+        "developerInstructions" if shell else "baseInstructions": (instructions_of(spec)),
     }
     model = spec.model.removeprefix("openai:")
     return settings | ({"model": model} if model else {})
