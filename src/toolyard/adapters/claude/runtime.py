@@ -22,8 +22,10 @@ from toolyard.invoker.runtime import SessionSpec
 from toolyard.types.tool import ToolInfo
 
 if TYPE_CHECKING:
+    import mcp_types
+
     from toolyard.adapters.claude.session import ClaudeSession
-    from toolyard.adapters.claude.tool_copies import ToolCopies
+    from toolyard.adapters.tool_copies import ToolCopies
 
 _UNKNOWN = "no conversation found"
 
@@ -56,7 +58,7 @@ class ClaudeRuntime:
         self._tools = tools
         self._login = login
         self._launches = Launches(environ=environ, lookup=lookup, folder=folder, login=login)
-        self._copies: ToolCopies | None = None
+        self._copies: ToolCopies[mcp_types.Tool] | None = None
 
     @property
     def name(self) -> str:
@@ -97,9 +99,9 @@ class ClaudeRuntime:
         launch = await asyncio.to_thread(self._prepare, spec, own, resume)
         from toolyard.adapters.claude.connection import BrokenError
         from toolyard.adapters.claude.session import ClaudeSession
-        from toolyard.adapters.claude.tool_copies import ToolCopies
+        from toolyard.adapters.claude.tool_copies import claude_copies
 
-        self._copies = self._copies or ToolCopies()
+        self._copies = self._copies or claude_copies()
         session = ClaudeSession(launch, spec, offered=self._offered, copies=self._copies, own=own, resume=resume)
         try:
             await session.open()

@@ -13,15 +13,16 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
+import mcp_types
 from claude_agent_sdk import Message, SystemMessage, UserMessage
 
 from toolyard.adapters.claude.connection import BrokenError, Connection
 from toolyard.adapters.claude.launch import Launch, model_name
 from toolyard.adapters.claude.own_gate import OwnGate
 from toolyard.adapters.claude.spending import Spending
-from toolyard.adapters.claude.tool_copies import ToolCopies
 from toolyard.adapters.claude.tools_server import ToolsServer
 from toolyard.adapters.claude.turn_progress import TurnProgress
+from toolyard.adapters.tool_copies import ToolCopies
 from toolyard.errors import InvocationError, RuntimeFailureError, SessionLostError
 from toolyard.invoker.key import fingerprint
 from toolyard.invoker.runtime import Answer, SessionSpec, Turn
@@ -42,7 +43,7 @@ class ClaudeSession:
         spec: SessionSpec,
         *,
         offered: Callable[[SessionSpec], Sequence[ToolInfo]],
-        copies: ToolCopies,
+        copies: ToolCopies[mcp_types.Tool],
         own: Sequence[str],
         resume: str | None,
     ) -> None:

@@ -14,10 +14,10 @@ from mcp.server.context import ServerRequestContext
 from mcp.server.lowlevel import Server
 
 from toolyard.adapters.claude.names import SERVER
-from toolyard.adapters.claude.tool_copies import ToolCopies
 from toolyard.adapters.claude.turn_progress import TurnProgress
 from toolyard.adapters.mcp.cancelled_once import cancelled_once
 from toolyard.adapters.mcp.wire import result_for
+from toolyard.adapters.tool_copies import ToolCopies
 from toolyard.types.content import Text
 from toolyard.types.result import Failure, ToolResult
 from toolyard.types.tool import ToolInfo
@@ -37,7 +37,7 @@ class ToolsServer:
         self,
         *,
         offered: Callable[[], Sequence[ToolInfo]],
-        copies: ToolCopies,
+        copies: ToolCopies[mcp_types.Tool],
         running: Callable[[], TurnProgress | None],
     ) -> None:
         """Make a server.

@@ -19,9 +19,11 @@ from toolyard.invoker.kernel_session import Offered
 from toolyard.invoker.runtime import SessionSpec
 
 if TYPE_CHECKING:
+    import mcp_types
+
     from toolyard.adapters.codex.session import CodexSession
     from toolyard.adapters.codex.station import Stations
-    from toolyard.adapters.codex.tool_copies import ToolCopies
+    from toolyard.adapters.tool_copies import ToolCopies
 
 OWN_TOOLS = ("shell",)
 """What of Codex's own an agent may be permitted to use."""
@@ -62,7 +64,7 @@ class CodexRuntime:
         self._check(self._tools)
         self._version = version
         self._prepare = partial(prepared, folder=folder, lookup=lookup, login=login)
-        self._parts: tuple[Stations, ToolCopies] | None = None
+        self._parts: tuple[Stations, ToolCopies[mcp_types.Tool]] | None = None
         self._importing = asyncio.Lock()
 
     @property
@@ -131,16 +133,16 @@ class CodexRuntime:
                 " before it there; take the yard's own tools, or a key"
             )
 
-    async def _loaded(self) -> tuple[Stations, ToolCopies]:
+    async def _loaded(self) -> tuple[Stations, ToolCopies[mcp_types.Tool]]:
         async with self._importing:
             if self._parts is None:
                 self._parts = await asyncio.to_thread(self._load)
             return self._parts
 
-    def _load(self) -> tuple[Stations, ToolCopies]:
+    def _load(self) -> tuple[Stations, ToolCopies[mcp_types.Tool]]:
         """Not on the event loop: the MCP SDK takes most of a second."""
         from toolyard.adapters.codex import session as _  # noqa: F401 - paid here
         from toolyard.adapters.codex.station import Stations
-        from toolyard.adapters.codex.tool_copies import ToolCopies
+        from toolyard.adapters.codex.tool_copies import codex_copies
 
-        return Stations(self._prepare, version=self._version), ToolCopies()
+        return Stations(self._prepare, version=self._version), codex_copies()

@@ -22,7 +22,7 @@ from toolyard.adapters.codex.own_tools import refusal
 from toolyard.adapters.codex.running_turn import INTERRUPT, RunningTurn
 from toolyard.adapters.codex.station import Station, Stations
 from toolyard.adapters.codex.thread_settings import said, settings_of, surroundings_of
-from toolyard.adapters.codex.tool_copies import ToolCopies
+from toolyard.adapters.tool_copies import ToolCopies
 from toolyard.errors import RuntimeFailureError, SessionLostError
 from toolyard.invoker.kernel_session import Offered
 from toolyard.invoker.key import fingerprint
@@ -46,7 +46,7 @@ class CodexSession:
         spec: SessionSpec,
         *,
         offered: Offered,
-        copies: ToolCopies,
+        copies: ToolCopies[mcp_types.Tool],
         own: tuple[str, ...],
         hooked: bool,
     ) -> None:

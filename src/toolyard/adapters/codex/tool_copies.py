@@ -2,28 +2,24 @@
 
 Codex keeps few keywords of a schema, drops the rest without a word, and reads some shapes as less than they allow: a
 value without a type becomes a string. What it drops is told in descriptions instead, what it would narrow is written
-so that it does not, and the log says so once for each tool. Arguments are always validated against the original.
-Above: `session`. Below: `schema.adapted`.
+so that it does not. Above: `session`. Below: `schema.adapted`, and the copies that every adapter makes.
 """
 
 from __future__ import annotations
 
 import json
-import logging
-from collections import OrderedDict
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any, cast
 
 import mcp_types
 
 from toolyard.adapters.mcp.wire import tool_for
+from toolyard.adapters.tool_copies import ToolCopies
 from toolyard.schema.adapted import RULES, adapted_schema
 from toolyard.schema.phrases import phrase, shown, told
 from toolyard.schema.references import MANY, ONE, mapped
 from toolyard.types.content import whole_text
 from toolyard.types.tool import JSONSchema, ToolInfo
-
-logger = logging.getLogger(__name__)
 
 _ASKING = frozenset(
     {"minLength", "maxLength", "pattern", "format", "minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum"}
@@ -47,39 +43,18 @@ _WHOLE = 4800
 """Bytes of a schema whose descriptions Codex keeps; of larger ones it drops them all."""
 _MOST_TOLD = 8000
 """Characters about parameters that a tool's own description may take up in their place."""
-_MOST_TOOLS = 4096
 
 
-class ToolCopies:
-    """Makes each tool's copy once."""
+def codex_copies() -> ToolCopies[mcp_types.Tool]:
+    """Tools in MCP's words; one for all sessions of a runtime."""
+    return ToolCopies(_copy, "Codex")
 
-    def __init__(self) -> None:
-        # By identity, with the object itself beside its copy, so that no other one can have the same identity.
-        self._made: OrderedDict[int, tuple[ToolInfo, mcp_types.Tool]] = OrderedDict()
-        self._told: set[tuple[str, tuple[str, ...]]] = set()
 
-    def of(self, tools: Sequence[ToolInfo]) -> list[mcp_types.Tool]:
-        """The copies of some tools, in their order."""
-        return [self._one(tool) for tool in tools]
-
-    def _one(self, tool: ToolInfo) -> mcp_types.Tool:
-        kept = self._made.get(id(tool))
-        if kept is not None:
-            self._made.move_to_end(id(tool))
-            return kept[1]
-        description, schema, changes = copy_for_codex(tool.description, tool.input_schema)
-        if changes and (tool.name, changes) not in self._told:
-            self._told.add((tool.name, changes))
-            logger.info("codex is given %s with an adapted schema: %s", tool.name, "; ".join(changes))
-        # With its hints: calls that only read run at the same time, others one after another, in the model's order.
-        copy = {"description": whole_text(description), "input_schema": schema, "output_schema": None, "title": None}
-        made = tool_for(tool, modern=True).model_copy(update=copy)
-        self._made[id(tool)] = (tool, made)
-        if len(self._made) > _MOST_TOOLS:
-            self._made.popitem(last=False)
-        if len(self._told) > _MOST_TOOLS:
-            self._told.clear()
-        return made
+def _copy(tool: ToolInfo) -> tuple[mcp_types.Tool, tuple[str, ...]]:
+    description, schema, changes = copy_for_codex(tool.description, tool.input_schema)
+    # With its hints: calls that only read run at the same time, others one after another, in the model's order.
+    copy = {"description": whole_text(description), "input_schema": schema, "output_schema": None, "title": None}
+    return tool_for(tool, modern=True).model_copy(update=copy), changes
 
 
 def copy_for_codex(description: str, schema: JSONSchema) -> tuple[str, dict[str, Any], tuple[str, ...]]:

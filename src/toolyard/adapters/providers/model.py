@@ -31,7 +31,7 @@ from toolyard.adapters.providers.conversation import translated
 from toolyard.adapters.providers.faults import Caller, model_error, raised_by
 from toolyard.adapters.providers.http_client import remembering
 from toolyard.adapters.providers.prices import Prices
-from toolyard.adapters.providers.tool_copies import ToolCopies
+from toolyard.adapters.providers.tool_copies import api_copies
 from toolyard.errors import ModelError
 from toolyard.kernel.messages import Replied, ToolUse
 from toolyard.kernel.model import Delta, Request
@@ -63,7 +63,7 @@ class ProviderModel:
         self._caller = caller
         self._foreign = foreign
         self._client = client
-        self._copies = ToolCopies(vendor.rules, self._name)
+        self._copies = api_copies(vendor.rules, self._name)
         self._prices = Prices(self._name)
         self._raised = raised_by(vendor.api)
         self._images = _IMAGES[vendor.api] if foreign.profile.get("supports_image_input", True) else frozenset[str]()

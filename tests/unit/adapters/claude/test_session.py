@@ -16,7 +16,7 @@ from toolyard.adapters.claude import session as under_test
 from toolyard.adapters.claude.connection import BrokenError
 from toolyard.adapters.claude.launch import Launch
 from toolyard.adapters.claude.session import ClaudeSession
-from toolyard.adapters.claude.tool_copies import ToolCopies
+from toolyard.adapters.claude.tool_copies import claude_copies
 from toolyard.errors import RuntimeFailureError, SessionLostError
 from toolyard.invoker.runtime import SessionSpec
 from toolyard.types.result import Failure
@@ -96,7 +96,9 @@ async def session(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[ClaudeSessio
 def make(monkeypatch: pytest.MonkeyPatch) -> ClaudeSession:
     monkeypatch.setattr(under_test, "Connection", Line)
     launch = Launch(argv=("claude",), environment={}, cwd=SPEC.cwd, mark="m")
-    return ClaudeSession(launch, SPEC, offered=lambda spec: [], copies=ToolCopies(), own=["Bash", "Nap"], resume=None)
+    return ClaudeSession(
+        launch, SPEC, offered=lambda spec: [], copies=claude_copies(), own=["Bash", "Nap"], resume=None
+    )
 
 
 def line_of(session: ClaudeSession) -> Line:

@@ -10,7 +10,7 @@ from mcp.client.client import Client
 
 from tests.unit.adapters.claude.said import Listener
 from toolyard.adapters.claude.spending import Spending
-from toolyard.adapters.claude.tool_copies import ToolCopies
+from toolyard.adapters.claude.tool_copies import claude_copies
 from toolyard.adapters.claude.tools_server import ToolsServer
 from toolyard.adapters.claude.turn_progress import TurnProgress
 from toolyard.types.content import Text
@@ -31,7 +31,7 @@ class Stage:
         self.tools = list(tools)
         self.listener = Listener()
         self.progress: TurnProgress | None = None
-        self.server = ToolsServer(offered=lambda: self.tools, copies=ToolCopies(), running=lambda: self.progress)
+        self.server = ToolsServer(offered=lambda: self.tools, copies=claude_copies(), running=lambda: self.progress)
 
     def begin(self) -> TurnProgress:
         self.progress = TurnProgress(self.listener.turn(), Spending(resumed=False))

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tests.e2e.delegate_schema import DELEGATE_AGENT
-from toolyard.adapters.codex.tool_copies import ToolCopies, copy_for_codex
+from toolyard.adapters.codex.tool_copies import codex_copies, copy_for_codex
 from toolyard.types.tool import Annotations, Provenance, ToolInfo
 
 
@@ -85,7 +85,7 @@ def test_of_a_large_schema_the_descriptions_are_told_with_the_tool() -> None:
 
 def test_a_copy_is_made_once_has_its_hints_and_is_logged_once(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO, logger="toolyard")
-    copies = ToolCopies()
+    copies = codex_copies()
     schema = {"type": "object", "properties": {"n": {"type": "integer", "minimum": 1}}}
     one = info(schema, annotations=Annotations(read_only=True), output_schema={"type": "object"})
     (first,), (second,) = copies.of([one]), copies.of([one])
@@ -96,6 +96,6 @@ def test_a_copy_is_made_once_has_its_hints_and_is_logged_once(caplog: pytest.Log
     copies.of([info(schema)])  # the same again, after a reload
     told = [record.getMessage() for record in caplog.records]
     assert told == [
-        "codex is given t with an adapted schema: minimum: told in descriptions instead, because codex drops them"
+        "the schema of 't' goes to Codex adapted: minimum: told in descriptions instead, because codex drops them"
     ]
     json.dumps(first.model_dump(by_alias=True, mode="json"))

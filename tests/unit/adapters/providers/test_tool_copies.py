@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from tests.unit.adapters.providers.asking import ANTHROPIC, APIS, CHAT, GOOGLE, OPENAI, TOOLS, answer, connected, tool
-from toolyard.adapters.providers.tool_copies import ToolCopies
+from toolyard.adapters.providers.tool_copies import api_copies
 from toolyard.schema.adapted import RULES, adapted_schema
 from toolyard.testing import scripted_models
 
@@ -88,9 +88,9 @@ async def test_gemini_does_not_hold_the_model_to_schemas_either() -> None:
 
 
 def test_a_change_is_logged_once_and_not_with_every_request(caplog: pytest.LogCaptureFixture) -> None:
-    copies = ToolCopies("anthropic", "anthropic:x")
+    copies = api_copies("anthropic", "anthropic:x")
     choice = tool("choice", CHOICE)
-    with caplog.at_level(logging.INFO, logger="toolyard.adapters.providers"):
+    with caplog.at_level(logging.INFO, logger="toolyard.adapters"):
         for _ in range(3):
             copies.of((choice, *TOOLS))
         copies.of((tool("choice", CHOICE),))
@@ -106,7 +106,7 @@ def test_a_tool_is_adapted_once(monkeypatch: pytest.MonkeyPatch) -> None:
         return adapted_schema(schema, rules)
 
     monkeypatch.setattr("toolyard.adapters.providers.tool_copies.adapted_schema", watched)
-    copies = ToolCopies("openai", "openai:x")
+    copies = api_copies("openai", "openai:x")
     tools = tuple(TOOLS)
     first = copies.of(tools)
     assert copies.of(tools) is first
@@ -115,7 +115,7 @@ def test_a_tool_is_adapted_once(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_what_is_kept_is_bounded() -> None:
-    copies = ToolCopies("openai", "openai:x")
+    copies = api_copies("openai", "openai:x")
     for number in range(200):
         copies.of([tool(f"tool{number}_{index}") for index in range(50)])
     assert len(copies._sets) <= 64
