@@ -139,7 +139,7 @@ async def test_schemas_arrive_and_what_codex_drops_is_told_in_words_and_logged(
         assert not {"anyOf", "oneOf", "allOf"} & handed.keys()  # OpenAI refuses it at the top level
         assert "agent_id" in handed["description"]
         assert "fine" in results_in(stage.requests[1])[0]
-        told = [record.getMessage() for record in caplog.records if "with an adapted schema" in record.getMessage()]
+        told = [record.getMessage() for record in caplog.records if " adapted: " in record.getMessage()]
         assert any(line.startswith("the schema of 'rich' goes to Codex") and "minimum" in line for line in told)
         assert any(line.startswith("the schema of 'delegate_agent' goes to Codex") for line in told)
         assert not any(line.startswith("the schema of 'plain' goes to Codex") for line in told)
