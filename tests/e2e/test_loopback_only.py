@@ -30,7 +30,7 @@ async def test_every_runtime_answers_where_there_is_only_loopback_and_looks_up_n
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.PIPE,
     )
-    out, errors = await asyncio.wait_for(program.communicate(), 110)
+    out, errors = await asyncio.wait_for(program.communicate(), 280)
     assert program.returncode == 0, errors.decode()
     found = json.loads(out.splitlines()[-1])
     assert found["interfaces"] == ["lo"]

@@ -76,7 +76,7 @@ async def ask_everybody(folder: Path) -> dict[str, list[str | None]]:
         environ = {"PATH": os.environ["PATH"], "HOME": str(folder), "TOOLYARD_HOME": str(folder / "home")}
         async with Toolyard(folder / "project", environ=environ | api.environ(), watch=False) as yard:
             for name, (runtime, model) in RUNS.items():
-                run = await yard.invoke("go", runtime=runtime, model=model, timeout=100)
+                run = await yard.invoke("go", runtime=runtime, model=model, timeout=250)
                 ended[name] = [run.status, run.result, None if run.error is None else run.error.message]
     return ended
 
