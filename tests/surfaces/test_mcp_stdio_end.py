@@ -141,7 +141,7 @@ async def test_plain_files_will_do_for_stdin_and_stdout(tmp_path: Path) -> None:
             assert await program.ended() == 0
             assert "Traceback" not in program.stderr
     answers = {answer["id"]: answer for answer in map(json.loads, said.read_text().splitlines())}
-    assert "50,000,001 bytes" in answers[None]["error"]["message"]
+    assert "50,000,000 bytes" in answers[None]["error"]["message"]
     held = [int(answers[number]["result"]["content"][0]["text"]) for number in (0, 1)]
     assert held[1] - held[0] < 30_000_000, "a line that is too long is never held"
 

@@ -60,6 +60,7 @@ from toolyard.types.run import Run
 from toolyard.types.tool import Problem
 
 if TYPE_CHECKING:
+    from toolyard.adapters.mcp.lane.calls import Lane
     from toolyard.adapters.mcp.server import ToolyardServer
     from toolyard.app.effective import LoadedSettings
 
@@ -339,8 +340,12 @@ class Toolyard:
         """Events from now on: `with yard.events() as stream: async for event in stream: …`."""
         return self._events.stream(types)
 
-    async def serve_stdio(self) -> None:
-        """Be an MCP server on this process's stdin and stdout until the client leaves."""
+    async def serve_stdio(self, *, lane: bool = True) -> None:
+        """Be an MCP server on this process's stdin and stdout until the client leaves.
+
+        Args:
+            lane: Answer plain messages without the SDK; without it the SDK answers everything.
+        """
         from toolyard.adapters.mcp.stdio import serve_stdio
 
         self._check_open()
@@ -351,8 +356,12 @@ class Toolyard:
                 """The first answer is out: now the database may be opened, behind those that follow."""
                 opening.push_async_callback(self._conversations.open_early(settings, after=QUIET_SECONDS))
 
-            server = self._create_server("default")
-            await serve_stdio(server, max_message=settings.server.max_body, on_answer=answered)
+            await serve_stdio(
+                partial(self._create_server, "default"),
+                lane=self._create_lane() if lane else None,
+                max_message=settings.server.max_body,
+                on_answer=answered,
+            )
 
     async def serve_http(
         self,
@@ -361,6 +370,7 @@ class Toolyard:
         port: int | None = None,
         on_ready: Callable[[Address], None] = lambda _: None,
         stop: asyncio.Event | None = None,
+        lane: bool = True,
     ) -> None:
         """Serve REST and MCP over HTTP until a signal, or until `stop` is set.
 
@@ -369,6 +379,7 @@ class Toolyard:
             port: Instead of the settings' `server.port`; 0 picks a free one.
             on_ready: Told the address, and the token made for it, once the port is open.
             stop: Ends the server when set; without it SIGTERM and SIGINT do.
+            lane: Answer plain MCP messages without the SDK; without it the SDK answers everything.
 
         Raises:
             ServeError: The port is taken, or the bind needs a token.
@@ -387,7 +398,9 @@ class Toolyard:
             allowed_origins=server.allowed_origins,
             max_body=server.max_body,
         )
-        endpoint = McpEndpoint(self._create_server("default"), max_body=server.max_body)
+        endpoint = McpEndpoint(
+            self._create_server("default"), max_body=server.max_body, lane=self._create_lane() if lane else None
+        )
         app = create_app(
             registry=self._registry,
             dispatcher=self._dispatcher,
@@ -432,10 +445,21 @@ class Toolyard:
         """The runtime and the sessions, as health tells them; the database stays as closed as it is."""
         return self._conversations.state(self.loaded.settings)
 
-    def _create_server(self, thread_id: str) -> ToolyardServer:
+    def _create_server(self, thread_id: str, *, tells_changes: bool = True) -> ToolyardServer:
         from toolyard.adapters.mcp.server import create_server
 
-        return create_server(registry=self._registry, dispatcher=self._dispatcher, version=VERSION, thread_id=thread_id)
+        return create_server(
+            registry=self._registry,
+            dispatcher=self._dispatcher,
+            version=VERSION,
+            thread_id=thread_id,
+            tells_changes=tells_changes,
+        )
+
+    def _create_lane(self) -> Lane:
+        from toolyard.adapters.mcp.lane.calls import Lane
+
+        return Lane(registry=self._registry, dispatcher=self._dispatcher, version=VERSION)
 
     async def _refresh(self, paths: Collection[Path]) -> None:
         await self._registry.refresh(self._files.users, paths)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from base64 import b64encode
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 
@@ -85,6 +86,19 @@ def whole_text(text: str) -> str:
     except UnicodeEncodeError:
         return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
     return text
+
+
+def whole_json(value: Any) -> Any:
+    """A JSON value in which every text is whole."""
+    match value:
+        case str():
+            return whole_text(value)
+        case Mapping():
+            return {whole_text(str(key)): whole_json(item) for key, item in cast("Mapping[Any, Any]", value).items()}
+        case list() | tuple():
+            return [whole_json(item) for item in cast("list[Any] | tuple[Any, ...]", value)]
+        case _:
+            return value
 
 
 def base64_text(data: bytes) -> str:

@@ -17,9 +17,9 @@ from mcp.shared.exceptions import MCPDeprecationWarning, MCPError, NoBackChannel
 from pydantic import ValidationError
 
 from toolyard.adapters.mcp.connection import connection_of
-from toolyard.adapters.mcp.wire import is_modern, whole_json
+from toolyard.adapters.mcp.wire import is_modern
 from toolyard.errors import NoClientError
-from toolyard.types.content import whole_text
+from toolyard.types.content import whole_json, whole_text
 from toolyard.types.result import ToolResult
 from toolyard.types.tool import JSONSchema
 

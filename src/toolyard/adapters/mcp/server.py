@@ -18,6 +18,8 @@ from mcp.shared.exceptions import MCPError
 from toolyard.adapters.mcp.caller_side import McpCallerSide, set_log_level
 from toolyard.adapters.mcp.cancelled_once import cancelled_once
 from toolyard.adapters.mcp.connection import connection_of
+from toolyard.adapters.mcp.lane.answers import PAGE
+from toolyard.adapters.mcp.lane.calls import NAME
 from toolyard.adapters.mcp.notices import Notices
 from toolyard.adapters.mcp.wire import is_modern, result_for, tool_for
 from toolyard.errors import UnknownToolError
@@ -25,10 +27,6 @@ from toolyard.tools.dispatch import Dispatcher
 from toolyard.tools.generation import Generation
 from toolyard.tools.registry import Registry
 from toolyard.types.call import Caller
-
-NAME = "toolyard"
-PAGE = 1_000
-"""Tools a page: large, because some clients never ask for a second one."""
 
 _CLAUDE_CALL_ID = "claudecode/toolUseId"
 
@@ -50,7 +48,12 @@ class ToolyardServer(Server[None]):
 
 
 def create_server(
-    *, registry: Registry, dispatcher: Dispatcher, version: str, thread_id: str = "default"
+    *,
+    registry: Registry,
+    dispatcher: Dispatcher,
+    version: str,
+    thread_id: str = "default",
+    tells_changes: bool = True,
 ) -> ToolyardServer:
     """A fresh server; never share one between two connections of a runtime.
 
@@ -59,6 +62,7 @@ def create_server(
         dispatcher: What calls them.
         version: Told to clients.
         thread_id: The thread that calls belong to.
+        tells_changes: Whether it tells clients of the handshake era that tools changed; the lane does on stdio.
     """
     shelf = _Shelf()
     notices = Notices(registry)
@@ -103,7 +107,7 @@ def create_server(
     )
     # Not as the constructor's argument: the 2026 revision deprecates it, and handshake clients still ask.
     server.add_request_handler("logging/setLevel", mcp_types.SetLevelRequestParams, set_log_level)
-    server.middleware += [_ask_for_handshake, notices.learn]
+    server.middleware += [_ask_for_handshake, notices.learn] if tells_changes else [_ask_for_handshake]
     return server
 
 

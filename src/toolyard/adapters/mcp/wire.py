@@ -8,7 +8,17 @@ from typing import Any, cast
 import mcp_types
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
-from toolyard.types.content import Audio, Content, EmbeddedResource, Image, ResourceLink, Text, base64_text, whole_text
+from toolyard.types.content import (
+    Audio,
+    Content,
+    EmbeddedResource,
+    Image,
+    ResourceLink,
+    Text,
+    base64_text,
+    whole_json,
+    whole_text,
+)
 from toolyard.types.result import ToolResult
 from toolyard.types.tool import Annotations, JSONSchema, ToolInfo
 
@@ -47,19 +57,6 @@ def result_for(result: ToolResult, *, modern: bool) -> mcp_types.CallToolResult:
         structured_content=None if structured is None else whole_json(structured),
         is_error=result.is_error,
     )
-
-
-def whole_json(value: Any) -> Any:
-    """A JSON value in which every text is whole."""
-    match value:
-        case str():
-            return whole_text(value)
-        case Mapping():
-            return {whole_text(str(key)): whole_json(item) for key, item in cast("Mapping[Any, Any]", value).items()}
-        case list() | tuple():
-            return [whole_json(item) for item in cast("list[Any] | tuple[Any, ...]", value)]
-        case _:
-            return value
 
 
 def _is_object(schema: JSONSchema) -> bool:

@@ -1,0 +1,80 @@
+"""The lane itself: which tools it may call, and how. One for each server, whatever the transport.
+
+Above: the lanes for stdio and HTTP. Below: the registry and the dispatcher, which the SDK's side shares.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final
+
+from toolyard.adapters.mcp.lane.answers import Answers, json_bytes
+from toolyard.tools.dispatch import Dispatcher
+from toolyard.tools.generation import Generation
+from toolyard.tools.registry import Registry
+from toolyard.types.call import Caller
+
+NAME: Final = "toolyard"
+"""What the server calls itself."""
+
+_LONGEST_CALL_ID = 128
+_HEADER_RULE = b'"x-mcp-header"'
+"""A schema that has this asks for headers, which the SDK compares with the arguments."""
+
+
+class Lane:
+    """Lists tools and calls the plain ones: those that neither report progress nor talk to their caller.
+
+    Attributes:
+        answers: What is said without a call.
+    """
+
+    def __init__(self, *, registry: Registry, dispatcher: Dispatcher, version: str, thread_id: str = "default") -> None:
+        self.answers = Answers(name=NAME, version=version)
+        self._registry = registry
+        self._dispatcher = dispatcher
+        self._thread_id = thread_id
+        self._caller = Caller(thread_id=thread_id)
+        self._generation: Generation | None = None
+        self._plain: dict[str, bool] = {}
+
+    def page(self, cursor: str | None, *, modern: bool) -> bytes | None:
+        """The result of `tools/list` now; None for a cursor that is the SDK's to judge."""
+        return self.answers.page(self._registry.current, cursor, modern=modern)
+
+    def subscribe(self, changed: Callable[[], None]) -> Callable[[], None]:
+        """Be told when other tools can be listed; call what is returned to end it."""
+        return self._registry.subscribe(lambda swap: changed() if swap.changes else None)
+
+    def is_plain(self, name: str) -> bool:
+        """Whether a call of this tool is the lane's. Decided once for each tool of a generation."""
+        generation = self._registry.current
+        if generation is not self._generation:
+            self._generation, self._plain = generation, {}
+        known = self._plain.get(name)
+        if known is None:
+            registered = generation.tools.get(name)
+            if registered is None:
+                return False  # and not remembered: names that do not exist are many
+            tool = registered.tool
+            asks_headers = _HEADER_RULE in json_bytes(registered.info.input_schema)
+            known = self._plain[name] = not (tool.progress or tool.interactive or asks_headers)
+        return known
+
+    async def call(self, name: str, arguments: dict[str, Any] | None, call_id: Any, *, modern: bool) -> bytes:
+        """Call a tool: the result of `tools/call`.
+
+        Args:
+            name: The tool's name.
+            arguments: Its arguments.
+            call_id: The model's own id of the call, where the client tells one.
+            modern: Which era is spoken.
+
+        Raises:
+            UnknownToolError: It is gone since it was found plain.
+        """
+        caller = self._caller
+        if type(call_id) is str and 0 < len(call_id) <= _LONGEST_CALL_ID:
+            caller = Caller(thread_id=self._thread_id, call_id=call_id)
+        result = await self._dispatcher.call(name, arguments, caller)
+        return self.answers.result(result, modern=modern)

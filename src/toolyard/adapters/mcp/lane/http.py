@@ -1,0 +1,274 @@
+"""The lane over HTTP: lists and calls in both eras, in front of the SDK's application.
+
+The guard before it has checked Host, Origin, token and body. Sessions of the handshake era are the SDK's:
+the lane learns of them when they are initialized, and forgets them when they end.
+
+Above: `adapters/mcp/http`. Below: the lane's calls and answers.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Awaitable, Callable, Mapping
+from functools import lru_cache
+from typing import Any, Final, Literal
+
+from msgspec import UNSET
+
+from toolyard.adapters.mcp.lane.answers import answer, refusal
+from toolyard.adapters.mcp.lane.calls import Lane
+from toolyard.adapters.mcp.lane.keep_alive import STREAM, KeepAlive, event
+from toolyard.adapters.mcp.lane.messages import (
+    HANDSHAKE_VERSIONS,
+    MODERN_VERSION,
+    CallTool,
+    Cancelled,
+    HandshakeMessage,
+    ListTools,
+    MessageId,
+    ModernCallTool,
+    ModernListTools,
+    ModernMessage,
+    NoMessage,
+    read_handshake,
+    read_modern,
+)
+from toolyard.adapters.rest.asgi import JSON_TYPE, ASGIApp, Headers, Message, Receive, Scope, Send
+from toolyard.adapters.rest.disconnect import Watch
+from toolyard.errors import UnknownToolError
+
+logger = logging.getLogger(__name__)
+
+LET_THROUGH = 300.0
+"""Seconds after which the SDK gets a request of a session, lest it takes the session for idle and ends it."""
+
+_CANCELLED = -32800
+_INTERNAL_ERROR = -32603
+_MODERN: Final = MODERN_VERSION.encode()
+_HANDSHAKE: Final = frozenset({None, *(version.encode() for version in HANDSHAKE_VERSIONS)})
+
+
+class Call:
+    """One running call of a session."""
+
+    __slots__ = ("ended", "task")
+
+    def __init__(self, task: asyncio.Task[Any]) -> None:
+        self.task = task
+        self.ended: Literal["", "cancelled", "session"] = ""
+
+    def end(self, why: Literal["cancelled", "session"]) -> None:
+        """Cancel it, once."""
+        if not self.ended:
+            self.ended = why
+            self.task.cancel()
+
+
+class Session:
+    """A session of the handshake era that the SDK owns."""
+
+    __slots__ = ("calls", "headers", "shown")
+
+    def __init__(self, id: str) -> None:
+        self.calls: dict[str, Call] = {}
+        self.headers: Headers = (*STREAM, (b"mcp-session-id", id.encode("latin-1")))
+        self.shown = time.monotonic()
+        """When the SDK last saw a request of it."""
+
+
+class Sessions:
+    """The sessions that are initialized, by their ids as headers spell them."""
+
+    def __init__(self) -> None:
+        self._known: dict[bytes, Session] = {}
+
+    def learn(self, id: str) -> Callable[[], None]:
+        """A session is initialized; call what is returned when it has ended."""
+        key = id.encode("latin-1")
+        if key not in self._known:
+            self._known[key] = Session(id)
+        return lambda: self.forget(key)
+
+    def get(self, key: bytes | None) -> Session | None:
+        """The session of a request; None when it is not known (yet)."""
+        return None if key is None else self._known.get(key)
+
+    def forget(self, key: bytes | None) -> None:
+        """It has ended, and its calls with it."""
+        session = None if key is None else self._known.pop(key, None)
+        if session is not None:
+            for call in tuple(session.calls.values()):
+                call.end("session")
+
+
+class HttpLane:
+    """`/mcp`: what is surely valid and plain is answered here, everything else by the SDK's application."""
+
+    def __init__(self, lane: Lane, sessions: Sessions, sdk: ASGIApp) -> None:
+        self._lane = lane
+        self._sessions = sessions
+        self._sdk = sdk
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request."""
+        raw: Headers = scope["headers"]
+        headers = dict(raw)
+        if scope["method"] != "POST":
+            if scope["method"] == "DELETE":  # from here on its id means nothing, also while the SDK winds it up
+                self._sessions.forget(headers.get(b"mcp-session-id"))
+            await self._sdk(scope, receive, send)
+            return
+        first = await receive()
+        body: bytes = first.get("body", b"")
+        if (
+            first["type"] == "http.request"
+            and len(headers) == len(raw)
+            and _takes_both(headers.get(b"accept", b""))
+            and headers.get(b"content-type") == b"application/json"
+            and await self._answered(headers, body, receive, send)
+        ):
+            return
+        await self._sdk(scope, _Again(first, receive), send)
+        self._after_sdk(headers, body)
+
+    async def _answered(self, headers: Mapping[bytes, bytes], body: bytes, receive: Receive, send: Send) -> bool:
+        """Answer what is the lane's; False when it is the SDK's."""
+        version = headers.get(b"mcp-protocol-version")
+        try:
+            if version == _MODERN:
+                return await self._modern(read_modern(body), headers, receive, send)
+            if version in _HANDSHAKE:
+                session = self._sessions.get(headers.get(b"mcp-session-id"))
+                if session is not None and time.monotonic() - session.shown < LET_THROUGH:
+                    return await self._handshake(read_handshake(body), session, send)
+        except NoMessage:
+            return False
+        return False
+
+    async def _modern(
+        self, message: ModernMessage, headers: Mapping[bytes, bytes], receive: Receive, send: Send
+    ) -> bool:
+        match message:
+            case ModernCallTool(id=id, params=params):
+                name = params.name
+                if not (
+                    headers.get(b"mcp-method") == b"tools/call"
+                    and headers.get(b"mcp-name") == name.encode()
+                    and self._lane.is_plain(name)
+                ):
+                    return False
+                with Watch(receive), KeepAlive(send) as alive:
+                    work = self._lane.call(name, params.arguments, params.meta.call_id, modern=True)
+                    said = await _said(id, name, work)
+                    if said is None:
+                        return False
+                    if alive.is_streaming:
+                        await alive.finish(event(said))
+                    else:
+                        await _send(send, (JSON_TYPE,), said)
+                return True  # also when the client has gone
+            case ModernListTools(id=id, params=params) if headers.get(b"mcp-method") == b"tools/list":
+                page = self._lane.page(params.cursor, modern=True)
+                if page is not None:
+                    await _send(send, (JSON_TYPE,), answer(id, page))
+                return page is not None
+            case _:
+                return False
+
+    async def _handshake(self, message: HandshakeMessage, session: Session, send: Send) -> bool:
+        if message.params.meta.version is not UNSET:
+            return False
+        match message:
+            case CallTool(id=id, params=params):
+                key = str(id)
+                if key in session.calls or not self._lane.is_plain(params.name):
+                    return False
+                work = self._lane.call(params.name, params.arguments, params.meta.call_id, modern=False)
+                return await self._called(key, session, _said(id, params.name, work), id, send)
+            case ListTools(id=id, params=params):
+                page = self._lane.page(params.cursor, modern=False)
+                if page is not None:
+                    await _send(send, session.headers, event(answer(id, page)))
+                return page is not None
+            case _:
+                return False
+
+    async def _called(
+        self, key: str, session: Session, work: Awaitable[bytes | None], id: MessageId, send: Send
+    ) -> bool:
+        """One call of a session, which its client can cancel with a message, and the session's end ends."""
+        task = asyncio.current_task()
+        if task is None:  # an application is always called in a task
+            raise RuntimeError("a call outside of any task")
+        call = session.calls[key] = Call(task)
+        with KeepAlive(send, session.headers) as alive:
+            try:
+                said = await work
+            except asyncio.CancelledError:
+                if not call.ended or task.uncancel():
+                    raise
+                said = refusal(id, _CANCELLED, "Request cancelled") if call.ended == "cancelled" else b""
+            finally:
+                del session.calls[key]
+            if said is None:
+                return False
+            frame = event(said) if said else b""
+            if alive.is_streaming:
+                await alive.finish(frame)
+            else:
+                await _send(send, session.headers, frame)
+        return True
+
+    def _after_sdk(self, headers: Mapping[bytes, bytes], body: bytes) -> None:
+        """The SDK has answered a request of a session: it is not idle, and may have cancelled a call of the lane's."""
+        session = self._sessions.get(headers.get(b"mcp-session-id"))
+        if session is None:
+            return
+        session.shown = time.monotonic()
+        if session.calls and b"notifications/cancelled" in body:
+            try:
+                message = read_handshake(body)
+            except NoMessage:
+                return
+            if isinstance(message, Cancelled) and (call := session.calls.get(str(message.params.requestId))):
+                call.end("cancelled")
+
+
+async def _said(id: MessageId, name: str, work: Awaitable[bytes]) -> bytes | None:
+    """The message that answers a call; None when its tool is gone since it was found plain."""
+    try:
+        return answer(id, await work)
+    except UnknownToolError:
+        return None
+    except Exception:
+        logger.exception("http: the answer of %r could not be given", name)
+        return refusal(id, _INTERNAL_ERROR, "Internal server error")
+
+
+async def _send(send: Send, headers: Headers, body: bytes) -> None:
+    length = (b"content-length", b"%d" % len(body))
+    await send({"type": "http.response.start", "status": 200, "headers": [*headers, length]})
+    await send({"type": "http.response.body", "body": body, "more_body": False})
+
+
+@lru_cache(256)
+def _takes_both(accept: bytes) -> bool:
+    """Whether a client takes JSON and event streams, as it must."""
+    kinds = {kind.split(b";")[0].strip().lower() for kind in accept.split(b",")}
+    return {b"application/json", b"text/event-stream"} <= kinds
+
+
+class _Again:
+    """Gives what was read once more, then whatever comes next."""
+
+    __slots__ = ("_first", "_receive")
+
+    def __init__(self, first: Message, receive: Receive) -> None:
+        self._first: Message | None = first
+        self._receive = receive
+
+    async def __call__(self) -> Message:
+        first, self._first = self._first, None
+        return await self._receive() if first is None else first

@@ -1,0 +1,267 @@
+"""Messages that the lane knows to be valid, as bytes become values.
+
+Each shape is narrower than the protocol's: what does not fit is not wrong, it is the SDK's to judge. Both
+eras have the same messages; they differ in what `_meta` must say.
+
+Above: the lanes for stdio and HTTP. Below: msgspec.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final, Literal, TypeAlias
+
+import msgspec
+from msgspec import UNSET, Struct, UnsetType, field
+
+HANDSHAKE_VERSIONS: Final = ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25")
+"""Revisions that begin with `initialize`, oldest first."""
+MODERN_VERSION: Final = "2026-07-28"
+"""The stateless revision, whose every request says who asks."""
+
+MessageId: TypeAlias = int | str
+_Object: TypeAlias = dict[str, Any]
+_Level: TypeAlias = Literal["debug", "info", "notice", "warning", "error", "critical", "alert", "emergency"]
+
+_VERSION_KEY: Final = "io.modelcontextprotocol/protocolVersion"
+_CALL_ID_KEY: Final = "claudecode/toolUseId"
+
+
+class _Implementation(Struct):
+    """Who a client is; icons are the SDK's to check."""
+
+    name: str
+    version: str
+    title: str | None = None
+    description: str | None = None
+    websiteUrl: str | None = None  # noqa: N815 - as on the wire
+    icons: None = None
+
+
+class _Elicitation(Struct):
+    form: _Object | None = None
+    url: _Object | None = None
+
+
+class _Sampling(Struct):
+    context: _Object | None = None
+    tools: _Object | None = None
+
+
+class _Roots(Struct):
+    listChanged: bool | None = None  # noqa: N815 - as on the wire
+
+
+class _Capabilities(Struct):
+    """What a client can do. Tasks are the SDK's to check, and so is whatever has another shape."""
+
+    elicitation: _Elicitation | None = None
+    experimental: dict[str, _Object] | None = None
+    extensions: dict[str, _Object] | None = None
+    roots: _Roots | None = None
+    sampling: _Sampling | None = None
+    tasks: None = None
+
+
+class Meta(Struct):
+    """What a request of the handshake era says about itself."""
+
+    progressToken: MessageId | UnsetType = UNSET  # noqa: N815 - as on the wire
+    call_id: Any = field(default=None, name=_CALL_ID_KEY)
+    version: Any = field(default=UNSET, name=_VERSION_KEY)
+    """Belongs to the other era: a request that has it is refused, by the SDK."""
+
+
+class ModernMeta(Struct):
+    """What a request of the modern era must say about itself."""
+
+    version: Literal["2026-07-28"] = field(name=_VERSION_KEY)
+    capabilities: _Capabilities = field(name="io.modelcontextprotocol/clientCapabilities")
+    client: _Implementation | None = field(default=None, name="io.modelcontextprotocol/clientInfo")
+    level: _Level | None = field(default=None, name="io.modelcontextprotocol/logLevel")
+    progressToken: MessageId | UnsetType = UNSET  # noqa: N815 - as on the wire
+    call_id: Any = field(default=None, name=_CALL_ID_KEY)
+
+
+class Nothing(Struct, forbid_unknown_fields=True):
+    """Parameters of a message that needs none."""
+
+    meta: Meta = field(default_factory=Meta, name="_meta")
+
+
+class Cursor(Struct, forbid_unknown_fields=True):
+    """Parameters of a list."""
+
+    cursor: str | None = None
+    meta: Meta = field(default_factory=Meta, name="_meta")
+
+
+class Arguments(Struct, forbid_unknown_fields=True):
+    """Parameters of a call."""
+
+    name: str
+    arguments: _Object | None = None
+    meta: Meta = field(default_factory=Meta, name="_meta")
+
+
+class Introduction(Struct, forbid_unknown_fields=True):
+    """Parameters of `initialize`."""
+
+    protocolVersion: str  # noqa: N815 - as on the wire
+    capabilities: _Capabilities
+    clientInfo: _Implementation  # noqa: N815 - as on the wire
+    meta: Meta = field(default_factory=Meta, name="_meta")
+
+
+class ModernNothing(Struct, forbid_unknown_fields=True):
+    """Parameters of a modern request that needs no others."""
+
+    meta: ModernMeta = field(name="_meta")
+
+
+class ModernCursor(Struct, forbid_unknown_fields=True):
+    """Parameters of a modern list."""
+
+    meta: ModernMeta = field(name="_meta")
+    cursor: str | None = None
+
+
+class ModernArguments(Struct, forbid_unknown_fields=True):
+    """Parameters of a modern call."""
+
+    name: str
+    meta: ModernMeta = field(name="_meta")
+    arguments: _Object | None = None
+
+
+class _Message(Struct, tag_field="method", forbid_unknown_fields=True):
+    jsonrpc: Literal["2.0"]
+
+
+class Initialize(_Message, tag="initialize"):
+    """The handshake."""
+
+    id: MessageId
+    params: Introduction
+
+
+class Ping(_Message, tag="ping"):
+    """Are you there?"""
+
+    id: MessageId
+    params: Nothing = field(default_factory=Nothing)
+
+
+class ListTools(_Message, tag="tools/list"):
+    """Which tools are there?"""
+
+    id: MessageId
+    params: Cursor = field(default_factory=Cursor)
+
+
+class CallTool(_Message, tag="tools/call"):
+    """Call one."""
+
+    id: MessageId
+    params: Arguments
+
+
+class ListPrompts(_Message, tag="prompts/list"):
+    """Asked by clients that do not look whether there are any."""
+
+    id: MessageId
+    params: Cursor = field(default_factory=Cursor)
+
+
+class ListResources(_Message, tag="resources/list"):
+    """As `prompts/list`."""
+
+    id: MessageId
+    params: Cursor = field(default_factory=Cursor)
+
+
+class ListTemplates(_Message, tag="resources/templates/list"):
+    """As `prompts/list`."""
+
+    id: MessageId
+    params: Cursor = field(default_factory=Cursor)
+
+
+class Initialized(_Message, tag="notifications/initialized"):
+    """The client has read the answer to its handshake."""
+
+    params: Nothing = field(default_factory=Nothing)
+
+
+class _Cancelling(Struct, forbid_unknown_fields=True):
+    requestId: MessageId  # noqa: N815 - as on the wire
+    reason: str | None = None
+    meta: Meta = field(default_factory=Meta, name="_meta")
+
+
+class Cancelled(_Message, tag="notifications/cancelled"):
+    """The client gave up on a request."""
+
+    params: _Cancelling
+
+
+class Discover(_Message, tag="server/discover"):
+    """What can this server do?"""
+
+    id: MessageId
+    params: ModernNothing
+
+
+class ModernListTools(_Message, tag="tools/list"):
+    """Which tools are there?"""
+
+    id: MessageId
+    params: ModernCursor
+
+
+class ModernCallTool(_Message, tag="tools/call"):
+    """Call one."""
+
+    id: MessageId
+    params: ModernArguments
+
+
+class ModernListPrompts(_Message, tag="prompts/list"):
+    """Asked by clients that do not look whether there are any."""
+
+    id: MessageId
+    params: ModernCursor
+
+
+class ModernListResources(_Message, tag="resources/list"):
+    """As `prompts/list`."""
+
+    id: MessageId
+    params: ModernCursor
+
+
+class ModernListTemplates(_Message, tag="resources/templates/list"):
+    """As `prompts/list`."""
+
+    id: MessageId
+    params: ModernCursor
+
+
+Unserved = ListPrompts | ListResources | ListTemplates | ModernListPrompts | ModernListResources | ModernListTemplates
+"""Questions about what this server has none of."""
+HandshakeMessage = (
+    Initialize | Ping | ListTools | CallTool | ListPrompts | ListResources | ListTemplates | Initialized | Cancelled
+)
+ModernMessage = (
+    Discover
+    | ModernListTools
+    | ModernCallTool
+    | ModernListPrompts
+    | ModernListResources
+    | ModernListTemplates
+    | Cancelled
+)
+NoMessage = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
+"""What the two decoders raise for messages that are not the lane's."""
+
+read_handshake = msgspec.json.Decoder(HandshakeMessage).decode
+read_modern = msgspec.json.Decoder(ModernMessage).decode
