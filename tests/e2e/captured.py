@@ -29,15 +29,31 @@ def results_of(request: Captured) -> list[str]:
     match request.api:
         case "anthropic":
             parts = [part for message in body["messages"] for part in _parts(message["content"])]
-            return [_text(part["content"]) for part in parts if part.get("type") == "tool_result"]
+            return [text_of(part["content"]) for part in parts if part.get("type") == "tool_result"]
         case "openai":
             items = [item for item in body["input"] if item.get("type") == "function_call_output"]
-            return [_text(item["output"]) for item in items]
+            return [text_of(item["output"]) for item in items]
         case "openai-chat":
-            return [_text(message["content"]) for message in body["messages"] if message["role"] == "tool"]
+            return [text_of(message["content"]) for message in body["messages"] if message["role"] == "tool"]
         case "gemini":
             parts = [part for content in body["contents"] for part in content["parts"]]
             return [json.dumps(part["functionResponse"]["response"]) for part in parts if "functionResponse" in part]
+
+
+def call_ids(request: Captured) -> list[str]:
+    """The ids of all calls that the model made, in order."""
+    body = request.body
+    match request.api:
+        case "anthropic":
+            parts = [part for message in body["messages"] for part in _parts(message["content"])]
+            return [part["id"] for part in parts if part.get("type") == "tool_use"]
+        case "openai":
+            return [item["call_id"] for item in body["input"] if item.get("type") == "function_call"]
+        case "openai-chat":
+            return [call["id"] for message in body["messages"] for call in message.get("tool_calls") or []]
+        case "gemini":
+            parts = [part for content in body["contents"] for part in content["parts"]]
+            return [part["functionCall"]["id"] for part in parts if "functionCall" in part]
 
 
 def user_texts(request: Captured) -> list[str]:
@@ -46,13 +62,12 @@ def user_texts(request: Captured) -> list[str]:
     match request.api:
         case "anthropic":
             messages = [message for message in body["messages"] if message["role"] == "user"]
-            parts = [part for message in messages for part in _parts(message["content"])]
-            return [part["text"] for part in parts if part.get("type") == "text"]
+            return [text for message in messages for text in texts_of(message["content"])]
         case "openai":
             messages = [item for item in body["input"] if item.get("role") == "user"]
-            return [_text(message["content"]) for message in messages]
+            return [text_of(message["content"]) for message in messages]
         case "openai-chat":
-            return [_text(message["content"]) for message in body["messages"] if message["role"] == "user"]
+            return [text_of(message["content"]) for message in body["messages"] if message["role"] == "user"]
         case "gemini":
             contents = [content for content in body["contents"] if content["role"] == "user"]
             return [part["text"] for content in contents for part in content["parts"] if "text" in part]
@@ -63,13 +78,13 @@ def instructions_of(request: Captured) -> str:
     body = request.body
     match request.api:
         case "anthropic":
-            return _text(body.get("system", ""))
+            return text_of(body.get("system", ""))
         case "openai":
-            system = [_text(item["content"]) for item in body["input"] if item.get("role") in ("system", "developer")]
+            system = [text_of(item["content"]) for item in body["input"] if item.get("role") in ("system", "developer")]
             return "\n".join([body.get("instructions") or "", *system])
         case "openai-chat":
             spoken = [message for message in body["messages"] if message["role"] in ("system", "developer")]
-            return "\n".join(_text(message["content"]) for message in spoken)
+            return "\n".join(text_of(message["content"]) for message in spoken)
         case "gemini":
             return "\n".join(part["text"] for part in body["systemInstruction"]["parts"])
 
@@ -78,5 +93,11 @@ def _parts(content: Any) -> list[dict[str, Any]]:
     return [{"type": "text", "text": content}] if isinstance(content, str) else content
 
 
-def _text(content: Any) -> str:
+def texts_of(content: Any) -> list[str]:
+    """The texts of a content of Anthropic's, without results."""
+    return [part["text"] for part in _parts(content) if part.get("type") == "text"]
+
+
+def text_of(content: Any) -> str:
+    """A content that is a text, or a list of parts."""
     return "\n".join(part.get("text", "") for part in _parts(content))

@@ -1,96 +1,65 @@
-"""A yard whose agent is the real Claude Code, against a scripted Messages API on loopback."""
+"""The real Claude Code on a stage, against a scripted Messages API on loopback."""
 
 from __future__ import annotations
 
-import asyncio
-import json
-import os
-from collections.abc import AsyncIterator, Mapping, Sequence
-from contextlib import asynccontextmanager
-from dataclasses import dataclass
+import re
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from tests.e2e import captured
-from tests.e2e.model_stage import PATIENCE, Stage
-from toolyard import Plugin, Tool, Toolyard
-from toolyard.adapters.claude.runtime import ClaudeRuntime
-from toolyard.testing import Captured, scripted_models
-from toolyard.types.run import Run
+from tests.e2e.model_stage import MODELS, Player
+from tests.e2e.view import View
+from toolyard.testing import Captured
 
 PREFIX = "mcp__toolyard__"
+_BESIDE = ("<system-reminder>", "[Request interrupted by user")
+"""What Claude Code says in the name of the user."""
+_STEERED = re.compile(
+    r"The user sent a new message while you were working:\n(.*?)\n\nThis is how Claude Code", re.DOTALL
+)
+"""How it tells of a message for the turn that runs."""
 
 
-@dataclass(kw_only=True)
-class ClaudeStage(Stage):
-    """What a test has in its hands.
+class ClaudeView(View):
+    """Claude Code sorts our tools behind a prefix, answers failed calls first, and tells once a turn what was used."""
 
-    Attributes:
-        kept: The private folder of the runtime.
-    """
+    interrupted = "doesn't want to proceed"
 
-    kept: Path
+    def ordered(self, names: Iterable[str]) -> list[str]:
+        return sorted(names)
 
-    async def ask(self, prompt: str, **more: Any) -> Run:
-        run = self.yard.invoke(prompt, runtime="claude", on_message=self.events.append, **more)
-        return await asyncio.wait_for(run, PATIENCE)
+    def offered(self, request: Captured) -> dict[str, dict[str, Any]]:
+        found = captured.tools_of(request)
+        return {name.removeprefix(PREFIX): schema for name, schema in found.items() if name.startswith(PREFIX)}
 
-    @property
-    def processes(self) -> list[int]:
-        """The programs that run for this stage, and what they started."""
-        return processes_of(self.kept)
+    def own_in(self, request: Captured) -> set[str]:
+        return {name for name in captured.tools_of(request) if not name.startswith(PREFIX)}
 
+    def results(self, request: Captured) -> list[str]:
+        results = [part for part in _parts(request) if part.get("type") == "tool_result"]
+        calls = captured.call_ids(request)
+        assert sorted(part["tool_use_id"] for part in results) == sorted(calls)  # each call is answered once
+        return [
+            captured.text_of(part["content"])
+            for part in sorted(results, key=lambda part: calls.index(part["tool_use_id"]))
+        ]
 
-@asynccontextmanager
-async def playing(
-    script: str,
-    folder: Path,
-    *,
-    tools: Sequence[Tool] = (),
-    plugins: Sequence[Plugin] = (),
-    files: Mapping[str, Any] | None = None,
-    settings: Mapping[str, Any] | None = None,
-    own: Sequence[str] = (),
-    environ: Mapping[str, str] | None = None,
-) -> AsyncIterator[ClaudeStage]:
-    """Open a yard on Claude Code; at its end no program may be left, and nothing at work at the API."""
-    project, tool_files, kept = folder / "project", folder / "tool-files", folder / "claude"
-    for place in (project / ".git", tool_files):
-        place.mkdir(parents=True, exist_ok=True)
-    for file, content in (files or {}).items():
-        (tool_files / file).write_text(json.dumps(content))
-    async with scripted_models(script) as api:
-        given = {"PATH": os.environ["PATH"], "HOME": os.environ["HOME"], "TOOLYARD_HOME": str(folder / "home")}
-        given |= {**api.environ(), **(environ or {})}
-        yards: list[Toolyard] = []
-        runtime = ClaudeRuntime(
-            environ=given,
-            lookup=given.get,
-            offered=lambda spec: yards[0].registry.list_tools(),
-            folder=kept,
-            tools=own,
-        )
-        async with Toolyard(
-            project, tools_dir=tool_files, environ=given, plugins=plugins, settings=settings, runtimes=[runtime]
-        ) as yard:
-            yards.append(yard)
-            for tool in tools:
-                yard.registry.register(tool)
-            stage = ClaudeStage(yard=yard, api=api, name="anthropic", folder=folder, kept=kept)
-            yield stage
-        assert not stage.processes, "a program was left behind"
-        await stage.until(lambda: api.active == 0)
+    def spoken(self, request: Captured) -> list[str]:
+        said: list[str] = []
+        for message in request.body["messages"]:
+            for text in captured.texts_of(message["content"]):
+                if found := _STEERED.search(text):
+                    said.append(found[1])
+                elif message["role"] == "user" and not text.startswith(_BESIDE):
+                    said.append(text.strip())
+        return said
 
+    def called(self, events: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+        return sorted(events, key=lambda data: data["callId"])
 
-def tools_of(request: Captured) -> dict[str, dict[str, Any]]:
-    """The name of each of our tools → the schema that arrived."""
-    found = captured.tools_of(request)
-    return {name.removeprefix(PREFIX): schema for name, schema in found.items() if name.startswith(PREFIX)}
-
-
-def spoken(request: Captured) -> list[str]:
-    """What the user said, without what Claude Code writes beside it."""
-    return [text.strip() for text in captured.user_texts(request) if not text.startswith("<system-reminder>")]
+    def usages(self, *, requests: int, turns: int) -> int:
+        return turns
 
 
 def processes_of(kept: Path) -> list[int]:
@@ -105,3 +74,11 @@ def processes_of(kept: Path) -> list[int]:
         except OSError:
             continue
     return sorted(found)
+
+
+CLAUDE = Player(name="claude", runtime="claude", model=MODELS["anthropic"], view=ClaudeView(), programs=processes_of)
+
+
+def _parts(request: Captured) -> list[dict[str, Any]]:
+    contents = [message["content"] for message in request.body["messages"]]
+    return [part for content in contents if isinstance(content, list) for part in content]

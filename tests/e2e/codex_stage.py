@@ -1,105 +1,62 @@
-"""A yard whose agent runs on the real Codex program, against a scripted Responses API on loopback."""
+"""The real Codex program on a stage, against a scripted Responses API on loopback."""
 
 from __future__ import annotations
 
-import asyncio
-import os
-from collections.abc import AsyncIterator, Mapping, Sequence
-from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+import re
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from toolyard import Plugin, Tool, Toolyard
-from toolyard.adapters.codex.runtime import CodexRuntime
-from toolyard.invoker.runtime import SessionSpec
-from toolyard.testing import Captured, ScriptedModels, scripted_models
-from toolyard.types.event import Event
-from toolyard.types.run import Run
-from toolyard.types.tool import ToolInfo
+from tests.e2e import captured
+from tests.e2e.model_stage import MODELS, PATIENCE, Player
+from tests.e2e.view import View
+from toolyard.testing import Captured
 
-PATIENCE = 60
-"""Seconds that anything may take on a busy machine; nothing is measured by it."""
-MODEL = "openai:gpt-6.1-terra"
+__all__ = ["CODEX", "MODEL", "PATIENCE", "CodexView", "processes_of"]
 
-
-@dataclass(kw_only=True)
-class CodexStage:
-    """What a test has in its hands.
-
-    Attributes:
-        home: The folder that Codex lives in.
-        events: Of all runs, in order.
-    """
-
-    yard: Toolyard
-    api: ScriptedModels
-    runtime: CodexRuntime
-    folder: Path
-    home: Path
-    events: list[Event] = field(default_factory=list[Event])
-
-    @property
-    def requests(self) -> list[Captured]:
-        return self.api.requests
-
-    @property
-    def pid(self) -> int:
-        """The process of this moment."""
-        parts = self.runtime._parts
-        assert parts is not None
-        station = parts[0]._current
-        assert station is not None
-        return station.server.pid
-
-    async def ask(self, prompt: str, **more: Any) -> Run:
-        run = self.yard.invoke(prompt, model=MODEL, runtime="codex", on_message=self.events.append, **more)
-        return await asyncio.wait_for(run, PATIENCE)
-
-    def told(self, type: str) -> list[Mapping[str, Any]]:
-        return [event.data for event in self.events if event.type == type]
-
-    async def until(self, condition: Any) -> None:
-        """Wait for something that only another task can bring about."""
-        async with asyncio.timeout(PATIENCE):
-            while not condition():
-                await asyncio.sleep(0.005)
+MODEL = MODELS["openai"]
+_HEAD = re.compile(r"Wall time: [\d.]+ seconds?\nOutput:\n")
+"""What Codex puts before each result."""
+_BESIDE = ("<environment_context>", "<turn_aborted>")
+"""What it says in the name of the user."""
 
 
-@asynccontextmanager
-async def playing(
-    script: str,
-    folder: Path,
-    *,
-    tools: Sequence[Tool] = (),
-    plugins: Sequence[Plugin] = (),
-    own: Sequence[str] = (),
-    environ: Mapping[str, str] | None = None,
-    **more: Any,
-) -> AsyncIterator[CodexStage]:
-    """Open a yard on Codex; at its end no process may be left, and nobody at work on the API."""
-    project = folder / "project"
-    (project / ".git").mkdir(parents=True, exist_ok=True)
-    yards: list[Toolyard] = []
+class CodexView(View):
+    """Codex keeps our tools in a namespace, spells them its own way, and shows a thread the tools of its beginning."""
 
-    def offered(spec: SessionSpec) -> Sequence[ToolInfo]:
-        return yards[0].registry.list_tools()
+    own = frozenset({"list_mcp_resources", "list_mcp_resource_templates", "read_mcp_resource"})
+    interrupted = "aborted"
+    reloads_within_a_turn = False
+    knows_prices = False
 
-    async with scripted_models(script) as api:
-        surroundings = {"PATH": os.environ["PATH"], "TOOLYARD_HOME": str(folder / "home"), **api.environ()}
-        surroundings |= environ or {}
-        home = folder / "codex"
-        runtime = CodexRuntime(offered=offered, folder=home, lookup=surroundings.get, tools=own)
-        async with Toolyard(
-            project, environ=surroundings, plugins=plugins, runtimes=[runtime], installed_plugins=False, **more
-        ) as yard:
-            yards.append(yard)
-            for tool in tools:
-                yard.registry.register(tool)
-            stage = CodexStage(yard=yard, api=api, runtime=runtime, folder=folder, home=home)
-            yield stage
-        assert not processes_of(home)
-        await stage.until(lambda: api.active == 0)
+    def spelled(self, name: str) -> str:
+        return name.replace("-", "_")
+
+    def ordered(self, names: Iterable[str]) -> list[str]:
+        return sorted(names, key=self.spelled)
+
+    def offered(self, request: Captured) -> dict[str, dict[str, Any]]:
+        spaces = [tool for tool in request.body["tools"] if tool.get("type") == "namespace"]
+        assert [space["name"] for space in spaces] == ["mcp__toolyard"]
+        return {tool["name"]: tool["parameters"] for tool in spaces[0]["tools"]}
+
+    def own_in(self, request: Captured) -> set[str]:
+        return {tool.get("name", tool["type"]) for tool in request.body["tools"] if tool.get("type") != "namespace"}
+
+    def results(self, request: Captured) -> list[str]:
+        return [self.plain(text) for text in captured.results_of(request)]
+
+    def spoken(self, request: Captured) -> list[str]:
+        return [text for text in captured.user_texts(request) if not text.startswith(_BESIDE)]
+
+    def plain(self, text: str | None) -> str:
+        return _HEAD.sub("", text or "")
+
+    def called(self, events: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+        return sorted(events, key=lambda data: data["callId"])
+
+    def used(self, events: Sequence[Mapping[str, Any]]) -> tuple[int, int]:
+        return events[-1]["inputTokens"], events[-1]["outputTokens"]  # each tells the sum of its turn so far
 
 
 def processes_of(home: Path) -> list[int]:
@@ -116,24 +73,6 @@ def processes_of(home: Path) -> list[int]:
     return found
 
 
-def offered_in(request: Captured) -> dict[str, dict[str, Any]]:
-    """Our tools in a captured request: their name → what arrived of them."""
-    spaces = [tool for tool in request.body["tools"] if tool.get("type") == "namespace"]
-    assert [space["name"] for space in spaces] == ["mcp__toolyard"]
-    return {tool["name"]: tool for tool in spaces[0]["tools"]}
-
-
-def own_in(request: Captured) -> set[str]:
-    """Codex's own tools in a captured request."""
-    return {tool.get("name", tool["type"]) for tool in request.body["tools"] if tool.get("type") != "namespace"}
-
-
-def results_in(request: Captured) -> list[str]:
-    """The texts of all tool results, in order, without what Codex puts before each."""
-    items = [item for item in request.body["input"] if item.get("type") == "function_call_output"]
-    return [_text(item["output"]) for item in items]
-
-
-def _text(output: Any) -> str:
-    shown = output if isinstance(output, str) else "\n".join(part.get("text", "") for part in output)
-    return shown.partition("Output:\n")[2] or shown
+CODEX = Player(
+    name="codex", runtime="codex", model=MODEL, view=CodexView(), programs=processes_of, shares_its_program=True
+)

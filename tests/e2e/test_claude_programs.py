@@ -9,68 +9,35 @@ import shutil
 import signal
 import sys
 import time
-from collections.abc import AsyncIterator, Callable, Mapping
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests import machine
-from tests.e2e.captured import results_of
-from tests.e2e.claude_stage import ClaudeStage, playing, processes_of, spoken
-from toolyard import Annotations, Ask, Deny, Hooks, Plugin, PluginContext, Rewrite, ToolMeta, tool
+from tests.e2e.claude_stage import CLAUDE, processes_of
+from tests.e2e.model_stage import PATIENCE, Play, Stage, playing
+from toolyard import Ask, Deny, Hooks, Plugin, PluginContext, Rewrite, tool
 from toolyard.adapters.claude.runtime import ClaudeRuntime
 from toolyard.invoker.runtime import NoOwnTools, SessionSpec, Turn
-from toolyard.testing import Captured, scripted_models
+from toolyard.testing import scripted_models
 from toolyard.types.call import Caller
 from toolyard.types.result import ToolResult
 from toolyard.types.thread import Thread
 
 pytestmark = pytest.mark.requires("claude")
 
-Play = Callable[..., AbstractAsyncContextManager[ClaudeStage]]
-READS = Annotations(read_only=True)
 TWO = "- {when: second, say: Two.}\n- {when: first, say: One.}\n"
 """The second message comes first: what was said before may stand above it."""
 
 
 @pytest.fixture
 def play(tmp_path: Path) -> Play:
-    @asynccontextmanager
-    async def open_stage(script: str, **more: Any) -> AsyncIterator[ClaudeStage]:
-        async with playing(script, tmp_path, **more) as stage:
-            yield stage
+    def open_stage(script: str, **more: Any) -> Any:
+        return playing(CLAUDE, script, tmp_path, **more)
 
     return open_stage
-
-
-@pytest.mark.promise("K8")
-async def test_ten_threads_at_once_never_see_each_other(play: Play) -> None:
-    @tool(annotations=READS)
-    async def whoami(meta: ToolMeta, word: str) -> str:
-        """Says where it was called."""
-        return f"thread {meta.thread_id} of run {meta.run_id} in {meta.session_id} said {word}"
-
-    script = "".join(
-        f"- {{when: word-{n}-, call: [{{tool: whoami, input: {{word: w{n}}}}}], say: '{{{{result}}}}'}}\n"
-        for n in range(10)
-    )
-    async with play(script, tools=[whoami]) as stage:
-        runs = await asyncio.gather(*(stage.ask(f"word-{n}-", thread_id=f"t{n}") for n in range(10)))
-        orchestrator = await stage.yard.conversations()
-        sessions = [(await orchestrator.store.thread(f"t{n}")).session_id or "" for n in range(10)]
-        assert len(set(sessions)) == 10
-        for n, run in enumerate(runs):
-            session = sessions[n].rpartition(":")[2]
-            assert run.result == f"thread t{n} of run {run.id} in {session} said w{n}", run.error
-        for request in stage.requests:
-            words = [n for n in range(10) if f"word-{n}-" in json.dumps(request.body)]
-            assert len(words) == 1
-        used = [event for event in stage.events if event.type == "tool_use"]
-        assert {(event.thread_id, event.data["input"]["word"]) for event in used} == {
-            (f"t{n}", f"w{n}") for n in range(10)
-        }
 
 
 @pytest.mark.promise("S6")
@@ -86,7 +53,7 @@ async def test_a_conversation_goes_on_in_another_process(tmp_path: Path) -> None
             stderr=asyncio.subprocess.PIPE,
             env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
         )
-        out, err = await asyncio.wait_for(process.communicate(), 60)
+        out, err = await asyncio.wait_for(process.communicate(), PATIENCE)
         assert process.returncode == 0, err.decode()
         return json.loads(out)
 
@@ -96,7 +63,7 @@ async def test_a_conversation_goes_on_in_another_process(tmp_path: Path) -> None
         assert (one["result"], two["result"]) == ("One.", "Two.")
         assert one["pid"] != two["pid"]
         assert one["session"] == two["session"]
-        assert spoken(api.requests[-1]) == ["first", "second"]
+        assert CLAUDE.view.spoken(api.requests[-1]) == ["first", "second"]
     assert not processes_of(tmp_path / "claude")
 
 
@@ -106,7 +73,7 @@ async def test_a_conversation_that_is_gone_begins_anew(play: Play, caplog: pytes
         await stage.ask("first", thread_id="t1")
         orchestrator = await stage.yard.conversations()
         before = (await orchestrator.store.thread("t1")).session_id
-        (program,) = stage.processes
+        program = stage.program
         os.kill(program, signal.SIGKILL)
         await stage.until(lambda: not Path(f"/proc/{program}").exists())
         shutil.rmtree(stage.kept / "config" / "projects")
@@ -120,13 +87,13 @@ async def test_a_conversation_that_is_gone_begins_anew(play: Play, caplog: pytes
 async def test_a_killed_program_is_replaced_and_its_conversation_goes_on(play: Play) -> None:
     async with play(TWO) as stage:
         await stage.ask("first", thread_id="t1")
-        (program,) = stage.processes
+        program = stage.program
         os.kill(program, signal.SIGKILL)
         await stage.until(lambda: not Path(f"/proc/{program}").exists())
         run = await stage.ask("second", thread_id="t1")
         assert (run.status, run.result) == ("completed", "Two."), run.error
-        assert spoken(stage.requests[-1]) == ["first", "second"]
-        assert stage.processes != [program]
+        assert stage.view.spoken(stage.requests[-1]) == ["first", "second"]
+        assert stage.programs != [program]
 
 
 async def test_a_message_whose_program_is_killed_is_answered_by_another_one(play: Play) -> None:
@@ -136,24 +103,24 @@ async def test_a_message_whose_program_is_killed_is_answered_by_another_one(play
 """
     async with play(script) as stage:
         await stage.ask("first", thread_id="t1")
-        (program,) = stage.processes
+        program = stage.program
         running = asyncio.create_task(stage.ask("second", thread_id="t1"))
         await stage.until(lambda: len(stage.requests) == 2 and stage.api.active == 1)
         os.kill(program, signal.SIGKILL)
         run = await running
         assert (run.status, run.result) == ("completed", "Two."), run.error
-        assert program not in stage.processes
+        assert program not in stage.programs
 
 
 async def test_a_program_that_dies_after_it_acted_is_not_made_to_act_twice(play: Play) -> None:
     acted: list[int] = []
-    stages: list[ClaudeStage] = []
+    stages: list[Stage] = []
 
     @tool
     async def act() -> str:
         """Acts, and loses the program."""
         acted.append(1)
-        for program in stages[0].processes:
+        for program in stages[0].programs:
             os.kill(program, signal.SIGKILL)
         await asyncio.Event().wait()
         return ""
@@ -173,18 +140,18 @@ async def test_a_program_that_dies_after_it_acted_is_not_made_to_act_twice(play:
         assert acted == [1]
         after = await stage.ask("third", thread_id="t1")
         assert (after.status, after.result) == ("completed", "Three."), after.error
-        assert "first" in spoken(stage.requests[-1])
+        assert "first" in stage.view.spoken(stage.requests[-1])
 
 
 @pytest.mark.promise("S7")
 async def test_a_program_that_hangs_is_ended_by_the_timeout_and_gone(play: Play) -> None:
     async with play(TWO) as stage:
         await stage.ask("first", thread_id="t1")
-        (program,) = stage.processes
+        program = stage.program
         os.kill(program, signal.SIGSTOP)
         run = await stage.ask("second", thread_id="t1", timeout=0.5)
         assert run.status == "timeout"
-        await stage.until(lambda: program not in stage.processes)
+        await stage.until(lambda: program not in stage.programs)
         after = await stage.ask("second", thread_id="t1")
         assert (after.status, after.result) == ("completed", "Two."), after.error
 
@@ -194,12 +161,12 @@ async def test_a_session_is_opened_ahead_of_its_first_message(play: Play) -> Non
         orchestrator = await stage.yard.conversations()
         await orchestrator.store.create_thread(Thread(id="t1", runtime="claude", created_at=time.time()))
         assert await orchestrator.prewarm("t1") == (True, "claude")
-        programs = stage.processes
+        programs = stage.programs
         assert len(programs) == 1
         assert not stage.requests
         run = await stage.ask("hello", thread_id="t1")
         assert (run.status, run.result) == ("completed", "One."), run.error
-        assert stage.processes == programs
+        assert stage.programs == programs
 
 
 async def test_one_of_ours_and_one_of_claudes_own_are_gated_alike_each_with_one_refusal_and_one_event(
@@ -246,8 +213,8 @@ async def test_one_of_ours_and_one_of_claudes_own_are_gated_alike_each_with_one_
         run = await stage.ask("go")
         assert (run.status, run.result) == ("completed", "done"), run.error
         first, second = stage.requests
-        assert [offered["name"] for offered in first.body["tools"] if "toolyard" not in offered["name"]] == ["Bash"]
-        removed, garden, echoed, dug, failed, unknown = (_result(second, f"call_1_1_{n}") for n in range(6))
+        assert stage.view.own_in(first) == {"Bash"}
+        removed, garden, echoed, dug, failed, unknown = stage.view.results(second)
         assert "not on my watch" in removed
         assert "not in my garden" in garden
         assert "two" in echoed
@@ -292,7 +259,7 @@ async def test_an_approval_of_claudes_own_tool_waits_and_is_answered(play: Play,
         await stage.yard._approvals.decide(asked["approvalId"], decision, reason=reason)
         run = await running
         assert (run.status, run.result) == ("completed", "done"), run.error
-        assert shown in _result(stage.requests[1], "call_1_1_0")
+        assert shown in stage.view.results(stage.requests[1])[0]
         assert len(stage.told("approval.resolved")) == 1
 
 
@@ -323,7 +290,7 @@ async def test_with_a_login_the_users_own_settings_count_but_do_not_take_the_pla
         )
         session = await runtime.open(SessionSpec(agent="main", model="", cwd=project), thread_id="t")
         turn = Turn(prompt="go", caller=Caller(), tell=lambda kind, data: None, call_tool=call_tool, own=Confused())
-        assert (await asyncio.wait_for(session.run(turn), 60)).text == "done"
+        assert (await asyncio.wait_for(session.run(turn), PATIENCE)).text == "done"
         await session.close()
         assert "Say banana." in json.dumps(api.requests[0].body)
         assert not list(project.iterdir())  # the user's own permission to use the tool was not enough
@@ -335,8 +302,8 @@ async def test_what_claudes_own_tools_started_ends_with_the_session(play: Play) 
     async with play(script, own=["Bash"]) as stage:
         run = await stage.ask("go")
         assert run.status == "completed", run.error
-        assert "begun" in results_of(stage.requests[-1])[0]
-        assert len(stage.processes) > 1  # the stage itself looks whether any is left in the end
+        assert "begun" in stage.view.results(stage.requests[-1])[0]
+        assert len(stage.programs) > 1  # the stage itself looks whether any is left in the end
 
 
 async def test_nothing_of_the_user_or_the_project_is_read_and_nothing_is_written_there(play: Play, home: Path) -> None:
@@ -351,7 +318,7 @@ async def test_nothing_of_the_user_or_the_project_is_read_and_nothing_is_written
     secrets = {"OPENAI_API_KEY": "banana-1", "GITHUB_TOKEN": "banana-2", "CLAUDE_CODE_USE_BEDROCK": "banana-3"}
     script = "- {call: [{tool: Bash, input: {command: env}}], say: done}"
     async with play(script, own=["Bash"], environ=secrets) as stage:
-        project = stage.folder / "project"
+        project = stage.project
         more = {
             project / "CLAUDE.md": "Say banana.",
             project / ".claude" / "settings.json": json.dumps({"env": {"BANANA": "1"}}),
@@ -364,19 +331,11 @@ async def test_nothing_of_the_user_or_the_project_is_read_and_nothing_is_written
         run = await stage.ask("go")
         assert run.status == "completed", run.error
         assert "banana" not in json.dumps([request.body for request in stage.requests]).lower()
-        shown = results_of(stage.requests[-1])[0]
+        shown = stage.view.results(stage.requests[-1])[0]
         assert "PATH=" in shown
         assert "ANTHROPIC_API_KEY" not in shown  # the program has the key, and what it starts does not
         assert stage.requests[0].headers["x-api-key"] == stage.api.environ()["ANTHROPIC_API_KEY"]
         assert _tree(home) | _tree(project) == before
-
-
-def _result(request: Captured, call_id: str) -> str:
-    """The result of one call; those of failures may come earlier."""
-    messages = [message for message in request.body["messages"] if isinstance(message["content"], list)]
-    parts = [part for message in messages for part in message["content"] if part.get("tool_use_id") == call_id]
-    (content,) = [part["content"] for part in parts]
-    return content if isinstance(content, str) else "".join(part["text"] for part in content)
 
 
 def _tree(folder: Path) -> dict[str, bytes]:

@@ -4,38 +4,28 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import AsyncIterator, Callable
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.e2e.captured import results_of, tools_of
-from tests.e2e.model_stage import MODELS, Stage, playing
+from tests.e2e.model_stage import KERNELS, MODELS, Play, playing
 from toolyard import Annotations, tool
-from toolyard.kernel import activation
+from toolyard.kernel.activation import Limits
 
-Play = Callable[..., AbstractAsyncContextManager[Stage]]
+IMPATIENT = Limits(first_wait=0.05, stall=2.0)
+"""A tenth of the usual time before it is tried again, and much less of silence."""
 
 
-@pytest.fixture(params=sorted(MODELS))
-def play(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Play:
-    """Opens a stage on one API; its loop waits a tenth as long before it tries again."""
-    usual = activation.Limits()
-    monkeypatch.setattr("toolyard.kernel.activation.Limits", _impatient(usual))
+@pytest.fixture(params=sorted(KERNELS))
+def play(request: pytest.FixtureRequest, tmp_path: Path) -> Play:
+    """Opens a stage on one API."""
 
-    @asynccontextmanager
-    async def open_stage(script: str, **more: Any) -> AsyncIterator[Stage]:
-        async with playing(request.param, script, tmp_path, **more) as stage:
-            yield stage
+    def open_stage(script: str, *, limits: Limits | None = IMPATIENT, **more: Any) -> Any:
+        return playing(KERNELS[request.param], script, tmp_path, limits=limits, **more)
 
     return open_stage
-
-
-def _impatient(usual: activation.Limits) -> Callable[..., activation.Limits]:
-    kind = type(usual)
-    return lambda **given: kind(**{"first_wait": 0.05, "stall": 2.0, **given})
 
 
 @tool(annotations=Annotations(read_only=True))
@@ -240,7 +230,7 @@ async def test_a_model_that_goes_on_for_ever_is_stopped_at_its_limit(
     play: Play, settings: dict[str, Any], told: str
 ) -> None:
     numbers = "".join(f"- call: [{{tool: add, input: {{a: {n}, b: 1}}}}]\n" for n in range(30))
-    async with play(numbers + "- say: never", tools=[add], settings=settings) as stage:
+    async with play(numbers + "- say: never", tools=[add], settings=settings, limits=None) as stage:
         run = await stage.ask("add")
         assert (run.status, run.error and run.error.code) == ("failed", "limit")
         assert run.error is not None

@@ -1,4 +1,8 @@
-"""What every runtime promises, on real SDKs against scripted model APIs: one suite, each test on each of them."""
+"""What every runtime promises: one suite, each test on each of them, against scripted model APIs.
+
+The kernel plays on the four APIs through their own clients; Claude Code and Codex are the real programs. What the
+model was really sent is in the captured requests, and how each runtime shows it there is said by its `View`.
+"""
 
 from __future__ import annotations
 
@@ -6,35 +10,40 @@ import asyncio
 import json
 import logging
 import os
-from collections.abc import AsyncIterator, Callable
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.e2e.captured import instructions_of, results_of, tools_of, user_texts
+from tests.e2e.claude_stage import CLAUDE
+from tests.e2e.codex_stage import CODEX
 from tests.e2e.delegate_schema import DELEGATE_AGENT
-from tests.e2e.model_stage import MODELS, Stage, playing
+from tests.e2e.model_stage import KERNELS, PATIENCE, Play, Stage, playing
 from toolyard import Annotations, Plugin, Tool, ToolError, ToolMeta, tool
-from toolyard.orchestrator.request import RunRequest
-
-Play = Callable[..., AbstractAsyncContextManager[Stage]]
 
 READS = Annotations(read_only=True)
+PROGRAMS = [
+    pytest.param(CLAUDE, id="claude", marks=pytest.mark.requires("claude")),
+    pytest.param(CODEX, id="codex", marks=pytest.mark.requires("codex")),
+]
+PLAYERS = [*(pytest.param(player, id=name) for name, player in KERNELS.items()), *PROGRAMS]
 
 
-@pytest.fixture(params=sorted(MODELS))
+@pytest.fixture(params=PLAYERS)
 def play(request: pytest.FixtureRequest, tmp_path: Path) -> Play:
-    """Opens a stage on one API. What was captured is kept in the folder CAPTURED_REQUESTS, where one is named."""
+    """Opens a stage for one runtime. What was captured is kept in the folder CAPTURED_REQUESTS, where one is named."""
 
     @asynccontextmanager
     async def open_stage(script: str, **more: Any) -> AsyncIterator[Stage]:
         async with playing(request.param, script, tmp_path, **more) as stage:
-            yield stage
-        if kept := os.environ.get("CAPTURED_REQUESTS"):
-            shown = [{"path": one.path, "body": one.body} for one in stage.requests]
-            Path(kept, f"{request.node.name}.json").write_text(json.dumps(shown, indent=1, ensure_ascii=False))
+            try:
+                yield stage
+            finally:
+                if kept := os.environ.get("CAPTURED_REQUESTS"):
+                    shown = [{"path": one.path, "body": one.body} for one in stage.requests]
+                    Path(kept, f"{request.node.name}.json").write_text(json.dumps(shown, indent=1, ensure_ascii=False))
 
     return open_stage
 
@@ -55,6 +64,7 @@ def delegate() -> Tool:
 
 
 @pytest.mark.promise("K8")
+@pytest.mark.promise("P3")
 async def test_every_kind_of_tool_is_offered_called_and_answered(play: Play) -> None:
     @tool
     async def shout(text: str) -> str:
@@ -86,28 +96,32 @@ async def test_every_kind_of_tool_is_offered_called_and_answered(play: Play) -> 
     }
     plugin = Plugin(name="loud", version="1", tools=[shout])
     async with play(script, tools=[add], plugins=[plugin], files={"greetings.json": hello}) as stage:
+        view = stage.view
         run = await stage.ask("do everything")
-        assert (run.status, run.result) == ("completed", "At last: the sum is 7"), run.error
+        assert (run.status, view.plain(run.result)) == ("completed", "At last: the sum is 7"), run.error
         first, second = stage.requests
-        offered = tools_of(first)
+        offered = stage.offered(first)
         assert {"workspace-info", "say-hello", "loud__shout", "add", "update_plan", "git-status"} <= offered.keys()
-        assert list(offered) == [info.name for info in stage.yard.registry.list_tools()]
-        assert user_texts(first) == ["do everything"]
-        assert str(stage.folder / "project") in instructions_of(first)
-        place, greeting, loud, total = results_of(second)
-        assert str(stage.folder / "project") in place
+        assert list(offered) == view.ordered(info.name for info in stage.yard.registry.list_tools())
+        assert view.own_in(first) == view.own  # and nothing else
+        assert view.spoken(first) == ["do everything"]
+        assert str(stage.project) in view.instructions(first)
+        place, greeting, loud, total = view.results(second)
+        assert str(stage.project) in place
         assert "hello Ann" in greeting
         assert "QUIET" in loud
         assert "the sum is 7" in total
-        assert [data["name"] for data in stage.told("tool_use")] == [
-            "workspace-info",
-            "say-hello",
-            "loud__shout",
-            "add",
-        ]
-        assert not any(data["isError"] for data in stage.told("tool_result"))
+        used, answered = view.called(stage.told("tool_use")), view.called(stage.told("tool_result"))
+        assert [data["name"] for data in used] == ["workspace-info", "say-hello", "loud__shout", "add"]
+        assert [data["callId"] for data in answered] == [data["callId"] for data in used]  # each once
+        assert [data["callId"] for data in used] == view.call_ids(second)  # by the model's own ids
+        assert not any(data["isError"] for data in answered)
+        assert "".join(data["text"] for data in stage.told("message.delta")) == run.result
         assert run.usage.input_tokens > 0
-        assert run.usage.cost > 0
+        assert (run.usage.cost > 0) == view.knows_prices
+        told = stage.told("usage")
+        assert len(told) == view.usages(requests=2, turns=1)
+        assert view.used(told) == (run.usage.input_tokens, run.usage.output_tokens)
 
 
 @pytest.mark.promise("S1")
@@ -120,11 +134,15 @@ async def test_whole_schemas_arrive_and_each_difference_is_a_logged_adaptation(
         "properties": {
             "where": {"$ref": "#/$defs/place"},
             "kind": {"enum": ["a", "b"]},
+            "always": {"const": "x"},
+            "share": {"type": "number", "description": "How much", "minimum": 0, "maximum": 1, "default": 0.5},
+            "pair": {"type": "array", "prefixItems": [{"type": "string"}, {"type": "integer"}]},
+            "anything": True,
             "either": {"anyOf": [{"type": "string"}, {"type": "integer"}]},
             "list": {"type": "array", "items": {"type": "object", "properties": {"x": {"type": "number"}}}},
         },
         "required": ["where"],
-        "$defs": {"place": {"type": "object", "properties": {"street": {"type": "string"}}}},
+        "$defs": {"place": {"type": "object", "properties": {"street": {"type": "string", "pattern": "^[a-z]"}}}},
     }
 
     async def answer(_: Any, input: dict[str, Any], meta: ToolMeta) -> str:
@@ -139,36 +157,22 @@ async def test_whole_schemas_arrive_and_each_difference_is_a_logged_adaptation(
     async with play(script, tools=[add, delegate(), rich, bare]) as stage:
         run = await stage.ask("go")
         assert run.status == "completed", run.error
-        arrived = tools_of(stage.requests[0])
-        assert "delegate_agent" in arrived
+        arrived = stage.offered(stage.requests[0])
         canonical = {info.name: dict(info.input_schema) for info in stage.yard.registry.list_tools()}
-        assert arrived.keys() == canonical.keys()
+        assert arrived.keys() == canonical.keys()  # the one with a choice at its top level too
         told = [record.getMessage() for record in caplog.records if "adapted" in record.getMessage()]
         for name, schema in canonical.items():
             lines = [line for line in told if f"the schema of {name!r} " in line]
-            assert bool(lines) == (arrived[name] != schema), (name, arrived[name], lines)
+            assert len(lines) == (arrived[name] != schema), (name, arrived[name], lines)
         assert arrived["git-status"] == canonical["git-status"]  # what is plain arrives as it is
         handed = arrived["delegate_agent"]
         assert handed["type"] == "object"
         assert handed["properties"].keys() == DELEGATE_AGENT["properties"].keys()
         assert not {"anyOf", "oneOf", "allOf"} & handed.keys()  # each of them refuses it, or drops the whole tool
         assert "agent_id" in handed["description"]  # what the choice says is told in words
-        assert "delegated" in results_of(stage.requests[1])[0]
-
-
-@pytest.mark.promise("S1")
-async def test_the_adapted_copy_loosens_nothing_the_original_decides(play: Play) -> None:
-    script = """
-- call: [{tool: delegate_agent, input: {agent_id: a}}]
-- say: "{{result}}"
-"""
-    async with play(script, tools=[delegate()]) as stage:
-        run = await stage.ask("go")
-        assert run.status == "completed"
-        (refused,) = results_of(stage.requests[1])
-        assert "delegated" not in refused
-        assert "prompt" in refused
-        assert stage.told("tool_result")[0]["isError"] is True
+        delegated, fine = stage.view.results(stage.requests[1])
+        assert 'delegated {"batch": [{"agent_id": "a", "prompt": "p"}]}' in delegated.replace('\\"', '"')
+        assert "fine" in fine
 
 
 @pytest.mark.promise("S1")
@@ -185,18 +189,25 @@ async def test_bad_arguments_come_back_as_an_error_the_model_can_use_and_no_hand
         return "counted"
 
     script = """
-- call: [{tool: count, input: {number: many}}]
+- call:
+    - {tool: count, input: {number: many}}
+    - {tool: delegate_agent, input: {agent_id: a}}
+    - {tool: delegate_agent, input: {batch: []}}
 - call: [{tool: count, input: {number: 3}}]
 - say: "{{result}}"
 """
-    async with play(script, tools=[count]) as stage:
+    async with play(script, tools=[count, delegate()]) as stage:
         run = await stage.ask("count")
-        assert (run.status, run.result) == ("completed", "counted"), run.error
+        assert (run.status, stage.view.plain(run.result)) == ("completed", "counted"), run.error
         assert ran == [3]
-        (error,) = results_of(stage.requests[1])
-        assert "/number" in error
-        assert "integer" in error
-        assert [data["isError"] for data in stage.told("tool_result")] == [True, False]
+        wrong, lacking, empty = stage.view.results(stage.requests[1])
+        assert "/number" in wrong
+        assert "integer" in wrong
+        assert "delegated" not in lacking + empty  # the original decides, whatever the adapted copy allows
+        assert "prompt" in lacking
+        assert "/batch" in empty
+        told = stage.view.called(stage.told("tool_result"))
+        assert [data["isError"] for data in told] == [True, True, True, False]
         assert any("count failed (invalid_arguments)" in record.getMessage() for record in caplog.records)
 
 
@@ -230,7 +241,7 @@ async def test_a_raising_and_a_hanging_handler_are_answers_like_any_other(play: 
     async with play(script, tools=[sulk, crash, hang]) as stage:
         run = await stage.ask("go on")
         assert (run.status, run.result) == ("completed", "I see."), run.error
-        no, broken, late = results_of(stage.requests[1])
+        no, broken, late = stage.view.results(stage.requests[1])
         assert "not today; try tomorrow" in no
         assert "crashed (id " in broken
         assert "secret" not in json.dumps(stage.requests[1].body)
@@ -254,7 +265,7 @@ async def test_calls_that_only_read_run_at_the_same_time_and_others_in_order(pla
     async def write(text: str) -> str:
         """Changes something."""
         order.append(f"{text} begins")
-        await asyncio.sleep(0)
+        await asyncio.sleep(0.02)  # whoever did not wait for its turn would come in between
         order.append(f"{text} ends")
         return "written"
 
@@ -270,10 +281,9 @@ async def test_calls_that_only_read_run_at_the_same_time_and_others_in_order(pla
     async with play(script, tools=[meet, write]) as stage:
         run = await stage.ask("meet")
         assert (run.status, run.result) == ("completed", "done"), run.error
-        results = results_of(stage.requests[1])
-        met = [name for name in ("ann", "bob", "cem") if any(f"{name} met them" in text for text in results[:3])]
-        assert met == ["ann", "bob", "cem"]
-        assert ["ann" in results[0], "bob" in results[1], "cem" in results[2]] == [True, True, True]
+        results = stage.view.results(stage.requests[1])
+        said = ["ann met them", "bob met them", "cem met them", "written", "written"]
+        assert [words in text for words, text in zip(said, results, strict=True)] == [True] * 5
         assert order == ["one begins", "one ends", "two begins", "two ends"]
 
 
@@ -293,16 +303,14 @@ async def test_an_interrupt_reaches_the_model_or_the_tool_and_the_thread_goes_on
         return ""
 
     script = """
+- {when: again, say: "I am here."}
 - {when: streaming, say: One word after another, hang: 500}
 - {when: calling, call: [{tool: dig, input: {}}]}
-- {when: again, say: "I am here."}
 """
     async with play(script, tools=[dig]) as stage:
         running = asyncio.create_task(stage.ask(where, thread_id="t1"))
-        if where == "calling":
-            await asyncio.wait_for(began.wait(), 60)
-        else:
-            await stage.until(lambda: stage.told("message.delta"))
+        await stage.until(lambda: began.is_set() or stage.told("message.delta"))
+        programs = stage.programs
         running.cancel()
         await asyncio.wait([running])
         assert running.cancelled()
@@ -310,11 +318,12 @@ async def test_an_interrupt_reaches_the_model_or_the_tool_and_the_thread_goes_on
         assert ended.is_set() == (where == "calling")
         again = await stage.ask("again", thread_id="t1")
         assert (again.status, again.result) == ("completed", "I am here."), again.error
+        assert stage.programs == programs  # interrupted, not killed
         last = stage.requests[-1]
-        assert user_texts(last)[-1].endswith("again")
-        assert where in json.dumps(last.body)  # what was begun before the interrupt is not forgotten
+        assert stage.view.spoken(last) == [where, "again"]  # what was begun before the interrupt is not forgotten
         if where == "calling":
-            assert "interrupted" in results_of(last)[0]
+            (answer,) = stage.view.results(last)
+            assert stage.view.interrupted in answer
 
 
 @pytest.mark.promise("S7")
@@ -324,6 +333,8 @@ async def test_the_timeout_really_ends_the_invocation(play: Play) -> None:
 - {when: slow, delay: 500, say: never}
 """
     async with play(script) as stage:
+        assert (await stage.ask("hello", thread_id="t1")).result == "quick"
+        programs = stage.programs
         run = await stage.ask("slow", thread_id="t1", timeout=0.5)
         assert (run.status, run.result) == ("timeout", None)
         assert run.error is not None
@@ -331,6 +342,7 @@ async def test_the_timeout_really_ends_the_invocation(play: Play) -> None:
         await stage.until(lambda: stage.api.active == 0)
         after = await stage.ask("hello", thread_id="t1")
         assert (after.status, after.result) == ("completed", "quick"), after.error
+        assert stage.programs == programs
 
 
 async def test_a_message_for_the_running_turn_is_in_the_next_request(play: Play) -> None:
@@ -345,21 +357,21 @@ async def test_a_message_for_the_running_turn_is_in_the_next_request(play: Play)
 
     script = """
 - {when: rather, say: As you wish.}
-- call: [{tool: wait, input: {}}]
-- say: not this
+- {when: begin, call: [{tool: wait, input: {}}], say: As you wish.}
 """
     async with play(script, tools=[wait]) as stage:
         running = asyncio.create_task(stage.ask("begin", thread_id="t1"))
-        await asyncio.wait_for(began.wait(), 60)
-        orchestrator = await stage.yard.conversations()
-        await orchestrator.steer(RunRequest(prompt="rather do that", thread_id="t1"))
+        await asyncio.wait_for(began.wait(), PATIENCE)
+        steered = await stage.steer("rather do that", "t1")
         go_on.set()
         run = await running
         assert (run.status, run.result) == ("completed", "As you wish."), run.error
+        assert steered == run.id
         first, second = stage.requests
-        assert user_texts(first) == ["begin"]
-        assert user_texts(second) == ["begin", "rather do that"]
-        assert "waited" in results_of(second)[0]
+        assert stage.view.spoken(first) == ["begin"]
+        assert "rather do that" not in json.dumps(first.body)
+        assert stage.view.spoken(second) == ["begin", "rather do that"]
+        assert "waited" in stage.view.results(second)[0]
 
 
 @pytest.mark.promise("R5")
@@ -369,36 +381,41 @@ async def test_a_tool_that_is_added_by_a_reload_is_in_the_next_request(play: Pla
     @tool
     async def install() -> str:
         """Writes another tool's file, and loads it."""
-        stage = stages[0]
-        fresh = {
-            "name": "more",
-            "tools": [
-                {
-                    "name": "fresh-tool",
-                    "description": "Is new.",
-                    "inputSchema": {"type": "object", "properties": {}},
-                    "handler": {"type": "shell", "command": "echo so fresh"},
-                }
-            ],
-        }
-        (stage.folder / "tool-files" / "more.json").write_text(json.dumps(fresh))
-        await stage.yard.registry.reload_plugins()
+        await stages[0].write_tool("fresh-tool", "so fresh")
         return "installed"
 
     script = """
-- call: [{tool: install, input: {}}]
-- call: [{tool: fresh-tool, input: {}}]
-- say: "It says {{result}}"
+- {when: go, call: [{tool: install, input: {}}]}
+- {call: [{tool: fresh-tool, input: {}}], say: "{{result}}"}
+- {when: use, call: [{tool: fresh-tool, input: {}}, {tool: later-tool, input: {}}], say: done}
+- {when: look, say: I see.}
 """
     async with play(script, tools=[install]) as stage:
         stages.append(stage)
-        run = await stage.ask("go")
+        view = stage.view
+        run = await stage.ask("go", thread_id="t1")
         assert run.status == "completed", run.error
-        assert "so fresh" in (run.result or "")
-        first, second, third = stage.requests
-        assert "fresh-tool" not in tools_of(first)
-        assert "fresh-tool" in tools_of(second)
-        assert "so fresh" in results_of(third)[-1]
+        assert ("so fresh" in view.plain(run.result)) == view.reloads_within_a_turn
+        programs = stage.programs
+        await stage.write_tool("later-tool", "so late")
+        used = await stage.ask("use them", thread_id="t1")
+        assert (used.status, used.result) == ("completed", "done"), used.error
+        assert stage.programs == programs  # nothing was started anew for that
+        fresh, late = (
+            [name in stage.offered(request) for request in stage.requests] for name in ("fresh-tool", "later-tool")
+        )
+        assert fresh == [False, view.reloads_within_a_turn, view.reloads_within_a_turn, True, True]
+        assert late == [False, False, False, True, True]
+        *_, one, two = view.results(stage.requests[-1])
+        assert ("so fresh" in one, "so late" in two) == (True, True)
+        await stage.write_tool("later-tool", "so late", description="Says more now.")
+        assert (await stage.ask("look", thread_id="t1")).status == "completed"
+        assert "Says more now." in json.dumps(stage.requests[-1].body["tools"])
+        await stage.drop_tool("later-tool")
+        assert (await stage.ask("look again", thread_id="t1")).status == "completed"
+        assert view.spelled("later-tool") not in view.offered(stage.requests[-1])
+        assert "fresh-tool" in stage.offered(stage.requests[-1])
+        assert view.spoken(stage.requests[-1]) == ["go", "use them", "look", "look again"]  # one conversation
 
 
 @pytest.mark.promise("K8")
@@ -421,8 +438,9 @@ async def test_two_threads_at_once_never_see_each_others_context(play: Play) -> 
         one, two = await asyncio.gather(
             stage.ask("alpha secret", thread_id="t-alpha"), stage.ask("omega secret", thread_id="t-omega")
         )
-        assert one.result == f"thread t-alpha of run {one.id} said first"
-        assert two.result == f"thread t-omega of run {two.id} said last"
+        assert stage.view.plain(one.result) == f"thread t-alpha of run {one.id} said first"
+        assert stage.view.plain(two.result) == f"thread t-omega of run {two.id} said last"
+        assert len(stage.requests) == 4
         for request in stage.requests:
             text = json.dumps(request.body)
             assert ("alpha" in text) != ("omega" in text)
@@ -431,6 +449,44 @@ async def test_two_threads_at_once_never_see_each_others_context(play: Play) -> 
             ("t-alpha", "first"),
             ("t-omega", "last"),
         }
+
+
+@pytest.mark.promise("K8")
+@pytest.mark.promise("P4")
+@pytest.mark.parametrize("play", PROGRAMS, indirect=True)
+async def test_ten_threads_at_once_each_have_their_own_session_and_handlers_know_which(play: Play) -> None:
+    meeting = asyncio.Barrier(10)
+    stages: list[Stage] = []
+    alive: list[int] = []
+
+    @tool(annotations=READS)
+    async def whoami(meta: ToolMeta, word: str) -> str:
+        """Says where it was called."""
+        if await meeting.wait() == 0:  # all of them are inside their tool at the same time
+            alive.extend(stages[0].programs)
+        return f"thread {meta.thread_id} of run {meta.run_id} in {meta.session_id} said {word}"
+
+    script = "".join(
+        f"- {{when: word-{n}-, call: [{{tool: whoami, input: {{word: w{n}}}}}], say: '{{{{result}}}}'}}\n"
+        for n in range(10)
+    )
+    async with play(script, tools=[whoami]) as stage:
+        stages.append(stage)
+        runs = await asyncio.gather(*(stage.ask(f"word-{n}-", thread_id=f"t{n}") for n in range(10)))
+        orchestrator = await stage.yard.conversations()
+        sessions = [(await orchestrator.store.thread(f"t{n}")).session_id or "" for n in range(10)]
+        assert len(set(sessions)) == 10
+        for n, run in enumerate(runs):
+            session = sessions[n].rpartition(":")[2]
+            assert stage.view.plain(run.result) == f"thread t{n} of run {run.id} in {session} said w{n}", run.error
+        for request in stage.requests:
+            words = [n for n in range(10) if f"word-{n}-" in json.dumps(request.body)]
+            assert len(words) == 1
+        used = [event for event in stage.events if event.type == "tool_use"]
+        assert {(event.thread_id, event.data["input"]["word"]) for event in used} == {
+            (f"t{n}", f"w{n}") for n in range(10)
+        }
+        assert len(alive) == (1 if stage.player.shares_its_program else 10)
 
 
 @pytest.mark.promise("B9")
@@ -444,10 +500,20 @@ async def test_the_next_message_of_a_thread_goes_on_with_its_conversation(play: 
         await stage.ask("first", thread_id="t1")
         await stage.ask("second", thread_id="t1")
         last = stage.requests[-1]
-        assert user_texts(last) == ["first", "second"]
-        assert "the sum is 6" in results_of(last)[0]
-        usage = stage.told("usage")
-        assert len(usage) == 3
+        assert stage.view.spoken(last) == ["first", "second"]
+        assert "the sum is 6" in stage.view.results(last)[0]
+        assert len(stage.told("usage")) == stage.view.usages(requests=3, turns=2)
+
+
+@pytest.mark.promise("P11")
+async def test_what_looks_like_a_command_or_a_file_is_told_as_it_was_written(play: Play) -> None:
+    async with play('- {say: "heard"}') as stage:
+        (stage.project / "secret.txt").write_text("the secret of the file")
+        for prompt in ("/clear", "@secret.txt what is in it?"):
+            run = await stage.ask(prompt, thread_id="t1")
+            assert (run.status, run.result) == ("completed", "heard"), run.error
+        assert stage.view.spoken(stage.requests[-1]) == ["/clear", "@secret.txt what is in it?"]
+        assert "the secret of the file" not in json.dumps(stage.requests[-1].body)
 
 
 @pytest.mark.promise("R7")
@@ -462,12 +528,10 @@ async def test_a_run_has_its_own_working_directory(play: Play) -> None:
 - say: "{{result}}"
 """
     async with play(script, tools=[here]) as stage:
-        folder = stage.folder / "project"
-        (folder / "inside").mkdir()
-        orchestrator = await stage.yard.conversations()
-        wanted = RunRequest(prompt="where?", model=MODELS[stage.name], runtime="kernel", cwd="inside")
-        run = await orchestrator.wait((await orchestrator.submit(wanted)).run_id)
-        assert run.result == str(folder / "inside"), run.error
-        assert f"in the folder {folder / 'inside'}." in instructions_of(stage.requests[0])
+        inside = stage.project / "inside"
+        inside.mkdir()
+        run = await stage.ask_in("inside", "where?")
+        assert stage.view.plain(run.result) == str(inside), run.error
+        assert f"in the folder {inside}." in stage.view.instructions(stage.requests[0])
         usual = await stage.ask("where?")
-        assert usual.result == str(folder)
+        assert stage.view.plain(usual.result) == str(stage.project), usual.error
