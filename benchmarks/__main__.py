@@ -14,7 +14,7 @@ from pathlib import Path
 
 from benchmarks import environments, subject, workload
 from benchmarks.harness import QUICK, SELFCHECK, Bench, Outcome, Scale, run_race
-from benchmarks.rows import races
+from benchmarks.rows import races, runtime_start
 from benchmarks.table import render
 
 CHANGED = "toolyard's source files changed during the run, so its rounds are of different versions"
@@ -34,7 +34,7 @@ def main() -> int:
     changed = subject.mark() != measured
     if changed:
         about.append(f"**not one program: {CHANGED}**")
-    text = render(outcomes, about)
+    text = render(outcomes, about) + runtime_start.summary(outcomes)
     print(text, end="")
     if asked.output:
         Path(asked.output).write_text(text)

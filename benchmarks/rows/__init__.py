@@ -3,7 +3,17 @@
 from __future__ import annotations
 
 from benchmarks.harness import Bench, Race
-from benchmarks.rows import agents, conversations, http, in_process, many_tools, plugins, stdio, tool_files
+from benchmarks.rows import (
+    agents,
+    conversations,
+    http,
+    in_process,
+    many_tools,
+    plugins,
+    runtime_start,
+    stdio,
+    tool_files,
+)
 
 
 def races(bench: Bench) -> list[Race]:
@@ -19,4 +29,5 @@ def races(bench: Bench) -> list[Race]:
         conversations.race(bench),
         plugins.race(bench),
         *agents.races(bench),
+        *runtime_start.races(bench),
     ]
