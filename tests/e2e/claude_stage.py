@@ -24,7 +24,7 @@ _STEERED = re.compile(
 class ClaudeView(View):
     """Claude Code sorts our tools behind a prefix, answers failed calls first, and tells once a turn what was used."""
 
-    interrupted = "doesn't want to proceed"
+    interrupted = ("doesn't want to proceed",)
 
     def ordered(self, names: Iterable[str]) -> list[str]:
         return sorted(names)

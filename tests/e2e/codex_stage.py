@@ -25,7 +25,7 @@ class CodexView(View):
     """Codex keeps our tools in a namespace, spells them its own way, and shows a thread the tools of its beginning."""
 
     own = frozenset({"list_mcp_resources", "list_mcp_resource_templates", "read_mcp_resource"})
-    interrupted = "aborted"
+    interrupted = ("aborted", "was cancelled")  # its own word, or ours where that comes first
     reloads_within_a_turn = False
     knows_prices = False
 
@@ -54,9 +54,6 @@ class CodexView(View):
 
     def called(self, events: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
         return sorted(events, key=lambda data: data["callId"])
-
-    def used(self, events: Sequence[Mapping[str, Any]]) -> tuple[int, int]:
-        return events[-1]["inputTokens"], events[-1]["outputTokens"]  # each tells the sum of its turn so far
 
 
 def processes_of(home: Path) -> list[int]:

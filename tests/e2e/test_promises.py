@@ -323,7 +323,7 @@ async def test_an_interrupt_reaches_the_model_or_the_tool_and_the_thread_goes_on
         assert stage.view.spoken(last) == [where, "again"]  # what was begun before the interrupt is not forgotten
         if where == "calling":
             (answer,) = stage.view.results(last)
-            assert stage.view.interrupted in answer
+            assert any(words in answer for words in stage.view.interrupted), answer
 
 
 @pytest.mark.promise("S7")

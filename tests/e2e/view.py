@@ -18,13 +18,13 @@ class View:
 
     Attributes:
         own: The tools that the runtime offers besides ours.
-        interrupted: What the model reads in place of the result of a call that was interrupted.
+        interrupted: What the model may read in place of the result of a call that was interrupted.
         reloads_within_a_turn: Whether a turn that runs is offered what a reload brings, or only the next one.
         knows_prices: Whether a run says what it cost.
     """
 
     own: frozenset[str] = frozenset()
-    interrupted = "interrupted"
+    interrupted: tuple[str, ...] = ("interrupted",)
     reloads_within_a_turn = True
     knows_prices = True
 

@@ -118,6 +118,7 @@ class Runtimes:
             folder=self._data / "claude",
             tools=own.tools,
             login=own.login,
+            max_turns=own.max_turns,
         )
 
     def _codex(self) -> Runtime:
@@ -130,6 +131,7 @@ class Runtimes:
             lookup=self._keys,
             login=own.login,
             tools=own.tools,
+            max_turns=own.max_turns,
             version=VERSION,
         )
 

@@ -59,6 +59,7 @@ class ClaudeSettings(Section, frozen=True, kw_only=True):
 
     tools: WordList = ()
     login: Flag = False
+    max_turns: Several = 100
 
 
 class CodexSettings(Section, frozen=True, kw_only=True):
@@ -66,6 +67,7 @@ class CodexSettings(Section, frozen=True, kw_only=True):
 
     tools: WordList = ()
     login: Flag = False
+    max_turns: Several = 100
 
 
 class KernelSettings(Section, frozen=True, kw_only=True):
@@ -184,8 +186,10 @@ IN_EFFECT = frozenset(
         "runtime.model",
         "runtime.claude.tools",
         "runtime.claude.login",
+        "runtime.claude.max_turns",
         "runtime.codex.tools",
         "runtime.codex.login",
+        "runtime.codex.max_turns",
         "runtime.kernel.max_turns",
         "runtime.scripted.script",
         "runtime.scripted.folder",

@@ -44,19 +44,43 @@ Tell = Callable[[str, Mapping[str, Any]], None]
 class CallTool(Protocol):
     """Calls one of our tools through the dispatcher, on behalf of the turn that is running."""
 
-    def __call__(self, name: str, input: Mapping[str, Any], *, call_id: str | None = None) -> Awaitable[ToolResult]:
-        """Call it; every failure is a result, an unknown tool too."""
+    def __call__(
+        self,
+        name: str,
+        input: Mapping[str, Any],
+        *,
+        call_id: str | None = None,
+        parent_call_id: str | None = None,
+    ) -> Awaitable[ToolResult]:
+        """Call it; every failure is a result, an unknown tool too.
+
+        Args:
+            name: Its name.
+            input: Its arguments.
+            call_id: The model's own id of the call.
+            parent_call_id: The call that started the agent which calls, where the runtime started one by itself.
+        """
         ...
 
 
 class OwnTools(Protocol):
     """For a runtime that has tools of its own: our gates stand before them, and our log tells of them."""
 
-    async def ask(self, name: str, input: Mapping[str, Any], *, call_id: str) -> Mapping[str, Any] | ToolResult:
+    async def ask(
+        self, name: str, input: Mapping[str, Any], *, call_id: str, parent_call_id: str | None = None
+    ) -> Mapping[str, Any] | ToolResult:
         """Before one is used: the arguments to use it with, or the refusal, which the model is to read."""
         ...
 
-    async def tell(self, name: str, input: Mapping[str, Any], result: ToolResult, *, call_id: str) -> None:
+    async def tell(
+        self,
+        name: str,
+        input: Mapping[str, Any],
+        result: ToolResult,
+        *,
+        call_id: str,
+        parent_call_id: str | None = None,
+    ) -> None:
         """After one was used, or refused: what came of it. Once for each that was asked for."""
         ...
 
@@ -64,11 +88,21 @@ class OwnTools(Protocol):
 class NoOwnTools:
     """Nobody can check a tool of a runtime's own here, so none is used."""
 
-    async def ask(self, name: str, input: Mapping[str, Any], *, call_id: str) -> Mapping[str, Any] | ToolResult:
+    async def ask(
+        self, name: str, input: Mapping[str, Any], *, call_id: str, parent_call_id: str | None = None
+    ) -> Mapping[str, Any] | ToolResult:
         """Refuse it."""
         return ToolResult.error(f"{name} was refused: nobody can check it here", Failure.REFUSED)
 
-    async def tell(self, name: str, input: Mapping[str, Any], result: ToolResult, *, call_id: str) -> None:
+    async def tell(
+        self,
+        name: str,
+        input: Mapping[str, Any],
+        result: ToolResult,
+        *,
+        call_id: str,
+        parent_call_id: str | None = None,
+    ) -> None:
         """Nobody wants to know."""
 
 

@@ -72,20 +72,41 @@ class ToolCalls:
             self._caller = replace(self._caller, session_id=self._session.id)
         return self._caller
 
-    def __call__(self, name: str, input: Mapping[str, Any], *, call_id: str | None = None) -> Awaitable[ToolResult]:
+    def __call__(
+        self,
+        name: str,
+        input: Mapping[str, Any],
+        *,
+        call_id: str | None = None,
+        parent_call_id: str | None = None,
+    ) -> Awaitable[ToolResult]:
         """Call a tool."""
-        return self._call(self.caller, name, input, call_id=call_id)
+        return self._call(self._below(parent_call_id), name, input, call_id=call_id)
 
-    async def ask(self, name: str, input: Mapping[str, Any], *, call_id: str) -> Mapping[str, Any] | ToolResult:
+    async def ask(
+        self, name: str, input: Mapping[str, Any], *, call_id: str, parent_call_id: str | None = None
+    ) -> Mapping[str, Any] | ToolResult:
         """A tool of the runtime's own is about to be used."""
         if self._own is None:
             return await NoOwnTools().ask(name, input, call_id=call_id)
-        return await self._own.ask_own(self.caller, name, input, call_id=call_id)
+        return await self._own.ask_own(self._below(parent_call_id), name, input, call_id=call_id)
 
-    async def tell(self, name: str, input: Mapping[str, Any], result: ToolResult, *, call_id: str) -> None:
+    async def tell(
+        self,
+        name: str,
+        input: Mapping[str, Any],
+        result: ToolResult,
+        *,
+        call_id: str,
+        parent_call_id: str | None = None,
+    ) -> None:
         """A tool of the runtime's own was used."""
         if self._own is not None:
-            await self._own.tell_own(self.caller, name, input, result, call_id=call_id)
+            await self._own.tell_own(self._below(parent_call_id), name, input, result, call_id=call_id)
+
+    def _below(self, parent_call_id: str | None) -> Caller:
+        """The caller, or an agent that a call of it started."""
+        return replace(self.caller, parent_call_id=parent_call_id) if parent_call_id is not None else self.caller
 
 
 async def open_session(runtime: Runtime, spec: SessionSpec, *, thread_id: str, resume: str | None) -> Session:

@@ -138,7 +138,7 @@ class Dispatcher:
                 registered.tool, caller, caller.cwd or self._cwd, self._new_id, progress=progress, client=client
             )
         if told:
-            events.emit("tool_use", {"callId": meta.call_id, "name": name, "input": input or {}}, caller)
+            events.emit("tool_use", _told(caller, callId=meta.call_id, name=name, input=input or {}), caller)
         try:
             arguments = validated(registered, input)
             if gates is not None and isinstance(arguments, dict):
@@ -184,7 +184,7 @@ class Dispatcher:
 
         It is told as any call is, and the same gates are asked; what comes of it is told with `tell_own`.
         """
-        self._events.emit("tool_use", {"callId": call_id, "name": name, "input": input}, caller)
+        self._events.emit("tool_use", _told(caller, callId=call_id, name=name, input=input), caller)
         arguments = dict(input)
         decided = arguments if self._gates is None else await self._gates.ask(name, arguments, caller, call_id, None)
         if isinstance(decided, ToolResult):
@@ -254,18 +254,26 @@ class Dispatcher:
         text = result.text
         self._events.emit(
             "tool_result",
-            {
-                "callId": call_id,
-                "name": name,
-                "isError": result.is_error,
-                "content": text if len(text) <= SHOWN_IN_EVENTS else text[:SHOWN_IN_EVENTS] + "…",
-                "durationMs": round((time.perf_counter() - started) * 1000, 3),
-            },
+            _told(
+                caller,
+                callId=call_id,
+                name=name,
+                isError=result.is_error,
+                content=text if len(text) <= SHOWN_IN_EVENTS else text[:SHOWN_IN_EVENTS] + "…",
+                durationMs=round((time.perf_counter() - started) * 1000, 3),
+            ),
             caller,
         )
 
     def _new_id(self) -> str:
         return f"call_{self._prefix}_{next(self._numbers)}"
+
+
+def _told(caller: Caller, **data: Any) -> dict[str, Any]:
+    """What an event tells of a call; whose call started the agent that made it, where there is one."""
+    if caller.parent_call_id is not None:
+        data["parentCallId"] = caller.parent_call_id
+    return data
 
 
 def _explained(registered: RegisteredTool, call_id: str, error: Exception) -> ToolResult:

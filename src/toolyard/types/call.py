@@ -16,6 +16,8 @@ class Caller:
 
     thread_id: str = "default"
     call_id: str | None = None
+    parent_call_id: str | None = None
+    """The call that started the agent which calls, where a runtime started one by itself."""
     task_id: str | None = None
     run_id: str | None = None
     session_id: str | None = None

@@ -40,6 +40,7 @@ _ALWAYS = {
     "CLAUDE_CODE_EMIT_SESSION_STATE_EVENTS": "1",  # they say when a turn is really over
     "DISABLE_AUTOUPDATER": "1",
     "ENABLE_TOOL_SEARCH": "false",  # it would hide our tools behind a search
+    "MAX_MCP_OUTPUT_TOKENS": "1000000",  # tools.max_output is the cap; text beside an image would be cut at 25,000
     "MCP_TOOL_TIMEOUT": str(24 * 3_600_000),  # the dispatcher has the deadlines, and a person may take a while
 }
 _OWN_TOOL = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,63}")
@@ -67,7 +68,9 @@ class Launch:
 class Launches:
     """Says what to start; the folders and files that it needs are made on the way."""
 
-    def __init__(self, *, environ: Mapping[str, str], lookup: Lookup, folder: Path, login: bool) -> None:
+    def __init__(
+        self, *, environ: Mapping[str, str], lookup: Lookup, folder: Path, login: bool, max_turns: int
+    ) -> None:
         """Decide whose configuration counts.
 
         Args:
@@ -75,11 +78,13 @@ class Launches:
             lookup: Knows the key and the address.
             folder: Private: configuration, conversations and temporary files are kept here.
             login: The user's own configuration counts instead, and a key is not needed.
+            max_turns: How often the model may be asked for one prompt.
         """
         self._environ = environ
         self._lookup = lookup
         self._folder = folder
         self._login = login
+        self._max_turns = max_turns
 
     def of(
         self, program: Path, spec: SessionSpec, *, instructions: str, own: Sequence[str], resume: str | None
@@ -108,6 +113,7 @@ class Launches:
         servers = {"mcpServers": {SERVER: {"type": "sdk", "name": SERVER}}}
         arguments = ["--output-format", "stream-json", "--input-format", "stream-json", "--verbose"]
         arguments += ["--include-partial-messages", "--replay-user-messages"]
+        arguments += ["--max-turns", str(self._max_turns)]
         arguments += ["--system-prompt-file", str(prompt)]
         arguments += ["--tools", ",".join(own)]
         # Ours are allowed as a whole, those of a later reload included. Claude's own ones are not: what our hook

@@ -1,7 +1,7 @@
 """The program itself: started with exactly the environment it is given, spoken to in lines of JSON, ended for sure.
 
 It implements the SDK's transport. The SDK's own one passes the whole environment on, and its program shares our
-process group; this one does neither. Above: the connection. Below: asyncio.
+process group; this one does neither. Above: the connection. Below: the watcher, asyncio.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ import msgspec
 from claude_agent_sdk import CLIConnectionError, ProcessError, Transport
 
 from toolyard.adapters.claude.launch import Launch
+from toolyard.adapters.claude.watcher import Watcher
 from toolyard.tools.handlers.escaped import kill_escaped
 
 logger = logging.getLogger(__name__)
@@ -36,6 +37,7 @@ class ClaudeProcess(Transport):
 
     def __init__(self, launch: Launch) -> None:
         self._launch = launch
+        self._watcher = Watcher(launch.mark)
         self._process: asyncio.subprocess.Process | None = None
         self._pipes: asyncio.SubprocessTransport | None = None
         self._complaints: deque[str] = deque(maxlen=_LAST_WORDS)
@@ -66,7 +68,7 @@ class ClaudeProcess(Transport):
         """
         launch = self._launch
         with _handed_over(launch.key) as (descriptors, names):
-            starting = asyncio.create_task(_start(launch, descriptors, names))
+            starting = asyncio.create_task(self._start_watched(descriptors, names))
             try:
                 self._pipes, process = await asyncio.shield(starting)
             except asyncio.CancelledError:  # a start that is cancelled half-way is finished and then ended
@@ -151,11 +153,23 @@ class ClaudeProcess(Transport):
             escapes = asyncio.create_task(asyncio.to_thread(kill_escaped, self._launch.mark, started))
             await asyncio.wait((escapes,))
             await process.wait()
+            await self._watcher.close()
             if self._listening is not None:
                 self._listening.cancel()
                 await asyncio.wait((self._listening,))
             if self._pipes is not None:
                 self._pipes.close()  # one that nobody read to its end stays open otherwise
+
+    async def _start_watched(
+        self, descriptors: tuple[int, ...], names: Mapping[str, str]
+    ) -> tuple[asyncio.SubprocessTransport, asyncio.subprocess.Process]:
+        """Start it with somebody watching over it already."""
+        await self._watcher.start()
+        try:
+            return await _start(self._launch, descriptors, names)
+        except BaseException:
+            await self._watcher.close()
+            raise
 
     async def _listen(self, process: asyncio.subprocess.Process) -> None:
         """Log what it writes to stderr, and keep the end of it."""

@@ -42,6 +42,7 @@ class ClaudeRuntime:
         folder: Path,
         tools: Sequence[str] = (),
         login: bool = False,
+        max_turns: int = 100,
     ) -> None:
         """Make a runtime; nothing is imported, started or written yet.
 
@@ -52,12 +53,14 @@ class ClaudeRuntime:
             folder: Private: configuration, conversations and temporary files of Claude Code are kept here.
             tools: Claude's own tools that it may use, such as `Bash`; none unless named.
             login: Use the user's own configuration and login instead of a private one and a key.
+            max_turns: How often the model may be asked for one prompt.
         """
         self._environ = environ
         self._offered = offered
         self._tools = tools
         self._login = login
-        self._launches = Launches(environ=environ, lookup=lookup, folder=folder, login=login)
+        self._max_turns = max_turns
+        self._launches = Launches(environ=environ, lookup=lookup, folder=folder, login=login, max_turns=max_turns)
         self._copies: ToolCopies[mcp_types.Tool] | None = None
 
     @property
@@ -102,7 +105,15 @@ class ClaudeRuntime:
         from toolyard.adapters.claude.tool_copies import claude_copies
 
         self._copies = self._copies or claude_copies()
-        session = ClaudeSession(launch, spec, offered=self._offered, copies=self._copies, own=own, resume=resume)
+        session = ClaudeSession(
+            launch,
+            spec,
+            offered=self._offered,
+            copies=self._copies,
+            own=own,
+            resume=resume,
+            max_turns=self._max_turns,
+        )
         try:
             await session.open()
         except BrokenError as error:

@@ -46,9 +46,11 @@ class ClaudeSession:
         copies: ToolCopies[mcp_types.Tool],
         own: Sequence[str],
         resume: str | None,
+        max_turns: int,
     ) -> None:
         self._spec = spec
         self._own = own
+        self._max_turns = max_turns
         self._id = resume
         self._resumed = resume is not None
         self._progress: TurnProgress | None = None
@@ -106,7 +108,7 @@ class ClaudeSession:
             raise RuntimeFailureError("this session is closed")
         if self._progress is not None:
             raise RuntimeFailureError("this session runs a turn already")
-        progress = self._progress = TurnProgress(turn, self._spending)
+        progress = self._progress = TurnProgress(turn, self._spending, max_turns=self._max_turns)
         beginning = asyncio.create_task(self._begin(progress))
         try:
             await asyncio.shield(beginning)
@@ -115,6 +117,8 @@ class ClaudeSession:
             await self._stop(progress, beginning)
             raise
         finally:
+            if progress.stopping is not None:
+                await asyncio.wait((progress.stopping,))
             self._progress = None
             await self._gate.end(progress)
 
@@ -172,11 +176,12 @@ class ClaudeSession:
             return False
         return True
 
-    async def _stop(self, progress: TurnProgress, beginning: asyncio.Task[None]) -> None:
+    async def _stop(self, progress: TurnProgress, beginning: asyncio.Task[None] | None = None) -> None:
         """Interrupt the model, as often as it takes messages up; a program that does not react is killed."""
         try:
             async with asyncio.timeout(STOPPING):
-                await asyncio.wait((beginning,))
+                if beginning is not None:
+                    await asyncio.wait((beginning,))
                 while not progress.over:
                     await self._connection.interrupt()
                     await asyncio.wait((progress.end,), timeout=0.5)
@@ -210,6 +215,8 @@ class ClaudeSession:
         if isinstance(message, UserMessage):
             await self._gate.after(progress, message)
         progress.take(message)
+        if progress.limit is not None and progress.stopping is None:
+            progress.stopping = asyncio.create_task(self._stop(progress))
 
     def _begun(self, data: dict[str, Any]) -> None:
         """The program has begun to answer: now there is something to resume."""
@@ -217,12 +224,17 @@ class ClaudeSession:
             self._id = found
         if not self._told_of_tools:
             self._told_of_tools = True
-            if missing := [name for name in self._own if name not in (data.get("tools") or [])]:
+            named: list[str] = data.get("tools") or []
+            there = {_tool_name(name) for name in named}
+            if missing := [name for name in self._own if _tool_name(name) not in there]:
                 logger.warning("runtime.claude.tools: Claude has no tool called %s", ", ".join(missing))
 
     async def _after_batch(self, input: Any, tool_use_id: str | None, context: Any) -> dict[str, Any]:
-        """Between the calls of a reply and the next request: a reload reaches the turn that runs."""
-        if self._tools.outdated:
+        """Between the calls of a reply and the next request: a reload reaches the turn that runs.
+
+        Not in an agent that Claude started: another one, beside it, may have a call under way.
+        """
+        if self._tools.outdated and "agent_id" not in input:
             with contextlib.suppress(BrokenError):  # the turn hears of it by itself
                 await self._connection.list_tools_again()
         return {}
@@ -244,6 +256,11 @@ def _loss(progress: TurnProgress, why: str) -> InvocationError:
             f"Claude Code ended in the middle of the turn, after tools were used, so it was not tried again: {why}"
         )
     return SessionLostError(f"Claude Code ended in the middle of the turn: {why}")
+
+
+def _tool_name(name: str) -> str:
+    """A tool of Claude's own by one name: what starts agents is called by two."""
+    return "Agent" if name == "Task" else name
 
 
 def _without_tools(spec: SessionSpec) -> SessionSpec:

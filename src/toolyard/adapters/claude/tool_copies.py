@@ -14,8 +14,13 @@ from toolyard.adapters.tool_copies import ToolCopies
 from toolyard.schema.adapted import RULES, adapted_schema
 from toolyard.types.tool import ToolInfo
 
+MOST_SHOWN = 500_000
+"""Characters of an answer that reach the model whole; of a longer one it reads the beginning, and a file's name."""
+MOST_OF_ERROR = 10_000
+"""Characters of an error: of a longer one it reads the beginning and the end."""
+
 _META = {
-    "anthropic/maxResultSizeChars": 500_000,  # the most there is; the rest of a longer answer goes to a file
+    "anthropic/maxResultSizeChars": MOST_SHOWN,  # the most there is
     "anthropic/alwaysLoad": True,
 }
 

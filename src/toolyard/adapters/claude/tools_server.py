@@ -6,6 +6,7 @@ Above: the session. Below: the SDK's low-level server, the tools' copies.
 from __future__ import annotations
 
 import json
+import logging
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -14,6 +15,7 @@ from mcp.server.context import ServerRequestContext
 from mcp.server.lowlevel import Server
 
 from toolyard.adapters.claude.names import SERVER
+from toolyard.adapters.claude.tool_copies import MOST_OF_ERROR, MOST_SHOWN
 from toolyard.adapters.claude.turn_progress import TurnProgress
 from toolyard.adapters.mcp.cancelled_once import cancelled_once
 from toolyard.adapters.mcp.wire import result_for
@@ -21,6 +23,8 @@ from toolyard.adapters.tool_copies import ToolCopies
 from toolyard.types.content import Text
 from toolyard.types.result import Failure, ToolResult
 from toolyard.types.tool import ToolInfo
+
+logger = logging.getLogger(__name__)
 
 Request = ServerRequestContext[Any, Any]
 _CALL_ID = "claudecode/toolUseId"
@@ -86,10 +90,12 @@ class ToolsServer:
         progress.acted = True
 
         async def work() -> ToolResult:
-            return await progress.turn.call_tool(params.name, params.arguments or {}, call_id=call_id)
+            given = params.arguments or {}
+            return await progress.turn.call_tool(params.name, given, call_id=call_id, **progress.below(call_id))
 
-        result = await cancelled_once(work(), what=f"the call of {params.name[:80]!r}")
-        return shown_result(result)
+        shown = shown_result(await cancelled_once(work(), what=f"the call of {params.name[:80]!r}"))
+        _name_cut(params.name, shown)
+        return shown
 
 
 def shown_result(result: ToolResult) -> mcp_types.CallToolResult:
@@ -98,6 +104,21 @@ def shown_result(result: ToolResult) -> mcp_types.CallToolResult:
     if not content and result.structured is not None:
         content = (Text(json.dumps(result.structured, ensure_ascii=False, separators=(",", ":"))),)
     return result_for(ToolResult(content=content, is_error=result.is_error), modern=False)
+
+
+def _name_cut(name: str, shown: mcp_types.CallToolResult) -> None:
+    """Say so when Claude Code will not show its model all of an answer: nothing can make it."""
+    texts = [part.text for part in shown.content if isinstance(part, mcp_types.TextContent)]
+    size = sum(len(text.encode("utf-16-le", "surrogatepass")) // 2 for text in texts)  # as it counts
+    most = MOST_OF_ERROR if shown.is_error else MOST_SHOWN
+    if size > most:
+        logger.warning(
+            "%s answered with %s%s characters; Claude Code shows its model no more than %s of them",
+            name[:80],
+            "an error of " if shown.is_error else "",
+            f"{size:,}",
+            f"{most:,}",
+        )
 
 
 def _looks_like(tool: ToolInfo | None, shown: ToolInfo) -> bool:

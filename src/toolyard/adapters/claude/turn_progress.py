@@ -1,8 +1,9 @@
 """One turn as Claude Code tells of it: text, thinking, results, what it used, and when it is really over.
 
 A turn can have several results: a message that came while the last answer was given is answered with one of its
-own. It is over when the program is idle and has taken up every message. Above: the session. Below: the SDK's
-messages.
+own. It is over when the program is idle and has taken up every message. Agents that Claude starts by itself tell of
+themselves in between: what they say is theirs, and is not told; how often they ask a model counts. Above: the session.
+Below: the SDK's messages.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from claude_agent_sdk import (
 )
 
 from toolyard.adapters.claude.spending import Spending
-from toolyard.errors import InvocationError, RuntimeFailureError
+from toolyard.errors import InvocationError, LimitError, RuntimeFailureError
 from toolyard.invoker.runtime import Answer, Turn
 from toolyard.types.run import NOTHING_USED
 
@@ -39,13 +40,21 @@ class TurnProgress:
         turn: What is to be done.
         end: Its answer, or why there is none.
         acted: Whether a tool was used: then the turn must not be tried again from its beginning.
+        limit: Set when it has used up its replies and would go on: it is to be stopped.
+        stopping: What stops it then.
     """
 
-    def __init__(self, turn: Turn, spending: Spending) -> None:
+    def __init__(self, turn: Turn, spending: Spending, *, max_turns: int) -> None:
         self.turn = turn
         self.end: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
         self.acted = False
+        self.limit: LimitError | None = None
+        self.stopping: asyncio.Task[None] | None = None
         self._spending = spending
+        self._max_turns = max_turns
+        self._replies: set[str] = set()
+        self._agents: dict[str, str] = {}
+        self._parents: dict[str, str] = {}
         self._untaken: set[str] = set()
         self._calls: set[str] = set()
         self._streamed = ""
@@ -71,6 +80,16 @@ class TurnProgress:
         if call_id is not None:
             self._calls.add(call_id)
 
+    def made_by(self, call_id: str, agent_id: str) -> None:
+        """A call is one of an agent that Claude started by itself."""
+        if (parent := self._agents.get(agent_id)) is not None:
+            self._parents[call_id] = parent
+
+    def below(self, call_id: str | None) -> dict[str, str]:
+        """For the port: the call that started the agent which made this one; nothing for one of the turn's own."""
+        parent = self._parents.get(call_id) if call_id is not None else None
+        return {} if parent is None else {"parent_call_id": parent}
+
     def knows(self, call_id: str) -> bool:
         """Whether a call has come to us."""
         return call_id in self._calls
@@ -80,14 +99,18 @@ class TurnProgress:
         match message:
             case StreamEvent(parent_tool_use_id=None, event=event):
                 self._stream(event)
-            case AssistantMessage(parent_tool_use_id=None):
-                self._assistant(message)
+            case AssistantMessage():
+                self._count(message)
+                if message.parent_tool_use_id is None:
+                    self._assistant(message)
             case UserMessage(uuid=str(id)):
                 self._untaken.discard(id)
             case ResultMessage():
                 self._result(message)
             case SystemMessage(subtype="session_state_changed", data=data):
                 self._idle = data.get("state") == "idle"
+            case SystemMessage(subtype="task_started", data={"task_id": str(agent), "tool_use_id": str(call_id)}):
+                self._agents[agent] = call_id
             case _:
                 pass
         if self._idle and self._outcome is not None and not self._untaken:
@@ -100,6 +123,7 @@ class TurnProgress:
     def _finish(self, outcome: Answer | InvocationError) -> None:
         if self.end.done():
             return
+        outcome = self.limit or outcome
         if isinstance(outcome, Answer):
             self.end.set_result(outcome)
         else:
@@ -117,6 +141,21 @@ class TurnProgress:
             case _:
                 pass
 
+    def _count(self, message: AssistantMessage) -> None:
+        """Count replies. Claude Code bounds its own, and not those of the agents that it starts."""
+        if message.message_id is None or message.error is not None:
+            return
+        self._replies.add(message.message_id)
+        others = message.parent_tool_use_id is not None  # the turn's own answer is still to come
+        if len(self._replies) > self._max_turns or (others and len(self._replies) == self._max_turns):
+            self.limit = self._limited()
+
+    def _limited(self) -> LimitError:
+        return LimitError(
+            f"stopped after {self._max_turns} turns without a final answer; runtime.claude.max_turns allows no more",
+            limit="turns",
+        )
+
     def _assistant(self, message: AssistantMessage) -> None:
         """A whole message; its text is told only when it did not come in pieces."""
         if message.message_id == self._streamed or message.error is not None:
@@ -130,7 +169,9 @@ class TurnProgress:
         if used != NOTHING_USED:
             self._usage += used
             self.turn.tell("usage", used.to_json())
-        if message.is_error or message.subtype != "success":
+        if message.subtype == "error_max_turns":
+            self._outcome = self._limited()
+        elif message.is_error or message.subtype != "success":
             self._outcome = RuntimeFailureError(_complaint(message))
         else:
             self._outcome = Answer(text=message.result or "", usage=self._usage)
@@ -138,13 +179,6 @@ class TurnProgress:
 
 def _complaint(message: ResultMessage) -> str:
     """Why a turn has no answer, in the program's own words."""
-    match message.subtype:
-        case "error_max_turns":
-            return f"Claude stopped after {message.num_turns} turns, the most it may take"
-        case "error_max_budget_usd":
-            return "Claude stopped at the most that a turn may cost"
-        case _:
-            pass
     words = "; ".join(message.errors or []) or (message.result or "").strip()
     words = words or f"it ended with {message.subtype!r} and no word about why"
     if message.api_error_status == 401:

@@ -14,7 +14,7 @@ from typing import Any, cast
 
 from toolyard.adapters.codex.app_server import AppServer, GoneError, RefusedByCodexError
 from toolyard.adapters.codex.own_tools import OwnUses
-from toolyard.errors import InvocationError, RuntimeFailureError
+from toolyard.errors import InvocationError, LimitError, RuntimeFailureError
 from toolyard.invoker.runtime import Answer, Turn
 from toolyard.types.result import Failure, ToolResult
 from toolyard.types.run import NOTHING_USED, Usage
@@ -26,6 +26,8 @@ INTERRUPT = 3.0
 _AGAIN = 0.01
 _UNWIND = 1.0
 """Seconds that tools which were cancelled are waited for."""
+_WORDS = frozenset({"userMessage", "agentMessage", "reasoning", "plan", "contextCompaction"})
+"""Items that are no use of a tool: after a reply without any such use the model is not asked again."""
 
 
 class RunningTurn:
@@ -38,7 +40,7 @@ class RunningTurn:
         unwanted: Nobody waits for it any more.
     """
 
-    def __init__(self, turn: Turn, *, ours: str) -> None:
+    def __init__(self, turn: Turn, *, ours: str, max_turns: int) -> None:
         self.id: str | None = None
         self.ending: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
         self.over = asyncio.Event()
@@ -49,6 +51,9 @@ class RunningTurn:
         self._text = ""
         self._usage = NOTHING_USED
         self._total: Any = None
+        self._max_turns = max_turns
+        self._replies = 0
+        self._called = False
         self._why = ""
 
     def hear(self, method: str, params: Mapping[str, Any]) -> None:
@@ -62,6 +67,7 @@ class RunningTurn:
                 item: Mapping[str, Any] = params.get("item") or {}
                 if item.get("type") == "agentMessage":
                     self._text = str(item.get("text") or "")
+                self._called = self._called or item.get("type") not in _WORDS
                 self.own.seen(item)
             case "thread/tokenUsage/updated":
                 self._count(params.get("tokenUsage") or {})
@@ -152,8 +158,23 @@ class RunningTurn:
         if total == self._total:
             return  # the same again
         self._total = total
-        self._usage += Usage(input_tokens=_number(last, "inputTokens"), output_tokens=_number(last, "outputTokens"))
-        self._turn.tell("usage", self._usage.to_json())
+        used = Usage(input_tokens=_number(last, "inputTokens"), output_tokens=_number(last, "outputTokens"))
+        self._usage += used
+        self._turn.tell("usage", used.to_json())
+        self._limit()
+
+    def _limit(self) -> None:
+        """End it when it used up its replies and would go on: Codex tells what each used after its calls are done."""
+        self._replies += 1
+        if self._replies > self._max_turns or (self._replies == self._max_turns and self._called):
+            self.fail(
+                LimitError(
+                    f"stopped after {self._max_turns} turns without a final answer; runtime.codex.max_turns allows no "
+                    "more",
+                    limit="turns",
+                )
+            )
+        self._called = False
 
     def _complete(self, turn: Mapping[str, Any]) -> None:
         self.over.set()

@@ -41,6 +41,7 @@ class CodexRuntime:
         login: bool = False,
         model: str = "",
         tools: Sequence[str] = (),
+        max_turns: int = 100,
         version: str = "0",
     ) -> None:
         """Make a runtime; nothing is started or imported yet.
@@ -52,6 +53,7 @@ class CodexRuntime:
             login: Work in the user's own Codex home, with the account that is logged in there, and no key.
             model: The usual model; empty for Codex's own choice.
             tools: Tools of Codex's own that every agent may use: `shell`, read-only, each command behind our gates.
+            max_turns: How often the model may be asked for one prompt.
             version: Told to Codex.
 
         Raises:
@@ -60,6 +62,7 @@ class CodexRuntime:
         self._offered = offered
         self._model = model
         self._tools = tuple(tools)
+        self._max_turns = max_turns
         self._login = login
         self._check(self._tools)
         self._version = version
@@ -112,6 +115,7 @@ class CodexRuntime:
             copies=copies,
             own=self._tools,
             hooked=not self._login,
+            max_turns=self._max_turns,
         )
         try:
             await session.attach(resume)

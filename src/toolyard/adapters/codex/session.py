@@ -49,6 +49,7 @@ class CodexSession:
         copies: ToolCopies[mcp_types.Tool],
         own: tuple[str, ...],
         hooked: bool,
+        max_turns: int,
     ) -> None:
         """Make a session of a thread that is yet to be attached.
 
@@ -61,6 +62,7 @@ class CodexSession:
             own: Tools of Codex's own that are permitted whatever the specification says.
             hooked: Whether Codex asks about its own tools; not in a person's own home, where the same setting
                 would let hooks run that nobody has trusted yet.
+            max_turns: How often the model may be asked for one prompt.
         """
         self._station = station
         self._stations = stations
@@ -69,6 +71,7 @@ class CodexSession:
         self._offered = offered
         self._copies = copies
         self._hooked = hooked
+        self._max_turns = max_turns
         self._infos: Sequence[ToolInfo] = ()
         self._tools: Sequence[mcp_types.Tool] = ()
         self._thread = ""
@@ -130,7 +133,7 @@ class CodexSession:
             raise RuntimeFailureError("this session is closed")
         if self._broken:
             raise SessionLostError("this session could not be attached to Codex any more")
-        playing = self._running = RunningTurn(turn, ours=NAME)
+        playing = self._running = RunningTurn(turn, ours=NAME, max_turns=self._max_turns)
         starting: asyncio.Task[Mapping[str, Any]] | None = None
         try:
             if self._station.server.alive and self._offered(self._spec) is not self._infos:

@@ -30,7 +30,7 @@ ENVIRON = {
 def launched(
     folder: Path, *, environ: dict[str, str] = ENVIRON, login: bool = False, resume: str | None = None, **spec: Any
 ) -> Launch:
-    launches = Launches(environ=environ, lookup=environ.get, folder=folder / "kept", login=login)
+    launches = Launches(environ=environ, lookup=environ.get, folder=folder / "kept", login=login, max_turns=7)
     given = SessionSpec(**{"agent": "main", "model": "anthropic:claude-x", "cwd": folder, **spec})
     return launches.of(Path("/bin/claude"), given, instructions="Be brief.", own=("Bash", "Read"), resume=resume)
 
@@ -76,6 +76,7 @@ def test_the_arguments_switch_off_what_nobody_named_and_let_nobody_be_asked(tmp_
     assert said["--tools"] == "Bash,Read"
     assert said["--allowedTools"] == "mcp__toolyard"  # Claude's own go through our hook, or nowhere
     assert said["--permission-mode"] == "dontAsk"
+    assert said["--max-turns"] == "7"
     assert said["--model"] == "claude-x"
     assert json.loads(said["--mcp-config"]) == {"mcpServers": {"toolyard": {"type": "sdk", "name": "toolyard"}}}
     assert "--strict-mcp-config" in argv

@@ -17,7 +17,7 @@ from toolyard.types.result import Failure, ToolResult
 
 
 def staged(listener: Listener) -> tuple[OwnGate, TurnProgress]:
-    progress = TurnProgress(listener.turn(), Spending(resumed=False))
+    progress = TurnProgress(listener.turn(), Spending(resumed=False), max_turns=100)
     return OwnGate(lambda: progress), progress
 
 
@@ -67,6 +67,24 @@ async def test_nobody_is_asked_about_one_of_ours() -> None:
     gate, _ = staged(listener)
     assert await gate.before(used("mcp__toolyard__probe"), "c1", {"signal": None}) == {}
     assert not listener.asked
+
+
+async def test_what_an_agent_of_claudes_own_uses_is_asked_about_and_not_mistaken_for_the_turns_own() -> None:
+    listener = Listener()
+    gate, progress = staged(listener)
+    await gate.before(used("Agent", prompt="dig"), "c1", {"signal": None})
+    theirs = came("theirs")
+    theirs.parent_tool_use_id = "c1"
+    await gate.after(progress, theirs)  # of one of our tools, which by chance has the same id
+    assert not listener.outcomes
+    await gate.before({**used(command="ls"), "agent_id": "a1"}, "c2", {"signal": None})
+    assert [name for name, _, _ in listener.asked] == ["Agent", "Bash"]
+    await gate.after(progress, came("not theirs", call_id="c2"))
+    theirs = came("listed", call_id="c2")
+    theirs.parent_tool_use_id = "c1"
+    await gate.after(progress, theirs)
+    await gate.after(progress, came("dug"))
+    assert [(name, result.text) for name, _, result, _ in listener.outcomes] == [("Bash", "listed"), ("Agent", "dug")]
 
 
 async def test_without_a_turn_nothing_is_used() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import secrets
 import signal
 import sys
 import time
@@ -17,6 +18,7 @@ from claude_agent_sdk import CLIConnectionError, ProcessError
 from toolyard.adapters.claude import process as under_test
 from toolyard.adapters.claude.launch import Launch
 from toolyard.adapters.claude.process import ClaudeProcess
+from toolyard.adapters.claude.watcher import Watcher
 
 PATIENCE = 30
 ECHO = "import sys\nfor line in sys.stdin: print(line, end='', flush=True)\n"
@@ -30,10 +32,9 @@ async def start(tmp_path: Path) -> AsyncIterator[Start]:
     started: list[ClaudeProcess] = []
 
     async def begin(program: str, *, key: str = "", cwd: Path = tmp_path) -> ClaudeProcess:
-        environment = {"PATH": os.environ["PATH"], "TOOLYARD_CALL": "the-mark"}
-        launch = Launch(
-            argv=(sys.executable, "-c", program), environment=environment, cwd=cwd, mark="the-mark", key=key
-        )
+        mark = secrets.token_hex(8)  # the same one in two runs of these tests would have one end the other's programs
+        environment = {"PATH": os.environ["PATH"], "TOOLYARD_CALL": mark}
+        launch = Launch(argv=(sys.executable, "-c", program), environment=environment, cwd=cwd, mark=mark, key=key)
         process = ClaudeProcess(launch)
         started.append(process)
         await process.connect()
@@ -42,6 +43,25 @@ async def start(tmp_path: Path) -> AsyncIterator[Start]:
     yield begin
     for process in started:
         await process.close()
+
+
+@pytest.fixture
+def watchers(monkeypatch: pytest.MonkeyPatch) -> list[Watcher]:
+    """Those that were started, each before its program."""
+    started: list[Watcher] = []
+    really, begin = Watcher.start, under_test._start
+
+    async def watch(watcher: Watcher) -> None:
+        await really(watcher)
+        started.append(watcher)
+
+    async def run(*given: Any) -> Any:
+        assert started
+        return await begin(*given)
+
+    monkeypatch.setattr(Watcher, "start", watch)
+    monkeypatch.setattr(under_test, "_start", run)
+    return started
 
 
 async def first(process: ClaudeProcess) -> dict[str, Any]:
@@ -135,7 +155,7 @@ time.sleep(1000)
         await process.close()
         await process.close()
     await until(lambda: not _is_there(child))
-    assert looked == ["the-mark"]
+    assert looked == [process._launch.mark]
 
 
 async def test_what_a_program_left_behind_ends_when_it_is_closed(start: Start) -> None:
@@ -170,9 +190,24 @@ async def test_a_program_that_ended_badly_says_why(start: Start) -> None:
         await process.write("{}\n")
 
 
-async def test_a_program_that_cannot_be_started_is_named(start: Start, tmp_path: Path) -> None:
+async def test_a_program_that_cannot_be_started_is_named_and_watched_over_no_more(
+    start: Start, tmp_path: Path, watchers: list[Watcher]
+) -> None:
     with pytest.raises(CLIConnectionError, match=r"cannot be started in .*nowhere"):
         await start(ECHO, cwd=tmp_path / "nowhere")
+    (watcher,) = watchers
+    assert watcher._process is None
+
+
+async def test_a_program_is_watched_over_from_before_it_starts_until_it_has_ended(
+    start: Start, watchers: list[Watcher]
+) -> None:
+    process = await start(ECHO)
+    (watcher,) = watchers
+    assert watcher._process is not None
+    watching = watcher._process
+    await process.close()
+    assert watching.returncode is not None
 
 
 @pytest.mark.parametrize("program", ["print('{\"a\": ')", "print('{' + ' ' * 200_000)"])

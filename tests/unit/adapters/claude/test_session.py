@@ -11,13 +11,13 @@ from typing import Any
 import pytest
 from claude_agent_sdk import SystemMessage, ToolResultBlock, UserMessage
 
-from tests.unit.adapters.claude.said import Listener, result, state, taken
+from tests.unit.adapters.claude.said import Listener, result, state, taken, whole
 from toolyard.adapters.claude import session as under_test
 from toolyard.adapters.claude.connection import BrokenError
 from toolyard.adapters.claude.launch import Launch
 from toolyard.adapters.claude.session import ClaudeSession
 from toolyard.adapters.claude.tool_copies import claude_copies
-from toolyard.errors import RuntimeFailureError, SessionLostError
+from toolyard.errors import LimitError, RuntimeFailureError, SessionLostError
 from toolyard.invoker.runtime import SessionSpec
 from toolyard.types.result import Failure
 
@@ -52,6 +52,8 @@ class Line:
         if not self.answers:
             await asyncio.Event().wait()
         self.speak(taken("id"), result(None, subtype="error_during_execution"), state("idle"))
+        for _ in range(20):  # that it was heard is said a little later
+            await asyncio.sleep(0)
 
     async def list_tools_again(self) -> None:
         self.did.append("list")
@@ -97,7 +99,13 @@ def make(monkeypatch: pytest.MonkeyPatch) -> ClaudeSession:
     monkeypatch.setattr(under_test, "Connection", Line)
     launch = Launch(argv=("claude",), environment={}, cwd=SPEC.cwd, mark="m")
     return ClaudeSession(
-        launch, SPEC, offered=lambda spec: [], copies=claude_copies(), own=["Bash", "Nap"], resume=None
+        launch,
+        SPEC,
+        offered=lambda spec: [],
+        copies=claude_copies(),
+        own=["Bash", "Nap", "Agent"],
+        resume=None,
+        max_turns=2,
     )
 
 
@@ -229,7 +237,7 @@ async def test_the_id_is_known_when_a_turn_has_begun_and_a_missing_tool_is_named
 ) -> None:
     assert session.id is None
     running = await begun(session)
-    init = SystemMessage(subtype="init", data={"session_id": "s1", "tools": ["Bash"]})
+    init = SystemMessage(subtype="init", data={"session_id": "s1", "tools": ["Bash", "Task"]})
     line_of(session).speak(init, init, taken("id"), result("done"), state("idle"))
     assert (await running).text == "done"
     assert session.id == "s1"
@@ -248,6 +256,39 @@ async def test_another_model_and_other_tools_are_taken_and_nothing_else_is(sessi
     assert not await session.adapt(spec(permissions=("Bash",)))
     line_of(session).alive = False
     assert not await session.adapt(spec(model="anthropic:b"))
+
+
+@pytest.mark.parametrize("answers", [True, False])
+async def test_a_turn_at_its_limit_is_interrupted_and_a_program_that_does_not_stop_is_killed(
+    session: ClaudeSession, monkeypatch: pytest.MonkeyPatch, answers: bool
+) -> None:
+    monkeypatch.setattr(under_test, "STOPPING", 0.1)
+    line = line_of(session)
+    line.answers = answers
+    for _ in range(2 if answers else 1):  # the session goes on, and its next turn is bounded as well
+        line.did.clear()
+        running = await begun(session)
+        progress = session._progress
+        more = (whole("digs on", number, parent_tool_use_id="c1") for number in ("m2", "m3"))
+        line.speak(whole("digs", "m1"), *more)
+        assert isinstance(await failure(running), LimitError)
+        assert progress is not None
+        assert progress.stopping is not None
+        assert progress.stopping.done()
+        assert [did for did in line.did if did != "kill"] == ["go", "interrupt"]
+        assert ("kill" in line.did) != answers
+        assert session.usable == answers
+
+
+async def test_tools_are_not_listed_again_while_an_agent_of_claudes_own_is_at_work(
+    session: ClaudeSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    line = line_of(session)
+    monkeypatch.setattr(type(session._tools), "outdated", True)
+    await line.hooks["after_batch"]({"agent_id": "a1"}, None, {"signal": None})
+    assert line.did == []
+    await line.hooks["after_batch"]({}, None, {"signal": None})
+    assert line.did == ["list"]
 
 
 async def test_a_crash_while_it_listens_is_logged_and_ends_the_turn(

@@ -34,7 +34,7 @@ class Stage:
         self.server = ToolsServer(offered=lambda: self.tools, copies=claude_copies(), running=lambda: self.progress)
 
     def begin(self) -> TurnProgress:
-        self.progress = TurnProgress(self.listener.turn(), Spending(resumed=False))
+        self.progress = TurnProgress(self.listener.turn(), Spending(resumed=False), max_turns=100)
         return self.progress
 
     def client(self) -> Client:
@@ -96,6 +96,30 @@ async def test_an_answer_without_content_is_told_as_text() -> None:
         result = await client.call_tool("one", {})
     assert [part.text for part in result.content] == ['{"größe":1}']
     assert result.is_error
+
+
+@pytest.mark.parametrize(
+    ("text", "is_error", "told"),
+    [
+        ("x" * 500_000, False, None),
+        ("x" * 500_001, False, "500,001 characters"),
+        ("\U0001f600" * 250_001, False, "500,002 characters"),
+        ("x" * 10_000, True, None),
+        ("x" * 10_001, True, "an error of 10,001 characters"),
+    ],
+)
+async def test_an_answer_that_claude_code_will_not_show_whole_is_named_in_the_log(
+    caplog: pytest.LogCaptureFixture, text: str, is_error: bool, told: str | None
+) -> None:
+    caplog.set_level(logging.WARNING, logger="toolyard")
+    stage = Stage(info("one"))
+    stage.listener.answer = ToolResult(content=(Text(text),), is_error=is_error)
+    stage.begin()
+    async with stage.client() as client:
+        await client.call_tool("one", {})
+    said = [record.getMessage() for record in caplog.records if "answered with" in record.getMessage()]
+    assert len(said) == (told is not None)
+    assert all(f"one answered with {told}" in line for line in said)
 
 
 async def test_without_a_turn_nothing_is_called() -> None:

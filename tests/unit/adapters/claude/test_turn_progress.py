@@ -7,11 +7,11 @@ import pytest
 from tests.unit.adapters.claude.said import Listener, begins, delta, result, state, taken, whole
 from toolyard.adapters.claude.spending import Spending
 from toolyard.adapters.claude.turn_progress import TurnProgress
-from toolyard.errors import RuntimeFailureError, SessionLostError
+from toolyard.errors import LimitError, RuntimeFailureError, SessionLostError
 
 
 def progress(listener: Listener | None = None) -> TurnProgress:
-    made = TurnProgress((listener or Listener()).turn(), Spending(resumed=False))
+    made = TurnProgress((listener or Listener()).turn(), Spending(resumed=False), max_turns=3)
     made.said("prompt")
     return made
 
@@ -97,8 +97,8 @@ async def test_what_several_results_used_is_told_for_each_and_summed() -> None:
             result(None, subtype="error_during_execution", is_error=True, errors=["it broke", "twice"]),
             "it broke; twice",
         ),
-        (result(None, subtype="error_max_turns", num_turns=7), "7 turns"),
-        (result(None, subtype="error_max_budget_usd"), "cost"),
+        (result(None, subtype="error_max_turns", num_turns=4), r"after 3 turns .*runtime\.claude\.max_turns"),
+        (result(None, subtype="error_max_budget_usd", errors=["Reached maximum budget"]), "budget"),
         (result(None, is_error=True), "no word about why"),
     ],
 )
@@ -108,6 +108,46 @@ async def test_a_result_that_is_an_error_fails_the_turn_with_its_words(message: 
     turn.take(message)
     turn.take(state("idle"))
     with pytest.raises(RuntimeFailureError, match=words):
+        await turn.end
+
+
+def replies(turn: TurnProgress, *ids: str, of: str | None = None) -> list[bool]:
+    """Whether the turn is to be stopped, after each of some replies."""
+    stopped: list[bool] = []
+    for message_id in ids:
+        turn.take(whole("so", message_id, parent_tool_use_id=of))
+        stopped.append(turn.limit is not None)
+    return stopped
+
+
+async def test_the_last_reply_that_is_allowed_may_be_the_answer() -> None:
+    assert replies(progress(), "m1", "m1", "m2", "m3", "m4") == [False, False, False, False, True]
+
+
+async def test_the_replies_of_agents_that_claude_starts_count_and_none_of_them_is_the_answer() -> None:
+    turn = progress()
+    assert replies(turn, "m1") == [False]
+    assert replies(turn, "m2", "m3", of="call") == [False, True]
+
+
+async def test_a_message_about_a_failing_api_is_no_reply() -> None:
+    turn = progress()
+    turn.take(whole("API Error", "m1", error="unknown", parent_tool_use_id="call"))
+    assert replies(turn, "m2", "m3", "m4", of="call") == [False, False, True]
+
+
+async def test_a_turn_that_was_stopped_at_its_limit_ends_with_it_however_the_program_takes_that() -> None:
+    for ending in (result(None, subtype="error_during_execution", is_error=True), result("done after all")):
+        turn = progress()
+        replies(turn, "m1", "m2", "m3", "m4")
+        for message in (taken("prompt"), ending, state("idle")):
+            turn.take(message)
+        with pytest.raises(LimitError, match="after 3 turns"):
+            await turn.end
+    turn = progress()
+    replies(turn, "m1", "m2", "m3", "m4")
+    turn.fail(SessionLostError("it was killed"))
+    with pytest.raises(LimitError):
         await turn.end
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from toolyard.adapters.codex.running_turn import RunningTurn
-from toolyard.errors import RuntimeFailureError
+from toolyard.errors import LimitError, RuntimeFailureError
 from toolyard.invoker.runtime import Turn
 from toolyard.types.call import Caller
 from toolyard.types.result import Failure, ToolResult
@@ -26,7 +26,16 @@ class Stage:
                 call_tool=self.call,
             ),
             ours="toolyard",
+            max_turns=3,
         )
+
+    def reply(self, number: int, *items: str) -> bool:
+        """A reply with some items in it; whether the turn has ended after it."""
+        for item in items:
+            self.turn.hear("item/started", {"item": {"type": item, "id": f"{number}-{item}"}})
+        told = {"total": {"totalTokens": number}, "last": {"inputTokens": 1, "outputTokens": 1}}
+        self.turn.hear("thread/tokenUsage/updated", {"tokenUsage": told})
+        return self.turn.ending.done()
 
     async def call(self, name: str, input: Mapping[str, Any], *, call_id: str | None = None) -> ToolResult:
         self.inside.set()
@@ -50,6 +59,27 @@ async def test_thoughts_and_words_become_events() -> None:
     ]
 
 
+async def test_a_turn_that_used_up_its_replies_and_would_go_on_is_ended() -> None:
+    stage = Stage()
+    calls = [stage.reply(number, "reasoning", "mcpToolCall") for number in (1, 2, 3)]
+    assert calls == [False, False, True]
+    with pytest.raises(LimitError, match=r"after 3 turns .*runtime\.codex\.max_turns"):
+        await stage.turn.ending
+
+
+async def test_the_last_reply_that_is_allowed_may_be_the_answer() -> None:
+    stage = Stage()
+    replies = [stage.reply(1, "mcpToolCall"), stage.reply(2, "commandExecution"), stage.reply(3, "agentMessage")]
+    assert replies == [False, False, False]
+    stage.end()
+    await stage.turn.ending
+
+
+async def test_a_turn_that_goes_on_without_an_item_to_see_is_ended_one_reply_later() -> None:
+    stage = Stage()
+    assert [stage.reply(number) for number in (1, 2, 3, 4)] == [False, False, False, True]
+
+
 async def test_the_last_message_is_the_answer_and_what_was_used_is_counted_once() -> None:
     stage = Stage()
     for text in ("I look.", "It is blue."):
@@ -61,7 +91,7 @@ async def test_the_last_message_is_the_answer_and_what_was_used_is_counted_once(
     answer = await stage.turn.ending
     assert answer.text == "It is blue."
     assert (answer.usage.input_tokens, answer.usage.output_tokens) == (6, 10)
-    assert [data["inputTokens"] for kind, data in stage.told if kind == "usage"] == [3, 6]
+    assert [data["inputTokens"] for kind, data in stage.told if kind == "usage"] == [3, 3]
 
 
 @pytest.mark.parametrize(

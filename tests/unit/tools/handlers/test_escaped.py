@@ -16,6 +16,7 @@ from toolyard.tools.handlers.escaped import MARK, kill_escaped
 
 pytestmark = pytest.mark.promise("R8")
 
+THE_MARK = f"the-mark-{os.getpid()}"  # another run beside this one looks for its own
 HAS_PROC = Path("/proc/self/environ").exists()
 Start = Callable[..., subprocess.Popen[bytes]]
 
@@ -110,16 +111,16 @@ def test_what_never_ends_holds_up_nobody_for_ever(monkeypatch: pytest.MonkeyPatc
 
 @pytest.mark.parametrize("size", [0, 200_000] if HAS_PROC else [])
 def test_the_mark_is_found_in_an_environment_of_any_size(size: int, start: Start) -> None:
-    ours = start(A="x" * (size // 2), B="x" * (size // 2), **{MARK: "the-mark"})
-    kill_escaped("the-mark", [])
+    ours = start(A="x" * (size // 2), B="x" * (size // 2), **{MARK: THE_MARK})
+    kill_escaped(THE_MARK, [])
     assert ours.wait(20) == -signal.SIGKILL
 
 
 @pytest.mark.parametrize("name", ["NOTE", "X" + MARK, MARK] if HAS_PROC else [])
 def test_a_process_that_only_speaks_of_the_mark_is_left_alone(name: str, start: Start) -> None:
-    other, ours = start(**{name: f"see {MARK}=the-mark"}), start(**{MARK: "the-mark"})
-    longer = start(**{MARK: "the-mark-of-another"})
-    kill_escaped("the-mark", [])
+    other, ours = start(**{name: f"see {MARK}={THE_MARK}"}), start(**{MARK: THE_MARK})
+    longer = start(**{MARK: f"{THE_MARK}-of-another"})
+    kill_escaped(THE_MARK, [])
     assert ours.wait(20) == -signal.SIGKILL
     assert (other.poll(), longer.poll()) == (None, None)
 

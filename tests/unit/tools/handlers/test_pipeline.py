@@ -291,9 +291,10 @@ def test_what_a_program_leaves_in_its_group_ends_with_it(output: str, run: Run) 
 
 
 def test_one_that_escaped_holds_up_no_answer_and_loses_none_of_it(run: Run, tmp_path: Path) -> None:
-    escape = "import os,sys,signal\nprint('x'*50000)\nsys.stdout.flush()\nif os.fork()==0:\n os.setsid()\n"
-    escape += f" open({str(tmp_path / 'pid')!r},'w').write(str(os.getpid()))\n os.close(os.open('/dev/null',0))\n"
-    escape += " signal.pause()\n"
+    pid_file = str(tmp_path / "pid")
+    escape = "import os,sys,signal,time\nprint('x'*50000)\nsys.stdout.flush()\nif os.fork()==0:\n os.setsid()\n"
+    escape += f" open({pid_file!r},'w').write(str(os.getpid()))\n os.close(os.open('/dev/null',0))\n signal.pause()\n"
+    escape += f"while not os.path.exists({pid_file!r}) or not os.path.getsize({pid_file!r}): time.sleep(0.01)\n"
     status, out, _ = run(ran([*PYTHON, "-c", escape]))
     assert (status, len(out)) == (0, 50_001)
     pid = run(until(lambda: (tmp_path / "pid").exists() and (tmp_path / "pid").read_text()))
