@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
+from toolyard.adapters.importing import importing
 from toolyard.adapters.providers.catalogue import complete, default_model, find, states
 from toolyard.app.keys import Keys
 from toolyard.errors import RuntimeFailureError
@@ -59,10 +60,11 @@ class Models:
 
     def _connect(self, name: str) -> ProviderModel:
         """Not on the event loop: importing an SDK takes most of a second, and a keyring may ask a person."""
-        from toolyard.adapters.providers.connect import connect
-
         self._keys.load(find(name)[0].keys)
-        return connect(name, self._keys)
+        with importing():
+            from toolyard.adapters.providers.connect import connect
+
+            return connect(name, self._keys)
 
     async def aclose(self) -> None:
         """Close every connection."""

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from toolyard.adapters.claude.launch import Launch, Launches, Lookup, own_tools
+from toolyard.adapters.importing import importing
 from toolyard.adapters.providers.catalogue import find
 from toolyard.errors import RuntimeFailureError, SessionLostError
 from toolyard.invoker.instructions import instructions_of
@@ -125,9 +126,10 @@ class ClaudeRuntime:
     def _prepare(self, spec: SessionSpec, own: Sequence[str], resume: str | None) -> Launch:
         """Import the SDK and write files: not on the event loop, the import alone takes most of a second."""
         try:
-            import claude_agent_sdk
+            with importing():
+                import claude_agent_sdk
 
-            import_module("toolyard.adapters.claude.session")  # the rest of it, which the loop then finds imported
+                import_module("toolyard.adapters.claude.session")  # the rest, which the loop then finds imported
         except ModuleNotFoundError as error:
             raise RuntimeFailureError(
                 f'the claude runtime is not installed ({error}): pip install "toolyard[claude]" brings it'

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from toolyard.adapters.codex.program import Lookup, prepared
+from toolyard.adapters.importing import importing
 from toolyard.errors import RuntimeFailureError
 from toolyard.invoker.kernel_session import Offered
 from toolyard.invoker.runtime import SessionSpec
@@ -145,8 +146,9 @@ class CodexRuntime:
 
     def _load(self) -> tuple[Stations, ToolCopies[mcp_types.Tool]]:
         """Not on the event loop: the MCP SDK takes most of a second."""
-        from toolyard.adapters.codex import session as _  # noqa: F401 - paid here
-        from toolyard.adapters.codex.station import Stations
-        from toolyard.adapters.codex.tool_copies import codex_copies
+        with importing():
+            from toolyard.adapters.codex import session as _  # noqa: F401 - paid here
+            from toolyard.adapters.codex.station import Stations
+            from toolyard.adapters.codex.tool_copies import codex_copies
 
         return Stations(self._prepare, version=self._version), codex_copies()

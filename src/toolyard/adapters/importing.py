@@ -1,0 +1,34 @@
+"""Foreign SDKs are imported by one worker at a time.
+
+Some of them import themselves in circles. Two workers that import two of them at once then see halves of
+modules, and what failed once stays broken: the MCP SDK did, with Claude's and Codex's first sessions.
+
+Above: whoever imports an SDK off the event loop. Below: nothing.
+"""
+
+from __future__ import annotations
+
+import importlib
+import threading
+from collections.abc import Generator
+from contextlib import contextmanager
+from types import ModuleType
+
+_LOCK = threading.RLock()
+
+
+@contextmanager
+def importing() -> Generator[None]:
+    """While open, nobody else imports. Nothing may be waited for in it that waits for an import."""
+    with _LOCK:
+        yield
+
+
+def imported(module: str) -> ModuleType:
+    """A module, whole, whoever else imports what it needs.
+
+    Raises:
+        ImportError: It cannot be imported.
+    """
+    with importing():
+        return importlib.import_module(module)
