@@ -14,6 +14,8 @@ from tests.architecture.sources import dotted, module_name, parsed, shown, sourc
 
 BOUNDARIES = {
     "toolyard.adapters.claude.connection": "the SDK raises bare exceptions for what can happen to a program",
+    "toolyard.adapters.mcp.lane.calls": "an answer that cannot be written down is an error of its own, and logged",
+    "toolyard.adapters.mcp.stdio": "whatever ends the SDK's side ends the conversation, and is raised there",
     "toolyard.adapters.rest.app": "the top frame of HTTP: a crash is an answer with an id, and a traceback in the log",
     "toolyard.adapters.storage.writer": "a write that fails, however, fails alone; its neighbours are committed",
     "toolyard.app.conversations": "a background owner: deleting old events is tried again, whatever it met",

@@ -12,6 +12,7 @@ import pytest
 
 import toolyard
 from tests.architecture.sources import PACKAGE, ROOT, parsed
+from toolyard.app.version import VERSION
 
 NAMES = [
     "Allow",
@@ -104,6 +105,10 @@ def _modules_after(statement: str, folder: Path) -> set[str]:
 
 def test_the_public_names_are_these() -> None:
     assert sorted(toolyard.__all__) == sorted([*NAMES, "__version__"])
+
+
+def test_the_version_that_doors_tell_is_the_package_s() -> None:
+    assert toolyard.__version__ == VERSION
 
 
 def test_the_public_names_are_few() -> None:

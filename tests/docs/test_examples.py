@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from toolyard.console.cli.main import COMMANDS
+from toolyard.console.cli.group import COMMANDS
 
 ROOT = Path(__file__).parents[2]
 PAGES = sorted([ROOT / "README.md", *(ROOT / "docs").glob("*.md")])

@@ -1,4 +1,4 @@
-"""Threads and runs of a yard: the sessions and the orchestrator, opened when first needed.
+"""Threads and runs of a yard: the sessions and the orchestrator, imported and opened when first needed.
 
 Above: the yard. Below: the orchestrator, the database.
 """
@@ -6,36 +6,35 @@ Above: the yard. Below: the orchestrator, the database.
 from __future__ import annotations
 
 import asyncio
+import importlib
 import logging
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import asdict
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from toolyard.app.database import Database
-from toolyard.app.keys import Keys
-from toolyard.app.offered_tools import OfferedTools
-from toolyard.app.places import Places
-from toolyard.app.runtime_choice import lacking_keys, usual_runtime
-from toolyard.app.runtimes import Runtimes
-from toolyard.app.settings import Settings
 from toolyard.errors import InvocationError, StorageError
-from toolyard.invoker.invoker import Invoker
-from toolyard.invoker.lease import PoolStats
-from toolyard.invoker.pool import SessionPool
-from toolyard.invoker.runtime import Runtime
-from toolyard.invoker.runtime_calls import OwnFor
-from toolyard.orchestrator.event_log import EventLog
-from toolyard.orchestrator.hooks import MessageHooks
-from toolyard.orchestrator.orchestrator import CallTool, Defaults, Orchestrator
-from toolyard.orchestrator.store import Store
-from toolyard.tools.handlers.pinned import Pinned
+
+if TYPE_CHECKING:
+    from toolyard.app.database import Database
+    from toolyard.app.keys import Keys
+    from toolyard.app.offered_tools import OfferedTools
+    from toolyard.app.places import Places
+    from toolyard.app.runtimes import Runtimes
+    from toolyard.app.settings import Settings
+    from toolyard.invoker.runtime import Runtime
+    from toolyard.invoker.runtime_calls import OwnFor
+    from toolyard.orchestrator.event_log import EventLog
+    from toolyard.orchestrator.hooks import MessageHooks
+    from toolyard.orchestrator.orchestrator import CallTool, Orchestrator
+    from toolyard.orchestrator.store import Store
+    from toolyard.tools.handlers.pinned import Pinned
 
 logger = logging.getLogger(__name__)
 
 _DAY = 86_400.0
 EXPIRE_SECONDS = 3_600.0
-_NO_SESSIONS = PoolStats(idle=0, live=0, hits=0, misses=0, rebuilt=0, evicted=0)
+_PARTS = ("toolyard.app.runtimes", "toolyard.orchestrator.orchestrator")
 
 
 async def _nothing() -> None:
@@ -55,7 +54,7 @@ class Conversations:
         own_tools: OwnFor,
         offered: OfferedTools,
         keys: Keys,
-        pinned: Pinned | None = None,
+        pinned: Callable[[], Pinned | None] = lambda: None,
         runtimes: Sequence[Runtime] = (),
         hooks: MessageHooks | None = None,
         recover: Callable[[], Awaitable[None]] = _nothing,
@@ -70,7 +69,7 @@ class Conversations:
             own_tools: Stands before and behind tools of a runtime's own.
             offered: The tools that runs are offered.
             keys: Those of model APIs.
-            pinned: The approved copy of the project's folder.
+            pinned: Gives the approved copy of the project's folder.
             runtimes: Those of the program's own.
             hooks: Called for every message.
             recover: Ends what else dead processes left behind.
@@ -122,8 +121,11 @@ class Conversations:
 
     def state(self, settings: Settings) -> Mapping[str, Any]:
         """The runtime in use, and the sessions' numbers; nothing is opened for it."""
+        from toolyard.app.runtime_choice import usual_runtime
+        from toolyard.invoker.lease import NO_SESSIONS
+
         current = self._orchestrator
-        stats = current.invoker.pool.stats() if current is not None else _NO_SESSIONS
+        stats = current.invoker.pool.stats() if current is not None else NO_SESSIONS
         choice = usual_runtime(settings.runtime, self._keys, self._given)
         return {"runtime": choice.name, "runtimeReason": choice.why, "sessions": asdict(stats)}
 
@@ -148,6 +150,14 @@ class Conversations:
             logger.warning("there are no threads and runs for now: %s", error)
 
     async def _begin(self, store: Store, settings: Settings) -> Orchestrator:
+        for part in _PARTS:  # in a worker: calls go on meanwhile
+            await asyncio.to_thread(importlib.import_module, part)
+        from toolyard.app.runtime_choice import lacking_keys
+        from toolyard.app.runtimes import Runtimes
+        from toolyard.invoker.invoker import Invoker
+        from toolyard.invoker.pool import SessionPool
+        from toolyard.orchestrator.orchestrator import Defaults, Orchestrator
+
         sessions = settings.sessions
         pool = SessionPool(ttl=sessions.ttl, most_idle=sessions.max, most_live=sessions.max_live)
         if lacking := lacking_keys(settings.runtime, self._keys):
@@ -159,7 +169,7 @@ class Conversations:
             data=self._places.data,
             keys=self._keys,
             offered=self._offered,
-            pinned=self._pinned,
+            pinned=self._pinned(),
             given=self._given,
         )
         orchestrator = Orchestrator(

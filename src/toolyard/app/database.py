@@ -9,11 +9,14 @@ import asyncio
 import importlib
 from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from toolyard.app.places import Places
 from toolyard.errors import StorageError
-from toolyard.orchestrator.event_log import EventLog
 from toolyard.orchestrator.store import Store
+
+if TYPE_CHECKING:
+    from toolyard.app.places import Places
+    from toolyard.orchestrator.event_log import EventLog
 
 FILE = "toolyard.db"
 OpenStore = Callable[..., Awaitable[Store]]

@@ -75,8 +75,7 @@ def merge(leaves: Iterable[Leaf]) -> LoadedSettings:
     return LoadedSettings(settings=msgspec.convert(tree, Settings), explained=tuple(explained))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Said:
+class _Said(msgspec.Struct, frozen=True, kw_only=True):
     value: Any
     origin: str
 

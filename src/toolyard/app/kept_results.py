@@ -10,13 +10,15 @@ import asyncio
 import logging
 import secrets
 from collections.abc import Awaitable, Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from toolyard.errors import StorageError
-from toolyard.orchestrator.store import Store
-from toolyard.types.result import ToolResult
+
+if TYPE_CHECKING:
+    from toolyard.orchestrator.store import Store
+    from toolyard.types.result import ToolResult
 
 logger = logging.getLogger(__name__)
 

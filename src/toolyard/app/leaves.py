@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any, cast
 
 import msgspec
@@ -27,8 +26,7 @@ Spelling = Callable[[KeyPath], str]
 _LONGEST_SHOWN = 80
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Leaf:
+class Leaf(msgspec.Struct, frozen=True, kw_only=True):
     """A value that one layer gives to one key."""
 
     path: KeyPath

@@ -6,11 +6,13 @@ Above: the wiring of conversations. Below: the registry.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
-from toolyard.invoker.runtime import SessionSpec
-from toolyard.tools.generation import Generation
-from toolyard.tools.registry import Registry
-from toolyard.types.tool import ToolInfo
+if TYPE_CHECKING:
+    from toolyard.invoker.runtime import SessionSpec
+    from toolyard.tools.generation import Generation
+    from toolyard.tools.registry import Registry
+    from toolyard.types.tool import ToolInfo
 
 
 class OfferedTools:

@@ -12,15 +12,18 @@ import sys
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from toolyard.app.places import Places
-from toolyard.app.trust.approved import ProjectTrust
 from toolyard.app.version import VERSION
 from toolyard.errors import TrustError
-from toolyard.plugins.contract import Plugin
 from toolyard.plugins.discovery import Discovered, entry_point_plugins, file_plugins
 from toolyard.schema.visible import escaped
 from toolyard.types.tool import Problem
+
+if TYPE_CHECKING:
+    from toolyard.app.places import Places
+    from toolyard.app.trust.approved import ProjectTrust
+    from toolyard.plugins.contract import Plugin
 
 logger = logging.getLogger(__name__)
 

@@ -1,6 +1,7 @@
 """What plugins can do, made of the yard's own parts: each power keeps to the plugin it was made for.
 
-Above: `plugins`, which gives them to contexts. Below: the store, the orchestrator, the dispatcher, the guarded client.
+What a power is made of is imported when it is used: most plugins use none of them. Above: `plugins`, which gives
+them to contexts. Below: the store, the orchestrator, the dispatcher, the guarded client.
 """
 
 from __future__ import annotations
@@ -9,26 +10,27 @@ import asyncio
 import logging
 import math
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, replace
-from typing import Any, Protocol
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Protocol
 
 import msgspec
 
 from toolyard.errors import RefusedError, ToolError
-from toolyard.orchestrator.event_log import EventLog
-from toolyard.orchestrator.orchestrator import Orchestrator, RunRequest, watched_run
-from toolyard.orchestrator.store import Store
 from toolyard.plugins.ports import HttpAnswer
-from toolyard.plugins.tool_meta import ToolMeta
-from toolyard.tools.dispatch import Dispatcher
-from toolyard.tools.handlers.http_client import GuardedClient, Request
-from toolyard.tools.handlers.http_guard import AllowedHosts
-from toolyard.tools.handlers.http_url import parse_url
 from toolyard.types.call import Caller
 from toolyard.types.event import TYPES
 from toolyard.types.result import Failure, ToolResult
-from toolyard.types.run import Run
-from toolyard.types.thread import Message
+
+if TYPE_CHECKING:
+    from toolyard.orchestrator.event_log import EventLog
+    from toolyard.orchestrator.orchestrator import Orchestrator
+    from toolyard.orchestrator.store import Store
+    from toolyard.plugins.tool_meta import ToolMeta
+    from toolyard.tools.dispatch import Dispatcher
+    from toolyard.tools.handlers.http_client import GuardedClient
+    from toolyard.tools.handlers.http_guard import AllowedHosts
+    from toolyard.types.run import Run
+    from toolyard.types.thread import Message
 
 logger = logging.getLogger(__name__)
 
@@ -48,8 +50,7 @@ class Broadcast(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Parts:
+class Parts(msgspec.Struct, frozen=True, kw_only=True):
     """What the powers are made of.
 
     Attributes:
@@ -112,6 +113,9 @@ class PluginAgents:
         agent: str | None = None,
     ) -> Run:
         """Ask an agent, and wait for the end of its run. Cancelling cancels the run."""
+        from toolyard.orchestrator.orchestrator import watched_run
+        from toolyard.orchestrator.request import RunRequest
+
         request = RunRequest(
             prompt=prompt,
             thread_id=thread_id,
@@ -143,6 +147,8 @@ class PluginThreads:
 
     async def send(self, thread_id: str, content: str, *, kind: str = "text", wake: bool = False) -> str:
         """Put a message into a thread, and give its id."""
+        from toolyard.orchestrator.request import RunRequest
+
         orchestrator = await self._parts.conversations()
         if not wake:
             return (await orchestrator.add_note(thread_id, content, kind=kind)).id
@@ -193,6 +199,9 @@ class PluginHttp:
         max_bytes: int = 1_048_576,
     ) -> HttpAnswer:
         """Send a request, and read at most so much of the answer."""
+        from toolyard.tools.handlers.http_client import Request
+        from toolyard.tools.handlers.http_url import parse_url
+
         try:
             place = parse_url(url)
         except ValueError as error:

@@ -10,28 +10,32 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from toolyard.app.plugin_places import PluginPlaces
-from toolyard.app.plugin_powers import Parts, PluginAgents, PluginCalls, PluginHttp, PluginStore, PluginThreads
+from toolyard.app.plugin_powers import PluginAgents, PluginCalls, PluginHttp, PluginStore, PluginThreads
 from toolyard.app.plugin_settings import meant, merged, shown
-from toolyard.app.settings import Settings
-from toolyard.app.state import State, Switches
 from toolyard.errors import DefinitionError, NotFoundError, StateError, StorageError
-from toolyard.orchestrator.event_log import EventLog
-from toolyard.orchestrator.store import PluginRow, Store
+from toolyard.orchestrator.store import PluginRow
 from toolyard.plugins.contract import PluginContext
-from toolyard.plugins.discovery import Discovered
-from toolyard.plugins.health import Health
-from toolyard.plugins.hook_runner import HookRunner
 from toolyard.plugins.host import PluginHost, PluginTool, PluginView, Wanted
 from toolyard.plugins.ports import absent
 from toolyard.plugins.step import see_through
 from toolyard.tools.definition import RegisteredTool, define
 from toolyard.tools.sources import Delta, Offers
 from toolyard.types.tool import Problem, Provenance
+
+if TYPE_CHECKING:
+    from toolyard.app.plugin_places import PluginPlaces
+    from toolyard.app.plugin_powers import Parts
+    from toolyard.app.settings import Settings
+    from toolyard.app.state import State, Switches
+    from toolyard.orchestrator.event_log import EventLog
+    from toolyard.orchestrator.store import Store
+    from toolyard.plugins.discovery import Discovered
+    from toolyard.plugins.health import Health
+    from toolyard.plugins.hook_runner import HookRunner
 
 logger = logging.getLogger(__name__)
 

@@ -9,13 +9,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from toolyard.adapters.providers.definitions import tool_definitions
-from toolyard.plugins.contract import Tool
-from toolyard.tools.registry import Registry
-from toolyard.types.tool import Changes, Problem, ToolInfo
-
 if TYPE_CHECKING:
     from toolyard.adapters.mcp.server import ToolyardServer
+    from toolyard.plugins.contract import Tool
+    from toolyard.tools.registry import Registry
+    from toolyard.types.tool import Changes, Problem, ToolInfo
 
 MCP_SERVER = "toolyard"
 
@@ -122,4 +120,6 @@ class RegistryView:
         Raises:
             ToolyardError: The provider is none of these.
         """
+        from toolyard.adapters.providers.definitions import tool_definitions
+
         return tool_definitions(self.list_tools(), provider)

@@ -14,11 +14,20 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
 
+import msgspec
+
 from toolyard.app.private_file import locked, write_private
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RunningServer:
+class Address:
+    """Where a server listens, and the token that was made for it, if one was."""
+
+    url: str
+    new_token: str | None = None
+
+
+class RunningServer(msgspec.Struct, frozen=True, kw_only=True):
     """A server that a command may talk to."""
 
     url: str

@@ -11,7 +11,6 @@ Above: `leaves` checks one layer's table against this model, `layers` reads the 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import cache
 from typing import Annotated, Any, Literal, cast
 
@@ -219,8 +218,7 @@ OPEN_IN_EFFECT = frozenset({"plugins"})
 """The open tables that this version reads."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Key:
+class Key(Struct, frozen=True, kw_only=True):
     """One known key.
 
     Attributes:

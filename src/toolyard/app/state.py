@@ -14,7 +14,6 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self, cast
@@ -34,8 +33,7 @@ _YOUNG_NS = 2_000_000_000
 _EMPTY: dict[str, Any] = {"version": VERSION, "disabledTools": [], "plugins": {}}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class State:
+class State(msgspec.Struct, frozen=True, kw_only=True):
     """What the file says.
 
     Attributes:
@@ -44,7 +42,7 @@ class State:
     """
 
     disabled_tools: frozenset[str] = frozenset()
-    plugins: Mapping[str, PluginRow] = field(default_factory=dict[str, PluginRow])
+    plugins: Mapping[str, PluginRow] = msgspec.field(default_factory=dict[str, PluginRow])
 
 
 class Switches:

@@ -5,22 +5,23 @@ Above: the yard. Below: the reader of tool files, `trust`.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AsyncExitStack
-from dataclasses import replace
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from toolyard.app.places import Places, named_tools_folder
-from toolyard.app.settings import ToolsSettings
 from toolyard.app.trust.approved import ApprovedFiles, ApprovedReader, ProjectTrust
-from toolyard.schema.compiled import Documents
-from toolyard.tools.handlers.http_client import GuardedClient
-from toolyard.tools.handlers.http_guard import AllowedHosts
-from toolyard.tools.handlers.surroundings import Surroundings
-from toolyard.tools.sources import ToolSource
-from toolyard.tools.sources.json_file import FileReader, LoadedFile
 from toolyard.tools.sources.json_files import JsonFiles
+from toolyard.tools.sources.loaded_file import LoadedFile, Reader
+
+if TYPE_CHECKING:
+    from toolyard.app.settings import ToolsSettings
+    from toolyard.schema.compiled import Documents
+    from toolyard.tools.handlers.http_client import GuardedClient
+    from toolyard.tools.handlers.http_guard import AllowedHosts
+    from toolyard.tools.sources import ToolSource
 
 
 class ToolFiles:
@@ -77,27 +78,63 @@ class ToolFiles:
 
     def http(self) -> tuple[GuardedClient, AllowedHosts]:
         """The guarded client, and the hosts that the settings allow."""
-        return self._client, AllowedHosts.of(self._settings.allowed_hosts)
+        from toolyard.tools.handlers.http_guard import AllowedHosts
+
+        return self._client(), AllowedHosts.of(self._settings.allowed_hosts)
 
     async def aclose(self) -> None:
         """Close the connections of http tools."""
         await self._clients.aclose()
 
-    def _readers(self, settings: ToolsSettings) -> tuple[FileReader, ApprovedReader]:
-        client = self._client = GuardedClient(proxy=settings.proxy)
-        self._clients.push_async_callback(client.aclose)
-        pinned = self._trust.pinned
+    def _readers(self, settings: ToolsSettings) -> tuple[Reader, ApprovedReader]:
+        """The readers for these settings. They, and the client they share, are made when something needs them.
+
+        Raises:
+            SettingsError: The proxy's address cannot be used.
+        """
+
+        @cache
+        def client() -> GuardedClient:
+            from toolyard.tools.handlers.http_client import GuardedClient
+
+            made = GuardedClient(proxy=settings.proxy)
+            self._clients.push_async_callback(made.aclose)
+            return made
+
+        self._client = client
+        if settings.proxy:  # a bad one is refused now
+            client()
+        own = _LateReader(partial(self._make_reader, settings, client))
+        projects = partial(self._make_reader, settings, client, is_projects=True)
+        return own, ApprovedReader(projects, self._trust)
+
+    def _make_reader(
+        self, settings: ToolsSettings, client: Callable[[], GuardedClient], *, is_projects: bool = False
+    ) -> Reader:
+        from toolyard.tools.handlers.surroundings import Surroundings
+        from toolyard.tools.sources.json_file import FileReader
+
         surroundings = Surroundings(
             root=self._places.project,
             environ=self._environ,
             max_output=settings.max_output,
             allowed_hosts=settings.allowed_hosts,
             proxy=settings.proxy,
+            pinned=self._trust.pinned if is_projects else None,
             private=self._places.data,
         )
-        own = FileReader(surroundings, client, self._schemas)
-        projects = partial(FileReader, replace(surroundings, pinned=pinned), client, self._schemas)
-        return own, ApprovedReader(projects, self._trust)
+        return FileReader(surroundings, client, self._schemas)
+
+
+class _LateReader:
+    """A reader that is made for the first file: it knows every kind of handler, and many yards have no file."""
+
+    def __init__(self, make: Callable[[], Reader]) -> None:
+        self._made = cache(make)
+
+    def read(self, path: Path, data: bytes) -> LoadedFile:
+        """Read a file's content."""
+        return self._made().read(path, data)
 
 
 def _for_handlers(settings: ToolsSettings) -> object:

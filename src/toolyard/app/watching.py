@@ -1,8 +1,8 @@
 """Watching the tool folders: a change of a file is a change of the tools, without anybody asking.
 
-The library that watches is imported in a worker thread after the yard is open, so that no start
-waits for it; what changed before the watch stood is looked for then. Network folders are polled,
-because they send no notices.
+The library that watches is imported in a worker thread after the yard is open, so that no start waits
+for it, and only where there is a folder to watch; what changed before the watch stood is looked for then.
+Network folders are polled, because they send no notices.
 """
 
 from __future__ import annotations
@@ -61,11 +61,11 @@ class FolderWatcher:
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
     async def _watch(self, folder: Path) -> None:
-        watchfiles = await asyncio.to_thread(importlib.import_module, "watchfiles")
         polling, seen = False, True
         while True:
             if await asyncio.to_thread(folder.is_dir):
                 seen = True
+                watchfiles = await asyncio.to_thread(importlib.import_module, "watchfiles")
                 polling = polling or await asyncio.to_thread(is_network_folder, folder)
                 try:
                     await self._follow(watchfiles.awatch, folder, polling=polling)

@@ -12,7 +12,6 @@ import os
 import secrets
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from contextlib import AsyncExitStack
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from types import TracebackType
@@ -20,6 +19,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 import msgspec
 
+from toolyard.adapters.importing import imported
 from toolyard.app.conversations import Conversations
 from toolyard.app.database import Database
 from toolyard.app.kept_results import KeptResults
@@ -31,7 +31,7 @@ from toolyard.app.plugin_places import PluginPlaces
 from toolyard.app.plugin_powers import Parts
 from toolyard.app.plugins import Plugins
 from toolyard.app.registry_view import RegistryView
-from toolyard.app.server_file import ServerFile
+from toolyard.app.server_file import Address, ServerFile
 from toolyard.app.state import State, Switches, SwitchWatcher
 from toolyard.app.tool_files import ToolFiles
 from toolyard.app.trust.approved import ProjectTrust
@@ -39,43 +39,35 @@ from toolyard.app.trust.watcher import TrustWatcher, approve_changes
 from toolyard.app.version import VERSION
 from toolyard.app.watching import FolderWatcher
 from toolyard.errors import SettingsError, ToolError, ToolyardError, UnknownToolError
-from toolyard.invoker.runtime import Runtime
 from toolyard.orchestrator.approvals import Approvals
 from toolyard.orchestrator.event_log import EventLog, EventStream
-from toolyard.orchestrator.orchestrator import Orchestrator, RunRequest, watched_run
-from toolyard.plugins.contract import Plugin
 from toolyard.plugins.hook_runner import HookRunner
-from toolyard.schema.compiled import Documents
 from toolyard.tools.builtin import builtin_offers
 from toolyard.tools.dispatch import Dispatcher
-from toolyard.tools.gates import Gate
 from toolyard.tools.registry import Registry, Swap
 from toolyard.tools.sources import FixedSource
-from toolyard.tools.sources.json_file import LoadedFile
 from toolyard.tools.visibility import Visibility
 from toolyard.types.call import ANONYMOUS, Caller
-from toolyard.types.event import Event
-from toolyard.types.result import ToolResult
-from toolyard.types.run import Run
-from toolyard.types.tool import Problem
 
 if TYPE_CHECKING:
     from toolyard.adapters.mcp.lane.calls import Lane
     from toolyard.adapters.mcp.server import ToolyardServer
     from toolyard.app.effective import LoadedSettings
+    from toolyard.invoker.runtime import Runtime
+    from toolyard.orchestrator.orchestrator import Orchestrator
+    from toolyard.plugins.contract import Plugin
+    from toolyard.schema.compiled import Documents
+    from toolyard.tools.gates import Gate
+    from toolyard.tools.sources.loaded_file import LoadedFile
+    from toolyard.types.event import Event
+    from toolyard.types.result import ToolResult
+    from toolyard.types.run import Run
+    from toolyard.types.tool import Problem
 
 logger = logging.getLogger(__name__)
 
 QUIET_SECONDS = 1.0
 """How long after its first answer a server on stdio opens the database: a client asks a few things at once at start."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Address:
-    """Where a server listens, and the token that was made for it, if one was."""
-
-    url: str
-    new_token: str | None = None
 
 
 class Toolyard:
@@ -186,7 +178,7 @@ class Toolyard:
             offered=OfferedTools(self._registry),
             keys=Keys(environ),
             runtimes=runtimes,
-            pinned=self._trust.pinned,
+            pinned=lambda: self._trust.pinned,
             hooks=self._hooks,
             recover=self._approvals.recover,
         )
@@ -266,6 +258,9 @@ class Toolyard:
             StorageError: The database cannot be opened or written.
             RuntimeFailureError: No such runtime can be had; every other failure is in the run's `error`.
         """
+        from toolyard.orchestrator.orchestrator import watched_run
+        from toolyard.orchestrator.request import RunRequest
+
         orchestrator = await self.conversations()
         request = RunRequest(
             prompt=prompt,
@@ -384,6 +379,7 @@ class Toolyard:
         Raises:
             ServeError: The port is taken, or the bind needs a token.
         """
+        imported("toolyard.adapters.mcp.http")
         from toolyard.adapters.mcp.http import McpEndpoint
         from toolyard.adapters.rest.app import ServerOptions, create_app
         from toolyard.adapters.rest.server import serve
@@ -446,6 +442,7 @@ class Toolyard:
         return self._conversations.state(self.loaded.settings)
 
     def _create_server(self, thread_id: str, *, tells_changes: bool = True) -> ToolyardServer:
+        imported("toolyard.adapters.mcp.server")
         from toolyard.adapters.mcp.server import create_server
 
         return create_server(

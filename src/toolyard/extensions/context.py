@@ -10,11 +10,14 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from toolyard.plugins.contract import Hooks, Plugin, PluginContext
-from toolyard.plugins.ports import Threads
-from toolyard.types.run import Invoking
-from toolyard.types.thread import Message
+
+if TYPE_CHECKING:
+    from toolyard.plugins.ports import Threads
+    from toolyard.types.run import Invoking
+    from toolyard.types.thread import Message
 
 BYTES_PER_TOKEN = 2
 """Every two bytes of UTF-8 are counted as a token, without a tokenizer.

@@ -13,10 +13,9 @@ import asyncio
 import logging
 import time
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from toolyard.errors import InvalidApprovalError, NotFoundError, StorageError
-from toolyard.orchestrator.event_log import EventLog
 from toolyard.orchestrator.ids import Ids
 from toolyard.orchestrator.resolutions import (
     approval_event,
@@ -27,9 +26,12 @@ from toolyard.orchestrator.resolutions import (
     too_late,
     verdict,
 )
-from toolyard.orchestrator.store import Resolution, Store
-from toolyard.types.approval import Approval, ApprovalDecision
 from toolyard.types.call import Allow, Ask, Deny, Rewrite, ToolCall
+
+if TYPE_CHECKING:
+    from toolyard.orchestrator.event_log import EventLog
+    from toolyard.orchestrator.store import Resolution, Store
+    from toolyard.types.approval import Approval, ApprovalDecision
 
 logger = logging.getLogger(__name__)
 
@@ -186,6 +188,8 @@ class Approvals:
         return None
 
     async def _ask(self, call: ToolCall, ask: Ask, asked_by: str) -> Allow | Deny | Rewrite:
+        from toolyard.types.approval import Approval
+
         store = await self._open_store()
         if self._closed:
             return Deny(CLOSING)

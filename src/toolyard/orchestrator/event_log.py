@@ -16,13 +16,16 @@ from collections import deque
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from types import TracebackType
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
-from toolyard.orchestrator.feed import Feed
-from toolyard.orchestrator.journal import Journal
-from toolyard.orchestrator.store import NewEvent, Store
-from toolyard.types.call import Caller
+from toolyard.orchestrator.store import NewEvent
 from toolyard.types.event import Event
+
+if TYPE_CHECKING:
+    from toolyard.orchestrator.feed import Feed
+    from toolyard.orchestrator.journal import Journal
+    from toolyard.orchestrator.store import Store
+    from toolyard.types.call import Caller
 
 logger = logging.getLogger(__name__)
 
@@ -138,6 +141,9 @@ class EventLog:
 
     def attach(self, store: Store) -> None:
         """Store events from now on; those kept in memory so far are stored first."""
+        from toolyard.orchestrator.feed import Feed
+        from toolyard.orchestrator.journal import Journal
+
         self.feed = Feed(store, on_readers=self._look_who_listens)
         self._journal = Journal(store, self.publish)
         while self._kept:

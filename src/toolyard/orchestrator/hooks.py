@@ -6,10 +6,11 @@ Nobody implements them yet, and then they cost nothing. Above: the orchestrator.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
-from toolyard.types.run import Invoking, Run
-from toolyard.types.thread import Role
+if TYPE_CHECKING:
+    from toolyard.types.run import Invoking, Run
+    from toolyard.types.thread import Role
 
 
 class MessageHooks(Protocol):

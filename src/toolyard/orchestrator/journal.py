@@ -9,10 +9,13 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
 
 from toolyard.errors import StorageError
-from toolyard.orchestrator.store import EventStore, NewEvent
 from toolyard.types.event import Event
+
+if TYPE_CHECKING:
+    from toolyard.orchestrator.store import EventStore, NewEvent
 
 logger = logging.getLogger(__name__)
 

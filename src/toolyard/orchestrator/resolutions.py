@@ -8,14 +8,16 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from toolyard.errors import ApprovalDecidedError, InvalidApprovalError
 from toolyard.orchestrator.store import NewEvent, Resolution
-from toolyard.types.approval import Approval, ApprovalDecision
 from toolyard.types.call import Allow, Deny, Rewrite
+
+if TYPE_CHECKING:
+    from toolyard.types.approval import Approval, ApprovalDecision
 
 LONGEST_REASON = 2_000
 UNSAID = "a person said no"

@@ -13,14 +13,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import msgspec
 
-from toolyard.types.approval import Approval, ApprovalDecision
-from toolyard.types.event import Event
-from toolyard.types.run import NOTHING_USED, Run, RunEnd, RunError, Usage
-from toolyard.types.thread import Message, Thread
+if TYPE_CHECKING:
+    from toolyard.types.approval import Approval, ApprovalDecision
+    from toolyard.types.event import Event
+    from toolyard.types.run import Run, RunEnd, RunError, Usage
+    from toolyard.types.thread import Message, Thread
 
 
 class NewEvent(msgspec.Struct, frozen=True, kw_only=True):
@@ -101,6 +102,8 @@ class Ending(msgspec.Struct, frozen=True, kw_only=True):
 
     def given_to(self, run: Run) -> Run:
         """The run as it is with this end."""
+        from toolyard.types.run import NOTHING_USED
+
         return replace(
             run,
             status=self.status,

@@ -16,7 +16,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -36,10 +36,12 @@ from toolyard.plugins.tool_meta import ToolMeta
 from toolyard.types.call import Decision, ToolCall
 from toolyard.types.content import Content
 from toolyard.types.result import ToolResult
-from toolyard.types.run import Invoking, Run
-from toolyard.types.task import Verdict
-from toolyard.types.thread import Role
 from toolyard.types.tool import NO_HINTS, Annotations, JSONSchema
+
+if TYPE_CHECKING:
+    from toolyard.types.run import Invoking, Run
+    from toolyard.types.task import Verdict
+    from toolyard.types.thread import Role
 
 
 @dataclass(slots=True, kw_only=True, eq=False)

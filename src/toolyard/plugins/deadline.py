@@ -41,7 +41,7 @@ async def finish_in_time(steps: Coroutine[Any, Any, _T], waiting: Any, seconds: 
     deadline = asyncio.timeout(seconds)
     try:
         async with deadline:
-            return await _resume(steps, waiting)
+            return await resumed(steps, waiting)
     except TimeoutError:
         if deadline.expired():
             raise DeadlineError(seconds) from None
@@ -49,7 +49,13 @@ async def finish_in_time(steps: Coroutine[Any, Any, _T], waiting: Any, seconds: 
 
 
 @types.coroutine
-def _resume(steps: Coroutine[Any, Any, _T], waiting: Any) -> Generator[Any, Any, _T]:
+def resumed(steps: Coroutine[Any, Any, _T], waiting: Any) -> Generator[Any, Any, _T]:
+    """The rest of a coroutine that made its first step, as if it had been awaited from the beginning.
+
+    Args:
+        steps: The coroutine.
+        waiting: What it yielded.
+    """
     try:
         while True:
             try:

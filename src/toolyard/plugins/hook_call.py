@@ -10,9 +10,10 @@ import asyncio
 import inspect
 import logging
 from collections.abc import Awaitable, Callable, Coroutine
-from dataclasses import dataclass
 from types import CoroutineType
 from typing import Any, cast
+
+import msgspec
 
 from toolyard.plugins.crash import described
 from toolyard.plugins.health import FAILURES_UNTIL_CUT_OFF, Health
@@ -24,8 +25,7 @@ Check = Callable[[Any], str | None]
 """Why an answer is nonsense, or None when it is not."""
 
 
-@dataclass(frozen=True, slots=True)
-class Failed:
+class Failed(msgspec.Struct, frozen=True):
     """A hook that gave no answer. `why` may be shown to a model: what a crash says itself is in the log only."""
 
     why: str

@@ -10,21 +10,23 @@ from __future__ import annotations
 import asyncio
 import math
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import Any, Final, cast
+from typing import TYPE_CHECKING, Any, Final, cast
 
 import msgspec
 
 from toolyard.errors import Rejected
-from toolyard.plugins.contract import Hooks
 from toolyard.plugins.health import Health
 from toolyard.plugins.hook_call import Check, Failed, HookCall
 from toolyard.plugins.hook_order import hook_order
 from toolyard.plugins.leash import Leash
 from toolyard.types.call import Allow, Ask, Decision, Deny, Rewrite, ToolCall
 from toolyard.types.result import ToolResult
-from toolyard.types.run import Invoking, Run
 from toolyard.types.task import Verdict
-from toolyard.types.thread import Role
+
+if TYPE_CHECKING:
+    from toolyard.plugins.contract import Hooks
+    from toolyard.types.run import Invoking, Run
+    from toolyard.types.thread import Role
 
 TIMEOUT = 10.0
 """Seconds that a hook may take, unless its plugin says otherwise."""

@@ -9,13 +9,15 @@ from __future__ import annotations
 
 from collections.abc import Coroutine, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, NoReturn, Protocol
+from typing import TYPE_CHECKING, Any, Literal, NoReturn, Protocol
 
 from toolyard.errors import UnavailableError
-from toolyard.plugins.tool_meta import ToolMeta
-from toolyard.types.result import ToolResult
-from toolyard.types.run import Run
-from toolyard.types.thread import Message
+
+if TYPE_CHECKING:
+    from toolyard.plugins.tool_meta import ToolMeta
+    from toolyard.types.result import ToolResult
+    from toolyard.types.run import Run
+    from toolyard.types.thread import Message
 
 Status = Literal["running", "degraded"]
 """What a plugin may say of itself."""

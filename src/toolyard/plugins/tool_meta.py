@@ -7,11 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from toolyard.errors import DefinitionError, NoClientError
-from toolyard.types.call import Caller
-from toolyard.types.tool import JSONSchema
+
+if TYPE_CHECKING:
+    from toolyard.types.call import Caller
+    from toolyard.types.tool import JSONSchema
 
 Progress = Callable[[float, float | None, str | None], Awaitable[None]]
 """Receives progress: how far, of how much, a message."""

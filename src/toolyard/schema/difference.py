@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
 from typing import Any, cast
+
+import msgspec
 
 MOST_CHANGES = 20
 _SILENT = frozenset(
@@ -22,8 +23,7 @@ _UPPER = frozenset({"maximum", "exclusiveMaximum", "maxLength", "maxItems", "max
 _LOWER = frozenset({"minimum", "exclusiveMinimum", "minLength", "minItems", "minProperties"})
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SchemaChange:
+class SchemaChange(msgspec.Struct, frozen=True, kw_only=True):
     """One difference: where, what, and whether callers may break."""
 
     pointer: str

@@ -6,7 +6,6 @@ beginning only, so that a large argument never makes a large error.
 
 from __future__ import annotations
 
-import difflib
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import islice
@@ -122,8 +121,10 @@ def _reason(error: Any, document: Any) -> str:
 
 
 def _unexpected(names: Sequence[str], allowed: Sequence[str]) -> str:
+    from difflib import get_close_matches  # only a complaint pays for it
+
     shown = ", ".join(json.dumps(name[:_SHOWN]) for name in names[:5])
-    nearest = difflib.get_close_matches(names[0][:_SHOWN], allowed, n=1) if names else []
+    nearest = get_close_matches(names[0][:_SHOWN], allowed, n=1) if names else []
     if nearest:
         hint = f"; did you mean {json.dumps(nearest[0])}?"
     elif allowed:

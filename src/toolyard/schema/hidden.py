@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any, Literal, cast
 
 import msgspec
@@ -53,8 +52,7 @@ _Link = tuple["_Link", str | int] | None
 """A path as a chain, so that no path is built for what is well."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Hidden:
+class Hidden(msgspec.Struct, frozen=True, kw_only=True):
     """A text of a document that has something in it which a reader cannot see.
 
     Attributes:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import difflib
 import heapq
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass, field
+
+import msgspec
 
 from toolyard.errors import UnknownToolError
 from toolyard.schema.difference import compare_schemas
@@ -16,8 +16,7 @@ from toolyard.types.tool import Changes, Problem
 MOST_COMPARED = 100
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Generation:
+class Generation(msgspec.Struct, frozen=True, kw_only=True):
     """Names → tools, in listing order.
 
     Attributes:
@@ -29,9 +28,9 @@ class Generation:
     """
 
     number: int = 0
-    tools: Mapping[str, RegisteredTool] = field(default_factory=dict[str, RegisteredTool])
-    held: Mapping[str, RegisteredTool] = field(default_factory=dict[str, RegisteredTool])
-    hidden: Mapping[str, str] = field(default_factory=dict[str, str])
+    tools: Mapping[str, RegisteredTool] = msgspec.field(default_factory=dict[str, RegisteredTool])
+    held: Mapping[str, RegisteredTool] = msgspec.field(default_factory=dict[str, RegisteredTool])
+    hidden: Mapping[str, str] = msgspec.field(default_factory=dict[str, str])
     problems: tuple[Problem, ...] = ()
 
     def find(self, name: str) -> RegisteredTool:
@@ -56,11 +55,13 @@ def nearest(name: str, names: Collection[str]) -> tuple[str, ...]:
     Exact comparison costs half a second for ten thousand names, so among many only those that
     share the most pairs of letters are compared.
     """
+    from difflib import get_close_matches  # only a complaint pays for it
+
     asked = str(name)[:64]
     if len(names) > MOST_COMPARED:
         pairs = {asked[at : at + 2] for at in range(len(asked) - 1)}
         names = heapq.nlargest(MOST_COMPARED, names, key=lambda known: sum(pair in known for pair in pairs))
-    return tuple(difflib.get_close_matches(asked, names, n=2))
+    return tuple(get_close_matches(asked, names, n=2))
 
 
 def next_generation(

@@ -11,8 +11,10 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from pathlib import Path
+
+import msgspec
 
 from toolyard.errors import DefinitionError, DuplicateToolError, UnknownToolError
 from toolyard.plugins.contract import PluginContext, Tool
@@ -29,8 +31,7 @@ PYTHON = "python"
 Listener = Callable[["Swap"], None]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Swap:
+class Swap(msgspec.Struct, frozen=True, kw_only=True):
     """One generation followed another."""
 
     generation: Generation
@@ -38,11 +39,10 @@ class Swap:
     problems: tuple[Problem, ...] = ()
 
 
-@dataclass(slots=True, kw_only=True)
-class _Load:
+class _Load(msgspec.Struct, kw_only=True):
     """What a source gave: its tools by identity, two of one name included, and what was set aside."""
 
-    tools: dict[int, RegisteredTool] = field(default_factory=dict[int, RegisteredTool])
+    tools: dict[int, RegisteredTool] = msgspec.field(default_factory=dict[int, RegisteredTool])
     problems: Sequence[Problem] = ()
 
 
@@ -94,7 +94,7 @@ class Registry:
             prepared = self.current
             swap = self._swap()
         # What became of tools while it was prepared was told then; whoever asked hears of that too.
-        return swap if prepared is began else replace(swap, changes=differences(began, swap.generation))
+        return swap if prepared is began else msgspec.structs.replace(swap, changes=differences(began, swap.generation))
 
     async def refresh(self, source: RefreshingSource, paths: Iterable[Path]) -> Swap:
         """Let a source look again at some of its files only; costs what changed, not what there is.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import difflib
 import logging
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,6 @@ from toolyard.orchestrator.event_log import EventLog
 from toolyard.plugins.contract import PluginContext
 from toolyard.plugins.tool_meta import ToolMeta
 from toolyard.schema import compiled
-from toolyard.tools import generation
 from toolyard.tools.dispatch import Dispatcher
 from toolyard.tools.generation import MOST_COMPARED
 from toolyard.tools.registry import Registry, Swap
@@ -156,7 +156,7 @@ def test_the_nearest_name_is_found_among_very_many() -> None:
 
 def test_a_huge_name_is_not_compared_whole(monkeypatch: pytest.MonkeyPatch) -> None:
     compared: list[str] = []
-    monkeypatch.setattr(generation.difflib, "get_close_matches", lambda word, *_, **__: compared.append(word) or [])
+    monkeypatch.setattr(difflib, "get_close_matches", lambda word, *_, **__: compared.append(word) or [])
     Registry().current.unknown("x" * 1_000_000)
     assert compared == ["x" * 64]
 

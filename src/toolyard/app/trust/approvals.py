@@ -12,11 +12,9 @@ from __future__ import annotations
 import hashlib
 import logging
 import os
-import shutil
 import time
 from collections.abc import Generator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from pathlib import Path
 
 import msgspec
@@ -56,8 +54,7 @@ class Approval(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     declined: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Difference:
+class Difference(msgspec.Struct, frozen=True, kw_only=True):
     """How what a project brings differs from what was approved of it."""
 
     added: tuple[str, ...] = ()
@@ -287,6 +284,8 @@ def _encoded(approval: Approval) -> bytes:
 
 def _lay_out(place: Path, digest: str, files: Mapping[str, PinnedFile]) -> None:
     """Write the bytes into a folder of their digest, whole or not at all."""
+    import shutil  # a start reads approvals, and writes none
+
     target = place / digest
     if target.is_symlink():
         target.unlink()
@@ -351,6 +350,8 @@ def _lead(place: Path, digest: str) -> None:
 
 def _tidy(place: Path, keep: set[str]) -> None:
     """Delete copies that nothing leads to any more."""
+    import shutil  # as above
+
     for old in place.iterdir():
         if old.is_dir() and not old.is_symlink() and old.name not in keep:
             shutil.rmtree(old, ignore_errors=True)

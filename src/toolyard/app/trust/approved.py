@@ -9,17 +9,20 @@ import asyncio
 import logging
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from toolyard.app.places import Places
 from toolyard.app.trust.approvals import Approval, Approvals, Difference, check_pin, difference
 from toolyard.app.trust.snapshot import Snapshot, take_snapshot
 from toolyard.errors import TrustError
 from toolyard.schema.visible import escaped
-from toolyard.tools.handlers.pinned import Pinned
 from toolyard.tools.sources import Offers
-from toolyard.tools.sources.json_file import FileReader, LoadedFile
 from toolyard.tools.sources.json_files import JsonFiles
+from toolyard.tools.sources.loaded_file import LoadedFile, Reader
 from toolyard.types.tool import Problem
+
+if TYPE_CHECKING:
+    from toolyard.app.places import Places
+    from toolyard.tools.handlers.pinned import Pinned
 
 logger = logging.getLogger("toolyard.trust")
 
@@ -59,6 +62,8 @@ class ProjectTrust:
     @property
     def pinned(self) -> Pinned | None:
         """The project's folder and the approved copy that stands in for it; None where it is the user's own."""
+        from toolyard.tools.handlers.pinned import Pinned  # it knows commands, which only a tool that is read has
+
         live = self.project / ".toolyard"
         return None if self._users == live else Pinned(live=live, copy=self.copy / ".toolyard")
 
@@ -139,12 +144,12 @@ def _place(path: str) -> str:
     return ".claude/agents" if path.startswith(".claude/") else path.partition("/")[0]
 
 
-class ApprovedReader(FileReader):
+class ApprovedReader:
     """Reads tool files out of the approved copy, and calls them by their names in the project."""
 
-    def __init__(self, make_reader: Callable[[], FileReader], trust: ProjectTrust) -> None:
+    def __init__(self, make_reader: Callable[[], Reader], trust: ProjectTrust) -> None:
         self._make_reader = make_reader
-        self._inner: FileReader | None = None
+        self._inner: Reader | None = None
         self._trust = trust
 
     def read(self, path: Path, data: bytes) -> LoadedFile:

@@ -13,9 +13,10 @@ import os
 import stat
 from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
+
+import msgspec
 
 from toolyard.errors import TrustError
 from toolyard.schema.visible import escaped
@@ -33,8 +34,7 @@ Mark = tuple[tuple[str, int, int, int, int], ...]
 The time is that of the last change, which nobody can set; a file's own may lie in the future."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PinnedFile:
+class PinnedFile(msgspec.Struct, frozen=True, kw_only=True):
     """One file's content, and whether it may be run as a program."""
 
     data: bytes
@@ -46,8 +46,7 @@ class PinnedFile:
         return hashlib.sha256(self.data).hexdigest()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Snapshot:
+class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
     """What a project brings at one moment.
 
     Attributes:
@@ -123,8 +122,7 @@ def _changing(seen: os.stat_result) -> tuple[int, int, int, int]:
     return seen.st_mode, seen.st_ctime_ns, seen.st_size, seen.st_ino
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Entry:
+class _Entry(msgspec.Struct, frozen=True, kw_only=True):
     """A name in the scope that is no folder; its folder is held open, so that nobody can put another in its place."""
 
     path: str

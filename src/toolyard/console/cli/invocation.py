@@ -14,9 +14,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
-import click
-
 if TYPE_CHECKING:
+    import click
+
     from toolyard.app.effective import LoadedSettings
     from toolyard.app.places import Places
     from toolyard.app.yard import Toolyard
@@ -105,6 +105,8 @@ async def _until_terminated(main: Coroutine[Any, Any, _T]) -> _T:
 
 def common_options(command: _F) -> _F:
     """`--project`, `--set` and `-v` on a command too, joined with what stood before it."""
+    import click  # not above: `toolyard mcp` is mostly understood without it
+
     command = click.option("-v", "--verbose", count=True, hidden=True, expose_value=False, callback=_add_verbose)(
         command
     )

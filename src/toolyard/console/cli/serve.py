@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import gc
+from typing import TYPE_CHECKING, Final
 
 import click
 
@@ -11,19 +12,23 @@ from toolyard.console.cli.invocation import Invocation, common_options
 if TYPE_CHECKING:
     from toolyard.app.yard import Address
 
+COLLECT_AFTER: Final = 20_000
+"""New objects, less those that are gone again, after which cycles are looked for; by default it is a few requests."""
+
 
 @click.command("serve")
 @click.option("--host", metavar="HOST", help="The address to bind; not loopback needs a token.")
 @click.option("--port", type=click.IntRange(0, 65_535), metavar="N", help="The port; 0 picks a free one.")
 @click.option("--dev", is_flag=True, help="Trust this project, and every change of it while this runs: for authors.")
+@click.option("--no-lane", is_flag=True, help="Leave every MCP message to the MCP SDK.")
 @common_options
 @click.pass_obj
-def serve(invocation: Invocation, host: str | None, port: int | None, dev: bool) -> int:
+def serve(invocation: Invocation, host: str | None, port: int | None, dev: bool, no_lane: bool) -> int:
     """Serve the tools over HTTP: REST at /api, MCP at /mcp, the documentation at /docs."""
-    return invocation.run(_serve(invocation, host, port, dev=dev), fast_loop=True)
+    return invocation.run(_serve(invocation, host, port, dev=dev, lane=not no_lane), fast_loop=True)
 
 
-async def _serve(invocation: Invocation, host: str | None, port: int | None, *, dev: bool) -> int:
+async def _serve(invocation: Invocation, host: str | None, port: int | None, *, dev: bool, lane: bool) -> int:
     async with invocation.yard(watch=True, follow=dev) as yard:
 
         def ready(address: Address) -> None:
@@ -34,6 +39,18 @@ async def _serve(invocation: Invocation, host: str | None, port: int | None, *, 
             click.echo(f"  docs  {url}/docs{key}", err=True)
             if address.new_token:
                 click.echo(f"  token {address.new_token}", err=True)
+            collect_seldom()
 
-        await yard.serve_http(host=host, port=port, on_ready=ready)
+        await yard.serve_http(host=host, port=port, on_ready=ready, lane=lane)
     return 0
+
+
+def collect_seldom() -> None:
+    """Keep the collector of cycles out of the way of requests: every one that is answered meanwhile waits for it.
+
+    What the start made lives as long as the server does, so the collector never walks it again. Tools that a reload
+    replaces are freed as always unless they are in a cycle, and then only those of the start are kept.
+    """
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(COLLECT_AFTER)

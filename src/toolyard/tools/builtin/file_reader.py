@@ -6,10 +6,11 @@ import asyncio
 import os
 import threading
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any, BinaryIO
+
+import msgspec
 
 from toolyard.errors import ToolError
 from toolyard.plugins.contract import PluginContext, Tool
@@ -45,8 +46,7 @@ _SCHEMA: Mapping[str, Any] = {
 }
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Part:
+class _Part(msgspec.Struct, frozen=True, kw_only=True):
     """Some lines of a file.
 
     Attributes:

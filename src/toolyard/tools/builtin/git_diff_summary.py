@@ -4,17 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from toolyard.errors import ToolError
 from toolyard.plugins.contract import PluginContext, Tool
 from toolyard.plugins.tool_meta import ToolMeta
-from toolyard.tools.builtin.git import MOST_OUTPUT, Git, StandIn, whole_lines
-from toolyard.tools.builtin.git_filters import note_on_filters
-from toolyard.tools.builtin.process import Finished
 from toolyard.types.content import Text
 from toolyard.types.result import ToolResult
 from toolyard.types.tool import Annotations
+
+if TYPE_CHECKING:
+    from toolyard.tools.builtin.git import StandIn
+    from toolyard.tools.builtin.process import Finished
 
 _DESCRIPTION = """\
 Summarise the uncommitted changes of the project, as `git diff --stat` prints it: each changed file with the number of \
@@ -45,6 +46,10 @@ def git_diff_summary_tool(root: Path, environ: Mapping[str, str]) -> Tool:
     """
 
     async def handler(_: PluginContext, input: dict[str, Any], __: ToolMeta) -> ToolResult:
+        # With them comes all that running a program needs, and only a call pays for it.
+        from toolyard.tools.builtin.git import MOST_OUTPUT, Git, whole_lines
+        from toolyard.tools.builtin.git_filters import note_on_filters
+
         staged = bool(input.get("staged", False))
         repository = await Git.for_project(root, environ).find_repository()
         if repository is None:

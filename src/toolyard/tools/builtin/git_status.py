@@ -10,8 +10,6 @@ from typing import Any
 from toolyard.errors import ToolError
 from toolyard.plugins.contract import PluginContext, Tool
 from toolyard.plugins.tool_meta import ToolMeta
-from toolyard.tools.builtin.git import MOST_OUTPUT, Git, whole_lines
-from toolyard.tools.builtin.git_filters import note_on_filters
 from toolyard.tools.confinement import quoted, resolve_inside
 from toolyard.types.content import Text
 from toolyard.types.result import ToolResult
@@ -42,6 +40,10 @@ def git_status_tool(root: Path, environ: Mapping[str, str]) -> Tool:
     """
 
     async def handler(_: PluginContext, input: dict[str, Any], __: ToolMeta) -> ToolResult:
+        # With them comes all that running a program needs, and only a call pays for it.
+        from toolyard.tools.builtin.git import MOST_OUTPUT, Git, whole_lines
+        from toolyard.tools.builtin.git_filters import note_on_filters
+
         path = input.get("path", ".")
         pathspecs = _pathspecs(root, path)
         repository = await Git.for_project(root, environ).find_repository()

@@ -10,7 +10,6 @@ from typing import Any
 
 from toolyard.plugins.contract import PluginContext, Tool
 from toolyard.plugins.tool_meta import ToolMeta
-from toolyard.tools.builtin.git import Git, decoded
 from toolyard.types.result import ToolResult
 from toolyard.types.tool import Annotations
 
@@ -32,9 +31,9 @@ _OUTPUT_SCHEMA: Mapping[str, Any] = {
     "additionalProperties": False,
 }
 
-_ADDRESS = re.compile(r"(?P<scheme>[A-Za-z][A-Za-z0-9+.-]*)://(?P<rest>.*)$", re.DOTALL)
-_HOST = re.compile(r"(?:\[[^\]]*\]|[^:@/?#]*)(?::\d*)?(?=[/?#]|$)")
-_SCP_PASSWORD = re.compile(r"^(?P<user>[^:/@]+):[^/]*@(?=[^/@]+:)")
+_ADDRESS = r"(?s)(?P<scheme>[A-Za-z][A-Za-z0-9+.-]*)://(?P<rest>.*)$"
+_HOST = r"(?:\[[^\]]*\]|[^:@/?#]*)(?::\d*)?(?=[/?#]|$)"
+_SCP_PASSWORD = r"^(?P<user>[^:/@]+):[^/]*@(?=[^/@]+:)"
 _NAMES_ITS_USER = frozenset({"ssh", "git+ssh", "ssh+git"})
 
 
@@ -45,9 +44,11 @@ def workspace_info_tool(root: Path, environ: Mapping[str, str]) -> Tool:
         root: The project's root.
         environ: Where PATH, HOME and the like are taken from.
     """
-    project = _shown(str(root.absolute()))
+    project = str(root.absolute())
 
     async def handler(_: PluginContext, __: dict[str, Any], ___: ToolMeta) -> ToolResult:
+        from toolyard.tools.builtin.git import Git  # with all that running a program needs: only a call pays for it
+
         branch = remote_url = None
         repository = await Git.for_project(root, environ).find_repository()
         if repository is not None:
@@ -55,7 +56,7 @@ def workspace_info_tool(root: Path, environ: Mapping[str, str]) -> Tool:
             remote_url = repository.remote_url(branch)
         return ToolResult.of_json(
             {
-                "projectPath": project,
+                "projectPath": _shown(project),
                 "branch": branch,
                 "remoteUrl": None if remote_url is None else without_secrets(_shown(remote_url)),
             }
@@ -79,14 +80,14 @@ def without_secrets(address: str) -> str:
     there may be a token.
     """
     if "://" not in address:
-        return _SCP_PASSWORD.sub(r"\g<user>:***@", address)
-    return _ADDRESS.sub(_masked, address)
+        return re.sub(_SCP_PASSWORD, r"\g<user>:***@", address)
+    return re.sub(_ADDRESS, _masked, address)
 
 
 def _masked(match: re.Match[str]) -> str:
     scheme, rest = match["scheme"], match["rest"]
     user = ""
-    if not _HOST.match(rest) and "@" in rest:  # a password may have an unescaped `/` in it
+    if not re.match(_HOST, rest) and "@" in rest:  # a password may have an unescaped `/` in it
         authority = re.split(r"[/?#]", rest, maxsplit=1)[0]
         end = (authority if "@" in authority else rest).rindex("@")
         name, has_password, _ = rest[:end].partition(":")
@@ -99,4 +100,6 @@ def _masked(match: re.Match[str]) -> str:
 
 
 def _shown(text: str) -> str:
+    from toolyard.tools.builtin.git import decoded
+
     return decoded(os.fsencode(text))

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
+
+import msgspec
 
 from toolyard.plugins.contract import PluginContext, Tool
 from toolyard.tools.definition import RegisteredTool
 from toolyard.types.tool import Problem, Provenance
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Offer:
+class Offer(msgspec.Struct, frozen=True, kw_only=True):
     """A tool that a source offers to the registry."""
 
     tool: Tool
@@ -21,8 +21,7 @@ class Offer:
     context: PluginContext
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Offers:
+class Offers(msgspec.Struct, frozen=True, kw_only=True):
     """Everything a source has right now, and what it had to set aside.
 
     A source may hand over tools that it has checked and compiled itself; the same object again
@@ -30,7 +29,7 @@ class Offers:
     """
 
     tools: Sequence[Offer | RegisteredTool] = ()
-    problems: Sequence[Problem] = field(default=())
+    problems: Sequence[Problem] = ()
 
 
 class ToolSource(Protocol):
@@ -46,8 +45,7 @@ class ToolSource(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Delta:
+class Delta(msgspec.Struct, frozen=True, kw_only=True):
     """What changed in a source since it was last asked, and everything it now sets aside."""
 
     gone: Sequence[RegisteredTool] = ()
@@ -63,8 +61,7 @@ class RefreshingSource(ToolSource, Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FixedSource:
+class FixedSource(msgspec.Struct, frozen=True, kw_only=True):
     """A source whose tools were decided when the process started: the built-in ones."""
 
     name: str

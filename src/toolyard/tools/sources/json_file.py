@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from toolyard.errors import SchemaError, ToolError
 from toolyard.plugins.contract import PluginContext, Tool
@@ -15,15 +14,17 @@ from toolyard.schema.compiled import CompiledSchema, Documents, compile_input_sc
 from toolyard.schema.hidden import may_hide, unseen_in
 from toolyard.schema.visible import escaped
 from toolyard.tools.definition import RegisteredTool, assemble
-from toolyard.tools.handlers.file_read import FileReadConfig, FileReadHandler
-from toolyard.tools.handlers.http import HttpConfig, load_http
-from toolyard.tools.handlers.http_client import GuardedClient
-from toolyard.tools.handlers.shell import ShellConfig, load_shell
-from toolyard.tools.handlers.surroundings import LoadedHandler, Surroundings
 from toolyard.tools.handlers.template import TemplateError
 from toolyard.tools.sources.json_format import Checks
 from toolyard.tools.sources.json_report import Place, Report
-from toolyard.types.tool import Annotations, Problem, Provenance
+from toolyard.tools.sources.loaded_file import Example, LoadedFile
+from toolyard.types.tool import Annotations, Provenance
+
+if TYPE_CHECKING:
+    from toolyard.tools.handlers.http import HttpConfig
+    from toolyard.tools.handlers.http_client import GuardedClient
+    from toolyard.tools.handlers.shell import ShellConfig
+    from toolyard.tools.handlers.surroundings import LoadedHandler, Surroundings
 
 logger = logging.getLogger(__name__)
 
@@ -34,38 +35,27 @@ _NAMED_KEY = re.compile(r'"(\w+)": ')
 _DEFAULT_TIMEOUT = {"shell": 30_000, "http": 10_000}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Example:
-    """An example of a tool, for `toolyard tools test`."""
+class FileReader:
+    """Reads tool files for one project. Holds what all files share: compiled checks, the HTTP client.
 
-    input: Mapping[str, Any]
-    expect: Any = None
-    run: bool = True
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LoadedFile:
-    """What a file holds.
-
-    Attributes:
-        path: The file.
-        tools: Its good tools.
-        problems: What is wrong in it.
-        examples: The examples of its good tools, by name.
+    What a kind of handler needs is imported when a tool has one of that kind.
     """
 
-    path: Path
-    tools: tuple[RegisteredTool, ...] = ()
-    problems: tuple[Problem, ...] = ()
-    examples: Mapping[str, Sequence[Example]] = field(default_factory=dict[str, Sequence[Example]])
+    def __init__(
+        self,
+        surroundings: Surroundings,
+        make_client: Callable[[], GuardedClient],
+        documents: Documents | None = None,
+    ) -> None:
+        """Be ready to read.
 
-
-class FileReader:
-    """Reads tool files for one project. Holds what all files share: compiled checks, the HTTP client."""
-
-    def __init__(self, surroundings: Surroundings, client: GuardedClient, documents: Documents | None = None) -> None:
+        Args:
+            surroundings: What handlers are given.
+            make_client: The client of http tools; asked for each of them, so it should give the same one again.
+            documents: Other documents that schemas' `$ref`s may name.
+        """
         self._surroundings = surroundings
-        self._client = client
+        self._make_client = make_client
         self._documents = documents
         self._checks = Checks()
 
@@ -175,6 +165,8 @@ class FileReader:
         try:
             match given["type"]:
                 case "shell":
+                    from toolyard.tools.handlers.shell import load_shell
+
                     return load_shell(
                         _shell_config(given),
                         properties=properties,
@@ -183,9 +175,14 @@ class FileReader:
                         surroundings=self._surroundings,
                     )
                 case "http":
+                    from toolyard.tools.handlers.http import load_http
+
                     blamed = "url"
                     return load_http(
-                        _http_config(given), properties=properties, surroundings=self._surroundings, client=self._client
+                        _http_config(given),
+                        properties=properties,
+                        surroundings=self._surroundings,
+                        client=self._make_client(),
                     )
                 case _:
                     return self._file_read(given, properties, schema, at, report)
@@ -210,6 +207,8 @@ class FileReader:
     def _file_read(
         self, given: dict[str, Any], properties: dict[str, Any], schema: CompiledSchema, at: Place, report: Report
     ) -> LoadedHandler | None:
+        from toolyard.tools.handlers.file_read import FileReadConfig, FileReadHandler
+
         path: dict[str, Any] = properties["path"] if isinstance(properties.get("path"), dict) else {}
         if path.get("type") != "string":
             report.add((*at[:-1], "inputSchema"), 'a file-read tool needs a property "path" with "type": "string"')
@@ -281,6 +280,8 @@ def _fixed(handler: dict[str, Any]) -> Iterator[tuple[Place, str]]:
 
 
 def _shell_config(given: dict[str, Any]) -> ShellConfig:
+    from toolyard.tools.handlers.shell import ShellConfig
+
     return ShellConfig(
         command=given["command"],
         cwd=given.get("cwd"),
@@ -294,6 +295,8 @@ def _shell_config(given: dict[str, Any]) -> ShellConfig:
 
 
 def _http_config(given: dict[str, Any]) -> HttpConfig:
+    from toolyard.tools.handlers.http import HttpConfig
+
     return HttpConfig(
         url=given["url"],
         method=given.get("method", "POST"),

@@ -14,20 +14,21 @@ import stat
 import time
 from collections.abc import Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
 from functools import lru_cache, partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import msgspec
 
 from toolyard.errors import DuplicateToolError
 from toolyard.schema.visible import escaped
-from toolyard.tools.definition import RegisteredTool
 from toolyard.tools.sources import Delta, Offers
-from toolyard.tools.sources.json_file import FileReader, LoadedFile
-from toolyard.tools.sources.json_positions import Position, locate_each
-from toolyard.tools.sources.json_report import LARGEST_FILE
+from toolyard.tools.sources.loaded_file import LARGEST_FILE, LoadedFile, Reader
 from toolyard.types.tool import Problem
+
+if TYPE_CHECKING:
+    from toolyard.tools.definition import RegisteredTool
+    from toolyard.tools.sources.json_positions import Position
 
 logger = logging.getLogger(__name__)
 
@@ -37,8 +38,7 @@ Signature = tuple[int, int, int]
 _NEVER: Signature = (0, 0, 0)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Kept:
+class _Kept(msgspec.Struct, frozen=True, kw_only=True):
     """A file as it was last seen.
 
     Attributes:
@@ -59,7 +59,7 @@ class _Kept:
 class JsonFiles:
     """The tool files of some folders, in the order of their paths."""
 
-    def __init__(self, folders: Sequence[Path], reader: FileReader, *, name: str = "json") -> None:
+    def __init__(self, folders: Sequence[Path], reader: Reader, *, name: str = "json") -> None:
         self.name = name
         self.folders = tuple(folders)
         self._reader = reader
@@ -94,10 +94,12 @@ class JsonFiles:
             gone.extend(before.tools if before is not None else ())
         return Delta(gone=gone, fresh=fresh, problems=self._problems())
 
-    def read_with(self, reader: FileReader) -> None:
+    def read_with(self, reader: Reader) -> None:
         """Read everything anew from now on, by a reader with other surroundings."""
         self._reader = reader
-        self._kept = {path: replace(kept, signature=_NEVER, content=0) for path, kept in self._kept.items()}
+        self._kept = {
+            path: msgspec.structs.replace(kept, signature=_NEVER, content=0) for path, kept in self._kept.items()
+        }
 
     def forget(self) -> None:
         """Have no files, and no last good version of any."""
@@ -147,7 +149,7 @@ class JsonFiles:
         data = _content(path)
         content = hash(data)
         if kept is not None and kept.content == content:
-            return replace(kept, signature=signature)
+            return msgspec.structs.replace(kept, signature=signature)
         loaded = self._read(path, data)
         for tool in loaded.tools:
             tool.position = partial(tool_position, path, tool.info.name)
@@ -194,7 +196,7 @@ def _without_taken(file: LoadedFile, held: dict[str, str]) -> LoadedFile:
         return file
     kept = tuple(tool for tool in file.tools if tool.info.name not in held)
     held.update((tool.info.name, str(file.path)) for tool in kept)
-    return replace(file, tools=kept, problems=(*file.problems, *lost))
+    return msgspec.structs.replace(file, tools=kept, problems=(*file.problems, *lost))
 
 
 @contextmanager
@@ -242,6 +244,8 @@ def tool_position(path: Path, name: str) -> Position | None:
 
 @lru_cache(maxsize=2)
 def _tool_positions(data: bytes) -> dict[str, Position]:
+    from toolyard.tools.sources.json_positions import locate_each
+
     try:
         text = data.decode("utf-8-sig")
         json.loads(text)

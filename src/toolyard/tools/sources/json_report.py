@@ -17,9 +17,9 @@ from toolyard.schema.compiled import MAX_DEPTH, MAX_SIZE, CompiledSchema
 from toolyard.schema.explanation import Finding, preview
 from toolyard.tools.sources.json_positions import Position, first_deeper_than, locate, repeated_names
 from toolyard.tools.sources.json_syntax import SHAPE, explain_syntax
+from toolyard.tools.sources.loaded_file import LARGEST_FILE
 from toolyard.types.tool import Problem
 
-LARGEST_FILE = 4_194_304
 DEEPEST = 2 * MAX_DEPTH
 MOST_PROBLEMS = 50
 _NO_OUTLINE = bytes(set(range(256)) - set(b'{}[]"'))

@@ -38,7 +38,7 @@ def validate_tool_file(data: Any) -> Validation:
     except (TypeError, ValueError, RecursionError) as error:
         return Validation(valid=False, errors=(f"not a JSON value: {error}",), config=None)
     surroundings = Surroundings(root=Path("/"), environ={})
-    loaded = FileReader(surroundings, GuardedClient()).read(Path("tool file"), text.encode())
+    loaded = FileReader(surroundings, GuardedClient).read(Path("tool file"), text.encode())
     errors = tuple(
         f"tool {problem.tool_name!r}: {problem.message}" if problem.tool_name else problem.message
         for problem in loaded.problems

@@ -44,7 +44,7 @@ def file(places: Places) -> Path:
 @pytest.fixture
 def files(trust: ProjectTrust, places: Places) -> ApprovedFiles:
     surroundings = Surroundings(root=places.project, environ={})
-    return ApprovedFiles(trust, ApprovedReader(partial(FileReader, surroundings, GuardedClient(proxy="")), trust))
+    return ApprovedFiles(trust, ApprovedReader(partial(FileReader, surroundings, GuardedClient), trust))
 
 
 def approve(trust: ProjectTrust) -> None:

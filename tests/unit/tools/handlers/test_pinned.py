@@ -23,7 +23,7 @@ SPACED = Path("/my data/current/.toolyard")
 
 def load(given: Any, copy: Path = COPY, root: Path = PROJECT, **environ: str) -> LoadedFile:
     pinned = Pinned(live=root / ".toolyard", copy=copy)
-    reader = FileReader(Surroundings(root=root, environ=environ, pinned=pinned), GuardedClient(proxy=""))
+    reader = FileReader(Surroundings(root=root, environ=environ, pinned=pinned), GuardedClient)
     return reader.read(Path("/file.json"), content(given).encode())
 
 

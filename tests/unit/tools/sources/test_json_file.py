@@ -24,7 +24,7 @@ from toolyard.types.tool import Annotations
 
 pytestmark = pytest.mark.promise("R4")
 
-READER = FileReader(Surroundings(root=Path("/"), environ={}), GuardedClient())
+READER = FileReader(Surroundings(root=Path("/"), environ={}), GuardedClient)
 GOOD = shell("good", "echo {{text}}", "text")
 
 

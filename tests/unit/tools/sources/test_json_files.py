@@ -23,7 +23,7 @@ class Counting(FileReader):
     """Notes which files were read, and fails where it is told to."""
 
     def __init__(self, failing: str = "") -> None:
-        super().__init__(Surroundings(root=Path("/"), environ={}), GuardedClient())
+        super().__init__(Surroundings(root=Path("/"), environ={}), GuardedClient)
         self.seen: list[str] = []
         self.failing = failing
 
