@@ -11,7 +11,6 @@ answer imports the SDK, in the background, and from then on the two share the wi
 from __future__ import annotations
 
 import asyncio
-import importlib
 import logging
 from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -20,9 +19,10 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import msgspec
 
+from toolyard.adapters.importing import imported
 from toolyard.adapters.mcp.descriptors import Lines, TooLongError, Wire, claimed
 from toolyard.adapters.mcp.lane.calls import Lane
-from toolyard.adapters.mcp.lane.messages import MessageId, NoMessage
+from toolyard.adapters.mcp.lane.messages import MessageId, NoMessage, sound
 from toolyard.adapters.mcp.lane.stdio import StdioLane
 
 if TYPE_CHECKING:
@@ -173,7 +173,7 @@ class Conversation:
         """The SDK's side, from its import to the end of the conversation."""
         self._loading = True
         try:
-            module = await asyncio.to_thread(importlib.import_module, _SDK_SIDE)
+            module = await asyncio.to_thread(imported, _SDK_SIDE)
             self._loading = False
             self._moved.set()
             server = self._create_server(tells_changes=self._lane is None)
@@ -269,7 +269,7 @@ class SdkQueue:
 
     def _follow(self, line: bytes) -> None:
         try:
-            message = msgspec.json.decode(line, type=_Any)
+            message = msgspec.json.decode(sound(line), type=_Any)
         except NoMessage:
             return
         match message:

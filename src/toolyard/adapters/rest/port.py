@@ -79,7 +79,8 @@ async def _resolve(options: ServerOptions) -> list[tuple[socket.AddressFamily, s
 
 
 def _listen(family: socket.AddressFamily, address: str, port: int, *, alone: bool) -> socket.socket:
-    bound = socket.socket(family, socket.SOCK_STREAM)
+    # TCP by name: only then asyncio sends small writes at once, and streamed answers need not wait 40 ms for a client.
+    bound = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     try:
         bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         if family == socket.AF_INET6 and not alone:

@@ -5,18 +5,24 @@ Above: the lanes for stdio and HTTP. Below: the registry and the dispatcher, whi
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from typing import Any, Final
 
-from toolyard.adapters.mcp.lane.answers import Answers, json_bytes
+from toolyard.adapters.mcp.lane.answers import Answers, answer, json_bytes, refusal
+from toolyard.adapters.mcp.lane.messages import MessageId
+from toolyard.errors import UnknownToolError
 from toolyard.tools.dispatch import Dispatcher
 from toolyard.tools.generation import Generation
 from toolyard.tools.registry import Registry
 from toolyard.types.call import Caller
 
+logger = logging.getLogger(__name__)
+
 NAME: Final = "toolyard"
 """What the server calls itself."""
 
+_INTERNAL_ERROR = -32603
 _LONGEST_CALL_ID = 128
 _HEADER_RULE = b'"x-mcp-header"'
 """A schema that has this asks for headers, which the SDK compares with the arguments."""
@@ -61,20 +67,26 @@ class Lane:
             known = self._plain[name] = not (tool.progress or tool.interactive or asks_headers)
         return known
 
-    async def call(self, name: str, arguments: dict[str, Any] | None, call_id: Any, *, modern: bool) -> bytes:
-        """Call a tool: the result of `tools/call`.
+    async def call(
+        self, id: MessageId, name: str, arguments: dict[str, Any] | None, call_id: Any, *, modern: bool
+    ) -> bytes | None:
+        """Call a tool: the message that answers it, or None when the tool is gone since it was found plain.
 
         Args:
+            id: The request's.
             name: The tool's name.
             arguments: Its arguments.
             call_id: The model's own id of the call, where the client tells one.
             modern: Which era is spoken.
-
-        Raises:
-            UnknownToolError: It is gone since it was found plain.
         """
         caller = self._caller
         if type(call_id) is str and 0 < len(call_id) <= _LONGEST_CALL_ID:
             caller = Caller(thread_id=self._thread_id, call_id=call_id)
-        result = await self._dispatcher.call(name, arguments, caller)
-        return self.answers.result(result, modern=modern)
+        try:
+            result = await self._dispatcher.call(name, arguments, caller)
+            return answer(id, self.answers.result(result, modern=modern))
+        except UnknownToolError:
+            return None
+        except Exception:
+            logger.exception("the answer of %r could not be given", name)
+            return refusal(id, _INTERNAL_ERROR, "Internal server error")

@@ -9,11 +9,10 @@ Above: `adapters/mcp/http`. Below: the lane's calls and answers.
 from __future__ import annotations
 
 import asyncio
-import logging
 import time
 from collections.abc import Awaitable, Callable, Mapping
 from functools import lru_cache
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, cast
 
 from msgspec import UNSET
 
@@ -24,7 +23,6 @@ from toolyard.adapters.mcp.lane.messages import (
     HANDSHAKE_VERSIONS,
     MODERN_VERSION,
     CallTool,
-    Cancelled,
     HandshakeMessage,
     ListTools,
     MessageId,
@@ -32,20 +30,19 @@ from toolyard.adapters.mcp.lane.messages import (
     ModernListTools,
     ModernMessage,
     NoMessage,
+    cancelled_id,
     read_handshake,
     read_modern,
 )
 from toolyard.adapters.rest.asgi import JSON_TYPE, ASGIApp, Headers, Message, Receive, Scope, Send
 from toolyard.adapters.rest.disconnect import Watch
-from toolyard.errors import UnknownToolError
-
-logger = logging.getLogger(__name__)
+from toolyard.plugins.deadline import resumed
 
 LET_THROUGH = 300.0
 """Seconds after which the SDK gets a request of a session, lest it takes the session for idle and ends it."""
 
 _CANCELLED = -32800
-_INTERNAL_ERROR = -32603
+_JSON: Final[Headers] = (JSON_TYPE,)
 _MODERN: Final = MODERN_VERSION.encode()
 _HANDSHAKE: Final = frozenset({None, *(version.encode() for version in HANDSHAKE_VERSIONS)})
 
@@ -123,70 +120,77 @@ class HttpLane:
         first = await receive()
         body: bytes = first.get("body", b"")
         if (
-            first["type"] == "http.request"
-            and len(headers) == len(raw)
+            len(headers) == len(raw)
             and _takes_both(headers.get(b"accept", b""))
             and headers.get(b"content-type") == b"application/json"
-            and await self._answered(headers, body, receive, send)
+            and first["type"] == "http.request"
         ):
-            return
+            version = headers.get(b"mcp-protocol-version")
+            try:
+                if version == _MODERN:
+                    if await self._modern(read_modern(body), headers, receive, send):
+                        return
+                elif (
+                    version in _HANDSHAKE
+                    and (session := self._sessions.get(headers.get(b"mcp-session-id")))
+                    and await self._handshake(read_handshake(body), session, send)
+                ):
+                    return
+            except NoMessage:
+                pass  # not the lane's
         await self._sdk(scope, _Again(first, receive), send)
         self._after_sdk(headers, body)
-
-    async def _answered(self, headers: Mapping[bytes, bytes], body: bytes, receive: Receive, send: Send) -> bool:
-        """Answer what is the lane's; False when it is the SDK's."""
-        version = headers.get(b"mcp-protocol-version")
-        try:
-            if version == _MODERN:
-                return await self._modern(read_modern(body), headers, receive, send)
-            if version in _HANDSHAKE:
-                session = self._sessions.get(headers.get(b"mcp-session-id"))
-                if session is not None and time.monotonic() - session.shown < LET_THROUGH:
-                    return await self._handshake(read_handshake(body), session, send)
-        except NoMessage:
-            return False
-        return False
 
     async def _modern(
         self, message: ModernMessage, headers: Mapping[bytes, bytes], receive: Receive, send: Send
     ) -> bool:
+        """Answer what is the lane's; False when it is the SDK's. A client that goes away cancels its call."""
         match message:
-            case ModernCallTool(id=id, params=params):
-                name = params.name
-                if not (
-                    headers.get(b"mcp-method") == b"tools/call"
-                    and headers.get(b"mcp-name") == name.encode()
-                    and self._lane.is_plain(name)
-                ):
-                    return False
+            case ModernCallTool(id=id, params=params) if (
+                headers.get(b"mcp-method") == b"tools/call"
+                and headers.get(b"mcp-name") == params.name.encode()
+                and self._lane.is_plain(params.name)
+            ):
+                steps = self._lane.call(id, params.name, params.arguments, params.meta.call_id, modern=True)
+                try:
+                    waiting = steps.send(None)  # most calls are done in one step, and need nobody to watch them
+                except StopIteration as done:
+                    said: bytes | None = done.value
+                    if said is not None:
+                        await _send(send, _JSON, said)
+                    return said is not None
                 with Watch(receive), KeepAlive(send) as alive:
-                    work = self._lane.call(name, params.arguments, params.meta.call_id, modern=True)
-                    said = await _said(id, name, work)
+                    said = await resumed(steps, waiting)
                     if said is None:
                         return False
                     if alive.is_streaming:
                         await alive.finish(event(said))
                     else:
-                        await _send(send, (JSON_TYPE,), said)
+                        await _send(send, _JSON, said)
                 return True  # also when the client has gone
             case ModernListTools(id=id, params=params) if headers.get(b"mcp-method") == b"tools/list":
                 page = self._lane.page(params.cursor, modern=True)
                 if page is not None:
-                    await _send(send, (JSON_TYPE,), answer(id, page))
+                    await _send(send, _JSON, answer(id, page))
                 return page is not None
             case _:
                 return False
 
     async def _handshake(self, message: HandshakeMessage, session: Session, send: Send) -> bool:
-        if message.params.meta.version is not UNSET:
+        """Answer what is the lane's; False when it is the SDK's."""
+        if message.params.meta.version is not UNSET or time.monotonic() - session.shown > LET_THROUGH:
             return False
         match message:
-            case CallTool(id=id, params=params):
-                key = str(id)
-                if key in session.calls or not self._lane.is_plain(params.name):
-                    return False
-                work = self._lane.call(params.name, params.arguments, params.meta.call_id, modern=False)
-                return await self._called(key, session, _said(id, params.name, work), id, send)
+            case CallTool(id=id, params=params) if self._lane.is_plain(params.name) and str(id) not in session.calls:
+                steps = self._lane.call(id, params.name, params.arguments, params.meta.call_id, modern=False)
+                try:
+                    waiting = steps.send(None)
+                except StopIteration as done:
+                    said: bytes | None = done.value
+                    if said is not None:
+                        await _send(send, session.headers, event(said))
+                    return said is not None
+                return await self._finished(id, session, resumed(steps, waiting), send)
             case ListTools(id=id, params=params):
                 page = self._lane.page(params.cursor, modern=False)
                 if page is not None:
@@ -195,13 +199,10 @@ class HttpLane:
             case _:
                 return False
 
-    async def _called(
-        self, key: str, session: Session, work: Awaitable[bytes | None], id: MessageId, send: Send
-    ) -> bool:
+    async def _finished(self, id: MessageId, session: Session, work: Awaitable[bytes | None], send: Send) -> bool:
         """One call of a session, which its client can cancel with a message, and the session's end ends."""
-        task = asyncio.current_task()
-        if task is None:  # an application is always called in a task
-            raise RuntimeError("a call outside of any task")
+        task = cast("asyncio.Task[Any]", asyncio.current_task())
+        key = str(id)
         call = session.calls[key] = Call(task)
         with KeepAlive(send, session.headers) as alive:
             try:
@@ -227,24 +228,8 @@ class HttpLane:
         if session is None:
             return
         session.shown = time.monotonic()
-        if session.calls and b"notifications/cancelled" in body:
-            try:
-                message = read_handshake(body)
-            except NoMessage:
-                return
-            if isinstance(message, Cancelled) and (call := session.calls.get(str(message.params.requestId))):
-                call.end("cancelled")
-
-
-async def _said(id: MessageId, name: str, work: Awaitable[bytes]) -> bytes | None:
-    """The message that answers a call; None when its tool is gone since it was found plain."""
-    try:
-        return answer(id, await work)
-    except UnknownToolError:
-        return None
-    except Exception:
-        logger.exception("http: the answer of %r could not be given", name)
-        return refusal(id, _INTERNAL_ERROR, "Internal server error")
+        if session.calls and (asked := cancelled_id(body)) is not None and (call := session.calls.get(str(asked))):
+            call.end("cancelled")
 
 
 async def _send(send: Send, headers: Headers, body: bytes) -> None:

@@ -8,6 +8,8 @@ Above: the lanes for stdio and HTTP. Below: msgspec.
 
 from __future__ import annotations
 
+import re
+from itertools import accumulate
 from typing import Any, Final, Literal, TypeAlias
 
 import msgspec
@@ -204,6 +206,19 @@ class Cancelled(_Message, tag="notifications/cancelled"):
     params: _Cancelling
 
 
+class _CancellingSomehow(Struct):
+    requestId: MessageId  # noqa: N815 - as on the wire
+
+
+class CancelledSomehow(Struct):
+    """The same as the SDK hears it, whatever else it says: wider than the protocol's."""
+
+    jsonrpc: Literal["2.0"]
+    method: Literal["notifications/cancelled"]
+    params: _CancellingSomehow
+    id: Any = UNSET
+
+
 class Discover(_Message, tag="server/discover"):
     """What can this server do?"""
 
@@ -263,5 +278,56 @@ ModernMessage = (
 NoMessage = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
 """What the two decoders raise for messages that are not the lane's."""
 
-read_handshake = msgspec.json.Decoder(HandshakeMessage).decode
-read_modern = msgspec.json.Decoder(ModernMessage).decode
+_DEEPEST = 180
+"""Brackets in brackets that every parser takes: the SDK's limit is 200."""
+_LONGEST_NUMBER = 4_000
+"""Digits that every parser takes: Python's limit is 4,300."""
+_LARGE = 1 << 18
+_STEPS: Final = {ord("["): 1, ord("{"): 1, ord("]"): -1, ord("}"): -1}
+# Neither goes over the same bytes twice, whatever they are.
+_NO_BRACKETS = re.compile(rb'"(?:[^"\\]|\\.)*"?|[^\[\]{}"]+', re.DOTALL)
+_LONG_NUMBER = re.compile(rb"(?<!\d)\d{%d}" % _LONGEST_NUMBER)
+_decode_handshake = msgspec.json.Decoder(HandshakeMessage).decode
+_decode_modern = msgspec.json.Decoder(ModernMessage).decode
+_decode_cancelled = msgspec.json.Decoder(CancelledSomehow).decode
+
+
+def read_handshake(data: bytes) -> HandshakeMessage:
+    """The message, if it is surely valid; raises one of `NoMessage` otherwise."""
+    return _decode_handshake(sound(data))
+
+
+def read_modern(data: bytes) -> ModernMessage:
+    """The message, if it is surely valid; raises one of `NoMessage` otherwise."""
+    return _decode_modern(sound(data))
+
+
+def cancelled_id(data: bytes) -> MessageId | None:
+    """Which request a message cancels that may be nothing else of the lane's."""
+    try:
+        message = _decode_cancelled(sound(data))
+    except NoMessage:
+        return None
+    return message.params.requestId if message.id is UNSET else None
+
+
+def sound(data: bytes) -> bytes:
+    """The data, if no parser stumbles over parts that msgspec only skips.
+
+    Raises:
+        UnicodeDecodeError: It is no UTF-8.
+        DecodeError: It is nested too deeply, or has a number of thousands of digits.
+    """
+    if not data.isascii():
+        data.decode()
+    if data.count(b"[") + data.count(b"{") > _DEEPEST and not _is_shallow(data):
+        raise msgspec.DecodeError("nested too deeply")
+    if len(data) > _LONGEST_NUMBER and _LONG_NUMBER.search(data) is not None:
+        raise msgspec.DecodeError("a number too long")
+    return data
+
+
+def _is_shallow(data: bytes) -> bool:
+    """Whether no bracket stands in too many others; not asked of what is so large that asking would take long."""
+    brackets = _NO_BRACKETS.sub(b"", data) if len(data) <= _LARGE else b""
+    return bool(brackets) and max(accumulate(map(_STEPS.__getitem__, brackets))) <= _DEEPEST

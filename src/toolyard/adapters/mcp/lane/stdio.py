@@ -9,7 +9,6 @@ Above: the conversation in `adapters/mcp/stdio`. Below: the lane's calls and ans
 from __future__ import annotations
 
 import asyncio
-import logging
 import secrets
 from collections.abc import Callable
 from typing import Any, Literal, Protocol
@@ -37,19 +36,17 @@ from toolyard.adapters.mcp.lane.messages import (
     NoMessage,
     Ping,
     Unserved,
+    cancelled_id,
     read_handshake,
     read_modern,
+    sound,
 )
-from toolyard.errors import UnknownToolError
-
-logger = logging.getLogger(__name__)
 
 PAUSE = 0.05
 """Seconds between two notices: the first of a burst goes out at once, the rest of it is one more."""
 
 _CONNECTION_CLOSED = -32000
 _METHOD_NOT_FOUND = -32601
-_INTERNAL_ERROR = -32603
 
 
 class Elsewhere(Protocol):
@@ -123,12 +120,14 @@ class StdioLane:
                 return taken or self._decide(line)
             return self._take_handshake(read_handshake(line), line)
         except NoMessage:
+            if self._calls and (asked := cancelled_id(line)) is not None and str(asked) in self._calls:
+                return self._cancel(asked)
             return self._modern is None and self._decide(line)
 
     def _decide(self, line: bytes) -> Literal[False]:
         """The SDK gets this message; if it is the first request, it decides the era all the same."""
         try:
-            request = msgspec.json.decode(line, type=_Request)
+            request = msgspec.json.decode(sound(line), type=_Request)
         except NoMessage:
             return False
         meta: Any = (request.params or {}).get("_meta")
@@ -283,13 +282,7 @@ class StdioLane:
 
     async def _run(self, id: MessageId, name: str, arguments: dict[str, Any] | None, call_id: Any, line: bytes) -> None:
         """One call. A client that has cancelled it hears nothing more of it."""
-        try:
-            said = answer(id, await self._lane.call(name, arguments, call_id, modern=self._modern is True))
-        except UnknownToolError:
-            said = None
-        except Exception:
-            logger.exception("stdio: the answer of %r could not be given", name)
-            said = refusal(id, _INTERNAL_ERROR, "Internal server error")
+        said = await self._lane.call(id, name, arguments, call_id, modern=self._modern is True)
         key = str(id)
         running = self._calls.get(key)
         if running is None or running[1] is not asyncio.current_task():
