@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import inspect
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
-from benchmarks import environments, processes
+from benchmarks import environments, processes, workload
 from benchmarks.harness import Bench, Contestant, Measured, Role
 
 
@@ -57,6 +58,31 @@ def shipped() -> list[str]:
     """The `toolyard` command beside this Python; without one, the module."""
     script = Path(sys.executable).with_name("toolyard")
     return [str(script)] if script.exists() else [sys.executable, "-m", "toolyard"]
+
+
+def with_plugin(bench: Bench, tools: int | None = None) -> Bench:
+    """The same with another home, where a plugin brings `repeat`, or so many tools like it, to the shipped command."""
+    home = bench.home.with_name(f"home-of-{tools or 1}")
+    folder = home / "config" / "toolyard" / "plugins"
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / f"{workload.PLUGIN}.py").write_text(_plugin(tools))
+    return replace(bench, home=home)
+
+
+def _plugin(tools: int | None) -> str:
+    """A plugin's file: the very functions that everybody else serves."""
+    if tools is None:
+        functions, listed = (workload.repeat,), f"[tool({workload.repeat.__name__})]"
+    else:
+        functions = (workload.many_name, workload.numbered, workload.many)
+        listed = f"[tool(function) for function in {workload.many.__name__}({tools})]"
+    return "\n\n".join(
+        (
+            "from __future__ import annotations\n\nfrom toolyard import Plugin, tool\n",
+            *(inspect.getsource(function) for function in functions),
+            f'plugin = Plugin(name="{workload.PLUGIN}", version="1.0.0", tools={listed})\n',
+        )
+    )
 
 
 def entered(bench: Bench, programs: Sequence[Program]) -> list[Program]:

@@ -17,6 +17,7 @@ from typing import Literal
 from benchmarks.processes import ContestantError
 
 Role = Literal["floor", "ours", "peer"]
+Clock = Literal["cpu", "wall"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,6 +31,7 @@ class Scale:
         tools: How many "many tools" are.
         files: How many tool files; a smaller number would say little about the cost of one among many.
         clients: HTTP clients at once.
+        many_clients: HTTP clients at once where the slowest answers count.
         threads: Conversations at once, and agents' runs at once.
     """
 
@@ -39,11 +41,12 @@ class Scale:
     tools: int = 10_000
     files: int = 1_000
     clients: int = 32
+    many_clients: int = 128
     threads: int = 1_000
 
 
 QUICK = Scale(rounds=2, heavy_rounds=1, seconds=0.2, tools=500, threads=100)
-SELFCHECK = Scale(rounds=1, heavy_rounds=1, seconds=0.05, tools=20, files=5, clients=4, threads=3)
+SELFCHECK = Scale(rounds=1, heavy_rounds=1, seconds=0.05, tools=20, files=5, clients=4, many_clients=8, threads=3)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,6 +67,7 @@ class Sample:
         memory: The most bytes the process ever had, where that is asked.
         each: Bytes that the process grew by for each of what it did at once, where that is asked.
         sizes: CPU of one operation by how large the whole is, from small to large, where that is asked.
+        rejection: What was said to a wrong argument, and the event of it, where both are to be shown.
     """
 
     cpu: float
@@ -72,6 +76,10 @@ class Sample:
     memory: float | None = None
     each: float | None = None
     sizes: Mapping[int, float] | None = None
+    rejection: str = ""
+
+    def seconds(self, by: Clock) -> float:
+        return self.cpu if by == "cpu" else self.wall
 
 
 Measured = Mapping[str, Sample | ContestantError]
@@ -101,12 +109,16 @@ class Goal:
 
     Attributes:
         against: `floor`: ours is at most `limit` times the floor. `peer`: the best peer that validates takes at least
-            `limit` times ours. `size`: the largest size takes at most `limit` times the smallest, of ours. `each`: at
-            most `limit` bytes for each.
+            `limit` times ours. `rivals`: the best of the peers named takes at least `limit` times ours. `size`: the
+            largest size takes at most `limit` times the smallest, of ours. `each`: at most `limit` bytes for each.
+        rivals: The names of those peers.
+        by: Which of both times is compared with theirs.
     """
 
-    against: Literal["floor", "peer", "size", "each"]
+    against: Literal["floor", "peer", "rivals", "size", "each"]
     limit: float
+    rivals: tuple[str, ...] = ()
+    by: Clock = "cpu"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -115,12 +127,14 @@ class Row:
 
     Attributes:
         rate: Show wall time as operations a second.
+        by: Which of both times the ratios are of.
     """
 
     key: str
     title: str
     note: str = ""
     rate: bool = False
+    by: Clock = "cpu"
     goals: tuple[Goal, ...] = ()
 
 
@@ -147,8 +161,8 @@ class Entry:
         told = [sample.rejects for sample in self.samples.values() if sample.rejects is not None]
         return all(told) if told else None
 
-    def cpu(self) -> float:
-        return median(sample.cpu for sample in self.samples.values())
+    def seconds(self, by: Clock) -> float:
+        return median(sample.seconds(by) for sample in self.samples.values())
 
     def each(self) -> float | None:
         """Bytes for each, where that was asked."""
@@ -165,9 +179,13 @@ class Entry:
         told = [list(sample.sizes.values()) for sample in self.samples.values() if sample.sizes]
         return median(cpu[-1] / cpu[0] for cpu in told) if told else None
 
-    def ratios(self, to: Entry) -> list[float]:
-        """CPU against another contestant's, round by round: only what was measured side by side is compared."""
-        return [sample.cpu / to.samples[number].cpu for number, sample in self.samples.items() if number in to.samples]
+    def ratios(self, to: Entry, by: Clock = "cpu") -> list[float]:
+        """Time against another contestant's, round by round: only what was measured side by side is compared."""
+        return [
+            sample.seconds(by) / to.samples[number].seconds(by)
+            for number, sample in self.samples.items()
+            if number in to.samples
+        ]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -15,13 +15,18 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any
 
 REPOSITORY = Path(__file__).resolve().parent.parent
 GRACE = 0.5
+IDLE_SECONDS = 1.5
+"""How long a program must be idle to be settled: longer than `toolyard mcp` waits before it opens its database."""
+SETTLE_SECONDS = 60.0
+BUSY = 0.02
+"""The part of a CPU that an idle program may use."""
 _CHUNK = 1 << 20
 _SCHED_CLOCK = 2
 
@@ -70,6 +75,18 @@ class Child:
             seconds = seconds * 60 + float(part)
         return seconds
 
+    def settle(self) -> None:
+        """Wait until it does nothing more on its own: what it put off at its start is no part of a call."""
+        deadline = time.monotonic() + SETTLE_SECONDS
+        looked, spent = time.monotonic(), self.cpu()
+        while (now := time.monotonic()) < deadline:
+            if self.cpu() - spent > BUSY * IDLE_SECONDS:
+                looked, spent = now, self.cpu()
+            elif now - looked >= IDLE_SECONDS:
+                return
+            time.sleep(0.05)
+        raise ContestantError(f"it was not idle within {SETTLE_SECONDS:g} s", self.said())
+
     def write(self, data: bytes) -> None:
         try:
             while data:
@@ -96,15 +113,30 @@ class Child:
 
     def log_line(self, beginning: str, seconds: float) -> str:
         """The rest of the first line of stderr that begins like this."""
+        (first, *_) = self._log_lines(lambda line: line.startswith(beginning), 1, repr(beginning), seconds)
+        return first.removeprefix(beginning)
+
+    def count_log_lines(self, part: str) -> int:
+        """How many lines of stderr have this in them so far."""
+        return len(self._lines_where(lambda line: part in line))
+
+    def log_line_after(self, count: int, part: str, seconds: float) -> str:
+        """The line of stderr that has this in it and comes after so many others that have."""
+        return self._log_lines(lambda line: part in line, count + 1, f"with {part!r}", seconds)[count]
+
+    def _log_lines(self, is_it: Callable[[str], bool], at_least: int, which: str, seconds: float) -> list[str]:
         deadline = time.monotonic() + seconds
         while time.monotonic() < deadline:
-            for line in self._logged().splitlines(keepends=True):
-                if line.startswith(beginning) and line.endswith("\n"):
-                    return line[len(beginning) :].strip()
+            if len(found := self._lines_where(is_it)) >= at_least:
+                return found
             if self._process.poll() is not None:
                 raise ContestantError("it ended", self.said())
             time.sleep(0.01)
-        raise ContestantError(f"no line {beginning!r} within {seconds:g} s", self.said())
+        raise ContestantError(f"no line {which} within {seconds:g} s", self.said())
+
+    def _lines_where(self, is_it: Callable[[str], bool]) -> list[str]:
+        lines = self._logged().splitlines(keepends=True)
+        return [line.rstrip() for line in lines if is_it(line) and line.endswith("\n")]
 
     def ended(self) -> bool:
         return self._process.poll() is not None
@@ -131,12 +163,18 @@ class Child:
 
 @contextmanager
 def running(
-    command: Sequence[str], *, cwd: Path, environment: Mapping[str, str], speaks: bool = True
+    command: Sequence[str],
+    *,
+    cwd: Path,
+    environment: Mapping[str, str],
+    speaks: bool = True,
+    cpu: int | None = None,
 ) -> Generator[Child]:
     """Run a program for the length of a `with`.
 
     Args:
         speaks: Whether its stdout is read; otherwise it goes to the log, because a full pipe stops a program.
+        cpu: The one CPU it and its children may use; None leaves that to the system.
     """
     with tempfile.TemporaryFile() as log:
         process = subprocess.Popen(
@@ -150,6 +188,9 @@ def running(
             start_new_session=True,
         )
         child = Child(process, log)
+        if cpu is not None:
+            with contextlib.suppress(ProcessLookupError):  # it ended already; whoever talks to it will say so
+                os.sched_setaffinity(process.pid, {cpu})
         try:
             yield child
         finally:
@@ -161,6 +202,14 @@ def run(command: Sequence[str], *, cwd: Path, environment: Mapping[str, str], se
     with running(command, cwd=cwd, environment=environment) as child:
         line = child.read_line(seconds)
     return json.loads(line)
+
+
+def two_cpus() -> tuple[int, int] | tuple[None, None]:
+    """One CPU for the program under measurement and another for its load, where the system lets us choose."""
+    if not hasattr(os, "sched_setaffinity"):
+        return None, None
+    ours = sorted(os.sched_getaffinity(0))
+    return (ours[0], ours[-1]) if len(ours) > 1 else (None, None)
 
 
 def environment(home: Path) -> dict[str, str]:

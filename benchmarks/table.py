@@ -24,11 +24,20 @@ def render(outcomes: Sequence[Outcome], about: Sequence[str]) -> str:
             lines.append(_line(outcome, entry, outcome.row.title if position == 0 else ""))
     verdicts = [verdict for outcome in outcomes for verdict in _verdicts(outcome)]
     if verdicts:
-        lines += ["", "Goals, in CPU time:", "", *(f"- {verdict}" for verdict in verdicts)]
+        lines += ["", "Goals, in CPU time unless a line says otherwise:", "", *(f"- {verdict}" for verdict in verdicts)]
     notes = [f"- {outcome.row.title}: {outcome.row.note}" for outcome in outcomes if outcome.row.note]
     if notes:
         lines += ["", "Notes:", "", *notes]
+    rejections = [f"- {outcome.row.title}: {told}" for outcome in outcomes if (told := _rejection(outcome))]
+    if rejections:
+        lines += ["", "A wrong argument, as toolyard rejected it in every round, and its event:", "", *rejections]
     return "\n".join(lines) + "\n"
+
+
+def _rejection(outcome: Outcome) -> str:
+    """What the first round has to show."""
+    ours = outcome.of("ours")
+    return next((sample.rejection for sample in ours.samples.values() if sample.rejection), "") if ours else ""
 
 
 def _ordered(outcome: Outcome) -> list[Entry]:
@@ -36,7 +45,7 @@ def _ordered(outcome: Outcome) -> list[Entry]:
     rank = {"floor": 0, "ours": 1, "peer": 2}
     return sorted(
         outcome.entries,
-        key=lambda e: (not e.samples, rank[e.contestant.role], e.cpu() if e.samples else 0.0),
+        key=lambda e: (not e.samples, rank[e.contestant.role], e.seconds(outcome.row.by) if e.samples else 0.0),
     )
 
 
@@ -62,8 +71,8 @@ def _line(outcome: Outcome, entry: Entry, title: str) -> str:
         name,
         _spread_of_times([sample.cpu for sample in entry.samples.values()]),
         _spread_of_rates(walls) if outcome.row.rate else _spread_of_times(walls),
-        _ratio(entry, outcome.of("floor")),
-        _ratio(entry, outcome.of("ours")),
+        _ratio(outcome, entry, outcome.of("floor")),
+        _ratio(outcome, entry, outcome.of("ours")),
         "; ".join(notes),
     ]
     return "| " + " | ".join(cells) + " |"
@@ -92,11 +101,12 @@ def _spread_of_rates(seconds: Sequence[float]) -> str:
     return f"{median(rates):,.0f}/s" + (f" ({min(rates):,.0f}–{max(rates):,.0f})" if len(rates) > 1 else "")
 
 
-def _ratio(entry: Entry, to: Entry | None) -> str:
-    ratios = entry.ratios(to) if to is not None else []
+def _ratio(outcome: Outcome, entry: Entry, to: Entry | None) -> str:
+    ratios = entry.ratios(to, outcome.row.by) if to is not None else []
     if not ratios:
         return "–"
-    return "1" if entry is to else f"{_short(median(ratios))}{_range(ratios)}"
+    of_what = ", wall" if outcome.row.by == "wall" else ""
+    return "1" if entry is to else f"{_short(median(ratios))}{_range(ratios)}{of_what}"
 
 
 def _range(values: Sequence[float]) -> str:
@@ -122,7 +132,7 @@ def _verdicts(outcome: Outcome) -> Iterable[str]:
     ahead = [
         f"{entry.contestant.name} at {_short(median(ratios))}× our time{_reservation(entry)}"
         for entry in _ordered(outcome)
-        if entry.contestant.role == "peer" and (ratios := entry.ratios(ours)) and median(ratios) < LEVEL
+        if entry.contestant.role == "peer" and (ratios := entry.ratios(ours, outcome.row.by)) and median(ratios) < LEVEL
     ]
     if ahead:
         yield f"{outcome.row.title}: behind {', '.join(ahead)}"
@@ -143,6 +153,8 @@ def _verdict(outcome: Outcome, ours: Entry, goal: Goal) -> str:
         return f"goal ≤{goal.limit:g}× the floor: {'met' if ratio <= goal.limit else 'behind'}, {_short(ratio)}×"
     if goal.against in ("size", "each"):
         return _own_verdict(ours, goal)
+    if goal.against == "rivals":
+        return _rivals_verdict(outcome, ours, goal)
     rivals = [
         entry
         for entry in outcome.entries
@@ -150,11 +162,28 @@ def _verdict(outcome: Outcome, ours: Entry, goal: Goal) -> str:
     ]
     if not rivals:
         return f"goal ≥{goal.limit:g}× under the best peer that validates: no peer was measured"
-    best = min(rivals, key=Entry.cpu)
+    best = min(rivals, key=lambda entry: entry.seconds("cpu"))
     ratio = median(best.ratios(ours))
     return (
         f"goal ≥{goal.limit:g}× under the best peer that validates ({best.contestant.name}): "
         f"{'met' if ratio >= goal.limit else 'behind'}, {_short(ratio)}×"
+    )
+
+
+def _rivals_verdict(outcome: Outcome, ours: Entry, goal: Goal) -> str:
+    """A goal against peers by name, whether they validate or not."""
+    wanted = f"goal ≥{goal.limit:g}× under {' or '.join(goal.rivals)}"
+    rivals = [entry for entry in outcome.entries if entry.contestant.name in goal.rivals and entry.samples]
+    if not rivals:
+        return f"{wanted}: not measured"
+    best = min(rivals, key=lambda entry: entry.seconds(goal.by))
+    ratios, by = best.ratios(ours, goal.by), "CPU" if goal.by == "cpu" else "wall"
+    if not ratios:
+        return f"{wanted}: never measured in the same round"
+    other = best.ratios(ours, "wall" if goal.by == "cpu" else "cpu")
+    return (
+        f"{wanted}: {'met' if median(ratios) >= goal.limit else 'behind'}, {_short(median(ratios))}× in {by} time "
+        f"against {best.contestant.name} ({_short(median(other))}× in {'CPU' if by == 'wall' else 'wall'} time)"
     )
 
 

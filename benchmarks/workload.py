@@ -26,6 +26,9 @@ REPEAT_SCHEMA: dict[str, Any] = {
 REPEAT_ARGUMENTS: dict[str, Any] = {"text": "yard", "times": 3}
 REPEAT_ANSWER = "yardyardyard"
 
+PLUGIN = "yardbench"
+"""The plugin of a user that brings these tools to the shipped commands, which puts its name before theirs."""
+
 TURN = "Say it three times."
 TURN_ANSWER = f"The tool said {REPEAT_ANSWER}, as it was asked to."
 
@@ -82,10 +85,12 @@ async def read_file(path: str, startLine: int | None = None, endLine: int | None
 
 def many(count: int) -> list[Callable[..., Awaitable[str]]]:
     """Functions like `repeat`, all different, `tool_00000` and on."""
-    return [_numbered(number) for number in range(count)]
+    return [numbered(number) for number in range(count)]
 
 
-def _numbered(number: int) -> Callable[..., Awaitable[str]]:
+def numbered(number: int) -> Callable[..., Awaitable[str]]:
+    """A function like `repeat`, with this number in its name."""
+
     async def tool(text: str, times: int = 1) -> str:
         """Say a text several times.
 
@@ -102,6 +107,11 @@ def _numbered(number: int) -> Callable[..., Awaitable[str]]:
 def many_name(number: int) -> str:
     """The name of the tool of this number."""
     return f"tool_{number:05d}"
+
+
+def name_in_plugin(name: str) -> str:
+    """What a tool of the plugin is called by the shipped commands."""
+    return f"{PLUGIN}__{name}"
 
 
 def options() -> tuple[str, dict[str, str]]:

@@ -98,13 +98,14 @@ def main() -> None:
     port = int(options["port"])
     if not best:
         without_extras()
+    json = best or options.get("json") == "1"
     if isinstance(server, Server):
         import uvicorn
 
-        app = server.streamable_http_app(json_response=best, stateless_http=best)
+        app = server.streamable_http_app(json_response=json, stateless_http=best)
         uvicorn.run(app, host="127.0.0.1", port=port, log_level="warning" if best else "info")
     else:
-        server.run("streamable-http", port=port, json_response=best, stateless_http=best)
+        server.run("streamable-http", port=port, json_response=json, stateless_http=best)
 
 
 if __name__ == "__main__":

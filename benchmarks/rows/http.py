@@ -6,13 +6,15 @@ import json
 import socket
 import sys
 import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 
-from benchmarks import processes, workload
-from benchmarks.contestants import Program, entered
-from benchmarks.harness import Bench, Measured, Race, Row, Sample
+from benchmarks import processes, rejection, workload
+from benchmarks.contestants import Program, entered, with_plugin
+from benchmarks.harness import Bench, Goal, Measured, Race, Row, Sample
 from benchmarks.messages import Era
 from benchmarks.processes import Child, ContestantError
-from benchmarks.rows.stdio import job
+from benchmarks.rows.stdio import job, tool_of
 
 START_SECONDS = 60.0
 _ERAS: tuple[tuple[Era, str], ...] = (("handshake", "2025-11-25"), ("modern", "2026-07-28"))
@@ -20,54 +22,120 @@ _ERAS: tuple[tuple[Era, str], ...] = (("handshake", "2025-11-25"), ("modern", "2
 _FLOOR = Program(
     name="floor", role="floor", module="benchmarks.floor.http", note="bare ASGI on uvicorn, uvloop and httptools"
 )
-PEERS = (
-    Program(
-        name="mcp", role="peer", module="benchmarks.peers.mcp_sdk", environment="mcp", note="`MCPServer`, defaults"
-    ),
-    Program(
-        name="mcp, at its best",
-        role="peer",
-        module="benchmarks.peers.mcp_sdk",
-        options=("best=1",),
-        environment="mcp",
-    ),
-    Program(
-        name="mcp, low level at its best",
-        role="peer",
-        module="benchmarks.peers.mcp_sdk",
-        options=("level=low", "best=1"),
-        environment="mcp",
-    ),
-    Program(name="fastmcp", role="peer", module="benchmarks.peers.fast_mcp", environment="fastmcp", note="defaults"),
-    Program(
-        name="fastmcp, at its best",
-        role="peer",
-        module="benchmarks.peers.fast_mcp",
-        options=("best=1",),
-        environment="fastmcp",
-    ),
+_SHIPPED = Program(name="toolyard", role="ours", note="`toolyard serve`")
+MCP = Program(
+    name="mcp", role="peer", module="benchmarks.peers.mcp_sdk", environment="mcp", note="`MCPServer`, defaults"
 )
+MCP_JSON = replace(MCP, name="mcp, JSON", options=("json=1",), note="`MCPServer`, `json_response=True`, else defaults")
+MCP_BEST = replace(MCP, name="mcp, at its best", options=("best=1",), note="")
+MCP_LOW = replace(MCP, name="mcp, low level at its best", options=("level=low", "best=1"), note="")
+FASTMCP = Program(
+    name="fastmcp", role="peer", module="benchmarks.peers.fast_mcp", environment="fastmcp", note="defaults"
+)
+FASTMCP_BEST = replace(FASTMCP, name="fastmcp, at its best", options=("best=1",), note="")
+PEERS = (MCP, MCP_JSON, MCP_BEST, MCP_LOW, FASTMCP, FASTMCP_BEST)
+
+_PINNED = (
+    "Each server has one CPU and the load another, where the system lets a program choose; here it "
+    + ("does" if processes.two_cpus()[0] is not None else "does not")
+    + "."
+)
+_BEST = (
+    "`at its best` means stateless, JSON instead of event streams, uvloop and httptools, no access log, no output "
+    "schema; the other peers run on what a plain install brings."
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Course:
+    """What is asked of every server.
+
+    Attributes:
+        key: The row's, in the handshake era.
+        title: The row's, with the revision still to come.
+        tool: What is called.
+        clients: How many at once.
+        seconds: How long they are timed.
+        tail: Show the latency of which 99 of 100 calls stay below, instead of how many calls there are in a second.
+        goals: By era.
+    """
+
+    key: str
+    title: str
+    tool: str
+    clients: int
+    seconds: float
+    note: str
+    tail: bool = False
+    goals: Mapping[Era, tuple[Goal, ...]]
 
 
 def shipped(bench: Bench) -> Race:
     """The command `toolyard serve` and its built-in file reader."""
-    ours = Program(name="toolyard", role="ours", note="`toolyard serve`")
+    note = f"the same tool as over stdio. CPU is that of the server's process. {_PINNED} {_BEST}"
+    course = _calls(bench, key="http", what="the shipped command", tool=workload.READ, note=note)
+    return _race(bench, course, (_FLOOR, _SHIPPED, *PEERS))
+
+
+def plugin(bench: Bench) -> Race:
+    """The command `toolyard serve` and a tool of a user's plugin; everybody else serves the same function."""
+    fastest = Goal(against="rivals", rivals=(FASTMCP.name, FASTMCP_BEST.name), limit=10, by="wall")
+    goals: dict[Era, tuple[Goal, ...]] = {
+        "handshake": (fastest,),
+        "modern": (fastest, Goal(against="rivals", rivals=(MCP_JSON.name,), limit=5, by="wall")),
+    }
     note = (
-        "the same tool as over stdio. CPU is that of the server's process; the load comes from another. `at its best` "
-        "means stateless, JSON instead of event streams, uvloop and httptools, no access log, no output schema."
+        f"the same `async` function for everybody, for toolyard in a plugin file of a user's folder. {_PINNED} {_BEST}"
     )
-    return _race(bench, ours, key="http", what="the shipped command", tool=workload.READ, note=note)
+    what = "a plugin's tool, the shipped command"
+    course = _calls(bench, key="http-plugin", what=what, tool=workload.REPEAT, note=note, goals=goals)
+    return _race(with_plugin(bench), course, (_FLOOR, _SHIPPED, *PEERS))
+
+
+def tail(bench: Bench) -> Race:
+    """The slowest of a hundred calls with many clients, of the same tool and command as `plugin`."""
+    goals = tuple(
+        Goal(against="rivals", rivals=(rival.name,), limit=3, by="wall") for rival in (MCP, MCP_JSON, MCP_BEST)
+    )
+    course = Course(
+        key="http-p99",
+        title=f"HTTP: p99 of `tools/call`, {bench.scale.many_clients} clients, a plugin's tool, the shipped command",
+        tool=workload.REPEAT,
+        clients=bench.scale.many_clients,
+        seconds=bench.scale.seconds * 1.5,
+        note="wall is the time that 99 of 100 calls stay below, in each round; ratios and goals are of it. CPU is that "
+        f"of one call. {_PINNED}",
+        tail=True,
+        goals={"handshake": goals, "modern": goals},
+    )
+    return _race(with_plugin(bench), course, (_FLOOR, _SHIPPED, MCP, MCP_JSON, MCP_BEST, FASTMCP_BEST))
 
 
 def python(bench: Bench) -> Race:
     """A tool registered in Python and served with `yard.serve_http()`."""
     ours = Program(name="toolyard", role="ours", module="benchmarks.ours.serve", note="`yard.serve_http()`")
     note = "toolyard runs on `asyncio.run` here, as a program of one's own would; the shipped command brings uvloop."
-    return _race(bench, ours, key="http-python", what="a tool registered in Python", tool=workload.REPEAT, note=note)
+    course = _calls(bench, key="http-python", what="a tool registered in Python", tool=workload.REPEAT, note=note)
+    return _race(bench, course, (_FLOOR, ours, *PEERS))
 
 
-def _race(bench: Bench, ours: Program, *, key: str, what: str, tool: str, note: str) -> Race:
-    keys: dict[Era, str] = {"handshake": key, "modern": f"{key}-modern"}
+def _calls(
+    bench: Bench, *, key: str, what: str, tool: str, note: str, goals: Mapping[Era, tuple[Goal, ...]] | None = None
+) -> Course:
+    return Course(
+        key=key,
+        title=f"HTTP: `tools/call`, {bench.scale.clients} clients, {what}",
+        tool=tool,
+        clients=bench.scale.clients,
+        seconds=bench.scale.seconds,
+        note=note,
+        goals=goals or {},
+    )
+
+
+def _race(bench: Bench, course: Course, programs: Sequence[Program]) -> Race:
+    keys: dict[Era, str] = {"handshake": course.key, "modern": f"{course.key}-modern"}
+    cpu, _ = processes.two_cpus()
 
     def measure(program: Program) -> Measured:
         port = _free_port()
@@ -75,42 +143,51 @@ def _race(bench: Bench, ours: Program, *, key: str, what: str, tool: str, note: 
             program.command("http", f"port={port}") if program.module else program.command("serve", "--port", str(port))
         )
         environment = program.environ(bench)
-        with processes.running(command, cwd=bench.project, environment=environment, speaks=False) as server:
+        with processes.running(command, cwd=bench.project, environment=environment, speaks=False, cpu=cpu) as server:
             _wait_for(port, server)
-            return {keys[era]: _load(server, port, era, tool, bench) for era, _ in _ERAS}
+            if program.role == "ours":
+                server.settle()
+            return {keys[era]: _sample(bench, course, program, server, port=port, era=era) for era, _ in _ERAS}
 
     return Race(
         rows=tuple(
             Row(
                 key=keys[era],
-                title=f"HTTP: `tools/call`, {bench.scale.clients} clients, {what}, {revision}",
-                rate=True,
-                note=note if era == "handshake" else "",
+                title=f"{course.title}, {revision}",
+                rate=not course.tail,
+                by="wall" if course.tail else "cpu",
+                note=course.note if era == "handshake" else "",
+                goals=course.goals.get(era, ()),
             )
             for era, revision in _ERAS
         ),
-        contestants=tuple(p.contestant(measure) for p in entered(bench, (_FLOOR, ours, *PEERS))),
+        contestants=tuple(p.contestant(measure) for p in entered(bench, programs)),
         rounds=bench.scale.rounds,
     )
 
 
-def _load(server: Child, port: int, era: Era, tool: str, bench: Bench) -> Sample | ContestantError:
-    arguments, answer, wrong = job(tool)
-    command = [sys.executable, "-m", "benchmarks.load", str(port), str(bench.scale.clients), era, tool]
+def _sample(
+    bench: Bench, course: Course, program: Program, server: Child, *, port: int, era: Era
+) -> Sample | ContestantError:
+    tool, (arguments, answer, wrong) = tool_of(program, course.tool), job(course.tool)
+    command = [sys.executable, "-m", "benchmarks.load", str(port), str(course.clients), era, tool]
     command += [json.dumps(arguments), answer, json.dumps(wrong)]
-    patience = START_SECONDS + bench.scale.seconds
+    patience, (_, cpu) = START_SECONDS + course.seconds, processes.two_cpus()
+    environment = processes.environment(bench.home)
     try:
-        with processes.running(command, cwd=bench.project, environment=processes.environment(bench.home)) as load:
+        with processes.running(command, cwd=bench.project, environment=environment, cpu=cpu) as load:
             rejects = json.loads(load.read_line(patience))["rejects"]
-            load.write(b"%f\n" % (bench.scale.seconds / 3))
+            load.write(b"%f\n" % (course.seconds / 3))
             load.read_line(patience)
-            cpu = server.cpu()
-            load.write(b"%f\n" % bench.scale.seconds)
+            spent = server.cpu()
+            load.write(b"%f\n" % course.seconds)
             told = json.loads(load.read_line(patience))
-            cpu = server.cpu() - cpu
+            spent = server.cpu() - spent
+        shown = rejection.over_http(port, era, tool, wrong) if program.role == "ours" else ""
     except ContestantError as error:
         return error
-    return Sample(cpu=cpu / told["count"], wall=told["wall"] / told["count"], rejects=rejects)
+    wall = told["p99"] if course.tail else told["wall"] / told["count"]
+    return Sample(cpu=spent / told["count"], wall=wall, rejects=rejects, rejection=shown)
 
 
 def _free_port() -> int:

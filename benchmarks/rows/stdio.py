@@ -5,80 +5,107 @@ from __future__ import annotations
 import time
 from typing import Any
 
-from benchmarks import processes, workload
-from benchmarks.contestants import Program, entered
-from benchmarks.harness import Bench, Measured, Race, Row, Sample
+from benchmarks import processes, rejection, workload
+from benchmarks.contestants import Program, entered, with_plugin
+from benchmarks.harness import Bench, Goal, Measured, Race, Row, Sample
+from benchmarks.processes import Child
 from benchmarks.stdio_client import StdioClient
 
-START, CALL, PYTHON = "stdio-start", "stdio", "stdio-python"
+START, CALL, PLUGIN, PYTHON = "stdio-start", "stdio", "stdio-plugin", "stdio-python"
 
 _FLOOR = Program(name="floor", role="floor", module="benchmarks.floor.stdio", note="a bare loop over lines")
+SHIPPED = Program(name="toolyard", role="ours", note="`toolyard mcp`")
+MCP_LOW = Program(
+    name="mcp, low level",
+    role="peer",
+    module="benchmarks.peers.mcp_sdk",
+    options=("level=low",),
+    environment="mcp",
+)
 PEERS = (
     Program(name="mcp", role="peer", module="benchmarks.peers.mcp_sdk", environment="mcp", note="`MCPServer`"),
-    Program(
-        name="mcp, low level",
-        role="peer",
-        module="benchmarks.peers.mcp_sdk",
-        options=("level=low",),
-        environment="mcp",
-    ),
+    MCP_LOW,
     Program(name="fastmcp", role="peer", module="benchmarks.peers.fast_mcp", environment="fastmcp"),
 )
 
 
 def shipped(bench: Bench) -> Race:
     """The command `toolyard mcp` and its built-in file reader; everybody else reads the same small file."""
-    ours = Program(name="toolyard", role="ours", note="`toolyard mcp`")
 
     def measure(program: Program) -> Measured:
-        arguments = ("stdio",) if program.module else ("mcp",)
-        command = program.command(*arguments)
+        command = program.command("stdio" if program.module else "mcp")
         began = time.perf_counter()
         with processes.running(command, cwd=bench.project, environment=program.environ(bench)) as child:
             client = StdioClient(child)
             client.start()
             start = Sample(cpu=child.cpu(), wall=time.perf_counter() - began)
-            return {START: start, CALL: _calls(client, bench, workload.READ)}
+            return {START: start, CALL: _calls(program, child, client, bench, workload.READ)}
 
     return Race(
         rows=(
-            Row(key=START, title="stdio: start → answer to `tools/list`"),
+            Row(
+                key=START,
+                title="stdio: start → answer to `tools/list`",
+                goals=(Goal(against="rivals", rivals=("fastmcp",), limit=8, by="wall"),),
+            ),
             Row(
                 key=CALL,
                 title="stdio: `tools/call`, the shipped command",
                 note="the tools differ: toolyard's built-in `file-reader` reads in a worker thread and checks where "
                 "the opened file really lies; the others serve a function that reads the same file of one line on the "
-                "event loop and checks its path and size only. The next row has the same tool for everybody.",
+                "event loop and checks its path and size only. The next rows have the same tool for everybody.",
             ),
         ),
-        contestants=tuple(p.contestant(measure) for p in entered(bench, (_FLOOR, ours, *PEERS))),
+        contestants=tuple(p.contestant(measure) for p in entered(bench, (_FLOOR, SHIPPED, *PEERS))),
         rounds=bench.scale.rounds,
     )
+
+
+def plugin(bench: Bench) -> Race:
+    """The command `toolyard mcp` and a tool of a user's plugin; everybody else serves the same function."""
+    row = Row(
+        key=PLUGIN,
+        title="stdio: `tools/call`, a plugin's tool, the shipped command",
+        note="the same `async` function for everybody, for toolyard in a plugin file of a user's folder.",
+        goals=(Goal(against="rivals", rivals=("mcp",), limit=5, by="wall"),),
+    )
+    return _repeating(with_plugin(bench), row, SHIPPED)
 
 
 def python(bench: Bench) -> Race:
     """A tool registered in Python and served with `yard.serve_stdio()`."""
     ours = Program(name="toolyard", role="ours", module="benchmarks.ours.serve", note="`yard.serve_stdio()`")
+    return _repeating(bench, Row(key=PYTHON, title="stdio: `tools/call`, a tool registered in Python"), ours)
 
+
+def _repeating(bench: Bench, row: Row, ours: Program) -> Race:
     def measure(program: Program) -> Measured:
-        command = program.command("stdio")
+        command = program.command("stdio" if program.module else "mcp")
         with processes.running(command, cwd=bench.project, environment=program.environ(bench)) as child:
             client = StdioClient(child)
             client.start()
-            return {PYTHON: _calls(client, bench, workload.REPEAT)}
+            return {row.key: _calls(program, child, client, bench, workload.REPEAT)}
 
     return Race(
-        rows=(Row(key=PYTHON, title="stdio: `tools/call`, a tool registered in Python"),),
+        rows=(row,),
         contestants=tuple(p.contestant(measure) for p in entered(bench, (_FLOOR, ours, *PEERS))),
         rounds=bench.scale.rounds,
     )
 
 
-def _calls(client: StdioClient, bench: Bench, tool: str) -> Sample:
-    arguments, answer, wrong = job(tool)
+def _calls(program: Program, child: Child, client: StdioClient, bench: Bench, work: str) -> Sample:
+    tool, (arguments, answer, wrong) = tool_of(program, work), job(work)
+    if program.role == "ours":
+        child.settle()
     rejects = client.check(tool, arguments, answer, wrong)
     cost = client.time_calls(tool, arguments, bench.scale.seconds)
-    return Sample(cpu=cost.cpu, wall=cost.wall, rejects=rejects)
+    shown = rejection.over_stdio(child, client, tool, wrong) if program.role == "ours" else ""
+    return Sample(cpu=cost.cpu, wall=cost.wall, rejects=rejects, rejection=shown)
+
+
+def tool_of(program: Program, work: str) -> str:
+    """What a server calls the tool that does this: of the shipped command, `repeat` is a plugin's."""
+    return workload.name_in_plugin(work) if not program.module and work != workload.READ else work
 
 
 def job(tool: str) -> tuple[dict[str, Any], str, dict[str, Any]]:
