@@ -1,6 +1,7 @@
 """A yard with the tools that tests of the MCP door need, served with the public API alone.
 
-Usage: tool_server.py stdio | http | stdio-on-uvloop [KEY=VALUE …]. Over HTTP the first line on stdout is the address.
+Usage: tool_server.py stdio | http | stdio-on-uvloop [--no-lane] [KEY=VALUE …]. Over HTTP the first line on stdout is
+the address. With `--no-lane` the SDK answers everything.
 """
 
 from __future__ import annotations
@@ -11,12 +12,14 @@ import resource
 import signal
 import subprocess
 import sys
+from collections import defaultdict
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from toolyard import PluginContext, Text, Tool, ToolError, ToolMeta, ToolResult, Toolyard, tool
-from toolyard.types.content import EmbeddedResource
+from toolyard.types.content import Audio, EmbeddedResource, Image, ResourceLink
+from toolyard.types.tool import Annotations
 
 
 @tool
@@ -151,6 +154,183 @@ async def repeat(text: str, times: int) -> str:
     return text * times
 
 
+began: defaultdict[str, asyncio.Event] = defaultdict(asyncio.Event)
+ended: defaultdict[str, asyncio.Event] = defaultdict(asyncio.Event)
+
+
+@tool
+async def forever(tag: str = "") -> str:
+    """Wait until somebody cancels the call.
+
+    Args:
+        tag: By which others ask for it.
+    """
+    began[tag].set()
+    try:
+        await asyncio.Event().wait()
+    finally:
+        ended[tag].set()
+    return "finished"
+
+
+@tool
+async def forever_began(tag: str) -> str:
+    """Wait until a call that waits forever has begun.
+
+    Args:
+        tag: Which.
+    """
+    await began[tag].wait()
+    return "it began"
+
+
+@tool
+async def forever_ended(tag: str) -> str:
+    """Wait until a call that waits forever has ended.
+
+    Args:
+        tag: Which.
+    """
+    await ended[tag].wait()
+    return "it ended"
+
+
+@tool
+async def tidy(began: str, ended: str) -> str:
+    """Wait until somebody ends the call, and tidy up, which takes a while.
+
+    Args:
+        began: A file to make once the call runs.
+        ended: A file to make when it ends, with the number of times that it was cancelled.
+    """
+    times = 0
+    write(began, "began")
+    try:
+        await asyncio.Event().wait()
+    except asyncio.CancelledError:
+        times += 1
+        for _ in range(5):
+            try:
+                await asyncio.sleep(0)
+            except asyncio.CancelledError:
+                times += 1
+        raise
+    finally:
+        write(ended, f"cancelled {times} times")
+    return "finished"
+
+
+steps: defaultdict[str, asyncio.Semaphore] = defaultdict(lambda: asyncio.Semaphore(0))
+
+
+@tool
+async def step(tag: str) -> str:
+    """Let a walk go a step on.
+
+    Args:
+        tag: Which.
+    """
+    steps[tag].release()
+    return "a step"
+
+
+async def walk(ctx: PluginContext, input: dict[str, Any], meta: ToolMeta) -> str:
+    for number in range(1, 4):
+        await meta.report_progress(number, 3, None)
+        await steps[input["tag"]].acquire()
+    return "walked"
+
+
+@tool
+async def crash() -> str:
+    """Fail in a way that was not foreseen."""
+    raise RuntimeError("not for the model's eyes")
+
+
+@tool
+async def modules() -> str:
+    """The top-level names of all that this process has imported."""
+    return " ".join(sorted({name.partition(".")[0] for name in sys.modules}))
+
+
+async def say_back(ctx: PluginContext, input: dict[str, Any], meta: ToolMeta) -> ToolResult:
+    return ToolResult.of_json(input.get("value"))
+
+
+async def every_part(ctx: PluginContext, input: dict[str, Any], meta: ToolMeta) -> ToolResult:
+    parts = [
+        Text("half a character: \ud800; a whole one: \U0001f600\u2028"),
+        Image(data=bytes(range(256)), mime_type="image/png"),
+        Audio(data=b"", mime_type="audio/wav"),
+        ResourceLink(uri="test://link", name="link"),
+        ResourceLink(uri="test://link/2", name="link", description="to nothing", mime_type="text/plain"),
+        EmbeddedResource(uri="test://text", content="text", mime_type="text/plain"),
+        EmbeddedResource(uri="test://bytes", content=b"\x00\xff"),
+    ]
+    return ToolResult(content=parts, is_error=input.get("is_error", False), structured=input.get("structured"))
+
+
+async def no_parts(ctx: PluginContext, input: dict[str, Any], meta: ToolMeta) -> ToolResult:
+    return ToolResult(content=())
+
+
+async def odd_values(ctx: PluginContext, input: dict[str, Any], meta: ToolMeta) -> ToolResult:
+    numbers = [float("nan"), float("inf"), -0.0, 5e-324, 1e22, 10**30, -(2**63), 2**64 - 1, True, None]
+    return ToolResult(content=[Text("odd")], structured={"numbers": numbers, "\ud800": "\udfff", "": {"\0": []}})
+
+
+async def nested(ctx: PluginContext, input: dict[str, Any], meta: ToolMeta) -> ToolResult:
+    value: Any = "inside"
+    for _ in range(input["depth"]):
+        value = [value]
+    return ToolResult(content=[Text("nested")], structured={"value": value})
+
+
+async def who(ctx: PluginContext, input: dict[str, Any], meta: ToolMeta) -> str:
+    return f"{meta.thread_id} {meta.call_id}"
+
+
+async def three(ctx: PluginContext, input: dict[str, Any], meta: ToolMeta) -> list[int]:
+    return [1, 2, 3]
+
+
+async def weigh(ctx: PluginContext, input: dict[str, Any], meta: ToolMeta) -> dict[str, Any]:
+    return {"grams": input["grams"]}
+
+
+def shaped_tools() -> list[Tool]:
+    """Tools that answer in every shape, and are listed in every shape."""
+    grams = {"type": "object", "properties": {"grams": {"type": "number"}}, "required": ["grams"]}
+    light = {"type": "object", "properties": {"grams": {"type": "number", "maximum": 10}}, "required": ["grams"]}
+    depth = {"type": "object", "properties": {"depth": {"type": "integer"}}, "required": ["depth"]}
+    tagged = {"type": "object", "properties": {"tag": {"type": "string"}}, "required": ["tag"]}
+    region = {"type": "string", "x-mcp-header": "Region"}
+    headed = {"type": "object", "properties": {"value": region}}
+    hints = Annotations(read_only=True, destructive=False, idempotent=None, open_world=False)
+    return [
+        forever,
+        forever_began,
+        forever_ended,
+        tidy,
+        step,
+        crash,
+        modules,
+        Tool(name="walk", description="Three steps.", schema=tagged, handler=walk, progress=True),
+        Tool(name="say_back", description="Any JSON.", handler=say_back, title="Say it back"),
+        Tool(
+            name="every_part", description="Every kind of content: ü \U0001f600.", handler=every_part, annotations=hints
+        ),
+        Tool(name="no_parts", description="Nothing.", handler=no_parts, annotations=Annotations(read_only=False)),
+        Tool(name="odd_values", description="Odd.", handler=odd_values),
+        Tool(name="nested", description="Lists in lists.", schema=depth, handler=nested),
+        Tool(name="who", description="Who calls?", handler=who),
+        Tool(name="three", description="One to three.", handler=three, output_schema={"type": "array"}),
+        Tool(name="weigh", description="Weigh.", handler=weigh, schema=grams, output_schema=light),
+        Tool(name="headed", description="Told in headers, too.", handler=say_back, schema=headed),
+        Tool(name="brief", description="In no time.", handler=forever.handler, timeout=0.001),
+    ]
+
+
 def growing_tools(yard: Toolyard) -> list[Tool]:
     """Tools that change the yard they are in."""
 
@@ -220,13 +400,13 @@ def fixed_tools() -> list[Tool]:
     ]
 
 
-async def main(door: str, overrides: list[str]) -> None:
+async def main(door: str, overrides: list[str], *, lane: bool) -> None:
     async with Toolyard(overrides=overrides) as yard:
-        yard.registry.register(*fixed_tools(), *growing_tools(yard))
+        yard.registry.register(*fixed_tools(), *shaped_tools(), *growing_tools(yard))
         if door == "http":
-            await yard.serve_http(port=0, on_ready=lambda address: print(address.url, flush=True))
+            await yard.serve_http(port=0, on_ready=lambda address: print(address.url, flush=True), lane=lane)
             return
-        serving = asyncio.ensure_future(yard.serve_stdio())
+        serving = asyncio.ensure_future(yard.serve_stdio(lane=lane))
         asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, serving.cancel)
         with suppress(asyncio.CancelledError):
             await serving
@@ -236,5 +416,6 @@ if __name__ == "__main__":
     import uvloop
 
     factory = uvloop.new_event_loop if sys.argv[1] == "stdio-on-uvloop" else None
+    given = [argument for argument in sys.argv[2:] if argument != "--no-lane"]
     with asyncio.Runner(loop_factory=factory) as runner:
-        runner.run(main(sys.argv[1], sys.argv[2:]))
+        runner.run(main(sys.argv[1], given, lane="--no-lane" not in sys.argv))

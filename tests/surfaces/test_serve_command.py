@@ -7,7 +7,7 @@ from pathlib import Path
 
 from tests.programs.running import TOOLYARD, running
 from tests.surfaces.rest_server import Client
-from toolyard.console.cli.serve import COLLECT_AFTER
+from toolyard.console.cli.collecting import COLLECT_AFTER
 
 PLUGIN = '''
 import gc, json

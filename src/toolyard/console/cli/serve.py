@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import gc
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 import click
 
+from toolyard.console.cli.collecting import collect_seldom, collecting_later
 from toolyard.console.cli.invocation import Invocation, common_options
 
 if TYPE_CHECKING:
     from toolyard.app.yard import Address
-
-COLLECT_AFTER: Final = 20_000
-"""New objects, less those that are gone again, after which cycles are looked for; by default it is a few requests."""
 
 
 @click.command("serve")
@@ -25,7 +22,8 @@ COLLECT_AFTER: Final = 20_000
 @click.pass_obj
 def serve(invocation: Invocation, host: str | None, port: int | None, dev: bool, no_lane: bool) -> int:
     """Serve the tools over HTTP: REST at /api, MCP at /mcp, the documentation at /docs."""
-    return invocation.run(_serve(invocation, host, port, dev=dev, lane=not no_lane), fast_loop=True)
+    with collecting_later():
+        return invocation.run(_serve(invocation, host, port, dev=dev, lane=not no_lane), fast_loop=True)
 
 
 async def _serve(invocation: Invocation, host: str | None, port: int | None, *, dev: bool, lane: bool) -> int:
@@ -43,14 +41,3 @@ async def _serve(invocation: Invocation, host: str | None, port: int | None, *, 
 
         await yard.serve_http(host=host, port=port, on_ready=ready, lane=lane)
     return 0
-
-
-def collect_seldom() -> None:
-    """Keep the collector of cycles out of the way of requests: every one that is answered meanwhile waits for it.
-
-    What the start made lives as long as the server does, so the collector never walks it again. Tools that a reload
-    replaces are freed as always unless they are in a cycle, and then only those of the start are kept.
-    """
-    gc.collect()
-    gc.freeze()
-    gc.set_threshold(COLLECT_AFTER)

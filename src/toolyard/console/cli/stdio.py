@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
+from toolyard.console.cli.collecting import collect_seldom, collecting_later
 from toolyard.console.cli.invocation import Invocation
 
 
@@ -22,7 +23,8 @@ def serve(invocation: Invocation, *, lane: bool = True) -> int:
         invocation: What else was said.
         lane: Answer plain messages without the SDK.
     """
-    return invocation.run(_serve(invocation, lane=lane))
+    with collecting_later():
+        return invocation.run(_serve(invocation, lane=lane))
 
 
 def plainly_asked(words: Sequence[str]) -> Invocation | None:
@@ -60,6 +62,7 @@ def plainly_asked(words: Sequence[str]) -> Invocation | None:
 
 async def _serve(invocation: Invocation, *, lane: bool) -> int:
     async with invocation.yard(watch=True, ask=False) as yard:
+        collect_seldom()
         serving = asyncio.ensure_future(yard.serve_stdio(lane=lane))
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):

@@ -1,0 +1,35 @@
+"""The collector of cycles, kept out of the way: of a start that somebody waits for, and of requests.
+
+Above: the commands that serve. Below: Python's own collector.
+"""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Generator
+from contextlib import contextmanager
+from typing import Final
+
+COLLECT_AFTER: Final = 20_000
+"""New objects, less those that are gone again, after which cycles are looked for; by default it is a few requests."""
+
+
+@contextmanager
+def collecting_later() -> Generator[None]:
+    """Look for no cycles until `collect_seldom`: a start makes many objects, and hardly a cycle."""
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.enable()
+
+
+def collect_seldom() -> None:
+    """Look for cycles now and then only: every request that is answered meanwhile waits for it.
+
+    What the start made lives as long as the server does, so the collector never walks it again. Tools that a reload
+    replaces are freed as always unless they are in a cycle, and then only those of the start are kept.
+    """
+    gc.freeze()
+    gc.set_threshold(COLLECT_AFTER)
+    gc.enable()
