@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import sqlite3
 import subprocess
 from collections.abc import AsyncIterator
@@ -81,6 +82,11 @@ class Project:
         async with self.started("serve", "--port", "0") as program:
             await program.stderr_with("/docs")  # the last thing it says when it is ready
             yield
+
+
+def without_address(stderr: str) -> str:
+    """What was said, less the line that says which server did it."""
+    return re.sub(r"^by the server at http://127\.0\.0\.1:\d+\n", "", stderr, flags=re.MULTILINE)
 
 
 def make_project(folder: Path, home: Path) -> Project:

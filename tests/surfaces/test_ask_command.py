@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.programs.running import PATIENCE
-from tests.surfaces.talking_project import Project, make_project
+from tests.surfaces.talking_project import Project, make_project, without_address
 
 both_ways = pytest.mark.parametrize("server", [False, True], ids=["alone", "server"])
 
@@ -26,7 +26,9 @@ async def test_the_answer_is_on_stdout_and_everything_else_on_stderr(project: Pr
     async with project.served(server=server):
         done = await asyncio.to_thread(project.command, "ask", "/delegate x", "--thread", "t1")
         assert (done.returncode, done.stdout) == (0, "Hello /delegate x\n")
-        assert done.stderr == "main answers on scripted (runtime.scripted.script is set)\nthread t1\n"
+        assert ("\nby the server at http://127.0.0.1:" in done.stderr) is server
+        said = "main answers on scripted (runtime.scripted.script is set)\nthread t1\n"
+        assert without_address(done.stderr) == said
         again = await asyncio.to_thread(project.command, "ask", "-", "--thread", "t1", stdin="two\nlines\n")
         assert (again.returncode, again.stdout) == (0, "Hello two\nlines\n\n")
     assert project.runs() == [("/delegate x", "completed"), ("two\nlines\n", "completed")]

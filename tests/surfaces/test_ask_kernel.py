@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from tests.programs.running import PATIENCE, until
-from tests.surfaces.talking_project import Finished, Project
+from tests.surfaces.talking_project import Finished, Project, without_address
 from toolyard.testing import ScriptedModels, scripted_models
 
 both_ways = pytest.mark.parametrize("server", [False, True], ids=["alone", "server"])
@@ -88,7 +88,7 @@ async def test_without_a_word_about_it_the_key_chooses_and_the_first_line_says_s
         monkeypatch.delenv(name)
     async with project.served(server=server):
         done = await ask(project, "where are we?", "--thread", "t1")
-        first, call, spent = done.stderr.splitlines()
+        first, call, spent = without_address(done.stderr).splitlines()
         assert first == "main answers on kernel (GOOGLE_API_KEY is set), google:gemini-3.8-flash"
         assert call == "· workspace-info {}"
         assert spent.endswith("; thread t1")
@@ -137,7 +137,7 @@ async def test_an_answer_that_breaks_off_is_given_once_more_with_a_note(
     begun, whole = done.stdout.splitlines()
     assert whole == "here I am after all and glad of it"
     assert whole.startswith(begun)
-    assert done.stderr.splitlines()[1] == "· the answer broke off; it is given once more"
+    assert without_address(done.stderr).splitlines()[1] == "· the answer broke off; it is given once more"
     assert (done.returncode, len(api.requests)) == (0, 2)
 
 
@@ -184,7 +184,7 @@ async def test_a_key_that_is_refused_is_a_clear_failure(project: Project, api: S
         done = await ask(project, "refuse me")
         assert (done.returncode, done.stdout) == (1, "")
         said = "toolyard: failed: Anthropic refuses the key that ANTHROPIC_API_KEY holds (401)"
-        assert done.stderr.splitlines()[1:] == [said]
+        assert without_address(done.stderr).splitlines()[1:] == [said]
         assert all(len(line) <= 80 for line in done.stderr.splitlines())
         assert len(api.requests) == 1  # a refused key is not tried again
 

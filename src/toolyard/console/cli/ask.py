@@ -56,6 +56,11 @@ class _Shown:
         self._attempt = 1
         self._whole = False
         self._why: dict[str | None, str] = {}
+        self._at = ""
+
+    def asked_at(self, url: str) -> None:
+        """A running server is asked, not this process."""
+        self._at = f"by the server at {url}"
 
     def chosen(self, state: Mapping[str, Any]) -> None:
         """Nobody named a runtime or a model: this one was chosen, and why."""
@@ -67,7 +72,10 @@ class _Shown:
             return
         if kind == "run.started":
             runtime, model = data.get("runtime"), f", {data['model']}" if data.get("model") else ""
-            click.echo(f"{data.get('agent')} answers on {runtime}{self._why.get(runtime, '')}{model}", err=True)
+            why = self._why.get(runtime, "")
+            click.echo(f"{data.get('agent')} answers on {runtime}{why}{model}", err=True)
+            if self._at:
+                click.echo(self._at, err=True)
         elif kind == "message.delta":
             self._hear(data["text"], data.get("attempt", 1))
         elif kind == "usage":
@@ -118,6 +126,7 @@ class _Shown:
 
 
 def _by_server(server: Remote, prompt: str, given: dict[str, Any], shown: _Shown) -> int:
+    shown.asked_at(server.url)
     body = {"prompt": prompt, "threadId": given.pop("thread_id"), **given}
     if given["runtime"] is None and given["model"] is None:
         shown.chosen(server.ask("GET", "/api/health"))

@@ -9,6 +9,7 @@ Above: the conversation in `adapters/mcp/stdio`. Below: the lane's calls and ans
 from __future__ import annotations
 
 import asyncio
+import logging
 import secrets
 from collections.abc import Callable
 from typing import Any, Literal, Protocol
@@ -42,6 +43,10 @@ from toolyard.adapters.mcp.lane.messages import (
     sound,
 )
 
+logger = logging.getLogger(__name__)
+
+GRACE = 5.0
+"""Seconds that calls which were cancelled may take to tidy up."""
 PAUSE = 0.05
 """Seconds between two notices: the first of a burst goes out at once, the rest of it is one more."""
 
@@ -189,7 +194,9 @@ class StdioLane:
         for call in calls:
             call.cancel()
         if calls:
-            await asyncio.wait(calls)
+            _, left = await asyncio.wait(calls, timeout=GRACE)
+            for call in left:
+                logger.error("%s was cancelled, and is not done after %s seconds; it is left alone", call, GRACE)
 
     def _pause_is_over(self) -> None:
         self._notice = None
@@ -198,7 +205,7 @@ class StdioLane:
             self.tools_changed()
 
     def _take_handshake(self, message: HandshakeMessage, line: bytes) -> bool:
-        if type(message.params.meta.version) is not type(UNSET):
+        if message.params.meta.version is not UNSET:
             return self._modern is None and self._decide(line)
         match message:
             case CallTool(id=id, params=params):
