@@ -15,8 +15,10 @@ import pytest
 from tests.e2e.model_stage import MODELS, PATIENCE
 from tests.flows.key_drawer import keyring_of_the_test
 from tests.flows.tool_files import shell, write
+from tests.programs.running import until
 from toolyard import Toolyard
 from toolyard.app.places import find_places
+from toolyard.app.server_file import Address
 from toolyard.app.settings import keys
 from toolyard.app.trust.approved import ProjectTrust
 from toolyard.errors import SettingsError
@@ -191,3 +193,20 @@ async def test_a_key_in_the_keyring_is_found_by_whoever_asks_an_agent(two: Two, 
             assert (run.status, run.runtime) == ("completed", "kernel"), run.error
             assert yard.state()["runtime"] == "kernel"
     assert KEY in " ".join(two.good.requests[0].headers.values())
+
+
+async def test_a_server_that_nobody_asks_for_an_agent_leaves_the_keyring_alone(two: Two) -> None:
+    environ = {name: value for name, value in two.environ.items() if name not in NAMES}
+    with keyring_of_the_test() as drawer:
+        async with Toolyard(two.project, environ=environ, watch=False) as yard:
+            stop: asyncio.Event = asyncio.Event()
+            ready: asyncio.Future[Address] = asyncio.get_running_loop().create_future()
+            serving = asyncio.create_task(yard.serve_http(port=0, on_ready=ready.set_result, stop=stop))
+            await asyncio.wait_for(ready, PATIENCE)
+            # The database is opened early, for what is stored; this is the last thing of it that begins.
+            await until(lambda: [task for task in asyncio.all_tasks() if task.get_name() == "toolyard-retention"])
+            stop.set()
+            await asyncio.wait_for(serving, PATIENCE)
+            assert drawer.asked == []
+            await asyncio.wait_for(yard.conversations(), PATIENCE)
+            assert drawer.asked

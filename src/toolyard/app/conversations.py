@@ -88,6 +88,7 @@ class Conversations:
         self._opening = asyncio.Lock()
         self._closing = False
         self._expiring: asyncio.Task[None] | None = None
+        self._knows_keys = False
         self._orchestrator: Orchestrator | None = None
         self._runtimes: Runtimes | None = None
 
@@ -97,14 +98,30 @@ class Conversations:
         Raises:
             StorageError: The database cannot be opened.
         """
-        if self._orchestrator is not None:
+        if self._orchestrator is not None and self._knows_keys:
             return self._orchestrator
+        orchestrator = await self._opened(settings)
+        async with self._opening:
+            if not self._knows_keys:
+                await self._look_for_keys(settings)
+        return orchestrator
+
+    async def _opened(self, settings: Settings) -> Orchestrator:
+        """Open, and leave the keyring alone: a server that nobody asks for an agent needs no key."""
         async with self._opening:
             if self._closing:
                 raise InvocationError("everything is being closed; try again when it runs again")
             if self._orchestrator is None:
                 self._orchestrator = await self._begin(await self._database.open(), settings)
             return self._orchestrator
+
+    async def _look_for_keys(self, settings: Settings) -> None:
+        """Ask the keyring where the environment has no key; it may be slow, and may ask a person."""
+        from toolyard.app.runtime_choice import lacking_keys
+
+        if lacking := lacking_keys(settings.runtime, self._keys):
+            await asyncio.to_thread(self._keys.load, lacking)
+        self._knows_keys = True
 
     def open_early(self, settings: Settings, *, after: float = 0.0) -> Callable[[], Awaitable[None]]:
         """Open in the background, so that the first request does not wait for it; gives what ends the opening.
@@ -145,14 +162,13 @@ class Conversations:
     async def _open_early(self, settings: Settings, after: float) -> None:
         await asyncio.sleep(after)
         try:
-            await self.open(settings)
+            await self._opened(settings)
         except StorageError as error:
             logger.warning("there are no threads and runs for now: %s", error)
 
     async def _begin(self, store: Store, settings: Settings) -> Orchestrator:
         for part in _PARTS:  # in a worker: calls go on meanwhile
             await asyncio.to_thread(importlib.import_module, part)
-        from toolyard.app.runtime_choice import lacking_keys
         from toolyard.app.runtimes import Runtimes
         from toolyard.invoker.invoker import Invoker
         from toolyard.invoker.pool import SessionPool
@@ -160,8 +176,6 @@ class Conversations:
 
         sessions = settings.sessions
         pool = SessionPool(ttl=sessions.ttl, most_idle=sessions.max, most_live=sessions.max_live)
-        if lacking := lacking_keys(settings.runtime, self._keys):
-            await asyncio.to_thread(self._keys.load, lacking)
         runtimes = self._runtimes = Runtimes(
             settings.runtime,
             settings.limits,
