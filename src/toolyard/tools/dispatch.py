@@ -159,11 +159,11 @@ class Dispatcher:
                     result = ToolResult(content=(Text(answer),))
                 else:
                     result = self._finish(registered, answer)
-        except asyncio.CancelledError:
-            cancelled = ToolResult.error(f"{name} was cancelled", Failure.CANCELLED)
-            self._failed(registered, self._id_of(meta, caller), cancelled, started, caller)
-            raise
-        except Exception as error:  # noqa: BLE001 - whatever a handler raises is explained and logged there
+        except (Exception, asyncio.CancelledError) as error:  # whatever a handler raises is explained and logged
+            if isinstance(error, asyncio.CancelledError) and _caller_gave_up():
+                cancelled = ToolResult.error(f"{name} was cancelled", Failure.CANCELLED)
+                self._failed(registered, self._id_of(meta, caller), cancelled, started, caller)
+                raise
             call_id = self._id_of(meta, caller)
             limit = registered.tool.max_output or self._max_output
             result, _ = cap(_explained(registered, call_id, error), limit)
@@ -276,7 +276,13 @@ def _told(caller: Caller, **data: Any) -> dict[str, Any]:
     return data
 
 
-def _explained(registered: RegisteredTool, call_id: str, error: Exception) -> ToolResult:
+def _caller_gave_up() -> bool:
+    """Whether this task was cancelled; otherwise something that the handler waited for was, and it is a crash."""
+    task = asyncio.current_task()
+    return task is None or task.cancelling() > 0
+
+
+def _explained(registered: RegisteredTool, call_id: str, error: BaseException) -> ToolResult:
     """What a handler raised, as the model may read it."""
     name = registered.tool.name
     match error:

@@ -72,6 +72,7 @@ class Lines(asyncio.Protocol):
         self._end: Callable[[], None] | None = end
         self._parts: list[bytes] = []
         self._size = 0
+        self._held = b""
         self._transport: asyncio.ReadTransport | None = None
         self._reasons: set[str] = set()
 
@@ -88,7 +89,7 @@ class Lines(asyncio.Protocol):
             self._transport.close()
 
     def pause(self, reason: str) -> None:
-        """Read no more until every reason is gone; what has been read is still handed over."""
+        """Read no more until every reason is gone; what has been read waits too: short questions have long answers."""
         if not self._reasons and self._transport is not None and not self._transport.is_closing():
             self._transport.pause_reading()
         self._reasons.add(reason)
@@ -98,17 +99,22 @@ class Lines(asyncio.Protocol):
         if reason not in self._reasons:
             return
         self._reasons.discard(reason)
+        if not self._reasons and self._held:
+            held, self._held = self._held, b""
+            self.data_received(held)
         if not self._reasons and self._transport is not None and not self._transport.is_closing():
             self._transport.resume_reading()
 
     def data_received(self, data: bytes) -> None:
         """Cut what came into lines."""
         start = 0
-        while (end := data.find(b"\n", start)) >= 0:
+        while not self._reasons and (end := data.find(b"\n", start)) >= 0:
             line = data[start:end]
             start = end + 1
             self._take(self._whole(line) if self._size else self._bounded(line))
-        if start < len(data):
+        if self._reasons:
+            self._held += data[start:]
+        elif start < len(data):
             self._keep(data[start:] if start else data)
 
     def eof_received(self) -> None:

@@ -58,6 +58,7 @@ class McpEndpoint:
             ctx.method == "notifications/initialized"
             and connection.session_id is not None
             and connection.initialize_accepted
+            and not self._sessions.knows(connection.session_id)
         ):
             connection.exit_stack.callback(self._sessions.learn(connection.session_id))
         return result

@@ -122,7 +122,7 @@ def _id(id: MessageId) -> bytes:
 
 def _part(part: Any) -> bytes:
     if type(part) is Text:
-        return b'{"type":"text","text":' + _encode(whole_text(part.text)) + b"}"
+        return b'{"type":"text","text":' + json_bytes(whole_text(part.text)) + b"}"
     return json_bytes(whole_json(content_json(part)))
 
 

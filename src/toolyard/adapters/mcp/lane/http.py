@@ -42,6 +42,8 @@ LET_THROUGH = 300.0
 """Seconds after which the SDK gets a request of a session, lest it takes the session for idle and ends it."""
 
 _CANCELLED = -32800
+_REFUSED = 400
+"""This status and those above it: the SDK has not taken the request."""
 _JSON: Final[Headers] = (JSON_TYPE,)
 _MODERN: Final = MODERN_VERSION.encode()
 _HANDSHAKE: Final = frozenset({None, *(version.encode() for version in HANDSHAKE_VERSIONS)})
@@ -88,6 +90,10 @@ class Sessions:
             self._known[key] = Session(id)
         return lambda: self.forget(key)
 
+    def knows(self, id: str) -> bool:
+        """Whether a session was learned of already."""
+        return id.encode("latin-1") in self._known
+
     def get(self, key: bytes | None) -> Session | None:
         """The session of a request; None when it is not known (yet)."""
         return None if key is None else self._known.get(key)
@@ -114,7 +120,7 @@ class HttpLane:
         headers = dict(raw)
         if scope["method"] != "POST":
             if scope["method"] == "DELETE":  # from here on its id means nothing, also while the SDK winds it up
-                self._sessions.forget(headers.get(b"mcp-session-id"))
+                self._sessions.forget(_session_meant(raw))
             await self._sdk(scope, receive, send)
             return
         first = await receive()
@@ -138,8 +144,10 @@ class HttpLane:
                     return
             except NoMessage:
                 pass  # not the lane's
-        await self._sdk(scope, _Again(first, receive), send)
-        self._after_sdk(headers, body)
+        heard = _Heard(send)
+        await self._sdk(scope, _Again(first, receive), heard)
+        if heard.status < _REFUSED:
+            self._after_sdk(raw, body)
 
     async def _modern(
         self, message: ModernMessage, headers: Mapping[bytes, bytes], receive: Receive, send: Send
@@ -163,8 +171,8 @@ class HttpLane:
                     said = await resumed(steps, waiting)
                     if said is None:
                         return False
-                    if alive.is_streaming:
-                        await alive.finish(event(said))
+                    if await alive.stop():
+                        await _send_last(send, event(said))
                     else:
                         await _send(send, _JSON, said)
                 return True  # also when the client has gone
@@ -205,26 +213,31 @@ class HttpLane:
         key = str(id)
         call = session.calls[key] = Call(task)
         with KeepAlive(send, session.headers) as alive:
+            said: bytes | None = None
             try:
                 said = await work
             except asyncio.CancelledError:
                 if not call.ended or task.uncancel():
                     raise
-                said = refusal(id, _CANCELLED, "Request cancelled") if call.ended == "cancelled" else b""
+            else:
+                if call.ended:  # and the tool answered all the same, which nobody waits for any more
+                    task.uncancel()
             finally:
                 del session.calls[key]
+            if call.ended:
+                said = refusal(id, _CANCELLED, "Request cancelled") if call.ended == "cancelled" else b""
             if said is None:
                 return False
             frame = event(said) if said else b""
-            if alive.is_streaming:
-                await alive.finish(frame)
+            if await alive.stop():
+                await _send_last(send, frame)
             else:
                 await _send(send, session.headers, frame)
         return True
 
-    def _after_sdk(self, headers: Mapping[bytes, bytes], body: bytes) -> None:
-        """The SDK has answered a request of a session: it is not idle, and may have cancelled a call of the lane's."""
-        session = self._sessions.get(headers.get(b"mcp-session-id"))
+    def _after_sdk(self, headers: Headers, body: bytes) -> None:
+        """The SDK has taken a request of a session: it is not idle, and may have cancelled a call of the lane's."""
+        session = self._sessions.get(_session_meant(headers))
         if session is None:
             return
         session.shown = time.monotonic()
@@ -235,7 +248,23 @@ class HttpLane:
 async def _send(send: Send, headers: Headers, body: bytes) -> None:
     length = (b"content-length", b"%d" % len(body))
     await send({"type": "http.response.start", "status": 200, "headers": [*headers, length]})
+    await _send_last(send, body)
+
+
+async def _send_last(send: Send, body: bytes) -> None:
     await send({"type": "http.response.body", "body": body, "more_body": False})
+
+
+def _session_meant(headers: Headers) -> bytes | None:
+    """Whose session the SDK takes a request for; None for those of the modern era, which has none."""
+    if _as_the_sdk_reads(headers, b"mcp-protocol-version") not in _HANDSHAKE:
+        return None
+    return _as_the_sdk_reads(headers, b"mcp-session-id")
+
+
+def _as_the_sdk_reads(headers: Headers, name: bytes) -> bytes | None:
+    """The first header of this name, without the blanks around it."""
+    return next((value.strip(b" \t") for key, value in headers if key == name), None)
 
 
 @lru_cache(256)
@@ -243,6 +272,21 @@ def _takes_both(accept: bytes) -> bool:
     """Whether a client takes JSON and event streams, as it must."""
     kinds = {kind.split(b";")[0].strip().lower() for kind in accept.split(b",")}
     return {b"application/json", b"text/event-stream"} <= kinds
+
+
+class _Heard:
+    """Passes an answer on, and remembers its status."""
+
+    __slots__ = ("_send", "status")
+
+    def __init__(self, send: Send) -> None:
+        self._send = send
+        self.status = _REFUSED
+
+    async def __call__(self, message: Message) -> None:
+        if message["type"] == "http.response.start":
+            self.status = message["status"]
+        await self._send(message)
 
 
 class _Again:

@@ -8,6 +8,7 @@ Above: the lane over HTTP. Below: asyncio.
 from __future__ import annotations
 
 import asyncio
+from contextlib import suppress
 from types import TracebackType
 from typing import Final, Self
 
@@ -29,21 +30,17 @@ def event(message: bytes) -> bytes:
 
 
 class KeepAlive:
-    """While open, a sign of life goes out after every so many seconds of silence.
+    """While open, a sign of life goes out after every so many seconds of silence."""
 
-    Attributes:
-        is_streaming: Whether the answer has begun, as a stream; then it can only end as one.
-    """
-
-    __slots__ = ("_headers", "_loop", "_send", "_sending", "_timer", "is_streaming")
+    __slots__ = ("_headers", "_loop", "_over", "_send", "_sending", "_timer")
 
     def __init__(self, send: Send, headers: Headers = STREAM) -> None:
-        self.is_streaming = False
         self._send = send
         self._headers = headers
         self._loop = asyncio.get_running_loop()
         self._timer: asyncio.TimerHandle | None = None
         self._sending: asyncio.Task[None] | None = None
+        self._over: asyncio.Event | None = None
 
     def __enter__(self) -> Self:
         self._timer = self._loop.call_later(PING, self._begin)
@@ -57,19 +54,27 @@ class KeepAlive:
         if self._sending is not None:
             self._sending.cancel()
 
-    async def finish(self, frame: bytes) -> None:
-        """End the stream with the answer."""
-        if self._sending is not None:
-            self._sending.cancel()
-            await asyncio.wait([self._sending])
-        await self._send({"type": "http.response.body", "body": frame, "more_body": False})
+    async def stop(self) -> bool:
+        """No more signs of life; whether the answer has begun, as a stream, and so can only end as one.
+
+        A stream is told and not cancelled: what is done at the very moment of the first sign would find none begun.
+        """
+        if self._timer is not None:
+            self._timer.cancel()
+        if self._sending is None or self._over is None:
+            return False
+        self._over.set()
+        await self._sending
+        return True
 
     def _begin(self) -> None:
-        self.is_streaming = True
-        self._sending = self._loop.create_task(self._stream(), name="toolyard-mcp-keep-alive")
+        self._over = asyncio.Event()
+        self._sending = self._loop.create_task(self._stream(self._over), name="toolyard-mcp-keep-alive")
 
-    async def _stream(self) -> None:
+    async def _stream(self, over: asyncio.Event) -> None:
         await self._send({"type": "http.response.start", "status": 200, "headers": list(self._headers)})
-        while True:
+        while not over.is_set():
             await self._send({"type": "http.response.body", "body": b": ping\r\n\r\n", "more_body": True})
-            await asyncio.sleep(PING)
+            with suppress(TimeoutError):
+                async with asyncio.timeout(PING):
+                    await over.wait()

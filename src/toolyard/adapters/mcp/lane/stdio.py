@@ -160,9 +160,11 @@ class StdioLane:
         """What the SDK must hear first: the opening that the lane has answered."""
         said: list[bytes] = []
         if self._opening is not None:
-            opening: dict[str, Any] = msgspec.json.decode(self._opening)
+            # The parts stay as they came: the SDK takes numbers that are no value of msgspec's.
+            opening: dict[str, Any] = _parts_of(self._opening)
             if self._modern:  # any request would do, but one that was a call must not run again
-                meta = {key: value for key, value in opening["params"]["_meta"].items() if key != "progressToken"}
+                meta = _parts_of(_parts_of(opening["params"])["_meta"])
+                meta.pop("progressToken", None)
                 opening = {"jsonrpc": "2.0", "method": "server/discover", "params": {"_meta": meta}}
             said.append(msgspec.json.encode({**opening, "id": self.private_id}))
         if self._initialized is not None:
@@ -299,3 +301,8 @@ class StdioLane:
             self._elsewhere.put(line)
         else:
             self._say(said)
+
+
+def _parts_of(data: bytes | msgspec.Raw) -> dict[str, msgspec.Raw]:
+    """The members of a JSON object, each as the bytes that it was written in."""
+    return msgspec.json.decode(data, type=dict[str, msgspec.Raw])
