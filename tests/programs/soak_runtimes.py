@@ -153,7 +153,8 @@ class Talker:
                 return
             case "timeout":
                 run = await self.ask("hang", thread, dice.uniform(0.2, 2))
-                self.expect(thread, deed, run, right=run.status == "timeout")
+                if not self.was_hit(run):
+                    self.expect(thread, deed, run, right=run.status == "timeout")
                 return
             case "reload":
                 names = {info.name for info in yard.registry.list_tools()}
@@ -174,10 +175,15 @@ class Talker:
         prompt = deed if deed in ("add", "slow") else "hello"
         run = await self.ask(prompt, thread)
         wanted = {"add": "the sum is 3", "slow": "at last"}.get(prompt, "Hello to you too")
-        if run.status == "failed":  # a kill may hit whoever is at work
-            seen.deeds[f"{runtime} failed beside a kill: {run.error.message[:80] if run.error else ''}"] += 1
-            return
-        self.expect(thread, deed, run, right=run.status == "completed" and wanted in (run.result or ""))
+        if not self.was_hit(run):
+            self.expect(thread, deed, run, right=run.status == "completed" and wanted in (run.result or ""))
+
+    def was_hit(self, run: Run) -> bool:
+        """Whether a kill has hit it, which may be meant for another; it is counted by what it says."""
+        if run.status != "failed":
+            return False
+        self.seen.deeds[f"{self.runtime} failed beside a kill: {run.error.message[:80] if run.error else ''}"] += 1
+        return True
 
     def expect(self, thread: str, deed: str, run: Run, *, right: bool) -> None:
         if not right:
