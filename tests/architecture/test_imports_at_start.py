@@ -23,7 +23,7 @@ FOREIGN = {
     "asyncpg",
     "httpx2",
 }
-FOREIGN |= {"httpcore2", "yaml", "click", "watchfiles", "uvloop"}
+FOREIGN |= {"httpcore2", "yaml", "click", "watchfiles", "uvloop", "jsonschema_rs"}
 STANDARD = {"importlib.metadata", "difflib", "shutil", "tempfile", "zipfile", "http", "tomllib"}
 OURS = {
     "toolyard.adapters.claude",

@@ -8,7 +8,6 @@ Above: `layers` brings the leaves in order, lowest layer first. Below: `leaves`,
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import msgspec
@@ -21,8 +20,7 @@ from toolyard.app.toml_text import toml_key
 DEFAULT = "default"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Explained:
+class Explained(msgspec.Struct, frozen=True, kw_only=True):
     """One effective value and its history.
 
     Attributes:
@@ -44,8 +42,7 @@ class Explained:
     masked: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LoadedSettings:
+class LoadedSettings(msgspec.Struct, frozen=True, kw_only=True):
     """The settings a process runs with, and how they came about."""
 
     settings: Settings

@@ -10,7 +10,6 @@ import asyncio
 import logging
 import math
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Protocol
 
 import msgspec
@@ -249,7 +248,7 @@ class PluginCalls:
             return self._refused(name, f"{MOST_CALLS} calls of this plugin are open already")
         self._open += 1
         try:
-            inner = replace(caller, nested=caller.nested + 1, call_id=None)
+            inner = msgspec.structs.replace(caller, nested=caller.nested + 1, call_id=None)
             return await self._parts.dispatcher().call(name, input, inner)
         finally:
             self._open -= 1

@@ -10,8 +10,9 @@ import asyncio
 import logging
 import secrets
 from collections.abc import Awaitable, Mapping
-from dataclasses import replace
 from typing import Any, Protocol
+
+from msgspec import structs
 
 from toolyard.errors import InvocationError, RuntimeFailureError
 from toolyard.invoker.runtime import Answer, NoOwnTools, Runtime, Session, SessionSpec, Turn
@@ -69,7 +70,7 @@ class ToolCalls:
     def caller(self) -> Caller:
         """On whose behalf; a session may have its id only after its first turn has begun."""
         if self._session.id != self._caller.session_id:
-            self._caller = replace(self._caller, session_id=self._session.id)
+            self._caller = structs.replace(self._caller, session_id=self._session.id)
         return self._caller
 
     def __call__(
@@ -106,7 +107,9 @@ class ToolCalls:
 
     def _below(self, parent_call_id: str | None) -> Caller:
         """The caller, or an agent that a call of it started."""
-        return replace(self.caller, parent_call_id=parent_call_id) if parent_call_id is not None else self.caller
+        return (
+            structs.replace(self.caller, parent_call_id=parent_call_id) if parent_call_id is not None else self.caller
+        )
 
 
 async def open_session(runtime: Runtime, spec: SessionSpec, *, thread_id: str, resume: str | None) -> Session:

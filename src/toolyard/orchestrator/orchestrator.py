@@ -14,7 +14,6 @@ import secrets
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -425,7 +424,7 @@ class Orchestrator:
         self, caller: Caller, name: str, input: Mapping[str, Any], *, call_id: str | None = None
     ) -> ToolResult:
         try:
-            return await self._call_tool(name, input, replace(caller, call_id=call_id) if call_id else caller)
+            return await self._call_tool(name, input, structs.replace(caller, call_id=call_id) if call_id else caller)
         except UnknownToolError as error:
             return ToolResult.error(str(error))
 

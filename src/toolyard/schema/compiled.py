@@ -10,12 +10,13 @@ import math
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, cast
 
-import jsonschema_rs
-
 from toolyard.errors import SchemaError
 from toolyard.schema.defaults import Defaults, find_defaults
 from toolyard.schema.explanation import Finding, explain, find_problems
-from toolyard.schema.plain import TYPES, is_plain
+from toolyard.schema.plain import TYPES, is_obviously_plain, is_plain
+
+if TYPE_CHECKING:
+    import jsonschema_rs
 
 MAX_DEPTH = 64
 MAX_SIZE = 512 * 1024
@@ -95,16 +96,8 @@ def compile_schema(
     """
     document = schema if owned else _private_copy(schema, tool=tool, field=field)
     registry = _registry(documents) if documents else None
-    validator = None
-    if not (owned and (plain or is_plain(document))):
-        try:
-            validator = _validator_for(document, registry)
-        except jsonschema_rs.ValidationError as error:
-            raise SchemaError(
-                tool=tool, field=_place(field, error), reason=_reason(error), path=tuple(error.instance_path)
-            ) from None
-        except (jsonschema_rs.ReferencingError, ValueError) as error:
-            raise SchemaError(tool=tool, field=field, reason=str(error).split("\n", 1)[0]) from None
+    waits = plain or is_plain(document) if owned else is_obviously_plain(document)
+    validator = None if waits else _validator_or_reason(document, registry, tool=tool, field=field)
     if not isinstance(document, dict):
         return CompiledSchema(document, validator, None, ())
     defaults, warnings = find_defaults(cast("dict[str, Any]", document), registry)
@@ -178,11 +171,28 @@ def _private_copy(value: Any, *, tool: str, field: str) -> Any:
     return copy(value, 0, field)
 
 
+def _validator_or_reason(document: Any, registry: jsonschema_rs.Registry | None, *, tool: str, field: str) -> Any:
+    import jsonschema_rs
+
+    try:
+        return _validator_for(document, registry)
+    except jsonschema_rs.ValidationError as error:
+        raise SchemaError(
+            tool=tool, field=_place(field, error), reason=_reason(error), path=tuple(error.instance_path)
+        ) from None
+    except (jsonschema_rs.ReferencingError, ValueError) as error:
+        raise SchemaError(tool=tool, field=field, reason=str(error).split("\n", 1)[0]) from None
+
+
 def _validator_for(document: Any, registry: jsonschema_rs.Registry | None = None) -> Any:
+    import jsonschema_rs  # when a schema is first compiled: a start that only lists tools does without
+
     return jsonschema_rs.validator_for(document, offline=True, validate_formats=False, registry=registry)
 
 
 def _registry(documents: Documents) -> jsonschema_rs.Registry:
+    import jsonschema_rs
+
     return jsonschema_rs.Registry(list(documents.items()))
 
 

@@ -9,9 +9,10 @@ from __future__ import annotations
 import copy
 import json
 from collections.abc import Collection, Mapping
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
-import jsonschema_rs
+if TYPE_CHECKING:
+    import jsonschema_rs
 
 _INDIRECT = frozenset({"$ref", "$dynamicRef", "anyOf", "oneOf", "allOf", "not", "if"})
 _EASY = frozenset({"type", "default", "description", "title", "examples", "minimum", "maximum", "$comment", "enum"})
@@ -93,6 +94,8 @@ def find_defaults(
 
 def _fits(schema: dict[str, Any], default: Any, pointer: str, *, document: dict[str, Any], registry: Any) -> bool:
     """Whether a default fits its property's schema, read in its place in the document."""
+    import jsonschema_rs
+
     base = {"$schema": document["$schema"]} if "$schema" in document else {}
     try:
         if "Ref" in (text := json.dumps(schema)) or '"$ref"' in text:

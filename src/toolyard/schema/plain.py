@@ -8,10 +8,9 @@ accepts the compiler accepts too, so that compiling can wait until somebody call
 from __future__ import annotations
 
 import functools
+import json
 from collections.abc import Callable
-from typing import Any
-
-import jsonschema_rs
+from typing import Any, cast
 
 TYPES = ("string", "number", "integer", "boolean", "array", "object", "null")
 
@@ -61,6 +60,70 @@ def is_plain(schema: Any) -> bool:
         return False
 
 
+def is_obviously_plain(schema: Any) -> bool:
+    """The same for the few keywords of most tools, and without the validator, whose import a start would pay for.
+
+    The schema is JSON and not deep: it was copied.
+    """
+    try:
+        json.dumps(schema, ensure_ascii=False, allow_nan=False).encode()
+    except (ValueError, TypeError, RecursionError):
+        return False
+    return _is_obvious(schema)
+
+
+def _is_obvious(schema: Any) -> bool:
+    if not isinstance(schema, dict):
+        return False
+    for keyword, value in cast("dict[str, Any]", schema).items():
+        accepts = _OBVIOUS.get(keyword)
+        if accepts is None or not accepts(value):
+            return False
+    return True
+
+
+def _is_kind(value: Any) -> bool:
+    if isinstance(value, list):
+        kinds = cast("list[Any]", value)
+        return bool(kinds) and _are_distinct_texts(kinds) and all(kind in TYPES for kind in kinds)
+    return value in TYPES
+
+
+def _are_distinct_texts(value: Any) -> bool:
+    if not isinstance(value, list):
+        return False
+    texts = cast("list[Any]", value)
+    return all(isinstance(text, str) for text in texts) and len(set(texts)) == len(texts)
+
+
+def _is_number(value: Any) -> bool:
+    return type(value) in (int, float) and abs(value) < _LARGEST
+
+
+def _is_count(value: Any) -> bool:
+    return type(value) is int and 0 <= value <= 2**31
+
+
+_LARGEST = 2**53
+_OBVIOUS: dict[str, Callable[[Any], bool]] = {
+    "type": _is_kind,
+    "properties": lambda value: (
+        isinstance(value, dict) and all(map(_is_obvious, cast("dict[str, Any]", value).values()))
+    ),
+    "items": _is_obvious,
+    "required": _are_distinct_texts,
+    "additionalProperties": lambda value: isinstance(value, bool),
+    "title": lambda value: isinstance(value, str),
+    "description": lambda value: isinstance(value, str),
+    "default": lambda _: True,
+    "enum": lambda value: bool(value) and _are_distinct_texts(value),
+    **dict.fromkeys(("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum"), _is_number),
+    **dict.fromkeys(("minLength", "maxLength", "minItems", "maxItems"), _is_count),
+}
+
+
 @functools.cache
 def _recogniser() -> Callable[[Any], bool]:
+    import jsonschema_rs
+
     return jsonschema_rs.validator_for(grammar(), offline=True, validate_formats=False).is_valid

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Caller:
+class Caller(msgspec.Struct, frozen=True, kw_only=True):
     """On whose behalf a tool is called. Passed along with every call, never kept globally."""
 
     thread_id: str = "default"
@@ -48,27 +46,23 @@ class ToolCall(msgspec.Struct, frozen=True, kw_only=True):
     call_id: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Allow:
+class Allow(msgspec.Struct, frozen=True):
     """Let the call through."""
 
 
-@dataclass(frozen=True, slots=True)
-class Deny:
+class Deny(msgspec.Struct, frozen=True):
     """Refuse the call; the model reads the reason."""
 
     reason: str
 
 
-@dataclass(frozen=True, slots=True)
-class Rewrite:
+class Rewrite(msgspec.Struct, frozen=True):
     """Let the call through with other arguments; they are validated again."""
 
     input: Mapping[str, Any]
 
 
-@dataclass(frozen=True, slots=True)
-class Ask:
+class Ask(msgspec.Struct, frozen=True):
     """Let a person decide, who is shown the call and the reason; nobody's answer in time is a no.
 
     Attributes:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from base64 import b64encode
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, cast
 
 import msgspec
@@ -16,24 +15,21 @@ class Text(msgspec.Struct):
     text: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Image:
+class Image(msgspec.Struct, frozen=True, kw_only=True):
     """An image, as bytes; doors encode it as they need."""
 
     data: bytes
     mime_type: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Audio:
+class Audio(msgspec.Struct, frozen=True, kw_only=True):
     """A sound, as bytes; doors encode it as they need."""
 
     data: bytes
     mime_type: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ResourceLink:
+class ResourceLink(msgspec.Struct, frozen=True, kw_only=True):
     """A pointer to something the client may fetch itself."""
 
     uri: str
@@ -42,8 +38,7 @@ class ResourceLink:
     mime_type: str | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class EmbeddedResource:
+class EmbeddedResource(msgspec.Struct, frozen=True, kw_only=True):
     """A resource handed over whole: text, or bytes."""
 
     uri: str

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any, Literal
 
 import msgspec
@@ -13,8 +12,7 @@ Source = Literal["builtin", "plugin", "agent", "mcp"]
 SOURCES: tuple[Source, ...] = ("builtin", "plugin", "agent", "mcp")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Annotations:
+class Annotations(msgspec.Struct, frozen=True, kw_only=True):
     """Hints about what a tool does; None where its author did not say."""
 
     read_only: bool | None = None
@@ -23,8 +21,7 @@ class Annotations:
     open_world: bool | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Provenance:
+class Provenance(msgspec.Struct, frozen=True, kw_only=True):
     """Where a tool came from.
 
     Attributes:
@@ -78,8 +75,7 @@ class ToolInfo(msgspec.Struct, frozen=True, kw_only=True):
         return shown
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Problem:
+class Problem(msgspec.Struct, frozen=True, kw_only=True):
     """Something that was set aside while the rest went on: a bad file, a bad tool."""
 
     source: str
@@ -100,14 +96,13 @@ class Problem:
         return shown
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Changes:
+class Changes(msgspec.Struct, frozen=True, kw_only=True):
     """What differs between two generations, by name, in listing order."""
 
     added: tuple[str, ...] = ()
     removed: tuple[str, ...] = ()
     changed: tuple[str, ...] = ()
-    schema_changes: Mapping[str, Sequence[Mapping[str, Any]]] = field(
+    schema_changes: Mapping[str, Sequence[Mapping[str, Any]]] = msgspec.field(
         default_factory=dict[str, Sequence[Mapping[str, Any]]]
     )
     """For a changed tool whose input schema differs: where, what, and whether callers may break."""

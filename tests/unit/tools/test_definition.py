@@ -5,11 +5,11 @@ from __future__ import annotations
 import functools
 import logging
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 import msgspec
 import pytest
+from msgspec import structs
 
 from toolyard.errors import DefinitionError, SchemaError
 from toolyard.plugins.contract import PluginContext, Tool
@@ -263,7 +263,7 @@ def test_a_changed_field_is_a_change(fields: dict[str, Any]) -> None:
 
 def test_another_origin_is_a_change() -> None:
     tool, context = Tool(name="t", description="d", handler=handler), PluginContext(name="p")
-    moved = replace(HERE, origin="there.py")
+    moved = structs.replace(HERE, origin="there.py")
     assert not define(tool, HERE, context).same_as(define(tool, moved, context))
 
 
