@@ -98,7 +98,7 @@ async def talking(
         def pool(**given: Any) -> SessionPool:
             return SessionPool(**given, clock=clock)
 
-        monkeypatch.setattr("toolyard.app.conversations.SessionPool", pool)
+        monkeypatch.setattr("toolyard.invoker.pool.SessionPool", pool)
     chosen = {"runtime": {"scripted": {"script": str(folder / "script.yaml")}}, **(settings or {})}
     async with Toolyard(folder, settings=chosen, watch=False) as yard:
         shown = {one["name"]: one["state"] for one in yard.plugins.shown()}
