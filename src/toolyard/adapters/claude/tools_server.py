@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import mcp_types
@@ -18,6 +18,7 @@ from toolyard.adapters.claude.names import SERVER
 from toolyard.adapters.claude.tool_copies import MOST_OF_ERROR, MOST_SHOWN
 from toolyard.adapters.claude.turn_progress import TurnProgress
 from toolyard.adapters.mcp.cancelled_once import cancelled_once
+from toolyard.adapters.mcp.lane.calls import call_id_in
 from toolyard.adapters.mcp.wire import result_for
 from toolyard.adapters.tool_copies import ToolCopies
 from toolyard.types.content import Text
@@ -27,7 +28,6 @@ from toolyard.types.tool import ToolInfo
 logger = logging.getLogger(__name__)
 
 Request = ServerRequestContext[Any, Any]
-_CALL_ID = "claudecode/toolUseId"
 
 
 class ToolsServer:
@@ -85,7 +85,7 @@ class ToolsServer:
         if progress is None:
             refusal = ToolResult.error(f"{params.name} was refused: no turn is running", Failure.REFUSED)
             return result_for(refusal, modern=False)
-        call_id = _call_id(request.meta)
+        call_id = call_id_in(request.meta)
         progress.called(call_id)
         progress.acted = True
 
@@ -129,9 +129,3 @@ def _looks_like(tool: ToolInfo | None, shown: ToolInfo) -> bool:
         and tool.input_schema == shown.input_schema
         and tool.annotations == shown.annotations
     )
-
-
-def _call_id(meta: Mapping[str, Any] | None) -> str | None:
-    """The model's own id of the call."""
-    given = meta.get(_CALL_ID) if meta else None
-    return given if isinstance(given, str) and 0 < len(given) <= 128 else None

@@ -19,7 +19,7 @@ from toolyard.adapters.mcp.caller_side import McpCallerSide, set_log_level
 from toolyard.adapters.mcp.cancelled_once import cancelled_once
 from toolyard.adapters.mcp.connection import connection_of
 from toolyard.adapters.mcp.lane.answers import PAGE
-from toolyard.adapters.mcp.lane.calls import NAME
+from toolyard.adapters.mcp.lane.calls import NAME, call_id_in
 from toolyard.adapters.mcp.notices import Notices
 from toolyard.adapters.mcp.wire import is_modern, result_for, tool_for
 from toolyard.errors import UnknownToolError
@@ -27,8 +27,6 @@ from toolyard.tools.dispatch import Dispatcher
 from toolyard.tools.generation import Generation
 from toolyard.tools.registry import Registry
 from toolyard.types.call import Caller
-
-_CLAUDE_CALL_ID = "claudecode/toolUseId"
 
 Request = ServerRequestContext[Any, Any]
 
@@ -74,7 +72,7 @@ def create_server(
         return _page(tools, params.cursor if params is not None else None)
 
     async def call_tool(request: Request, params: mcp_types.CallToolRequestParams) -> mcp_types.CallToolResult:
-        caller = Caller(thread_id=thread_id, call_id=_call_id(request.meta))
+        caller = Caller(thread_id=thread_id, call_id=call_id_in(request.meta))
         client = McpCallerSide(request)
         try:
             work = dispatcher.call(
@@ -154,9 +152,3 @@ def _page(tools: list[mcp_types.Tool], cursor: str | None) -> mcp_types.ListTool
     page = tools[start : start + PAGE]
     more = start + PAGE < len(tools)
     return mcp_types.ListToolsResult(tools=page, next_cursor=page[-1].name if more else None)
-
-
-def _call_id(meta: Mapping[str, Any] | None) -> str | None:
-    """The model's own id of the call, where the client tells it."""
-    given = meta.get(_CLAUDE_CALL_ID) if meta else None
-    return given if isinstance(given, str) and 0 < len(given) <= 128 else None

@@ -6,11 +6,11 @@ Above: the lanes for stdio and HTTP. Below: the registry and the dispatcher, whi
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from toolyard.adapters.mcp.lane.answers import Answers, answer, json_bytes, refusal
-from toolyard.adapters.mcp.lane.messages import MessageId
+from toolyard.adapters.mcp.lane.messages import CALL_ID_KEY, MessageId
 from toolyard.errors import UnknownToolError
 from toolyard.tools.dispatch import Dispatcher
 from toolyard.tools.generation import Generation
@@ -80,8 +80,8 @@ class Lane:
             modern: Which era is spoken.
         """
         caller = self._caller
-        if type(call_id) is str and 0 < len(call_id) <= _LONGEST_CALL_ID:
-            caller = Caller(thread_id=self._thread_id, call_id=call_id)
+        if call_id is not None and (told := told_id(call_id)) is not None:
+            caller = Caller(thread_id=self._thread_id, call_id=told)
         try:
             result = await self._dispatcher.call(name, arguments, caller)
             return answer(id, self.answers.result(result, modern=modern))
@@ -90,3 +90,13 @@ class Lane:
         except Exception:
             logger.exception("the answer of %r could not be given", name)
             return refusal(id, _INTERNAL_ERROR, "Internal server error")
+
+
+def told_id(given: Any) -> str | None:
+    """The model's own id of a call as a client tells it; None for what is no such id."""
+    return given if isinstance(given, str) and 0 < len(given) <= _LONGEST_CALL_ID else None
+
+
+def call_id_in(meta: Mapping[str, Any] | None) -> str | None:
+    """The same in what a request says about itself."""
+    return told_id(meta.get(CALL_ID_KEY)) if meta else None

@@ -86,8 +86,7 @@ class Sessions:
     def learn(self, id: str) -> Callable[[], None]:
         """A session is initialized; call what is returned when it has ended."""
         key = id.encode("latin-1")
-        if key not in self._known:
-            self._known[key] = Session(id)
+        self._known[key] = Session(id)
         return lambda: self.forget(key)
 
     def knows(self, id: str) -> bool:

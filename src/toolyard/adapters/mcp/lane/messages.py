@@ -25,7 +25,8 @@ _Object: TypeAlias = dict[str, Any]
 _Level: TypeAlias = Literal["debug", "info", "notice", "warning", "error", "critical", "alert", "emergency"]
 
 _VERSION_KEY: Final = "io.modelcontextprotocol/protocolVersion"
-_CALL_ID_KEY: Final = "claudecode/toolUseId"
+CALL_ID_KEY: Final = "claudecode/toolUseId"
+"""Where Claude Code tells the model's own id of a call."""
 
 
 class _Implementation(Struct):
@@ -68,7 +69,7 @@ class Meta(Struct):
     """What a request of the handshake era says about itself."""
 
     progressToken: MessageId | UnsetType = UNSET  # noqa: N815 - as on the wire
-    call_id: Any = field(default=None, name=_CALL_ID_KEY)
+    call_id: Any = field(default=None, name=CALL_ID_KEY)
     version: Any = field(default=UNSET, name=_VERSION_KEY)
     """Belongs to the other era: a request that has it is refused, by the SDK."""
 
@@ -81,7 +82,7 @@ class ModernMeta(Struct):
     client: _Implementation | None = field(default=None, name="io.modelcontextprotocol/clientInfo")
     level: _Level | None = field(default=None, name="io.modelcontextprotocol/logLevel")
     progressToken: MessageId | UnsetType = UNSET  # noqa: N815 - as on the wire
-    call_id: Any = field(default=None, name=_CALL_ID_KEY)
+    call_id: Any = field(default=None, name=CALL_ID_KEY)
 
 
 class Nothing(Struct, forbid_unknown_fields=True):
