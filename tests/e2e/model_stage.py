@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import signal
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
@@ -36,6 +37,18 @@ MODELS = {
 
 def _no_programs(kept: Path) -> list[int]:
     return []
+
+
+async def freeze(pid: int) -> None:
+    """Stop a process, all its threads: the signal reaches one of them, and on a busy machine the others go on."""
+    os.kill(pid, signal.SIGSTOP)
+    async with asyncio.timeout(PATIENCE):
+        while {_state(thread) for thread in Path(f"/proc/{pid}/task").iterdir()} != {"T"}:
+            await asyncio.sleep(0.001)
+
+
+def _state(thread: Path) -> str:
+    return (thread / "stat").read_text().rpartition(")")[2].split()[0]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

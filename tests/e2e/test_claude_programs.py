@@ -17,7 +17,7 @@ import pytest
 
 from tests import machine
 from tests.e2e.claude_stage import CLAUDE, processes_of
-from tests.e2e.model_stage import PATIENCE, Play, Stage, playing
+from tests.e2e.model_stage import PATIENCE, Play, Stage, freeze, playing
 from toolyard import Ask, Deny, Hooks, Plugin, PluginContext, Rewrite, tool
 from toolyard.adapters.claude.runtime import ClaudeRuntime
 from toolyard.invoker.runtime import NoOwnTools, SessionSpec, Turn
@@ -148,7 +148,7 @@ async def test_a_program_that_hangs_is_ended_by_the_timeout_and_gone(play: Play)
     async with play(TWO) as stage:
         await stage.ask("first", thread_id="t1")
         program = stage.program
-        os.kill(program, signal.SIGSTOP)
+        await freeze(program)
         run = await stage.ask("second", thread_id="t1", timeout=0.5)
         assert run.status == "timeout"
         await stage.until(lambda: program not in stage.programs)

@@ -13,6 +13,7 @@ import pytest
 
 from tests.e2e.captured import user_texts
 from tests.e2e.codex_stage import PATIENCE, processes_of
+from tests.e2e.model_stage import freeze
 from toolyard.adapters.codex.runtime import CodexRuntime
 from toolyard.adapters.codex.session import CodexSession
 from toolyard.errors import SessionLostError
@@ -66,9 +67,14 @@ class House:
     async def run(self, session: CodexSession, prompt: str) -> str:
         return (await asyncio.wait_for(session.run(self.turn(prompt)), PATIENCE)).text
 
-    def signal(self, number: int) -> int:
+    @property
+    def program(self) -> int:
         (pid,) = processes_of(self.home)
-        os.kill(pid, number)
+        return pid
+
+    def kill(self) -> int:
+        pid = self.program
+        os.kill(pid, signal.SIGKILL)
         return pid
 
 
@@ -83,7 +89,7 @@ async def house(tmp_path: Path) -> AsyncIterator[House]:
 async def test_a_turn_that_meets_a_dead_process_is_begun_in_another_with_its_conversation(house: House) -> None:
     session = await house.open()
     assert await house.run(session, "hello") == "Hello."
-    before, known = house.signal(signal.SIGKILL), session.id
+    before, known = house.kill(), session.id
     assert await house.run(session, "hello") == "Hello."
     assert user_texts(house.api.requests[-1]).count("hello") == 2
     assert session.id == known
@@ -96,7 +102,7 @@ async def test_a_process_that_dies_in_a_turn_loses_it_and_the_tool_is_cancelled(
     session = await house.open()
     running = asyncio.create_task(house.run(session, "dig"))
     await asyncio.wait_for(house.digging.wait(), PATIENCE)
-    house.signal(signal.SIGKILL)
+    house.kill()
     with pytest.raises(SessionLostError, match="in the middle of the turn"):
         await running
     assert not session.usable
@@ -108,7 +114,7 @@ async def test_a_frozen_process_is_killed_when_it_does_not_interrupt_and_tools_e
     session = await house.open()
     running = asyncio.create_task(session.run(house.turn("dig")))
     await asyncio.wait_for(house.digging.wait(), PATIENCE)
-    house.signal(signal.SIGSTOP)
+    await freeze(house.program)
     running.cancel()
     await asyncio.wait([running], timeout=PATIENCE)
     assert running.cancelled()
@@ -121,7 +127,7 @@ async def test_a_frozen_process_is_killed_when_it_does_not_interrupt_and_tools_e
 async def test_a_turn_that_was_cancelled_before_it_began_is_begun_nowhere_else(house: House) -> None:
     session = await house.open()
     assert await house.run(session, "hello") == "Hello."
-    house.signal(signal.SIGSTOP)
+    await freeze(house.program)
     running = asyncio.create_task(session.run(house.turn("hello")))
     await asyncio.sleep(0)
     running.cancel()
