@@ -7,8 +7,10 @@ import pytest
 
 from tests.unit.adapters.providers.asking import ANTHROPIC, APIS, CHAT, GOOGLE, OPENAI, TOOLS, answer, connected, tool
 from toolyard.adapters.providers.tool_copies import api_copies
+from toolyard.adapters.tool_copies import ToolCopies
 from toolyard.schema.adapted import RULES, adapted_schema
 from toolyard.testing import scripted_models
+from toolyard.types.tool import ToolInfo
 
 RICH: dict[str, Any] = {
     "$schema": "https://json-schema.org/draft/2020-12/schema",
@@ -118,8 +120,38 @@ def test_what_is_kept_is_bounded() -> None:
     copies = api_copies("openai", "openai:x")
     for number in range(200):
         copies.of([tool(f"tool{number}_{index}") for index in range(50)])
-    assert len(copies._sets) <= 64
-    assert len(copies._tools) <= 4096
+        assert len(copies._sets) <= 64
+    assert len(copies._tools) == 64 * 50
+    for number in range(200):
+        copies.of([tool(f"tool{number}_{index}") for index in range(500)])
+        assert len(copies._tools) <= 4096
+    many = copies.of([tool(f"tool{index}") for index in range(5000)])
+    assert len(many) == len(copies._tools) == 5000
+    copies.of(TOOLS)
+    assert len(copies._tools) == len(TOOLS)
+
+
+def test_a_tool_that_comes_and_goes_leaves_no_copy_of_each_time() -> None:
+    copies = api_copies("openai", "openai:x")
+    for _ in range(500):
+        copies.of((*TOOLS, tool("passing")))
+        copies.of(tuple(TOOLS))
+    assert len(copies._tools) < len(TOOLS) + 64
+
+
+def test_a_tool_that_cannot_be_copied_leaves_nothing_of_its_neighbours() -> None:
+    bad = tool("bad")
+
+    def make(one: ToolInfo) -> tuple[str, tuple[str, ...]]:
+        if one is bad:
+            raise ValueError("cannot be copied")
+        return one.name, ()
+
+    copies = ToolCopies(make, "x")
+    with pytest.raises(ValueError, match="cannot be copied"):
+        copies.of((*TOOLS, bad))
+    assert not copies._tools
+    assert copies.of(TOOLS) == [one.name for one in TOOLS]
 
 
 async def test_tools_that_change_are_told_as_they_are_now() -> None:
