@@ -34,6 +34,11 @@ class IdleSessions:
         return len(self._with_room)
 
     @property
+    def oldest(self) -> Slot | None:
+        """The longest idle one."""
+        return next(iter(self._slots), None)
+
+    @property
     def oldest_with_room(self) -> Slot | None:
         """The longest idle one that owns a process."""
         return next(iter(self._with_room), None)

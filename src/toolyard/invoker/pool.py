@@ -3,6 +3,7 @@
 Rules that hold at every moment:
 
 - A session that is in use is never ended to make room, by age or by number.
+- Idle sessions are bounded: those that own a process by the setting, all of them by `MOST_KEPT`.
 - Before anybody waits for a room, the longest idle session is ended.
 - Who may not wait (a child: its parent holds a session and waits for it) is refused, never queued.
   So whoever holds a session can always go on, and the pool cannot lock itself.
@@ -35,6 +36,8 @@ logger = logging.getLogger(__name__)
 
 STARTS = 3
 """How many processes are started at once: four at a time take several times as long as one."""
+MOST_KEPT = 1_000
+"""Idle sessions of any kind: one without a process of its own still holds its conversation in memory."""
 
 
 class SessionPool:
@@ -46,6 +49,7 @@ class SessionPool:
         ttl: float = 480,
         most_idle: int = 8,
         most_live: int = 32,
+        most_kept: int = MOST_KEPT,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         """Make an empty pool; the numbers are those of `[sessions]`.
@@ -54,9 +58,11 @@ class SessionPool:
             ttl: Seconds a session may be idle.
             most_idle: Idle sessions that are kept; counts those that own a process.
             most_live: All sessions that own a process.
+            most_kept: Idle sessions that are kept, with a process or without.
             clock: Tells the time in seconds.
         """
         self._most_idle = most_idle
+        self._most_kept = most_kept
         self._rooms = Rooms(most_live)
         self._idle = IdleSessions(ttl=ttl, clock=clock, expired=self._end)
         self._slots: dict[str, Slot] = {}
@@ -358,15 +364,16 @@ class SessionPool:
         if slot.session is not None:
             self._idle.add(slot)
             if self._idle.rooms > self._most_idle:
-                ended = self._end_oldest(besides=slot)
+                ended = self._end_idle(self._idle.oldest_with_room, besides=slot)
+            elif len(self._idle) > self._most_kept:
+                self._end_idle(self._idle.oldest, besides=slot)
         self._forget(slot)
         if self._closed and not self._holders():
             self._nobody_holds.set()
         return ended
 
-    def _end_oldest(self, *, besides: Slot) -> asyncio.Task[None] | None:
-        """End the longest idle session that owns a process; its closing, when it is this one's own."""
-        oldest = self._idle.oldest_with_room
+    def _end_idle(self, oldest: Slot | None, *, besides: Slot) -> asyncio.Task[None] | None:
+        """End the longest idle session; its closing, when it is this one's own."""
         if oldest is None:
             return None
         closing = self._end(oldest)

@@ -233,6 +233,23 @@ async def test_the_longest_idle_session_goes_when_there_are_too_many() -> None:
     await pool.close()
 
 
+async def test_idle_sessions_without_a_process_are_bounded_too_and_the_longest_idle_goes_first() -> None:
+    pool, runtime = SessionPool(most_kept=3), BenchRuntime(owns_process=False)
+    for thread in "abcabd":
+        await use(pool, runtime, thread)
+    await settle()
+    assert pool.stats().idle == len(pool._slots) == 3
+    assert [(await use(pool, runtime, thread)).warmth for thread in "abd"] == ["warm"] * 3
+    assert (await use(pool, runtime, "c", has_history=True)).warmth != "warm"
+    held = [await pool.acquire(request(runtime, thread)) for thread in "efgh"]
+    assert pool.stats().live == 7  # whoever is at work is not counted
+    for lease in held:
+        await pool.release(lease, keep=True)
+    await settle()
+    assert pool.stats().live == 3
+    await pool.close()
+
+
 async def test_sessions_without_a_process_are_not_counted() -> None:
     pool, runtime = SessionPool(most_idle=0, most_live=1), BenchRuntime(owns_process=False)
     leases = [await pool.acquire(request(runtime, str(number))) for number in range(5)]
