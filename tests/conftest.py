@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from tests import machine
 
@@ -24,6 +25,10 @@ _XDG = {
     "XDG_RUNTIME_DIR": ".run",
     "XDG_STATE_HOME": ".local/state",
 }
+# How long anything takes is the machine's affair.
+settings.register_profile("toolyard", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("toolyard")
+
 _numbers = itertools.count(1)
 _LACKING = re.compile(r"lacking (\w+): ")
 

@@ -3,7 +3,8 @@
 Most handlers answer without ever suspending, and a timer that is armed and disarmed for each of
 them costs more than the rest of the call. So the dispatcher makes the first step bare; a handler
 that suspends comes here and gets its timer, and from then on everything, cancellation included,
-passes through as if it had been awaited directly.
+passes through as if it had been awaited directly. One that goes on although it was cancelled is let
+go after a grace: a limit holds whatever a handler makes of it. Below: `held`.
 """
 
 from __future__ import annotations
@@ -13,18 +14,31 @@ import types
 from collections.abc import Coroutine, Generator
 from typing import Any, TypeVar
 
+from toolyard.plugins.held import Held
+
 _T = TypeVar("_T")
+
+GRACE = 10.0
+"""Seconds that a handler has to end after it was cancelled: time to end a process, or to undo something."""
 
 
 class DeadlineError(Exception):
     """The deadline passed and the handler was cancelled; never leaves the dispatcher.
 
     Not a `TimeoutError`, so that a handler's own is told apart: that one is a crash.
+
+    Attributes:
+        deaf: It went on all the same, and was let go.
     """
 
-    def __init__(self, seconds: float) -> None:
+    def __init__(self, seconds: float, *, deaf: bool = False) -> None:
         super().__init__(seconds)
         self.seconds = seconds
+        self.deaf = deaf
+
+
+class DeafError(Exception):
+    """The caller's cancellation was ignored, and the handler let go: the cause of what the caller is told."""
 
 
 async def finish_in_time(steps: Coroutine[Any, Any, _T], waiting: Any, seconds: float) -> _T:
@@ -37,15 +51,21 @@ async def finish_in_time(steps: Coroutine[Any, Any, _T], waiting: Any, seconds: 
 
     Raises:
         DeadlineError: It did not finish in time, and was cancelled.
+        asyncio.CancelledError: The caller was cancelled, and so was it.
     """
-    deadline = asyncio.timeout(seconds)
+    held, deadline = Held(GRACE), asyncio.timeout(seconds)
     try:
         async with deadline:
-            return await resumed(steps, waiting)
+            answer = await held.drive(steps, waiting)
     except TimeoutError:
         if deadline.expired():
             raise DeadlineError(seconds) from None
         raise
+    if not held.left:
+        return answer
+    if held.is_cancelled:
+        raise asyncio.CancelledError from DeafError()
+    raise DeadlineError(seconds, deaf=True)
 
 
 @types.coroutine

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from toolyard.errors import RefusedError, ToolError, UnknownToolError
-from toolyard.plugins.deadline import DeadlineError, finish_in_time
+from toolyard.plugins.deadline import DeadlineError, DeafError, finish_in_time
 from toolyard.plugins.tool_meta import Client, Progress, ToolMeta
 from toolyard.schema.compiled import CompiledSchema
 from toolyard.tools.definition import RegisteredTool
@@ -33,6 +33,7 @@ logger = logging.getLogger(__name__)
 SHOWN_IN_EVENTS = 2_000
 SHOWN_IN_LOG = 500
 _MOST_BYTES_PER_CHARACTER = 4
+_LET_GO = "went on all the same, and was let go"
 
 
 class EventSink(Protocol):
@@ -161,7 +162,8 @@ class Dispatcher:
                     result = self._finish(registered, answer)
         except (Exception, asyncio.CancelledError) as error:  # whatever a handler raises is explained and logged
             if isinstance(error, asyncio.CancelledError) and _caller_gave_up():
-                cancelled = ToolResult.error(f"{name} was cancelled", Failure.CANCELLED)
+                how = f", {_LET_GO}" if isinstance(error.__cause__, DeafError) else ""
+                cancelled = ToolResult.error(f"{name} was cancelled{how}", Failure.CANCELLED)
                 self._failed(registered, self._id_of(meta, caller), cancelled, started, caller)
                 raise
             call_id = self._id_of(meta, caller)
@@ -291,9 +293,8 @@ def _explained(registered: RegisteredTool, call_id: str, error: BaseException) -
         case ToolError():
             return ToolResult.error(str(error), Failure.TOOL)
         case DeadlineError():
-            return ToolResult.error(
-                f"{name} did not finish within {error.seconds:g} seconds and was stopped", Failure.TIMEOUT
-            )
+            how = f", was stopped, {_LET_GO}" if error.deaf else " and was stopped"
+            return ToolResult.error(f"{name} did not finish within {error.seconds:g} seconds{how}", Failure.TIMEOUT)
         case _:
             origin = registered.info.provenance.origin
             logger.error("crash %s: tool %r (%s)", call_id, name, origin, exc_info=error)

@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 import uvloop
 
-from toolyard.plugins.deadline import DeadlineError, finish_in_time
+from tests.virtual_time import run_virtually
+from toolyard.plugins.deadline import GRACE, DeadlineError, DeafError, finish_in_time
 
 SOON = 0.01
 LATE = 60.0
@@ -283,6 +284,105 @@ async def test_a_cancellation_before_the_first_wait_is_over_is_not_lost() -> Non
     task = asyncio.create_task(begin(handler()))
     await asyncio.wait([task], timeout=5)
     assert task.cancelled()
+
+
+# --- when it does not listen
+
+
+async def deaf() -> None:
+    for _ in range(2):  # what is left of it when the loop ends must end then
+        with suppress(asyncio.CancelledError):
+            await forever()
+
+
+async def waits_for_a_deaf_task() -> None:
+    await asyncio.create_task(deaf())
+
+
+async def deaf_without_waiting_for_anything() -> None:
+    while True:
+        with suppress(asyncio.CancelledError):
+            await asyncio.sleep(0)
+
+
+async def deaf_where_it_cleans_up() -> None:
+    try:
+        await forever()
+    finally:
+        await asyncio.shield(asyncio.create_task(forever()))
+
+
+DEAF = [deaf, waits_for_a_deaf_task, deaf_where_it_cleans_up]
+
+
+@pytest.mark.parametrize("handler", DEAF)
+def test_a_handler_that_goes_on_after_its_deadline_is_let_go(handler: Callable[[], Coroutine[Any, Any, None]]) -> None:
+    async def main() -> None:
+        with pytest.raises(DeadlineError) as late:
+            await begin(handler(), 5)
+        assert late.value.deaf
+        assert asyncio.get_running_loop().time() == pytest.approx(5 + GRACE)
+        task = asyncio.current_task()
+        assert task is not None
+        assert task.cancelling() == 0
+
+    run_virtually(main())
+
+
+@pytest.mark.parametrize("handler", DEAF)
+def test_a_handler_that_goes_on_after_its_caller_gave_up_is_let_go(
+    handler: Callable[[], Coroutine[Any, Any, None]],
+) -> None:
+    async def main() -> None:
+        task = asyncio.create_task(begin(handler()))
+        await asyncio.sleep(3)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError) as given_up:
+            await task
+        assert isinstance(given_up.value.__cause__, DeafError)
+        assert asyncio.get_running_loop().time() == pytest.approx(3 + GRACE)
+
+    run_virtually(main())
+
+
+async def test_a_handler_that_only_yields_and_never_listens_is_let_go(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("toolyard.plugins.deadline.GRACE", SOON)
+    with pytest.raises(DeadlineError) as late:
+        await begin(deaf_without_waiting_for_anything(), SOON)
+    assert late.value.deaf
+
+
+def test_a_handler_has_time_to_clean_up_after_it_was_cancelled() -> None:
+    cleaned: list[float] = []
+
+    async def handler() -> None:
+        try:
+            await forever()
+        finally:
+            await asyncio.sleep(GRACE - 1)
+            cleaned.append(asyncio.get_running_loop().time())
+
+    async def main() -> None:
+        with pytest.raises(DeadlineError) as late:
+            await begin(handler(), 5)
+        assert not late.value.deaf
+        assert cleaned == [pytest.approx(5 + GRACE - 1)]
+
+    run_virtually(main())
+
+
+def test_a_timeout_of_its_own_long_ago_lets_nobody_go() -> None:
+    async def handler() -> str:
+        with suppress(TimeoutError):
+            async with asyncio.timeout(1):
+                await forever()
+        await asyncio.sleep(5 * GRACE)
+        return "done"
+
+    async def main() -> None:
+        assert await begin(handler(), 600) == "done"
+
+    run_virtually(main())
 
 
 # --- on another event loop

@@ -14,6 +14,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
+from toolyard.console.cli.ending import run_to_the_end
+
 if TYPE_CHECKING:
     import click
 
@@ -77,8 +79,7 @@ class Invocation:
         logging.getLogger("toolyard").setLevel(chosen)
         # That a project's own tools are skipped is said by every command.
         logging.getLogger("toolyard.trust").setLevel(min(chosen, logging.WARNING))
-        with asyncio.Runner(loop_factory=_fast_loop() if fast_loop else None) as runner:
-            return runner.run(_until_terminated(main))
+        return run_to_the_end(_until_terminated(main), _fast_loop() if fast_loop else None)
 
 
 async def _until_terminated(main: Coroutine[Any, Any, _T]) -> _T:
