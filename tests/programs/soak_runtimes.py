@@ -1,8 +1,9 @@
 """Threads that talk to Claude Code and Codex for a long time, with interrupts, reloads and killed programs.
 
 `python -m tests.programs.soak_runtimes --minutes 60 --threads 5`. Every run must end as it should, and at the end
-there must be no more processes, descriptors and memory than near the beginning. The model APIs are scripted, in a
-process of their own.
+there must be no more processes, descriptors and memory than near the beginning: of memory, what Python has in use
+(`blocks`), and what the process has of the system's, which first fills the gaps between. The model APIs are scripted,
+in a process of their own.
 """
 
 from __future__ import annotations
@@ -87,8 +88,8 @@ def serve(told: Connection) -> None:
     asyncio.run(until_told())
 
 
-def descendants(of: int, without: int) -> list[int]:
-    """The processes below one, but for one of them and what is below that."""
+def descendants(of: int, without: frozenset[int]) -> list[int]:
+    """The processes below one, but for some of them and what is below those."""
     parents: dict[int, list[int]] = {}
     for place in Path("/proc").glob("[0-9]*"):
         with contextlib.suppress(OSError, ValueError):
@@ -97,7 +98,7 @@ def descendants(of: int, without: int) -> list[int]:
                 parents.setdefault(int(parent), []).append(int(place.name))
     found, look = list[int](), [of]
     while look:
-        below = [pid for pid in parents.get(look.pop(), []) if pid != without]
+        below = [pid for pid in parents.get(look.pop(), []) if pid not in without]
         found += below
         look += below
     return found
@@ -120,7 +121,7 @@ class Talker:
     runtime: str
     number: int
     seen: Seen
-    apis: int
+    others: frozenset[int]
 
     async def ask(self, prompt: str, thread: str, timeout: float | None = None) -> Run:
         return await self.yard.invoke(
@@ -165,7 +166,7 @@ class Talker:
             case "kill":
                 asking = asyncio.create_task(self.ask("slow", thread))
                 await asyncio.sleep(dice.uniform(0, 1.5))
-                if programs := descendants(os.getpid(), self.apis):
+                if programs := descendants(os.getpid(), self.others):
                     with contextlib.suppress(ProcessLookupError):
                         os.kill(dice.choice(programs), signal.SIGKILL)
                 seen.deeds[f"{runtime} killed: {(await asking).status}"] += 1
@@ -190,17 +191,19 @@ class Talker:
             self.seen.wrong.append(f"{thread} {deed}: {run.status}: {run.result!r}, {run.error}")
 
 
-async def look(seen: Seen, until: float, apis: int, every: float) -> None:
+async def look(yard: Toolyard, seen: Seen, until: float, others: frozenset[int], every: float) -> None:
     """Write down what there is, from time to time."""
     began = time.monotonic()
     while time.monotonic() < until:
         await asyncio.sleep(every)
-        programs = descendants(os.getpid(), apis)
+        programs = descendants(os.getpid(), others)
         now = {
             "minute": round((time.monotonic() - began) / 60, 1),
             "processes": len(programs),
             "descriptors": sum(1 for _ in Path("/proc/self/fd").iterdir()),
             "tasks": len(asyncio.all_tasks()),
+            "idle sessions": (await yard.conversations()).invoker.pool.stats().idle,
+            "blocks": sys.getallocatedblocks(),
             "ours MB": round(memory_of(os.getpid()), 1),
             "programs MB": round(sum(map(memory_of, programs)), 1),
         }
@@ -208,7 +211,9 @@ async def look(seen: Seen, until: float, apis: int, every: float) -> None:
         print(json.dumps(now), file=sys.stderr, flush=True)
 
 
-async def soak(minutes: float, threads: int, runtimes: list[str], environ: dict[str, str], apis: int) -> Seen:
+async def soak(
+    minutes: float, threads: int, runtimes: list[str], environ: dict[str, str], others: frozenset[int]
+) -> Seen:
     seen, until = Seen(), time.monotonic() + minutes * 60
     with tempfile.TemporaryDirectory() as folder:
         project = Path(folder, "project")
@@ -216,14 +221,16 @@ async def soak(minutes: float, threads: int, runtimes: list[str], environ: dict[
         given = {"PATH": os.environ["PATH"], "HOME": folder, "TOOLYARD_HOME": str(Path(folder, "home")), **environ}
         async with Toolyard(project, environ=given, watch=False) as yard:
             yard.registry.register(add, dawdle)
-            looking = asyncio.create_task(look(seen, until, apis, min(60.0, minutes * 6)))
-            talkers = [Talker(yard, runtimes[n % len(runtimes)], n, seen, apis) for n in range(threads)]
+            looking = asyncio.create_task(look(yard, seen, until, others, min(60.0, minutes * 6)))
+            talkers = [Talker(yard, runtimes[n % len(runtimes)], n, seen, others) for n in range(threads)]
             await asyncio.gather(*(talker.talk(until) for talker in talkers))
             looking.cancel()
             await asyncio.wait([looking])
     await asyncio.sleep(1)
-    if left := descendants(os.getpid(), apis):
-        seen.wrong.append(f"{len(left)} processes are left at the end")
+    for pid in descendants(os.getpid(), others):
+        with contextlib.suppress(OSError):
+            words = Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
+            seen.wrong.append(f"process {pid} is left at the end: {words[:200]}")
     return seen
 
 
@@ -244,15 +251,15 @@ def main() -> int:
     ours, theirs = multiprocessing.Pipe()
     apis = multiprocessing.get_context("spawn").Process(target=serve, args=(theirs,))
     apis.start()
-    assert apis.pid is not None
     assert ours.poll(60), "the model APIs did not start"
-    seen = asyncio.run(soak(given.minutes, given.threads, given.runtimes.split(","), ours.recv(), apis.pid))
+    others = frozenset(descendants(os.getpid(), frozenset()))
+    seen = asyncio.run(soak(given.minutes, given.threads, given.runtimes.split(","), ours.recv(), others))
     ours.close()
     apis.terminate()
     apis.join(10)
     print("\n".join(f"{count:6} {deed}" for deed, count in sorted(seen.deeds.items())))
     if len(seen.looks) > 2:
-        print("\n".join(grown(seen, what) for what in ("processes", "descriptors", "tasks", "ours MB", "programs MB")))
+        print("\n".join(grown(seen, what) for what in seen.looks[0] if what != "minute"))
     print("\n".join(seen.wrong[:50]))
     print(f"{sum(seen.deeds.values())} deeds, {len(seen.wrong)} ended wrong")
     return 1 if seen.wrong else 0
