@@ -152,8 +152,11 @@ async def adapt_session(session: Session, spec: SessionSpec) -> bool:
     try:
         async with asyncio.timeout(ADAPTING):
             return await session.adapt(spec)
+    except InvocationError as error:
+        logger.warning("a session could not adapt to what is wanted now, and a new one takes its place: %s", error)
+        return False
     except Exception:
-        logger.exception("a session could not adapt to what is wanted now; a new one takes its place")
+        logger.exception("a session could not adapt to what is wanted now, and a new one takes its place")
         return False
 
 
