@@ -12,6 +12,7 @@ import uvloop
 
 from tests.virtual_time import VirtualLoop
 from toolyard.console.cli.ending import PATIENCE, run_to_the_end
+from toolyard.plugins.held import keep_for_ever
 
 
 async def forever() -> None:
@@ -110,3 +111,27 @@ def test_an_error_of_the_command_is_its_own_and_the_rest_is_ended_all_the_same()
     with pytest.raises(OSError, match="no"):
         run_to_the_end(main(), uvloop.new_event_loop)
     assert tasks[0].cancelled()
+
+
+def test_whoever_does_not_wait_for_that_either_gets_away(monkeypatch: pytest.MonkeyPatch) -> None:
+    kept: list[object] = []
+    tasks: list[asyncio.Task[None]] = []
+
+    def keep(task: object) -> None:
+        kept.append(task)
+        keep_for_ever(task)
+
+    monkeypatch.setattr("toolyard.console.cli.ending.keep_for_ever", keep)
+
+    async def main() -> None:
+        tasks.append(asyncio.create_task(deaf()))
+        await asyncio.sleep(0)
+        asyncio.get_running_loop().call_later(1, interrupt)
+
+    def interrupt() -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        run_to_the_end(main(), VirtualLoop)
+    assert tasks[0] in kept
+    assert tasks[0].get_loop().is_closed()

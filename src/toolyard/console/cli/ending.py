@@ -37,10 +37,14 @@ def run_to_the_end(
     try:
         return runner.run(main)
     finally:
-        loop.run_until_complete(_end_tasks(asyncio.all_tasks(loop)))
-        loop.run_until_complete(_end_generators())
-        loop.close()
-        asyncio.set_event_loop(None)
+        try:
+            loop.run_until_complete(_end_tasks(asyncio.all_tasks(loop)))
+            loop.run_until_complete(_end_generators())
+        finally:  # also when somebody does not even wait for that
+            for task in asyncio.all_tasks(loop):
+                keep_for_ever(task)
+            loop.close()
+            asyncio.set_event_loop(None)
 
 
 def leave(status: int) -> None:
@@ -81,7 +85,6 @@ async def _end_generators() -> None:
 def _give_up(left: set[asyncio.Future[Any]] | set[asyncio.Task[Any]]) -> None:
     for one in left:
         logger.warning("%r was cancelled, and is not done after %g seconds; the process ends without it", one, PATIENCE)
-        keep_for_ever(one)
 
 
 def _end_for_sure(status: int) -> None:
