@@ -22,7 +22,7 @@ class Held:
         left: It was cancelled, and did not end within its grace.
     """
 
-    __slots__ = ("_base", "_cancels", "_gate", "_grace", "_loop", "_task", "_timers", "left")
+    __slots__ = ("_base", "_cancels", "_gate", "_grace", "_loop", "_since", "_task", "_timer", "left")
 
     def __init__(self, grace: float) -> None:
         """For a coroutine that has this long to end after it was cancelled; made in the task that will hold it."""
@@ -34,8 +34,9 @@ class Held:
         self._grace = grace
         self._base = task.cancelling()
         self._cancels = 0
+        self._since = 0.0
         self._gate: asyncio.Future[None] | None = None
-        self._timers: list[asyncio.TimerHandle] = []
+        self._timer: asyncio.TimerHandle | None = None
 
     @property
     def is_cancelled(self) -> bool:
@@ -78,8 +79,8 @@ class Held:
         except StopIteration as done:
             return done.value
         finally:
-            for timer in self._timers:
-                timer.cancel()
+            if self._timer is not None:
+                self._timer.cancel()
 
     def leave(self) -> None:
         """Hold it no longer."""
@@ -87,12 +88,25 @@ class Held:
         self._wake()
 
     def _cancelled(self) -> None:
-        """A cancellation came: the caller's, or one of a timeout that the coroutine has open."""
-        self._cancels += 1
-        self._timers.append(self._loop.call_later(self._grace, self._leave_if_cancelled, self._cancels))
+        """A cancellation came: the caller's, or one of a timeout that the coroutine has open.
 
-    def _leave_if_cancelled(self, cancels: int) -> None:
-        if cancels == self._cancels and self.is_cancelled:
+        It may come again and again, as task groups of anyio do it: the first that nobody took back counts.
+        """
+        self._cancels += 1
+        if self._task.cancelling() <= self._base + 1:
+            self._since = self._loop.time()
+        if self._timer is None:
+            self._timer = self._loop.call_later(self._grace, self._ring)
+
+    def _ring(self) -> None:
+        """Look whether it is still cancelled, and long enough."""
+        self._timer = None
+        if not self.is_cancelled:
+            return
+        left = self._since + self._grace - self._loop.time()
+        if left > 0:
+            self._timer = self._loop.call_later(left, self._ring)
+        else:
             self.leave()
 
     def _wake(self, _: object = None) -> None:

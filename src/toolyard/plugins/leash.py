@@ -42,7 +42,7 @@ class ClosedError(Exception):
 class Leash(Held):
     """Holds one coroutine while it waits, and its time is limited."""
 
-    __slots__ = ("_closing", "_expired", "_gone", "_seconds")
+    __slots__ = ("_closing", "_expired", "_expiring", "_gone", "_seconds")
 
     def __init__(self, seconds: float) -> None:
         """For a coroutine that may take this long; to be made in the task that will hold it."""
@@ -50,6 +50,7 @@ class Leash(Held):
         self._seconds = seconds
         self._closing = self._expired = False
         self._gone: asyncio.Future[None] = self._loop.create_future()
+        self._expiring: asyncio.TimerHandle | None = None
 
     async def hold(self, steps: Coroutine[Any, Any, Any], waiting: Any) -> tuple[Any, BaseException | None]:
         """Go on with a coroutine that made its first step and waits for something.
@@ -65,7 +66,7 @@ class Leash(Held):
         Raises:
             asyncio.CancelledError: The caller was cancelled, whatever the coroutine made of it.
         """
-        self._timers.append(self._loop.call_later(self._seconds, self._expire))
+        self._expiring = self._loop.call_later(self._seconds, self._expire)
         answer: Any = None
         error: BaseException | None = None
         try:
@@ -75,6 +76,7 @@ class Leash(Held):
         except BaseException as raised:  # noqa: BLE001 - whatever it raises is told to the caller
             error = raised
         finally:
+            self._expiring.cancel()
             self._gone.set_result(None)
             if self._expired:
                 self._task.uncancel()
@@ -110,5 +112,7 @@ class Leash(Held):
         if self._expired:
             return
         self._expired = True
-        self._timers.append(self._loop.call_later(GRACE, self.leave))
+        if self._expiring is not None:  # perhaps it is ended before its time is over
+            self._expiring.cancel()
+        self._expiring = self._loop.call_later(GRACE, self.leave)
         self._task.cancel()

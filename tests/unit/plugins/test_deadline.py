@@ -371,6 +371,52 @@ def test_a_handler_has_time_to_clean_up_after_it_was_cancelled() -> None:
     run_virtually(main())
 
 
+def test_a_cancellation_that_comes_again_and_again_gives_no_more_time() -> None:
+    async def main() -> None:
+        task = asyncio.create_task(begin(deaf_for_long()))
+        await asyncio.sleep(0)
+
+        def insist() -> None:
+            if not task.done():
+                task.cancel()
+                asyncio.get_running_loop().call_later(0.1, insist)
+
+        insist()
+        await asyncio.wait((task,))
+        assert task.cancelled()
+        assert asyncio.get_running_loop().time() == pytest.approx(GRACE, abs=0.2)
+
+    async def deaf_for_long() -> None:
+        for _ in range(1000):
+            with suppress(asyncio.CancelledError):
+                await forever()
+
+    run_virtually(main())
+
+
+def test_a_timeout_of_its_own_gives_a_later_cancellation_all_its_time() -> None:
+    cleaned: list[float] = []
+
+    async def handler() -> None:
+        with suppress(TimeoutError):
+            async with asyncio.timeout(1):
+                await forever()
+        try:
+            await forever()
+        finally:
+            await asyncio.sleep(GRACE - 1)
+            cleaned.append(asyncio.get_running_loop().time())
+
+    async def main() -> None:
+        task = asyncio.create_task(begin(handler(), 600))
+        await asyncio.sleep(GRACE)  # that of the timeout's own cancellation ends in a second
+        task.cancel()
+        await asyncio.wait((task,))
+        assert cleaned == [pytest.approx(2 * GRACE - 1)]
+
+    run_virtually(main())
+
+
 def test_a_timeout_of_its_own_long_ago_lets_nobody_go() -> None:
     async def handler() -> str:
         with suppress(TimeoutError):
