@@ -362,6 +362,7 @@ class SessionPool:
             return ended
         slot.held = False
         if slot.session is not None:
+            self._end_dead()
             self._idle.add(slot)
             if self._idle.rooms > self._most_idle:
                 ended = self._end_idle(self._idle.oldest_with_room, besides=slot)
@@ -371,6 +372,11 @@ class SessionPool:
         if self._closed and not self._holders():
             self._nobody_holds.set()
         return ended
+
+    def _end_dead(self) -> None:
+        """End idle sessions whose process has died; the longest idle ones suffice: it was everybody's, or one's own."""
+        while (oldest := self._idle.oldest) is not None and oldest.session is not None and not oldest.session.usable:
+            self._end(oldest)
 
     def _end_idle(self, oldest: Slot | None, *, besides: Slot) -> asyncio.Task[None] | None:
         """End the longest idle session; its closing, when it is this one's own."""

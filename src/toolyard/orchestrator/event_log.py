@@ -91,6 +91,7 @@ class EventLog:
 
     def __init__(self, kept: int = MOST_KEPT) -> None:
         self._kept: deque[Event] = deque(maxlen=kept)
+        self._is_full = False
         self._streams: list[EventStream] = []
         self._epoch = f"{int(time.time()):x}{secrets.token_hex(6)}"
         self._numbers = itertools.count(1)
@@ -102,7 +103,7 @@ class EventLog:
 
     @property
     def recent(self) -> list[Event]:
-        """The last failures and changes, oldest first."""
+        """The last failures and changes that no store has, oldest first."""
         return list(self._kept)
 
     def emit(self, type: str, data: Mapping[str, Any], caller: Caller | None = None, *, keep: bool = False) -> None:
@@ -133,11 +134,20 @@ class EventLog:
             task_id=caller.task_id if caller else None,
         )
         if lasting:
-            self._kept.append(event)
+            self._keep(event)
         for stream in self._streams:
             stream.offer(event)
         if self.feed is not None and self.feed.has_readers:
             self.feed.mention(replace(event, id=""))
+
+    def _keep(self, event: Event) -> None:
+        """Keep an event until there is a store."""
+        if len(self._kept) == self._kept.maxlen and not self._is_full:
+            self._is_full = True
+            logger.warning(
+                "%s failures and changes are kept until there is a store; the oldest go now", len(self._kept)
+            )
+        self._kept.append(event)
 
     def attach(self, store: Store) -> None:
         """Store events from now on; those kept in memory so far are stored first."""
@@ -161,7 +171,6 @@ class EventLog:
 
     def publish(self, events: Sequence[Event]) -> None:
         """Tell of events that were just stored."""
-        self._kept.extend(event for event in events if event.type in LASTING or event.data.get("isError"))
         for stream in self._streams:
             for event in events:
                 stream.offer(event)

@@ -233,6 +233,20 @@ async def test_the_longest_idle_session_goes_when_there_are_too_many() -> None:
     await pool.close()
 
 
+async def test_idle_sessions_whose_process_has_died_are_ended_when_the_next_one_becomes_idle() -> None:
+    pool, runtime = SessionPool(), BenchRuntime(owns_process=False)
+    died = [(await use(pool, runtime, thread)).session for thread in "abc"]
+    lives = (await use(pool, runtime, "d")).session
+    for session in died:
+        assert isinstance(session, BenchSession)
+        session.usable = False
+    await use(pool, runtime, "e")
+    await settle()
+    assert pool.stats().idle == len(pool._slots) == 2
+    assert (await use(pool, runtime, "d")).session is lives
+    await pool.close()
+
+
 async def test_idle_sessions_without_a_process_are_bounded_too_and_the_longest_idle_goes_first() -> None:
     pool, runtime = SessionPool(most_kept=3), BenchRuntime(owns_process=False)
     for thread in "abcabd":

@@ -211,12 +211,19 @@ def test_failures_and_changes_are_kept_without_a_reader_and_what_went_well_is_no
     assert numbers(log.recent) == [2, 3]
 
 
-def test_what_is_kept_is_bounded() -> None:
+def test_what_is_kept_is_bounded_and_the_first_loss_is_told(caplog: pytest.LogCaptureFixture) -> None:
     log = EventLog(kept=3)
     for n in range(5):
         log.emit("tools.changed", {"n": n})
     assert numbers(log.recent) == [2, 3, 4]
+    assert caplog.text.count("3 failures and changes are kept until there is a store; the oldest go now") == 1
     log = EventLog()
     for n in range(MOST_KEPT + 1):
         log.emit("tools.changed", {"n": n})
     assert (len(log.recent), log.recent[0].data) == (MOST_KEPT, {"n": 1})
+
+
+def test_what_is_stored_is_not_kept_as_well() -> None:
+    log = EventLog()
+    log.publish([Event(id="1", type="tools.changed", time=1.0, data={"n": 1})])
+    assert log.recent == []
