@@ -15,6 +15,8 @@ import pytest
 
 from tests.contracts.conftest import Place
 from tests.contracts.samples import event, lost, message, run
+from toolyard.adapters.storage.address import parse_address
+from toolyard.adapters.storage.postgres import PostgresDatabase
 from toolyard.adapters.storage.store import open_store
 from toolyard.errors import StorageError
 from toolyard.orchestrator.store import EventFilter, PluginRow
@@ -254,3 +256,22 @@ async def test_what_another_process_is_setting_for_a_plugin_is_waited_for_and_no
         await other.close()
     assert await replacing is False
     assert await store.plugins() == {"p": PluginRow(settings={"theirs": 1})}
+
+
+async def test_a_lock_that_is_given_up_while_it_is_taken_leaves_no_connection(
+    postgres_place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    database = PostgresDatabase(parse_address(postgres_place.address), "somebody", 5)
+    connect, made = database._connect, list[Any]()
+
+    async def connect_and_be_given_up() -> Any:
+        made.append(await connect())
+        asyncio.get_running_loop().call_soon(taking.cancel)
+        return made[0]
+
+    monkeypatch.setattr(database, "_connect", connect_and_be_given_up)
+    taking = asyncio.create_task(database._take_lock())
+    await asyncio.wait((taking,))
+    assert taking.cancelled()
+    assert made[0].is_closed()
+    await database.close()

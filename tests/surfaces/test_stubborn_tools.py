@@ -48,8 +48,9 @@ async def threaded() -> str:
 
 plugin = Plugin(name="stubborn", tools=[deaf, threaded])
 '''
-TASK = "was cancelled, and is not done after 5 seconds; the process ends without it"
-THREAD = "a thread does not end ("
+TASK = ("was cancelled, and is not done after 5 seconds; the process ends without it", "and was let go")
+"""Either comes first; how long everything else takes decides."""
+THREAD = ("a thread does not end (",)
 
 
 @asynccontextmanager
@@ -70,16 +71,16 @@ async def begin_over_mcp(program: Program, tool: str) -> Wire:
     return wire
 
 
-@pytest.mark.parametrize(("tool", "said"), [("deaf", TASK), ("threaded", THREAD)])
+@pytest.mark.parametrize(("tool", "said"), [("deaf", TASK), ("threaded", THREAD)], ids=["deaf", "threaded"])
 async def test_a_client_that_leaves_does_not_leave_the_server_behind(
-    tool: str, said: str, home: Path, tmp_path: Path
+    tool: str, said: tuple[str, ...], home: Path, tmp_path: Path
 ) -> None:
     async with started(home, tmp_path, "mcp") as program:
         wire = await begin_over_mcp(program, tool)
         await text_in(tmp_path / "began")
         wire.close()
         assert await program.ended() == 0
-        assert said in program.stderr
+        assert any(words in program.stderr for words in said), program.stderr
         assert "Traceback" not in program.stderr
 
 
@@ -90,7 +91,7 @@ async def test_a_server_that_is_terminated_ends_on_the_other_loop_too(home: Path
         await text_in(tmp_path / "began")
         program.process.terminate()
         assert await program.ended() == 0
-        assert THREAD in program.stderr
+        assert THREAD[0] in program.stderr
         await asyncio.wait((call,))
         client.leave()
 

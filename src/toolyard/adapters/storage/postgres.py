@@ -150,7 +150,12 @@ class PostgresDatabase:
 
     async def _take_lock(self) -> None:
         guard = await self._connect()
-        if not await guard.fetchval("SELECT pg_try_advisory_lock($1)", _key(self._owner)):
+        try:
+            taken = await guard.fetchval("SELECT pg_try_advisory_lock($1)", _key(self._owner))
+        except BaseException:  # the store may be closed while the lock is taken again
+            guard.terminate()
+            raise
+        if not taken:
             await guard.close()
             raise StorageError(
                 f"{self._place.shown}: the owner {self._owner!r} is held by a process that is alive; choose another"
