@@ -26,6 +26,8 @@ from dataclasses import dataclass, field
 from multiprocessing.connection import Connection
 from pathlib import Path
 
+import pydantic_core
+
 from toolyard import Annotations, Toolyard, tool
 from toolyard.errors import ToolyardError
 from toolyard.testing import scripted_models
@@ -122,6 +124,17 @@ def in_use() -> float:
     return round(memory_of(os.getpid()), 1)
 
 
+def fill_tables() -> None:
+    """Fill what the interpreter and its libraries keep up to a bound, which would fill up within the hour instead.
+
+    The JSON parser below the MCP SDK keeps 16,384 strings, and each call of Codex brings some that are new. Python's
+    table of interned strings doubles once, when strings that came and went have used up its room.
+    """
+    for number in range(200_000):  # one after the other: room for all at once would hide what grows later
+        pydantic_core.from_json(f'["{number:036}"]')
+        sys.intern(f"{number} came and went")
+
+
 @dataclass
 class Talker:
     """One thread after the other on one runtime, each some messages long."""
@@ -205,6 +218,8 @@ async def look(yard: Toolyard, seen: Seen, until: float, others: frozenset[int],
     began = time.monotonic()
     while time.monotonic() < until:
         await asyncio.sleep(every)
+        if not seen.looks:
+            fill_tables()  # now everything is imported; the first look is not compared
         programs = descendants(os.getpid(), others)
         now = {
             "minute": round((time.monotonic() - began) / 60, 1),
@@ -214,6 +229,7 @@ async def look(yard: Toolyard, seen: Seen, until: float, others: frozenset[int],
             "idle sessions": (await yard.conversations()).invoker.pool.stats().idle,
             "ours MB": round(memory_of(os.getpid()), 1),
             "ours in use MB": in_use(),
+            "ours in blocks of Python": sys.getallocatedblocks(),
             "programs MB": round(sum(map(memory_of, programs)), 1),
         }
         seen.looks.append(now)
