@@ -8,6 +8,7 @@ Below: the pool, the runtime port.
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
@@ -18,6 +19,8 @@ from toolyard.invoker.runtime import Answer, Session, Tell, Turn
 from toolyard.invoker.runtime_calls import CallFor, OwnFor, ToolCalls, run_turn, steer_session
 from toolyard.types.call import Caller
 from toolyard.types.run import Warmth
+
+logger = logging.getLogger(__name__)
 
 Before = Callable[[str, Warmth], Awaitable[str]]
 """Gives the prompt that the model is told, from the one that was asked for; the session is held meanwhile."""
@@ -147,9 +150,10 @@ class Invoker:
         try:
             try:
                 answer = await self._turn(invocation, lease, before)
-            except SessionLostError:
+            except SessionLostError as error:
                 if lease.fresh:
                     raise
+                logger.warning("%r: its conversation is lost, and a new one is begun: %s", lease.slot.key, error)
                 lost = True
                 known.tell(None)
                 lease = await self.pool.renew(lease)

@@ -16,6 +16,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import nullcontext
 from functools import partial
 from typing import Any
+from weakref import WeakValueDictionary
 
 from msgspec import structs
 
@@ -79,6 +80,7 @@ class Orchestrator:
         self._hooks = hooks or NoHooks()
         self._ids = Ids()
         self._lanes: dict[str, Lane] = {}
+        self._entrances: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         self._jobs: dict[str, Job] = {}
         self._closing = False
         self._neighbours = Neighbours(store, log, invoker.pool)
@@ -109,7 +111,9 @@ class Orchestrator:
         """
         thread_id = request.thread_id or self._ids.new("thread")
         seen = self._neighbours.changed_ids
-        thread = await self._thread(thread_id, request)
+        # One after the other: the first message of a thread has to make it, and would be overtaken.
+        async with self._entrances.setdefault(thread_id, asyncio.Lock()):
+            thread = await self._thread(thread_id, request)
         if self._closing:
             raise InvocationError("everything is being closed; try again when it runs again")
         now, model = time.time(), request.model or thread.model or self._defaults.model

@@ -86,13 +86,16 @@ async def test_a_warm_session_that_lost_its_conversation_is_tried_again_on_a_col
     await invoker.close()
 
 
-async def test_a_resumed_session_that_lost_its_conversation_is_tried_again_too() -> None:
+async def test_a_resumed_session_that_lost_its_conversation_is_tried_again_too(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     invoker, runtime, hooks = Invoker(SessionPool()), BenchRuntime(act=lost), Hooks()
     known = invocation(request(runtime, resume="old"))
     with pytest.raises(SessionLostError):
         await invoker.invoke(known, before=hooks.before, on_session_id=hooks.ids.append)
     assert [warmth for _, warmth in hooks.seen] == ["resumed", "cold"]
     assert hooks.ids == [None]
+    assert [record.getMessage() for record in caplog.records if "conversation is lost" in record.getMessage()]
     assert not runtime.open_now
     await invoker.close()
 
