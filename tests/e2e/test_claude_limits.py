@@ -57,6 +57,17 @@ async def test_a_run_may_answer_with_its_last_turn(player: Player, tmp_path: Pat
         assert len(stage.requests) == TURNS
 
 
+@pytest.mark.parametrize("player", [claude, codex])
+async def test_a_key_that_is_refused_is_told_after_a_few_requests(player: Player, tmp_path: Path) -> None:
+    """Left to itself Claude Code tries eleven times, which takes minutes."""
+    async with playing(player, "- {say: never, fault: {kind: bad_key, times: 99}}", tmp_path) as stage:
+        run = await stage.ask("hello", timeout=60)
+        assert run.status == "failed", run.error
+        assert run.error is not None
+        assert {"claude": "ANTHROPIC_API_KEY", "codex": "401"}[player.runtime] in run.error.message
+        assert len(stage.requests) <= 4
+
+
 @pytest.mark.requires("claude")
 async def test_the_largest_answer_that_the_yard_allows_is_shown_whole_beside_an_image_too(tmp_path: Path) -> None:
     @tool

@@ -99,3 +99,22 @@ async def test_such_an_agent_that_goes_on_asking_is_stopped_with_the_run(tmp_pat
         assert len(stage.requests) < 10  # the one under way was broken off
         after = await stage.ask("rest", thread_id="t1")
         assert (after.status, after.result) == ("completed", "Gladly."), after.error
+
+
+async def test_what_such_an_agent_used_is_part_of_what_the_run_used(tmp_path: Path) -> None:
+    script = f"""
+- {{when: hello, say: Hello., usage: {{inputTokens: 10, outputTokens: 5}}}}
+- when: dig for me
+  say: Said by the other.
+  usage: {{inputTokens: 7000, outputTokens: 700}}
+- when: begin
+  call: [{START}]
+  usage: {{inputTokens: 20, outputTokens: 2}}
+- {{say: The answer., usage: {{inputTokens: 30, outputTokens: 3}}}}
+"""
+    settings = {"runtime": {"claude": {"tools": ["Agent"]}}}
+    async with playing(CLAUDE, script, tmp_path, settings=settings) as stage:
+        for prompt, used in (("hello", (10, 5)), ("begin", (7050, 705)), ("hello", (10, 5))):
+            run = await stage.ask(prompt, thread_id="t1")
+            assert run.status == "completed", run.error
+            assert (run.usage.input_tokens, run.usage.output_tokens) == used

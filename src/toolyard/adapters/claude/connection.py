@@ -25,6 +25,9 @@ logger = logging.getLogger(__name__)
 _A_DAY = 86_400.0
 """Seconds that a hook of ours may take: a person may have to decide."""
 
+_BLANK_TO_IT = "\ufeff"
+"""A byte order mark, which counts as a space in JavaScript."""
+
 _T = TypeVar("_T")
 Hook = Callable[[Any, str | None, Any], Awaitable[Any]]
 
@@ -84,7 +87,7 @@ class Connection:
         """Give it a message."""
 
         async def message() -> AsyncIterator[dict[str, Any]]:
-            spoken = {"role": "user", "content": whole_text(text)}
+            spoken = {"role": "user", "content": _spoken(text)}
             yield {"type": "user", "message": spoken, "parent_tool_use_id": None, "uuid": id}
 
         await _foreseen(self._client.query(message()))
@@ -122,6 +125,11 @@ class Connection:
             logger.warning("claude %s was not left properly: %s", self.pid, error)
         finally:
             await self._process.close()
+
+
+def _spoken(text: str) -> str:
+    """A message as it is given. A blank one would be passed over without a word; an empty one is told as empty."""
+    return whole_text(text) if text.replace(_BLANK_TO_IT, "").strip() else ""
 
 
 async def _foreseen(work: Awaitable[_T]) -> _T:

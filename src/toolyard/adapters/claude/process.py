@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import json
 import logging
 import os
 import signal
@@ -21,6 +22,7 @@ from claude_agent_sdk import CLIConnectionError, ProcessError, Transport
 from toolyard.adapters.claude.launch import Launch
 from toolyard.adapters.claude.watcher import Watcher
 from toolyard.tools.handlers.escaped import kill_escaped
+from toolyard.types.content import whole_json
 
 logger = logging.getLogger(__name__)
 
@@ -119,10 +121,10 @@ class ClaudeProcess(Transport):
         try:
             while line := await process.stdout.readline():
                 if line.startswith(b"{"):
-                    yield msgspec.json.decode(line, type=dict[str, Any])
+                    yield _message(line)
                 elif line.strip():
                     logger.debug("claude %s: %.500r", process.pid, line)
-        except (ValueError, msgspec.DecodeError) as error:  # the reader says so of a line that is too long
+        except ValueError as error:  # the reader says so of a line that is too long
             raise CLIConnectionError(f"a message of Claude Code cannot be read: {error}") from error
         status = await process.wait()
         if status != 0:
@@ -152,6 +154,7 @@ class ClaudeProcess(Transport):
             self.kill()
             escapes = asyncio.create_task(asyncio.to_thread(kill_escaped, self._launch.mark, started))
             await asyncio.wait((escapes,))
+            self._listen_no_more()
             await process.wait()
             await self._watcher.close()
             if self._listening is not None:
@@ -159,6 +162,14 @@ class ClaudeProcess(Transport):
                 await asyncio.wait((self._listening,))
             if self._pipes is not None:
                 self._pipes.close()  # one that nobody read to its end stays open otherwise
+
+    def _listen_no_more(self) -> None:
+        """Close what it says: Python 3.11 does not tell its end while there is something that nobody reads."""
+        if self._pipes is None:
+            return
+        for number in (1, 2):
+            if (pipe := self._pipes.get_pipe_transport(number)) is not None:
+                pipe.close()
 
     async def _start_watched(
         self, descriptors: tuple[int, ...], names: Mapping[str, str]
@@ -195,6 +206,18 @@ class ClaudeProcess(Transport):
         status = self._process.returncode if self._process is not None else None
         words = f": {self.last_words}" if self.last_words else ""
         return f"Claude Code is not running{'' if status is None else f' (it ended with status {status})'}{words}"
+
+
+def _message(line: bytes) -> dict[str, Any]:
+    """One message; half a character in what a model wrote is passed on as it came, and only a lenient reader takes it.
+
+    Raises:
+        ValueError: It is no JSON.
+    """
+    try:
+        return msgspec.json.decode(line, type=dict[str, Any])
+    except msgspec.DecodeError:
+        return whole_json(json.loads(line))
 
 
 async def _start(

@@ -134,7 +134,10 @@ class ClaudeSession:
         if fingerprint(_without_tools(spec)) != fingerprint(_without_tools(self._spec)) or not self.usable:
             return False
         if spec.model != self._spec.model:
-            await self._connection.use_model(model_name(spec.model))
+            try:
+                await self._connection.use_model(model_name(spec.model))
+            except BrokenError as error:  # it asks the API whether there is such a model
+                raise RuntimeFailureError(f"Claude Code does not take {spec.model}: {error}") from error
         self._spec = spec
         return True
 
@@ -215,7 +218,7 @@ class ClaudeSession:
         if isinstance(message, UserMessage):
             await self._gate.after(progress, message)
         progress.take(message)
-        if progress.limit is not None and progress.stopping is None:
+        if progress.halt is not None and progress.stopping is None:
             progress.stopping = asyncio.create_task(self._stop(progress))
 
     def _begun(self, data: dict[str, Any]) -> None:

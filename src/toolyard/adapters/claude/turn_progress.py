@@ -31,6 +31,9 @@ from toolyard.types.run import NOTHING_USED
 logger = logging.getLogger(__name__)
 
 _LONGEST_COMPLAINT = 2_000
+_REFUSED = (401, 403)
+"""What an API answers to a key that it does not know, or that may not do this."""
+_CHECK_KEY = "check ANTHROPIC_API_KEY"
 
 
 class TurnProgress:
@@ -40,7 +43,7 @@ class TurnProgress:
         turn: What is to be done.
         end: Its answer, or why there is none.
         acted: Whether a tool was used: then the turn must not be tried again from its beginning.
-        limit: Set when it has used up its replies and would go on: it is to be stopped.
+        halt: Why it is to be stopped: it has used up its replies and would go on, or its key is refused.
         stopping: What stops it then.
     """
 
@@ -48,7 +51,7 @@ class TurnProgress:
         self.turn = turn
         self.end: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
         self.acted = False
-        self.limit: LimitError | None = None
+        self.halt: InvocationError | None = None
         self.stopping: asyncio.Task[None] | None = None
         self._spending = spending
         self._max_turns = max_turns
@@ -111,6 +114,8 @@ class TurnProgress:
                 self._idle = data.get("state") == "idle"
             case SystemMessage(subtype="task_started", data={"task_id": str(agent), "tool_use_id": str(call_id)}):
                 self._agents[agent] = call_id
+            case SystemMessage(subtype="api_retry", data=data):
+                self._tried(data)
             case _:
                 pass
         if self._idle and self._outcome is not None and not self._untaken:
@@ -123,7 +128,7 @@ class TurnProgress:
     def _finish(self, outcome: Answer | InvocationError) -> None:
         if self.end.done():
             return
-        outcome = self.limit or outcome
+        outcome = self.halt or outcome
         if isinstance(outcome, Answer):
             self.end.set_result(outcome)
         else:
@@ -148,7 +153,19 @@ class TurnProgress:
         self._replies.add(message.message_id)
         others = message.parent_tool_use_id is not None  # the turn's own answer is still to come
         if len(self._replies) > self._max_turns or (others and len(self._replies) == self._max_turns):
-            self.limit = self._limited()
+            self.halt = self._limited()
+
+    def _tried(self, data: Mapping[str, Any]) -> None:
+        """A request has failed, and is about to be made again: of whose key is refused, that comes to nothing.
+
+        Once it may help: a login that has expired is renewed.
+        """
+        attempt, status = data.get("attempt"), data.get("error_status")
+        why = f"{data.get('error') or 'no answer'}{'' if status is None else f', status {status}'}"
+        if status in _REFUSED and isinstance(attempt, int) and attempt > 1:
+            self.halt = RuntimeFailureError(f"Claude failed: the API refuses the key or login ({why}); {_CHECK_KEY}")
+            return
+        logger.warning("Claude Code asks the API again, try %s of %s: %s", attempt, data.get("max_retries"), why)
 
     def _limited(self) -> LimitError:
         return LimitError(
@@ -182,5 +199,5 @@ def _complaint(message: ResultMessage) -> str:
     words = "; ".join(message.errors or []) or (message.result or "").strip()
     words = words or f"it ended with {message.subtype!r} and no word about why"
     if message.api_error_status == 401:
-        words += " (check ANTHROPIC_API_KEY)"
+        words += f" ({_CHECK_KEY})"
     return f"Claude failed: {words[:_LONGEST_COMPLAINT]}"

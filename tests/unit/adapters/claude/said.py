@@ -34,6 +34,11 @@ def state(word: str) -> SystemMessage:
     return SystemMessage(subtype="session_state_changed", data={"state": word})
 
 
+def retry(attempt: int, status: int | None, why: str = "so it is") -> SystemMessage:
+    data = {"attempt": attempt, "max_retries": 10, "error_status": status, "error": why}
+    return SystemMessage(subtype="api_retry", data=data)
+
+
 def result(text: str | None = "done", **more: Any) -> ResultMessage:
     given: dict[str, Any] = {
         "subtype": "success",

@@ -89,6 +89,11 @@ async def test_what_is_no_message_is_passed_over(start: Start) -> None:
     assert await first(process) == {"a": 1}
 
 
+async def test_half_a_character_is_no_reason_to_stop_listening(start: Start) -> None:
+    process = await start(r"""print(r'{"a": ["\ud83d!", "\ud83d\ude00"]}')""")
+    assert await first(process) == {"a": ["\ufffd!", "\U0001f600"]}
+
+
 async def test_it_is_given_the_environment_it_is_given_and_nothing_else(
     start: Start, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -156,6 +161,20 @@ time.sleep(1000)
         await process.close()
     await until(lambda: not _is_there(child))
     assert looked == [process._launch.mark]
+
+
+async def test_a_program_that_nobody_hears_out_is_ended_all_the_same(
+    start: Start, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(under_test, "LEAVING", 0.1)
+    monkeypatch.setattr(under_test, "LONGEST_LINE", 1_000)
+    monkeypatch.setattr(under_test, "kill_escaped", lambda mark, started: None)
+    process = await start("while True: print('x' * 1000, flush=True)")
+    really, loop = process.kill, asyncio.get_running_loop()
+    monkeypatch.setattr(process, "kill", lambda: loop.call_later(0.1, really))  # it ends when it is waited for
+    async with asyncio.timeout(PATIENCE):
+        await process.close()
+    assert not process.alive
 
 
 async def test_what_a_program_left_behind_ends_when_it_is_closed(start: Start) -> None:

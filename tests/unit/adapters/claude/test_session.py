@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -59,6 +60,7 @@ class Line:
         self.did.append("list")
 
     async def use_model(self, name: str) -> None:
+        self._fail()
         self.did.append(("model", name))
 
     async def messages(self) -> AsyncIterator[Any]:
@@ -256,6 +258,15 @@ async def test_another_model_and_other_tools_are_taken_and_nothing_else_is(sessi
     assert not await session.adapt(spec(permissions=("Bash",)))
     line_of(session).alive = False
     assert not await session.adapt(spec(model="anthropic:b"))
+
+
+async def test_a_model_that_it_does_not_take_is_named_and_it_stays_what_it_was(session: ClaudeSession) -> None:
+    line_of(session).broken = BrokenError("no such model")
+    with pytest.raises(RuntimeFailureError, match="anthropic:b: no such model"):
+        await session.adapt(replace(SPEC, model="anthropic:b"))
+    line_of(session).broken = None
+    assert await session.adapt(SPEC)
+    assert not line_of(session).did  # it asks the first one still
 
 
 @pytest.mark.parametrize("answers", [True, False])

@@ -14,6 +14,20 @@ def test_tokens_of_the_cache_count_as_input() -> None:
     assert Spending(resumed=False).of(result(usage=tokens)) == Usage(input_tokens=321, output_tokens=4)
 
 
+def test_the_tokens_of_a_result_are_what_those_of_all_models_have_grown_by() -> None:
+    spending, turn = Spending(resumed=False), {"input_tokens": 2, "output_tokens": 1}
+    small = {**MODEL, "cacheReadInputTokens": 30, "cacheCreationInputTokens": 400}
+    told = [{"m": MODEL}, {"m": MODEL, "small": small}, {"m": MODEL, "small": small}]
+    used = [spending.of(result(usage=turn, model_usage=models)) for models in told]
+    assert [(each.input_tokens, each.output_tokens) for each in used] == [(6, 10), (436, 10), (2, 1)]
+
+
+def test_a_resumed_conversation_does_not_bring_its_earlier_tokens_along() -> None:
+    spending, turn = Spending(resumed=True), {"input_tokens": 2, "output_tokens": 1}
+    used = [spending.of(result(usage=turn, model_usage={"m": MODEL, **more})) for more in ({}, {"n": MODEL})]
+    assert [(each.input_tokens, each.output_tokens) for each in used] == [(2, 1), (6, 10)]
+
+
 def test_the_cost_of_a_result_is_what_the_sum_has_grown_by() -> None:
     spending = Spending(resumed=False)
     assert [spending.of(result(total_cost_usd=total)).cost for total in (1.0, 1.5, 1.5)] == [1.0, 0.5, 0.0]

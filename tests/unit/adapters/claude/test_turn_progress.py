@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from tests.unit.adapters.claude.said import Listener, begins, delta, result, state, taken, whole
+from tests.unit.adapters.claude.said import Listener, begins, delta, result, retry, state, taken, whole
 from toolyard.adapters.claude.spending import Spending
 from toolyard.adapters.claude.turn_progress import TurnProgress
 from toolyard.errors import LimitError, RuntimeFailureError, SessionLostError
@@ -111,12 +111,37 @@ async def test_a_result_that_is_an_error_fails_the_turn_with_its_words(message: 
         await turn.end
 
 
+@pytest.mark.parametrize("status", [401, 403])
+async def test_a_key_that_is_refused_twice_stops_the_turn(status: int) -> None:
+    turn = progress()
+    turn.take(retry(1, status))
+    assert turn.halt is None  # a login may have been renewed
+    turn.take(retry(2, status, "authentication_failed"))
+    assert turn.halt is not None
+    turn.take(taken("prompt"))
+    turn.take(result(None, subtype="error_during_execution", is_error=True))
+    turn.take(state("idle"))
+    with pytest.raises(RuntimeFailureError, match=f"authentication_failed, status {status}.*ANTHROPIC_API_KEY"):
+        await turn.end
+
+
+async def test_a_request_that_is_made_again_is_told_in_the_log(caplog: pytest.LogCaptureFixture) -> None:
+    turn = progress()
+    for attempt in range(1, 4):
+        turn.take(retry(attempt, 529, "overloaded"))
+    turn.take(retry(4, None))
+    assert turn.halt is None
+    told = [record.getMessage() for record in caplog.records]
+    assert told[2].endswith("try 3 of 10: overloaded, status 529")
+    assert told[3].endswith("try 4 of 10: so it is")
+
+
 def replies(turn: TurnProgress, *ids: str, of: str | None = None) -> list[bool]:
     """Whether the turn is to be stopped, after each of some replies."""
     stopped: list[bool] = []
     for message_id in ids:
         turn.take(whole("so", message_id, parent_tool_use_id=of))
-        stopped.append(turn.limit is not None)
+        stopped.append(turn.halt is not None)
     return stopped
 
 
