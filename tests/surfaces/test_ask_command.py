@@ -99,7 +99,8 @@ async def test_interrupting_it_cancels_the_run_and_exits_with_130(project: Proje
         (["ask"], "Missing argument 'PROMPT'"),
         (["ask", "  "], "there is nothing to ask"),
         (["ask", "hi", "--runtime", "demo"], "the runtime 'demo' is not part of this version"),
-        (["ask", "hi", "--runtime", "nope"], "the runtimes are kernel, claude, codex, scripted, demo"),
+        (["ask", "hi", "--runtime", "nope"], "the runtimes are kernel, claude, codex, scripted\n"),
+        (["ask", "hi", "--runtime", "cluade"], "the runtime 'cluade' is unknown; did you mean 'claude'?"),
         (["ask", "hi", "--set", "runtime.scripted.script="], "`toolyard doctor` says what to do"),
         (["ask", "hi", "--set", "runtime.scripted.script=none.yaml"], "none.yaml"),
         (["ask", "hi", "--url", "http://127.0.0.1:9"], "http://127.0.0.1:9 cannot be reached: nobody listens there"),
@@ -121,4 +122,4 @@ async def test_what_a_server_refuses_is_told_in_its_own_words(project: Project) 
     async with project.served(server=True):
         done = await asyncio.to_thread(project.command, "ask", "hi", "--runtime", "demo")
     assert (done.returncode, done.stdout) == (2, "")
-    assert "answered 422: The runtime 'demo' is not part of this version." in done.stderr
+    assert "answered 422: The runtime 'demo' is not part of this version; the runtimes are" in done.stderr

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -13,9 +15,15 @@ from tests.surfaces.talking_project import Finished, Project
 from toolyard.app import doctor as module
 from toolyard.app.doctor import examine
 from toolyard.app.keys import Keys
-from toolyard.app.settings import RuntimeSettings, ScriptedSettings
+from toolyard.app.runtime_choice import PROGRAMS, Program
+from toolyard.app.settings import ClaudeSettings, CodexSettings, RuntimeSettings, ScriptedSettings
 
 KEY = "sk-never-shown-0123456789"
+UNTRIED = [
+    "Nobody was asked whether it answers, so this was free. To find out, for the",
+    "price of one short request:",
+    '  toolyard ask "hello"',
+]
 EXTRAS = ["models", "claude", "codex", "postgres", "keyring"]
 
 
@@ -28,9 +36,12 @@ def project(tmp_path: Path, home: Path) -> Project:
 
 
 def run(project: Project, *arguments: str, **environ: str) -> Finished:
-    done = project.command("doctor", *arguments, **environ)
+    # As in an activated environment, whose `pip` is the one beside this Python.
+    path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
+    done = project.command("doctor", *arguments, **{"PATH": path, **environ})
     assert done.stderr == ""
     assert KEY not in done.stdout
+    assert "\x1b" not in done.stdout
     if "--json" not in arguments:
         assert [line for line in done.stdout.splitlines() if len(line) > 80] == []
     return done
@@ -45,6 +56,7 @@ def test_without_a_key_it_says_what_to_type_and_exits_with_1(project: Project) -
         at = max(at for at, line in enumerate(lines) if line.endswith(f"→ export {name}_API_KEY=…"))
         assert lines[at - 1].endswith(": no key")
         assert lines[at + 1].strip() == f"keyring set toolyard {name}_API_KEY"
+    assert "  · kernel    our own loop: no key of a model, see below" in lines
     assert lines[-1] == '  toolyard ask --model ollama:NAME "hello"'
 
 
@@ -62,7 +74,8 @@ def test_a_key_is_named_and_not_shown_and_exits_with_0(project: Project, name: s
     assert lines[:2] == [f"runtime   kernel: {name} is set", f"model     {model}"]
     found = next(line for line in lines if line.startswith(f"  ✓ {vendor} "))
     assert found.endswith(f": {name} from the environment")
-    assert lines[-1] == 'Nobody was asked whether it answers; toolyard ask "hello" will tell.'
+    assert lines[-3:] == UNTRIED
+    assert f"  ✓ kernel    our own loop: can ask {vendor}" in lines
 
 
 @pytest.mark.parametrize(
@@ -78,8 +91,85 @@ def test_a_program_is_taken_before_the_kernel_where_it_is_installed(
     assert next(line for line in lines if line.startswith(f"  ✓ {runtime} ")).endswith(
         f"{title}: {key} from the environment"
     )
-    own = run(project, "--set", f"runtime.{runtime}.login=true").stdout.splitlines()
-    assert own[0] == f"runtime   {runtime}: runtime.{runtime}.login is set"
+    assert "✗" not in done.stdout  # what else is missing is not needed
+    assert lines[-3:] == UNTRIED  # what is chosen may be wrong all the same, and to find out costs something
+
+
+@pytest.mark.parametrize("program", PROGRAMS, ids=lambda program: program.name)
+def test_a_login_is_not_looked_at_and_the_command_that_makes_one_is_told(
+    program: Program, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Program, "installed", property(lambda _self: True))
+    monkeypatch.setattr(Program, "file", property(lambda _self: Path(sys.executable)))
+    logins = {"claude": RuntimeSettings(claude=ClaudeSettings(login=True))}
+    logins["codex"] = RuntimeSettings(codex=CodexSettings(login=True))
+    report = examine(logins[program.name], Keys({}))
+    assert (report.choice.name, report.choice.why) == (program.name, f"runtime.{program.name}.login is set")
+    found = next(one for one in report.runtimes if one.name == program.name)
+    assert found.good
+    assert "with your own login; whether there is one is not looked at" in found.says
+    assert found.todo == (f"{shlex.quote(sys.executable)} {program.log_in}",)
+
+
+@pytest.mark.parametrize(("mode", "why"), [(0o600, "may not be executed"), (None, "is missing")])
+@pytest.mark.parametrize("program", PROGRAMS, ids=lambda program: program.name)
+def test_a_program_that_cannot_be_started_is_told_with_the_command_that_mends_it(
+    program: Program, mode: int | None, why: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / program.name
+    if mode is not None:
+        file.touch(mode)
+    monkeypatch.setattr(Program, "installed", property(lambda _self: True))
+    monkeypatch.setattr(Program, "file", property(lambda _self: file))
+    monkeypatch.setenv("PATH", str(Path(sys.executable).parent))
+    report = examine(RuntimeSettings(), Keys({program.key: KEY}))
+    told = f"{program.title} cannot be started: {'/'.join(program.inside)} {why}"
+    assert (report.good, report.choice.name) == (False, None)
+    assert report.choice.why == f"{program.key} is set, {program.title} is installed; {told}"
+    found = next(one for one in report.runtimes if one.name == program.name)
+    assert (found.good, found.says) == (False, told)
+    assert found.todo == (f"pip install --force-reinstall --no-deps {program.brought_by}",)
+    for unused in (
+        examine(RuntimeSettings(), Keys({})),
+        examine(RuntimeSettings(default="kernel"), Keys({program.key: KEY})),
+    ):
+        assert next(one for one in unused.runtimes if one.name == program.name).good is None
+
+
+@pytest.mark.parametrize(("program", "good"), [("claude", True), ("codex", False)])
+def test_of_the_programs_only_claude_is_also_taken_from_the_path(
+    program: str, good: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / program).touch(0o700)
+    monkeypatch.setattr(Program, "installed", property(lambda _self: True))
+    monkeypatch.setattr(Program, "file", property(lambda _self: tmp_path / "nowhere"))
+    monkeypatch.setenv("PATH", str(tmp_path))
+    asked = next(one for one in PROGRAMS if one.name == program)
+    assert examine(RuntimeSettings(), Keys({asked.key: KEY})).good is good
+
+
+def test_a_program_is_looked_for_where_its_extra_puts_it() -> None:
+    for program in PROGRAMS:
+        if program.installed:
+            assert program.file is not None
+            assert program.fault() == ""
+
+
+def test_the_command_installs_beside_this_toolyard_and_not_where_another_pip_would(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(Program, "installed", property(lambda _self: False))
+
+    def todo() -> str:
+        return examine(RuntimeSettings(), Keys({})).runtimes[0].todo[0]
+
+    monkeypatch.setattr(sys, "executable", str(tmp_path / "my venv" / "python"))
+    assert todo() == f"'{tmp_path}/my venv/python' -m pip install \"toolyard[claude]\""
+    monkeypatch.setattr(module, "which", lambda _name: str(tmp_path / "my venv" / "pip"))
+    assert todo() == 'pip install "toolyard[claude]"'
+    monkeypatch.setattr(module, "which", lambda _name: "/usr/bin/pip")
+    monkeypatch.setattr(module, "find_spec", lambda _name: None)
+    assert todo() == f"uv pip install --python '{tmp_path}/my venv/python' \"toolyard[claude]\""
 
 
 def test_an_address_of_ones_own_is_shown_without_the_password_in_it(project: Project) -> None:
@@ -102,7 +192,12 @@ def test_json_has_everything_in_one_shape(project: Project) -> None:
     assert list(report) == ["good", "runtime", "runtimeReason", "model", "runtimes", "models", "extras"]
     shown = (report["good"], report["runtime"], report["runtimeReason"], report["model"])
     assert shown == (True, "kernel", "", "openai:gpt-6.1-terra")
-    assert [(one["name"], one["good"]) for one in report["runtimes"]] == [("claude", None), ("codex", True)]
+    assert [(one["name"], one["good"]) for one in report["runtimes"]] == [
+        ("claude", None),
+        ("codex", True),
+        ("kernel", True),
+        ("scripted", None),
+    ]
     assert [(one["name"], one["good"]) for one in report["models"]] == [
         ("anthropic", None),
         ("openai", True),
@@ -142,6 +237,7 @@ def test_a_missing_extra_is_named_with_the_command_that_brings_it(
     done = run(project, PYTHONPATH=places, **environ)
     assert done.returncode == 1
     lines = done.stdout.splitlines()
+    assert f"  {mark} kernel    our own loop: pydantic-ai-slim is not installed" in lines
     at = lines.index(f"  {mark} models    pydantic-ai-slim is not installed")
     assert lines[at + 1].strip() == '→ pip install "toolyard[models]"'
     broken = "No agent can answer yet: do what stands after → where there is a ✗."
@@ -151,8 +247,8 @@ def test_a_missing_extra_is_named_with_the_command_that_brings_it(
 @pytest.mark.parametrize(
     ("settings", "why"),
     [
-        (RuntimeSettings(default="demo"), "runtime.default: the runtime 'demo' is not part of this version"),
-        (RuntimeSettings(default="claude"), "runtime.default is claude: Claude Code: no key, and no login allowed"),
+        (RuntimeSettings(default="demo"), "runtime.default: the runtime 'demo' is not part of this version; the "),
+        (RuntimeSettings(default="claude"), "runtime.default is claude; Claude Code: no key, and no login allowed"),
         (RuntimeSettings(default="scripted"), "runtime.default is scripted, and runtime.scripted.script is not set"),
         (RuntimeSettings(default="kernel"), "no model can be asked: no key is set (ANTHROPIC_API_KEY, "),
         (RuntimeSettings(default="kernel", model="groq:x"), "for groq:x set GROQ_API_KEY"),
@@ -169,6 +265,12 @@ def test_it_is_not_good_where_asking_would_be_refused(settings: RuntimeSettings,
 def test_a_script_is_good_without_any_model() -> None:
     report = examine(RuntimeSettings(scripted=ScriptedSettings(script="x.yaml")), Keys({}))
     assert (report.good, report.choice.name, report.model) == (True, "scripted", None)
+    assert report.runtimes[-1].to_json() == {
+        "name": "scripted",
+        "good": True,
+        "says": "a script instead of a model: x.yaml",
+        "todo": [],
+    }
 
 
 def test_the_keyring_is_not_recommended_where_it_is_not_installed(monkeypatch: pytest.MonkeyPatch) -> None:

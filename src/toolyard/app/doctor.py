@@ -7,9 +7,13 @@ Below: the catalogue of providers, the keys.
 from __future__ import annotations
 
 import os
+import shlex
+import sys
 from dataclasses import dataclass, field
 from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
+from pathlib import Path
+from shutil import which
 from typing import Any
 
 from toolyard.adapters.providers.catalogue import MAIN, VENDORS, VendorState, find, state_of
@@ -58,7 +62,7 @@ class Report:
     Attributes:
         choice: Which runtime answers, and why.
         model: Which model it asks; None when there is none.
-        runtimes: The programs that can be driven.
+        runtimes: What can drive a model: the programs, our own loop, a script.
         models: The APIs.
         extras: The optional parts.
     """
@@ -95,12 +99,18 @@ def examine(settings: RuntimeSettings, keys: Keys | None = None) -> Report:
     keys.load(usual_keys())
     vendor_in_use = find(model)[0] if model is not None else None
     vendors = [vendor for vendor in VENDORS if vendor.name in MAIN or vendor is vendor_in_use or vendor.key(keys)]
+    extras = [_extra(name, packages, "models" if model else None) for name, packages in EXTRAS.items()]
+    models = [_api(state_of(vendor, keys), keys) for vendor in vendors]
     return Report(
         choice=choice,
         model=model,
-        runtimes=[_program(program, settings, keys) for program in PROGRAMS],
-        models=[_api(state_of(vendor, keys), keys) for vendor in vendors],
-        extras=[_extra(name, packages, "models" if model else None) for name, packages in EXTRAS.items()],
+        runtimes=[
+            *(_program(program, settings, keys) for program in PROGRAMS),
+            _kernel(extras[0], models),
+            _scripted(settings),
+        ],
+        models=models,
+        extras=extras,
     )
 
 
@@ -114,9 +124,8 @@ def _chosen(settings: RuntimeSettings, keys: Keys) -> tuple[Choice, str | None]:
     program = next((one for one in PROGRAMS if one.name == choice.name), None)
     if program is not None:
         found = _program(program, settings, keys)
-        return (
-            choice if found.good else Choice(name=None, why=f"runtime.default is {program.name}: {found.says}")
-        ), None
+        why = f"{choice.why or f'runtime.default is {program.name}'}; {found.says}"
+        return (choice if found.good else Choice(name=None, why=why)), None
     if choice.name != "kernel":
         return choice, None
     try:
@@ -130,16 +139,53 @@ def _chosen(settings: RuntimeSettings, keys: Keys) -> tuple[Choice, str | None]:
 
 
 def _program(program: Program, settings: RuntimeSettings, keys: Keys) -> Finding:
+    name, title = program.name, program.title
     if not program.installed:
-        todo = (f'pip install "toolyard[{program.name}]"',)
-        return Finding(name=program.name, good=None, says=f"{program.title}: not installed", todo=todo)
-    if getattr(settings, program.name).login:
-        return Finding(name=program.name, good=True, says=f"{program.title}: with your own login")
+        return Finding(name=name, good=None, says=f"{title}: not installed", todo=(_install(f"toolyard[{name}]"),))
+    login = getattr(settings, name).login
+    if fault := program.fault():
+        # The one package that has the program: whatever else there is stays as it is.
+        todo = (_install("--force-reinstall", "--no-deps", program.brought_by),)
+        wanted = settings.default in ("auto", name) and (login or keys(program.key))
+        good = False if wanted else None
+        return Finding(name=name, good=good, says=f"{title} cannot be started: {fault}", todo=todo)
+    if login:
+        log_in = f"{shlex.quote(str(program.file))} {program.log_in}"
+        says = f"{title}: with your own login; whether there is one is not looked at. If there is none:"
+        return Finding(name=name, good=True, says=says, todo=(log_in,))
     if keys(program.key):
-        says = f"{program.title}: {program.key} from {keys.origin(program.key)}"
-        return Finding(name=program.name, good=True, says=says)
-    todo = (f"export {program.key}=…", f"toolyard ask --set runtime.{program.name}.login=true …")
-    return Finding(name=program.name, good=None, says=f"{program.title}: no key, and no login allowed", todo=todo)
+        return Finding(name=name, good=True, says=f"{title}: {program.key} from {keys.origin(program.key)}")
+    todo = (f"export {program.key}=…", f"toolyard ask --set runtime.{name}.login=true …")
+    return Finding(name=name, good=None, says=f"{title}: no key, and no login allowed", todo=todo)
+
+
+def _kernel(extra: Finding, models: list[Finding]) -> Finding:
+    """Our own loop: it needs the extra, and a model that can be asked."""
+    usable = next((model.name for model in models if model.good), None)
+    if extra.todo:
+        return Finding(name="kernel", good=extra.good, says=f"our own loop: {extra.says}", todo=extra.todo)
+    if usable is None:
+        return Finding(name="kernel", good=None, says="our own loop: no key of a model, see below")
+    return Finding(name="kernel", good=True, says=f"our own loop: can ask {usable}")
+
+
+def _scripted(settings: RuntimeSettings) -> Finding:
+    if script := settings.scripted.script:
+        return Finding(name="scripted", good=True, says=f"a script instead of a model: {script}")
+    todo = ("toolyard ask --set runtime.scripted.script=FILE …",)
+    return Finding(name="scripted", good=None, says="a script instead of a model: none is set", todo=todo)
+
+
+def _install(*what: str) -> str:
+    """The command that installs something beside this very Toolyard, wherever a bare `pip` would put it."""
+    words = " ".join(f'"{word}"' if "[" in word else word for word in what)
+    python = Path(sys.executable)
+    pip = which("pip")
+    if pip is not None and Path(pip).parent == python.parent:
+        return f"pip install {words}"
+    if find_spec("pip") is None:
+        return f"uv pip install --python {shlex.quote(str(python))} {words.replace('--force-reinstall', '--reinstall')}"
+    return f"{shlex.quote(str(python))} -m pip install {words}"
 
 
 def _api(state: VendorState, keys: Keys) -> Finding:
@@ -160,5 +206,5 @@ def _extra(name: str, packages: tuple[str, ...], needed: str | None) -> Finding:
         return Finding(name=name, good=True, says=", ".join(f"{package} {version(package)}" for package in packages))
     except PackageNotFoundError as error:
         good = False if name == needed else None
-        todo = (f'pip install "toolyard[{name}]"',)
+        todo = (_install(f"toolyard[{name}]"),)
         return Finding(name=name, good=good, says=f"{error.name} is not installed", todo=todo)

@@ -5,10 +5,14 @@ Above: the runtimes, `doctor`, health. Below: the catalogue of providers, the se
 
 from __future__ import annotations
 
+import difflib
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib.util import find_spec
+from pathlib import Path
+from shutil import which
 
 from toolyard.adapters.providers.catalogue import MAIN, VENDORS, Lookup, Vendor, default_model, find, state_of, states
 from toolyard.app.settings import RuntimeSettings
@@ -16,6 +20,8 @@ from toolyard.errors import RuntimeFailureError
 from toolyard.invoker.runtime import Runtime
 
 NAMES = ("kernel", "claude", "codex", "scripted", "demo")
+_LATER = ("demo",)
+"""Names that the settings know and that this version cannot make."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,6 +34,10 @@ class Program:
         package: What must be importable.
         vendor: Whose models it asks.
         key: The environment's name of that vendor's key.
+        brought_by: The distribution that has the program itself.
+        inside: The program's place: the package that it lies in, and the path there.
+        log_in: What is typed after the program to make a login.
+        found_on_path: Whether one on PATH is taken where that file is missing.
     """
 
     name: str
@@ -35,18 +45,55 @@ class Program:
     package: str
     vendor: str
     key: str
+    brought_by: str
+    inside: tuple[str, str]
+    log_in: str
+    found_on_path: bool = False
 
     @property
     def installed(self) -> bool:
         """Whether its package is there."""
         return _is_there(self.package)
 
+    @property
+    def file(self) -> Path | None:
+        """Where the program is that comes with the extra, or would be; None when its package is not there."""
+        package, path = self.inside
+        found = find_spec(package)
+        return Path(found.origin).parent / path if found is not None and found.origin is not None else None
+
+    def fault(self) -> str:
+        """Why the program that comes with the extra cannot be started, as far as a look at it tells; else empty."""
+        file, shown = self.file, "/".join(self.inside)
+        if file is None:
+            return f"{self.brought_by} is not installed"
+        if not file.is_file():
+            return "" if self.found_on_path and which(self.name) else f"{shown} is missing"
+        return "" if os.access(file, os.X_OK) else f"{shown} may not be executed"
+
 
 PROGRAMS = (
     Program(
-        name="claude", title="Claude Code", package="claude_agent_sdk", vendor="anthropic", key="ANTHROPIC_API_KEY"
+        name="claude",
+        title="Claude Code",
+        package="claude_agent_sdk",
+        vendor="anthropic",
+        key="ANTHROPIC_API_KEY",
+        brought_by="claude-agent-sdk",
+        inside=("claude_agent_sdk", "_bundled/claude"),
+        log_in="auth login",
+        found_on_path=True,
     ),
-    Program(name="codex", title="Codex", package="openai_codex", vendor="openai", key="OPENAI_API_KEY"),
+    Program(
+        name="codex",
+        title="Codex",
+        package="openai_codex",
+        vendor="openai",
+        key="OPENAI_API_KEY",
+        brought_by="openai-codex-cli-bin",
+        inside=("codex_cli_bin", "bin/codex"),
+        log_in="login",
+    ),
 )
 
 
@@ -131,8 +178,11 @@ def absence(name: str) -> str:
     """Why there is no runtime of this name; empty when there is one."""
     if name in ("kernel", "scripted", *(program.name for program in PROGRAMS)):
         return ""
-    known = f"the runtimes are {', '.join(NAMES)}"
-    return f"the runtime {name!r} {'is not part of this version' if name in NAMES else f'is unknown; {known}'}"
+    known = [one for one in NAMES if one not in _LATER]
+    near = difflib.get_close_matches(name, known, n=1)
+    hint = f"did you mean {near[0]!r}? T" if near else "t"
+    why = "is not part of this version" if name in _LATER else "is unknown"
+    return f"the runtime {name[:100]!r} {why}; {hint}he runtimes are {', '.join(known)}"
 
 
 @cache

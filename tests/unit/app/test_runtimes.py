@@ -124,8 +124,9 @@ def test_a_set_model_without_its_key_is_refused_before_anything_is_stored(tmp_pa
 @pytest.mark.parametrize(
     ("name", "says"),
     [
-        ("demo", "^the runtime 'demo' is not part of this version$"),
-        ("nope", "^the runtime 'nope' is unknown; the runtimes are kernel, claude, codex, scripted, demo$"),
+        ("demo", "^the runtime 'demo' is not part of this version; the runtimes are kernel, claude, codex, scripted$"),
+        ("nope", "^the runtime 'nope' is unknown; the runtimes are kernel, claude, codex, scripted$"),
+        ("cluade", "^the runtime 'cluade' is unknown; did you mean 'claude'\\? The runtimes are kernel, claude, "),
         ("scripted", "set runtime.scripted.script to its file"),
     ],
 )

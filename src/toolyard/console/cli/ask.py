@@ -33,7 +33,7 @@ def ask(invocation: Invocation, prompt: str, *, as_json: bool, url: str | None, 
     """Ask an agent. PROMPT is passed on word for word; - reads it from stdin.
 
     The answer goes to stdout, everything else to stderr. The running server of this project answers;
-    without one, this command does. Exit status: 0 answered, 1 it failed, 130 interrupted.
+    without one, this command does. Exit status: 0 answered, 1 it failed, 2 nothing was asked, 130 interrupted.
     """
     from toolyard.console.cli.remote import find_server
 

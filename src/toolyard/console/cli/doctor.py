@@ -18,9 +18,13 @@ if TYPE_CHECKING:
 READY, NOT_READY = 0, 1
 _WIDTH = 80
 _MISSING = """\
-No agent can answer yet. Set a key of one of the models above; or run a model of
-your own, such as Ollama, and name it:
+No agent can answer yet. Do what stands after → for one of the runtimes; kernel
+needs a key of a model as well, or a model of your own that is named:
   toolyard ask --model ollama:NAME "hello\""""
+_UNTRIED = """\
+Nobody was asked whether it answers, so this was free. To find out, for the
+price of one short request:
+  toolyard ask "hello\""""
 _BROKEN = "No agent can answer yet: do what stands after → where there is a ✗."
 
 
@@ -50,8 +54,8 @@ def _shown(report: Report) -> str:
     )
     if not report.good:
         lines += ["", _MISSING if report.choice.name is None else _BROKEN]
-    elif report.model is not None:
-        lines += ["", 'Nobody was asked whether it answers; toolyard ask "hello" will tell.']
+    elif report.choice.name != "scripted":
+        lines += ["", _UNTRIED]
     return "\n".join(lines)
 
 
