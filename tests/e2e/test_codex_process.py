@@ -14,8 +14,10 @@ import pytest
 from tests.e2e.captured import user_texts
 from tests.e2e.codex_stage import PATIENCE, processes_of
 from tests.e2e.model_stage import freeze
+from toolyard.adapters.codex import session as session_module
 from toolyard.adapters.codex.runtime import CodexRuntime
 from toolyard.adapters.codex.session import CodexSession
+from toolyard.adapters.codex.station import Station
 from toolyard.errors import SessionLostError
 from toolyard.invoker.runtime import SessionSpec, Turn
 from toolyard.testing import ScriptedModels, scripted_models
@@ -148,3 +150,111 @@ async def test_a_session_that_is_closed_leaves_no_token_and_the_last_one_no_proc
     assert len(processes_of(house.home)) == 1
     await other.close()
     assert not processes_of(house.home)
+
+
+def _came_in(monkeypatch: pytest.MonkeyPatch) -> asyncio.Event:
+    """Set as soon as Codex has been told our tools for a thread that it opens; its answer is yet to come."""
+    told, tools = asyncio.Event(), CodexSession.tools
+
+    def watched(self: CodexSession) -> Any:
+        told.set()
+        return tools(self)
+
+    monkeypatch.setattr(CodexSession, "tools", watched)
+    return told
+
+
+async def _loaded(session: CodexSession) -> int:
+    return len((await session._station.server.request("thread/loaded/list", {}))["data"])
+
+
+@pytest.mark.parametrize("patience", [3.0, 0.0])
+async def test_an_opening_that_is_broken_off_leaves_no_conversation_whose_tools_are_dead(
+    house: House, monkeypatch: pytest.MonkeyPatch, patience: float
+) -> None:
+    stays, first = await house.open(), await house.open()
+    assert await house.run(first, "hello") == "Hello."
+    known = first.id
+    await first.close()
+    told = _came_in(monkeypatch)
+    monkeypatch.setattr(session_module, "INTERRUPT", patience)  # 0: whatever Codex answers, it comes too late
+    opening = asyncio.create_task(house.runtime.open(house.spec, thread_id="t", resume=known))
+    await asyncio.wait_for(told.wait(), PATIENCE)
+    opening.cancel()
+    await asyncio.wait([opening], timeout=PATIENCE)
+    assert opening.cancelled()
+    if patience:
+        assert await _loaded(stays) == 1
+    session = await house.runtime.open(house.spec, thread_id="t", resume=known)
+    running = asyncio.create_task(session.run(house.turn("dig")))
+    await asyncio.wait_for(house.digging.wait(), PATIENCE)  # the call came in
+    running.cancel()
+    await asyncio.wait([running], timeout=PATIENCE)
+    assert await _loaded(stays) == 2
+    await session.close()
+    assert await _loaded(stays) == 1
+    await stays.close()
+
+
+async def test_a_session_whose_process_dies_while_it_is_opened_is_opened_in_another(
+    house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told = _came_in(monkeypatch)
+    opening = asyncio.create_task(house.open())
+    await asyncio.wait_for(told.wait(), PATIENCE)
+    before = house.kill()
+    session = await asyncio.wait_for(opening, PATIENCE)
+    assert house.program != before
+    assert await house.run(session, "hello") == "Hello."
+    await session.close()
+
+
+async def test_a_beginning_that_is_broken_off_leaves_no_thread(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
+    stays = await house.open()
+    told = _came_in(monkeypatch)
+    opening = asyncio.create_task(house.open())
+    await asyncio.wait_for(told.wait(), PATIENCE)
+    opening.cancel()
+    await asyncio.wait([opening], timeout=PATIENCE)
+    assert opening.cancelled()
+    await (await house.open()).close()  # by then the one before would be there, too
+    assert await _loaded(stays) == 1
+    await stays.close()
+
+
+@pytest.mark.parametrize("closed", [False, True])
+async def test_a_turn_that_is_cancelled_on_its_way_to_another_process_is_begun_nowhere(
+    house: House, monkeypatch: pytest.MonkeyPatch, closed: bool
+) -> None:
+    session = await house.open()
+    assert await house.run(session, "hello") == "Hello."
+    entering, enter, entered = asyncio.Event(), asyncio.Event(), asyncio.Event()
+    stations = session._stations
+    really = stations.enter
+
+    async def slowly() -> Station:
+        entering.set()
+        await enter.wait()
+        station = await really()
+        entered.set()
+        return station
+
+    monkeypatch.setattr(stations, "enter", slowly)
+    house.kill()
+    running = asyncio.create_task(session.run(house.turn("hello")))
+    await asyncio.wait_for(entering.wait(), PATIENCE)
+    running.cancel()
+    if closed:  # it is given up before the other process is there
+        await asyncio.wait([running], timeout=PATIENCE)
+        await session.close()
+    enter.set()
+    await asyncio.wait([running], timeout=PATIENCE)
+    assert running.cancelled()
+    await asyncio.wait_for(entered.wait(), PATIENCE)
+    if not closed:
+        assert await house.run(session, "hello") == "Hello."
+        await session.close()
+    async with asyncio.timeout(PATIENCE):
+        while processes_of(house.home):
+            await asyncio.sleep(0.01)
+    assert len(house.api.requests) == (1 if closed else 2)

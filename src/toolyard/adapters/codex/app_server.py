@@ -19,6 +19,7 @@ from typing import Any, Protocol, cast
 
 from toolyard.adapters.codex.program import Program
 from toolyard.errors import RuntimeFailureError
+from toolyard.types.content import whole_text
 
 logger = logging.getLogger(__name__)
 
@@ -182,7 +183,8 @@ class AppServer:
         stdin = self._process.stdin
         if stdin is None or not self.alive:
             raise GoneError("the Codex process has ended")
-        stdin.write(json.dumps(message, ensure_ascii=True).encode() + b"\n")
+        # Half a character would not be JSON to it: such a message is never answered.
+        stdin.write(whole_text(json.dumps(message, ensure_ascii=False)).encode() + b"\n")
 
     async def _read(self) -> None:
         stdout = self._process.stdout

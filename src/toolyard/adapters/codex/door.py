@@ -61,6 +61,7 @@ class ToolDoor:
 
     def __init__(self, *, version: str) -> None:
         self._attendants: dict[bytes, Attendant] = {}
+        self._entered: set[bytes] = set()
         server = Server[Any](NAME, version=version, on_list_tools=self._list, on_call_tool=self._call)
         self._sessions = StreamableHTTPSessionManager(
             app=server,
@@ -96,6 +97,11 @@ class ToolDoor:
     def dismiss(self, token: str) -> None:
         """Let nobody in with this token any more."""
         self._attendants.pop(_digest(token), None)
+        self._entered.discard(_digest(token))
+
+    def entered(self, token: str) -> bool:
+        """Whether anybody came in with this token: Codex does before it says that a thread is attached with it."""
+        return _digest(token) in self._entered
 
     def settings(self, token: str) -> Mapping[str, Any]:
         """What a thread is to be configured with."""
@@ -110,11 +116,13 @@ class ToolDoor:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request of a thread that has a token; this is an ASGI application."""
-        attendant = self._attendants.get(_digest_of(scope.get("headers", ())))
+        brought = _digest_of(scope.get("headers", ()))
+        attendant = self._attendants.get(brought)
         if attendant is None:
             await send({"type": "http.response.start", "status": 401, "headers": [(b"content-length", b"0")]})
             await send({"type": "http.response.body"})
             return
+        self._entered.add(brought)
         await self._sessions.asgi_app({**scope, "attendant": attendant}, receive, send)
 
     async def _list(self, request: Request, params: Any) -> mcp_types.ListToolsResult:

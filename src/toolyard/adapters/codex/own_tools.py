@@ -28,6 +28,8 @@ _OTHERS = "^([^m]|m[^c]|mc[^p]|mcp[^_]).*"
 _RESOURCES = ("list_mcp_resources", "list_mcp_resource_templates", "read_mcp_resource")
 """Codex has them as soon as there is any MCP server; ours has no resources."""
 _MOST_TEXT = 65_536
+_DECIDE = 0.5
+"""Seconds that gates get, when a turn is over, to say something about what nobody asked about."""
 
 
 def hooks(server: str) -> Mapping[str, Any]:
@@ -57,7 +59,13 @@ class OwnUses:
         self._refuse = refuse
         self._asked: set[str] = set()
         self._open: dict[str, tuple[str, Mapping[str, Any]]] = {}
+        self._asking: set[asyncio.Task[Mapping[str, Any] | ToolResult]] = set()
         self._late: set[asyncio.Task[None]] = set()
+
+    @property
+    def used(self) -> bool:
+        """Whether it wanted to use any."""
+        return bool(self._asked)
 
     async def hooked(self, told: Mapping[str, Any]) -> Mapping[str, Any]:
         """A hook's question, or what it tells; gives what Codex is to read."""
@@ -69,9 +77,16 @@ class OwnUses:
             return {}
         # In a task of its own: whatever asking meets must be a no, and an error would be read as a yes.
         asking = asyncio.create_task(self._ask(name, arguments, call_id))
-        await asyncio.wait((asking,))
-        if asking.cancelled() or asking.exception() is not None:
-            why = None if asking.cancelled() else asking.exception()
+        self._asking.add(asking)
+        asking.add_done_callback(self._asking.discard)
+        try:
+            await asyncio.wait((asking,))
+        except asyncio.CancelledError:
+            asking.cancel()  # Codex does not want to know any more: nobody is to decide about it
+            raise
+        if asking.cancelled():
+            return refusal(name, "the turn ended before anybody decided")
+        if (why := asking.exception()) is not None:
             logger.error("call %s: nobody could be asked about %s", call_id, name, exc_info=why)
             return refusal(name, "nobody could be asked")
         return _decision(name, asking.result(), asked=arguments)
@@ -85,15 +100,26 @@ class OwnUses:
         self._late.add(task)
         task.add_done_callback(self._late.discard)
 
+    def withdraw(self) -> None:
+        """Nobody has to decide any more about what is asked for."""
+        for task in self._asking:
+            task.cancel()
+
     async def end(self) -> None:
         """The turn is over: tell of what nobody told the end of."""
-        if self._late:
-            await asyncio.wait(self._late)
+        self.withdraw()
+        if working := {*self._asking, *self._late}:
+            _, undecided = await asyncio.wait(working, timeout=_DECIDE)
+            for task in undecided:
+                task.cancel()
+            if undecided:
+                await asyncio.wait(undecided)
         for call_id in list(self._open):
             await self._tell(call_id, ToolResult.error("it failed, or was ended with the turn", Failure.TOOL))
 
     async def _ask(self, name: str, input: Mapping[str, Any], call_id: str) -> Mapping[str, Any] | ToolResult:
         self._asked.add(call_id)
+        self._open[call_id] = (name, input)  # told with the turn, should it end before anybody decides
         decided = await self._own.ask(name, input, call_id=call_id)
         self._open[call_id] = (name, input if isinstance(decided, ToolResult) else decided)
         if isinstance(decided, ToolResult):

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import Any, cast
 
@@ -35,16 +35,17 @@ class RunningTurn:
 
     Attributes:
         id: Codex's id of it, as soon as that is known.
-        ending: Its answer, or why there is none.
+        ending: Its answer, or why there is none; None when Codex ended it with a message still unanswered.
         over: Set when Codex has ended it, or is gone.
         unwanted: Nobody waits for it any more.
+        steered: It was given messages while it ran.
     """
 
     def __init__(self, turn: Turn, *, ours: str, max_turns: int) -> None:
         self.id: str | None = None
-        self.ending: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
+        self.ending: asyncio.Future[Answer | None] = asyncio.get_running_loop().create_future()
         self.over = asyncio.Event()
-        self.unwanted = False
+        self.unwanted = self.steered = False
         self.own = OwnUses(turn.own, ours=ours, refuse=lambda why: self.fail(RuntimeFailureError(why)))
         self._turn = turn
         self._calls: set[asyncio.Task[ToolResult]] = set()
@@ -53,11 +54,36 @@ class RunningTurn:
         self._total: Any = None
         self._max_turns = max_turns
         self._replies = 0
-        self._called = False
+        self._called = self._unanswered = False
         self._why = ""
+        self._early: list[tuple[str, Mapping[str, Any]]] = []
+
+    @property
+    def ended(self) -> bool:
+        """Whether nothing may be begun for it any more; Codex may not know yet."""
+        return self.unwanted or self.ending.done()
+
+    def begin(self, id: str) -> None:
+        """Codex has begun it; what was said about the thread meanwhile counts where it is about this turn."""
+        self.id = id
+        early, self._early = self._early, []
+        for method, params in early:
+            self.hear(method, params)
+
+    def go_on(self) -> None:
+        """It is to be begun once more, to answer what it was told too late."""
+        self.id = None
+        self.ending = asyncio.get_running_loop().create_future()
+        self.over.clear()
 
     def hear(self, method: str, params: Mapping[str, Any]) -> None:
-        """Take what Codex says about it."""
+        """Take what Codex says about its thread."""
+        if self.id is None:
+            self._early.append((method, params))
+        elif _about(params) in (None, self.id):
+            self._take(method, params)
+
+    def _take(self, method: str, params: Mapping[str, Any]) -> None:
         match method:
             case "item/agentMessage/delta":
                 self._tell("message.delta", params)
@@ -68,8 +94,10 @@ class RunningTurn:
                 if item.get("type") == "agentMessage":
                     self._text = str(item.get("text") or "")
                 self._called = self._called or item.get("type") not in _WORDS
+                self._unanswered = item.get("type") == "userMessage"
                 self.own.seen(item)
             case "thread/tokenUsage/updated":
+                self._unanswered = False
                 self._count(params.get("tokenUsage") or {})
             case "error":
                 self._why = _sentence(params.get("error"))
@@ -81,7 +109,7 @@ class RunningTurn:
 
     async def call(self, name: str, input: Mapping[str, Any], *, call_id: str | None) -> ToolResult:
         """Call one of our tools on behalf of this turn."""
-        if self.ending.done():
+        if self.ended:
             return ToolResult.error(f"{name} was not called: the turn has ended", Failure.CANCELLED)
 
         async def called() -> ToolResult:
@@ -107,29 +135,35 @@ class RunningTurn:
         self.cancel_calls()
 
     def cancel_calls(self) -> None:
-        """Cancel the tools that run for it."""
+        """Cancel the tools that run for it, and what people are asked for it."""
         for task in self._calls:
             task.cancel()
+        self.own.withdraw()
 
-    async def interrupt(
-        self, server: AppServer, thread_id: str, starting: asyncio.Task[Mapping[str, Any]] | None
-    ) -> None:
-        """Make Codex end it; a program that does not is killed, with every thread in it."""
+    async def interrupt(self, where: Callable[[], tuple[AppServer, str]], starting: asyncio.Task[None] | None) -> None:
+        """Make Codex end it; a program that does not is killed, with every thread in it.
+
+        Args:
+            where: The program and the thread of the moment: a turn may be on its way to another process.
+            starting: Its beginning; None when it was not begun.
+        """
         self.unwanted = True
         self.cancel_calls()
         if starting is None or self.over.is_set():
             return
         try:
             async with asyncio.timeout(INTERRUPT):
-                params = {"threadId": thread_id, "turnId": (await asyncio.shield(starting))["turn"]["id"]}
+                await asyncio.shield(starting)
+                server, thread_id = where()
                 while not self.over.is_set():
                     try:
-                        await server.request("turn/interrupt", params)
+                        await server.request("turn/interrupt", {"threadId": thread_id, "turnId": self.id})
                         await self.over.wait()
                     except RefusedByCodexError as error:  # it has not quite begun, or has just ended
                         logger.debug("Codex does not interrupt the turn yet: %s", error)
                         await asyncio.sleep(_AGAIN)
         except TimeoutError:
+            server, _ = where()
             logger.warning("Codex does not interrupt a turn; its process %s is killed", server.pid)
             await server.kill()
         except (GoneError, RefusedByCodexError) as error:
@@ -180,11 +214,19 @@ class RunningTurn:
         self.over.set()
         status = turn.get("status")
         if status == "completed" and not self.ending.done():
-            self.ending.set_result(Answer(text=self._text, usage=self._usage))
+            # A message that comes between the last reply and the end is taken, and nobody is asked to answer it.
+            left = self._unanswered and self.steered
+            self.ending.set_result(None if left else Answer(text=self._text, usage=self._usage))
         elif status == "failed":
             self.fail(RuntimeFailureError(f"Codex: {_sentence(turn.get('error')) or self._why or 'the turn failed'}"))
         else:
             self.fail(RuntimeFailureError(f"Codex ended the turn: {status}"))
+
+
+def _about(params: Mapping[str, Any]) -> Any:
+    """The turn that something is said about; None when it is about the thread."""
+    turn: Mapping[str, Any] = params.get("turn") or {}
+    return params.get("turnId") or turn.get("id")
 
 
 def _number(told: Mapping[str, Any], name: str) -> int:

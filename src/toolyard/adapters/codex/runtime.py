@@ -88,8 +88,9 @@ class CodexRuntime:
             RuntimeFailureError: It is a model that Codex cannot ask.
         """
         wanted = model or self._model
-        vendor, colon, name = wanted.rpartition(":")
-        if colon and vendor != "openai":
+        vendor, colon, name = wanted.partition(":")  # a name may have colons of its own: ft:gpt-…:house::id
+        vendor, name = (vendor, name) if colon else ("openai", vendor)
+        if vendor != "openai":
             raise RuntimeFailureError(
                 f"Codex cannot ask {wanted!r}: it runs OpenAI's models, such as openai:{name or 'gpt-…'}; leave the"
                 " model out for Codex's own choice, or take another runtime"
@@ -107,23 +108,32 @@ class CodexRuntime:
         from toolyard.adapters.codex.session import CodexSession
 
         self._check(spec.permissions)
-        station = await stations.enter()
-        session = CodexSession(
-            station,
-            stations,
-            spec,
-            offered=self._offered,
-            copies=copies,
-            own=self._tools,
-            hooked=not self._login,
-            max_turns=self._max_turns,
-        )
-        try:
-            await session.attach(resume)
-        except BaseException:
-            await session.close()
-            raise
-        return session
+        again = True
+        while True:
+            station = await stations.enter()
+            session = CodexSession(
+                station,
+                stations,
+                spec,
+                offered=self._offered,
+                copies=copies,
+                own=self._tools,
+                hooked=not self._login,
+                max_turns=self._max_turns,
+            )
+            try:
+                await session.attach(resume)
+            except RuntimeFailureError:
+                died = not station.server.alive
+                await session.close()
+                if not (again and died):
+                    raise
+                again = False  # the process is everybody's: whoever killed it, this one is opened in another
+            except BaseException:
+                await session.close()
+                raise
+            else:
+                return session
 
     def _check(self, permitted: Sequence[str]) -> None:
         """Refuse to permit what could not be kept behind the gates."""

@@ -7,19 +7,52 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from typing import Protocol
 
 from toolyard.adapters.codex.app_server import AppServer
 from toolyard.adapters.codex.door import ToolDoor
 from toolyard.adapters.codex.program import Program
 
 
+class Holder(Protocol):
+    """Whoever has a thread of Codex for itself."""
+
+    async def give_up(self) -> None:
+        """Let somebody else have it.
+
+        Raises:
+            RuntimeFailureError: It is in use.
+        """
+        ...
+
+
 class Station:
-    """One process, one door, and how many sessions they serve."""
+    """One process, one door, how many sessions they serve, and whose each thread is."""
 
     def __init__(self, server: AppServer, door: ToolDoor) -> None:
         self.server = server
         self.door = door
         self.users = 0
+        self._holders: dict[str, Holder] = {}
+
+    async def claim(self, thread_id: str, holder: Holder) -> None:
+        """Have a thread for oneself: Codex would let two share it, with the tools of the first.
+
+        Raises:
+            RuntimeFailureError: Somebody else uses it just now.
+        """
+        while (other := self._holders.get(thread_id)) is not None and other is not holder:
+            await other.give_up()
+        self.hold(thread_id, holder)
+
+    def hold(self, thread_id: str, holder: Holder) -> None:
+        """Have a thread that nobody else can have yet."""
+        self._holders[thread_id] = holder
+
+    def let_go(self, thread_id: str, holder: Holder) -> None:
+        """Have it no more."""
+        if self._holders.get(thread_id) is holder:
+            del self._holders[thread_id]
 
 
 class Stations:
@@ -30,6 +63,7 @@ class Stations:
         self._version = version
         self._changing = asyncio.Lock()
         self._current: Station | None = None
+        self._leaving: set[asyncio.Task[None]] = set()
 
     async def enter(self) -> Station:
         """A station that works; to be left again.
@@ -45,7 +79,13 @@ class Stations:
             return station
 
     async def leave(self, station: Station) -> None:
-        """A session has ended; with the last one everything does."""
+        """A session has ended; with the last one everything does. Also when whoever waits for it is cancelled."""
+        leaving = asyncio.create_task(self._leave(station))
+        self._leaving.add(leaving)
+        leaving.add_done_callback(self._leaving.discard)
+        await asyncio.shield(leaving)
+
+    async def _leave(self, station: Station) -> None:
         async with self._changing:
             station.users -= 1
             if station.users > 0:
@@ -58,8 +98,8 @@ class Stations:
     async def _open(self) -> Station:
         program = await asyncio.to_thread(self._prepare)
         door = ToolDoor(version=self._version)
-        await door.open()
         try:
+            await door.open()
             server = await AppServer.start(program, version=self._version)
         except BaseException:
             await door.close()

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -136,3 +136,49 @@ async def test_every_kind_of_use_is_known_by_a_name(item: dict[str, Any], name: 
     uses.seen(item | {"id": "i1"})
     await uses.end()
     assert [asked for asked, *_ in house.asked] == [name]
+
+
+class Undecided(House):
+    """Gates that never say anything."""
+
+    async def ask(self, name: str, input: Mapping[str, Any], *, call_id: str) -> Any:
+        self.asked.append((name, input, call_id))
+        try:
+            await asyncio.Event().wait()
+        finally:
+            self.refused.append("withdrawn")
+
+
+async def _until(condition: Callable[[], bool]) -> None:
+    async with asyncio.timeout(5):
+        while not condition():
+            await asyncio.sleep(0.001)
+
+
+async def test_what_is_asked_when_the_turn_ends_is_withdrawn_refused_and_told() -> None:
+    house = Undecided()
+    uses = house.uses()
+    asking = asyncio.create_task(uses.hooked(BEFORE))
+    await _until(lambda: bool(house.asked))
+    await uses.end()
+    assert (await asking)["hookSpecificOutput"]["permissionDecision"] == "deny"
+    assert house.refused == ["withdrawn"]
+    assert [(name, is_error) for name, _, _, is_error, _ in house.told] == [("Bash", True)]
+
+
+async def test_a_hook_that_is_broken_off_withdraws_what_it_asked() -> None:
+    house = Undecided()
+    asking = asyncio.create_task(house.uses().hooked(BEFORE))
+    await _until(lambda: bool(house.asked))
+    asking.cancel()
+    await asyncio.wait([asking])
+    await _until(lambda: bool(house.refused))
+
+
+async def test_what_nobody_decides_about_late_is_withdrawn_and_told_with_the_turn() -> None:
+    house = Undecided()
+    uses = house.uses()
+    uses.seen(COMMAND)
+    await asyncio.wait_for(uses.end(), 10)
+    assert house.refused == ["withdrawn"]
+    assert [(name, is_error) for name, _, _, is_error, _ in house.told] == [("Bash", True)]

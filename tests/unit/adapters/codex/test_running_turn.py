@@ -28,6 +28,7 @@ class Stage:
             ours="toolyard",
             max_turns=3,
         )
+        self.turn.begin("x")
 
     def reply(self, number: int, *items: str) -> bool:
         """A reply with some items in it; whether the turn has ended after it."""
@@ -133,3 +134,42 @@ async def test_a_call_whose_connection_is_gone_is_cancelled() -> None:
     calling.cancel()
     await asyncio.wait([calling, running], timeout=5)
     assert running.cancelled()
+
+
+async def test_what_is_said_before_it_has_begun_counts_only_where_it_is_about_this_turn() -> None:
+    stage = Stage()
+    turn = stage.turn
+    turn.go_on()  # as if it had not begun
+
+    def used(turn_id: str, total: int) -> None:
+        told = {"total": {"totalTokens": total}, "last": {"inputTokens": total, "outputTokens": 0}}
+        turn.hear("thread/tokenUsage/updated", {"turnId": turn_id, "tokenUsage": told})
+
+    used("the one before", 500)  # Codex repeats it when a thread is taken up again
+    used("this", 7)
+    turn.hear("turn/completed", {"turn": {"id": "the one before", "status": "completed"}})
+    assert not stage.told
+    turn.begin("this")
+    turn.hear("turn/completed", {"turn": {"id": "this", "status": "completed"}})
+    answer = await turn.ending
+    assert answer is not None
+    assert answer.usage.input_tokens == 7
+
+
+@pytest.mark.parametrize(("steered", "reply"), [(True, False), (True, True), (False, False)])
+async def test_a_message_that_came_after_the_last_reply_is_left_to_be_answered(steered: bool, reply: bool) -> None:
+    stage = Stage()
+    stage.reply(1, "agentMessage")
+    stage.turn.steered = steered
+    stage.turn.hear("item/completed", {"item": {"type": "userMessage", "id": "u"}})
+    if reply:
+        stage.reply(2, "agentMessage")
+    stage.end()
+    assert (await stage.turn.ending is None) == (steered and not reply)
+
+
+async def test_nothing_is_called_for_a_turn_that_nobody_wants_any_more() -> None:
+    stage = Stage()
+    stage.turn.unwanted = True
+    result = await stage.turn.call("dig", {}, call_id="c1")
+    assert (result.failure, stage.inside.is_set()) == (Failure.CANCELLED, False)

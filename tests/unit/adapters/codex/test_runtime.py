@@ -15,7 +15,13 @@ def runtime(folder: Path, **more: Any) -> CodexRuntime:
 
 
 @pytest.mark.parametrize(
-    ("asked", "full"), [("gpt-9", "openai:gpt-9"), ("openai:gpt-9", "openai:gpt-9"), ("", "openai:usual")]
+    ("asked", "full"),
+    [
+        ("gpt-9", "openai:gpt-9"),
+        ("openai:gpt-9", "openai:gpt-9"),
+        ("openai:ft:gpt-9:house::x1", "openai:ft:gpt-9:house::x1"),
+        ("", "openai:usual"),
+    ],
 )
 def test_a_model_is_named_in_full(tmp_path: Path, asked: str, full: str) -> None:
     assert runtime(tmp_path, model="usual").resolve(asked) == full

@@ -1,0 +1,68 @@
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from toolyard.adapters.codex.program import Program
+from toolyard.adapters.codex.station import Station, Stations
+from toolyard.errors import RuntimeFailureError
+
+
+class Ends:
+    """A program and a door that take their time to end."""
+
+    def __init__(self) -> None:
+        self.alive = True
+        self.closing, self.may_close, self.closed = asyncio.Event(), asyncio.Event(), 0
+
+    async def close(self) -> None:
+        self.closing.set()
+        await self.may_close.wait()
+        self.closed += 1
+
+
+class Holder:
+    def __init__(self, station: Station, *, busy: bool = False) -> None:
+        self.station = station
+        self.busy = busy
+
+    async def give_up(self) -> None:
+        if self.busy:
+            raise RuntimeFailureError("busy")
+        await asyncio.sleep(0)
+        self.station.let_go("x", self)
+
+
+def _station() -> tuple[Station, Ends]:
+    ends: Any = Ends()
+    return Station(ends, ends), ends
+
+
+async def test_the_last_one_to_leave_ends_everything_even_when_it_is_cancelled() -> None:
+    stations = Stations(lambda: Program(command=(), environ={}, folder=Path()), version="0")
+    station, ends = _station()
+    station.users = 1
+    leaving = asyncio.create_task(stations.leave(station))
+    await asyncio.wait_for(ends.closing.wait(), 10)
+    leaving.cancel()
+    await asyncio.wait([leaving])
+    ends.may_close.set()
+    async with asyncio.timeout(10):
+        while ends.closed < 2:
+            await asyncio.sleep(0)
+
+
+async def test_a_thread_has_one_holder_who_gives_it_up_unless_it_is_in_use() -> None:
+    station, _ = _station()
+    one, other = Holder(station), Holder(station, busy=True)
+    await station.claim("x", one)
+    await station.claim("x", one)
+    await station.claim("x", other)
+    station.let_go("x", one)  # it is not theirs any more
+    with pytest.raises(RuntimeFailureError, match="busy"):
+        await station.claim("x", one)
+    station.let_go("x", other)
+    await station.claim("x", one)
