@@ -25,7 +25,7 @@ from toolyard.types.thread import Thread
 from toolyard.types.tool import ToolInfo
 
 ANSWER = "Hello to you too"
-MODELS = {"claude": "anthropic:claude-sonnet-5-5", "codex": "openai:gpt-6.1-terra"}
+MODELS = {"claude": "anthropic:claude-sonnet-5-5", "codex": "openai:gpt-6.1-sol"}
 FOUR = 4
 PATIENCE = 120
 LOOK = 0.001

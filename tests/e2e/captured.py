@@ -80,8 +80,8 @@ def instructions_of(request: Captured) -> str:
         case "anthropic":
             return text_of(body.get("system", ""))
         case "openai":
-            system = [text_of(item["content"]) for item in body["input"] if item.get("role") in ("system", "developer")]
-            return "\n".join([body.get("instructions") or "", *system])
+            system = [item for item in body["input"] if item.get("role") in ("system", "developer")]
+            return "\n".join([body.get("instructions") or "", *(text_of(item.get("content", "")) for item in system)])
         case "openai-chat":
             spoken = [message for message in body["messages"] if message["role"] in ("system", "developer")]
             return "\n".join(text_of(message["content"]) for message in spoken)

@@ -8,13 +8,14 @@ from pathlib import Path
 from typing import Any
 
 from tests.e2e import captured
-from tests.e2e.model_stage import MODELS, PATIENCE, Player
+from tests.e2e.model_stage import PATIENCE, Player
 from tests.e2e.view import View
 from toolyard.testing import Captured
 
 __all__ = ["CODEX", "MODEL", "PATIENCE", "CodexView", "processes_of"]
 
-MODEL = MODELS["openai"]
+MODEL = "openai:gpt-6.1-sol"
+"""The one it takes by itself."""
 _HEAD = re.compile(r"Wall time: [\d.]+ seconds?\nOutput:\n")
 """What Codex puts before each result."""
 _BESIDE = ("<environment_context>", "<turn_aborted>")
@@ -36,12 +37,17 @@ class CodexView(View):
         return sorted(names, key=self.spelled)
 
     def offered(self, request: Captured) -> dict[str, dict[str, Any]]:
-        spaces = [tool for tool in request.body["tools"] if tool.get("type") == "namespace"]
-        assert [space["name"] for space in spaces] == ["mcp__toolyard"]
-        return {tool["name"]: tool["parameters"] for tool in spaces[0]["tools"]}
+        (ours,) = [tool for tool in _tools(request) if tool.get("name") == "mcp__toolyard"]
+        assert ours["type"] == "namespace"
+        return {tool["name"]: tool["parameters"] for tool in ours["tools"]}
 
     def own_in(self, request: Captured) -> set[str]:
-        return {tool.get("name", tool["type"]) for tool in request.body["tools"] if tool.get("type") != "namespace"}
+        found: set[str] = set()
+        for tool in _tools(request):
+            inner = tool["tools"] if tool.get("type") == "namespace" else [tool]
+            if tool.get("name") != "mcp__toolyard":
+                found |= {one.get("name", one["type"]) for one in inner}
+        return found
 
     def results(self, request: Captured) -> list[str]:
         return [self.plain(text) for text in captured.results_of(request)]
@@ -54,6 +60,12 @@ class CodexView(View):
 
     def called(self, events: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
         return sorted(events, key=lambda data: data["callId"])
+
+
+def _tools(request: Captured) -> list[dict[str, Any]]:
+    """What is offered: beside the messages, or as the first of them, as the model wants it."""
+    spoken = [item for item in request.body["input"] if item.get("type") == "additional_tools"]
+    return [*request.body.get("tools", []), *(tool for item in spoken for tool in item["tools"])]
 
 
 def processes_of(home: Path) -> list[int]:

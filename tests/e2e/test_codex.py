@@ -49,6 +49,39 @@ def _tool(name: str, schema: dict[str, Any]) -> Tool:
     return Tool(name=name, description="Does it.", schema=schema, handler=_fine)
 
 
+@pytest.mark.promise("P3")
+async def test_every_model_that_codex_knows_is_offered_our_tools_and_no_agents_or_programs(play: Play) -> None:
+    schema = {"type": "object", "properties": {"a": {"type": "integer"}}, "required": ["a"]}
+    script = """
+- {when: ^work, call: [{tool: dig, input: {a: 1}}], say: Done.}
+"""
+    async with play(script, tools=[_tool("dig", schema)]) as stage:
+        assert (await stage.ask("work", model="openai:a-model-it-does-not-know")).result == "Done."
+        (known,) = stage.kept.glob("models-*.json")
+        models = [model["slug"] for model in json.loads(known.read_text())["models"]]
+        assert len(models) > 5
+        for model in ("", *models):
+            run = await stage.ask("work", model=f"openai:{model}" if model else None)
+            assert (run.status, run.result) == ("completed", "Done."), (model, run.error)
+            request = stage.requests[-1]
+            assert request.model in models
+            assert stage.view.own_in(request) == stage.view.own, model
+            assert stage.view.offered(request)["dig"]["properties"] == schema["properties"]
+        used = stage.told("tool_use")
+        assert [data["name"] for data in used] == ["dig"] * (len(models) + 2)
+
+
+@pytest.mark.promise("S2")
+@pytest.mark.parametrize("name", ["spawn_agent", "exec", "apply_patch", "tool_search"])
+async def test_what_a_model_calls_of_codex_own_although_it_is_not_offered_does_not_run(play: Play, name: str) -> None:
+    script = f"- {{when: go, call: [{{tool: {name}, input: {{input: text(1)}}}}]}}\n- say: '{{{{result}}}}'\n"
+    async with play(script) as stage:
+        run = await stage.ask("go")
+        assert run.status == "completed", run.error
+        assert "unsupported call" in (run.result or "")
+        assert len(stage.requests) == 2  # and no other agent asks
+
+
 @pytest.mark.promise("S1")
 async def test_what_codex_drops_of_a_schema_is_told_in_words_and_logged(
     play: Play, caplog: pytest.LogCaptureFixture
@@ -269,7 +302,7 @@ async def test_nothing_of_the_user_is_read_and_the_key_is_written_nowhere(play: 
         assert request.headers["authorization"] == f"Bearer {secret}"
         assert "Words of" not in json.dumps(request.body)
         assert not (stage.folder / "TRACE").exists()
-        assert request.model == "gpt-6.1-terra"
+        assert request.model == "gpt-6.1-sol"
         inside = Path(f"/proc/{stage.program}/environ").read_bytes()
         assert b"A_SECRET" not in inside
         kept = [path for path in stage.kept.rglob("*") if path.is_file()]

@@ -45,7 +45,7 @@ class House:
     def __init__(self, api: ScriptedModels, folder: Path) -> None:
         self.api = api
         self.home = folder / "codex"
-        self.spec = SessionSpec(agent="main", model="gpt-6.1-terra", cwd=folder)
+        self.spec = SessionSpec(agent="main", model="gpt-6.1-sol", cwd=folder)
         environ = {"PATH": os.environ["PATH"], **api.environ()}
         self.runtime = CodexRuntime(offered=lambda spec: [DIG], folder=self.home, lookup=environ.get)
         self.digging = asyncio.Event()

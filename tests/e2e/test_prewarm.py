@@ -18,7 +18,7 @@ from toolyard.testing import ScriptedModels, scripted_models
 
 COLD = 4
 """Messages to threads that nobody prewarmed, at once; more than may start at once."""
-MODELS = {"claude": "anthropic:claude-sonnet-5-5", "codex": "openai:gpt-6.1-terra"}
+MODELS = {"claude": "anthropic:claude-sonnet-5-5", "codex": "openai:gpt-6.1-sol"}
 """The runtime → the model that is asked for."""
 PATIENCE = 60
 """Seconds that anything may take on a busy machine; nothing is measured by it."""

@@ -410,7 +410,7 @@ async def test_a_tool_that_is_added_by_a_reload_is_in_the_next_request(play: Pla
         assert ("so fresh" in one, "so late" in two) == (True, True)
         await stage.write_tool("later-tool", "so late", description="Says more now.")
         assert (await stage.ask("look", thread_id="t1")).status == "completed"
-        assert "Says more now." in json.dumps(stage.requests[-1].body["tools"])
+        assert "Says more now." in json.dumps(stage.requests[-1].body)
         await stage.drop_tool("later-tool")
         assert (await stage.ask("look again", thread_id="t1")).status == "completed"
         assert view.spelled("later-tool") not in view.offered(stage.requests[-1])

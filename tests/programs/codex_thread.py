@@ -17,7 +17,7 @@ from toolyard.types.result import ToolResult
 
 async def main(folder: Path, prompt: str, resume: str) -> None:
     runtime = CodexRuntime(offered=lambda spec: [], folder=folder, lookup=os.environ.get)
-    spec = SessionSpec(agent="main", model="gpt-6.1-terra", cwd=folder)
+    spec = SessionSpec(agent="main", model="gpt-6.1-sol", cwd=folder)
     folder.mkdir(exist_ok=True)
     try:
         session = await runtime.open(spec, thread_id="t", resume=resume or None)

@@ -31,7 +31,7 @@ RUNS = {
     "kernel, OpenAI Chat": ("kernel", "openai-chat:gpt-6.1-terra"),
     "kernel, Gemini": ("kernel", "google:gemini-3.8-flash"),
     "claude": ("claude", ""),
-    "codex": ("codex", "openai:gpt-6.1-terra"),
+    "codex": ("codex", "openai:gpt-6.1-sol"),
 }
 _UP, _GET, _SET = 0x1, 0x8913, 0x8914
 """IFF_UP, SIOCGIFFLAGS, SIOCSIFFLAGS."""

@@ -44,8 +44,6 @@ SCRIPT = r"""
 - say: "{{result}}"
 - say: Hello to you too
 """
-MODELS = {"codex": "openai:gpt-6.1-terra"}
-"""Whose tools a script can call; Codex's usual model would have it write programs that call them."""
 DEEDS = ("hello", "add", "slow", "interrupt", "kill", "reload", "timeout")
 LONGEST_TALK = 8
 """Messages of one thread; then another begins, so that no conversation grows for ever."""
@@ -124,6 +122,25 @@ def in_use() -> float:
     return round(memory_of(os.getpid()), 1)
 
 
+class MallocFigures(ctypes.Structure):
+    """What the GNU allocator says of itself (`mallinfo2`)."""
+
+    _fields_ = [
+        *((name, ctypes.c_size_t) for name in ("arena", "ordblks", "smblks", "hblks", "hblkhd")),
+        *((name, ctypes.c_size_t) for name in ("usmblks", "fsmblks", "uordblks", "fordblks", "keepcost")),
+    ]
+
+
+def in_malloc() -> float:
+    """Megabytes that are handed out by the C library, as it says itself; 0 where it does not say so."""
+    with contextlib.suppress(OSError, AttributeError):  # not the GNU library
+        ask = ctypes.CDLL("libc.so.6").mallinfo2
+        ask.restype = MallocFigures
+        figures = ask()
+        return round((figures.uordblks + figures.hblkhd) / 2**20, 2)
+    return 0.0
+
+
 def fill_tables() -> None:
     """Fill what the interpreter and its libraries keep up to a bound, which would fill up within the hour instead.
 
@@ -146,9 +163,7 @@ class Talker:
     others: frozenset[int]
 
     async def ask(self, prompt: str, thread: str, timeout: float | None = None) -> Run:
-        return await self.yard.invoke(
-            prompt, thread_id=thread, runtime=self.runtime, model=MODELS.get(self.runtime), timeout=timeout
-        )
+        return await self.yard.invoke(prompt, thread_id=thread, runtime=self.runtime, timeout=timeout)
 
     async def talk(self, until: float) -> None:
         dice, talks = random.Random(self.number), 0
@@ -230,6 +245,7 @@ async def look(yard: Toolyard, seen: Seen, until: float, others: frozenset[int],
             "ours MB": round(memory_of(os.getpid()), 1),
             "ours in use MB": in_use(),
             "ours in blocks of Python": sys.getallocatedblocks(),
+            "ours of malloc MB": in_malloc(),
             "programs MB": round(sum(map(memory_of, programs)), 1),
         }
         seen.looks.append(now)

@@ -1,7 +1,7 @@
 """The Codex program: where it is, what it is given to live in, and the words it is started with.
 
 It comes with the extra `codex`. Unless it works with a person's own login it has a folder of its own, reads nothing
-of that person's, and is given an allow-list of the environment. Above: `app_server`. Below: nothing of ours.
+of that person's, and is given an allow-list of the environment. Above: `app_server`. Below: `models`.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+from toolyard.adapters.codex.models import written
 from toolyard.errors import RuntimeFailureError
 
 Lookup = Callable[[str], str | None]
@@ -30,6 +31,9 @@ _GIVEN = ("PATH", "LANG", "LC_ALL", "LC_CTYPE", "TZ", "TERM", "TMPDIR", "USER", 
 _PROXIES = ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "http_proxy", "https_proxy", "all_proxy")
 _LOOPBACK = "127.0.0.1,localhost,::1"
 _TRIES = 3
+_MOST_SHOWN = 131_072
+"""Tokens of a tool's answer that the model is shown, four bytes each: twice what `tools.max_output` usually lets
+through. Left to itself Codex shows 10,000, and cuts the rest out of the middle."""
 
 OFF = (
     # What looks things up elsewhere, or installs them.
@@ -97,6 +101,7 @@ def prepared(*, folder: Path, lookup: Lookup, login: bool) -> Program:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     except OSError as error:
         raise RuntimeFailureError(f"the folder of Codex cannot be made: {error}") from error
+    settings["model_catalog_json"] = str(written(program, folder, environ))
     # As words and not as a file: several processes may live in one home, each with an address of its own.
     overrides = [word for name, value in settings.items() for word in ("-c", f"{name}={_toml(value)}")]
     return Program(
@@ -125,6 +130,7 @@ def _settings() -> Mapping[str, Any]:
         "sandbox_mode": "read-only",
         "check_for_update_on_startup": False,
         "thread_unload_delay_secs": 0,
+        "tool_output_token_limit": _MOST_SHOWN,
         "analytics.enabled": False,
         "feedback.enabled": False,
         "history.persistence": "none",

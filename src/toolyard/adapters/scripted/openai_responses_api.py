@@ -163,11 +163,14 @@ def _lines(item: dict[str, Any]) -> list[Line]:
 
 
 def _tools(body: Mapping[str, Any]) -> Iterator[OfferedTool]:
-    """What is offered, what stands in a namespace included."""
-    for place, tool in enumerate(map(members, items(body.get("tools")))):
+    """What is offered, what stands in a namespace or among the messages included."""
+    spoken = [said for said in map(members, items(body.get("input"))) if said.get("type") == "additional_tools"]
+    lists = (body.get("tools"), *(said.get("tools") for said in spoken))
+    for place, tool in enumerate(members(tool) for tools in lists for tool in items(tools)):
         name = text_of(tool.get("name"))
         if tool.get("type") == "namespace":
             for inner in map(members, items(tool.get("tools"))):
-                yield OfferedTool(name=text_of(inner.get("name")), place=place, namespace=name)
+                is_free = inner.get("type") == "custom"
+                yield OfferedTool(name=text_of(inner.get("name")), place=place, namespace=name, is_free=is_free)
         else:
             yield OfferedTool(name=name, place=place, is_free=tool.get("type") == "custom")

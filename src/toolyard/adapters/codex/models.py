@@ -1,0 +1,71 @@
+"""Codex's list of the models it knows, changed so that our tools are theirs.
+
+For most of them Codex would show no tool at all: the model is to write programs that look for tools and call them,
+and it may start agents of its own, which no other setting forbids. For the rest it would let tools be searched for.
+What the list says of them besides, such as how they are asked, stays. Above: `program`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import subprocess
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from toolyard.errors import RuntimeFailureError
+
+_SECONDS = 30.0
+_NOT_SAID = ("tool_mode", "multi_agent_version")
+"""What hides tools behind programs, and what lets agents be started."""
+_SAID: Mapping[str, Any] = {"supports_search_tool": False, "experimental_supported_tools": []}
+"""No tool is kept back to be searched for, and none is there that we do not know."""
+
+
+def written(program: Path, folder: Path, environ: Mapping[str, str]) -> Path:
+    """Where the list is, as we changed it. Starts the program, which takes some milliseconds, and writes.
+
+    Args:
+        program: The program, whose list it is.
+        folder: Where it is written, which is there.
+        environ: What the program lives in.
+
+    Raises:
+        RuntimeFailureError: The program does not tell its list, or it cannot be written.
+    """
+    try:
+        told = subprocess.run(  # noqa: S603 - the program that is driven anyway, and fixed words
+            [str(program), "debug", "models", "--bundled"],
+            env={**environ, "CODEX_HOME": str(folder)},
+            cwd=folder,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            timeout=_SECONDS,
+            check=True,
+        ).stdout
+        models: list[dict[str, Any]] = json.loads(told)["models"]
+        ours = [{**{name: said for name, said in model.items() if name not in _NOT_SAID}, **_SAID} for model in models]
+        text = json.dumps({"models": ours}).encode()
+        path = folder / f"models-{hashlib.blake2b(text, digest_size=8).hexdigest()}.json"
+        if not path.exists():
+            _write(path, text)
+    except (OSError, subprocess.SubprocessError, ValueError, KeyError, TypeError, AttributeError) as error:
+        raise RuntimeFailureError(
+            f"Codex does not say which models it knows, and with its own list it would hide our tools: {error}"
+        ) from error
+    return path
+
+
+def _write(path: Path, text: bytes) -> None:
+    """Write it whole: another process may be about to read it."""
+    descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=".models-")
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(text)
+        Path(name).replace(path)
+    except BaseException:
+        Path(name).unlink(missing_ok=True)
+        raise

@@ -1,0 +1,57 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from toolyard.adapters.codex.models import written
+from toolyard.errors import RuntimeFailureError
+
+
+def program(folder: Path, says: Any, status: int = 0) -> Path:
+    """A program that says something of its models."""
+    path = folder / "program"
+    text = says if isinstance(says, str) else json.dumps(says)
+    path.write_text(f"#!/bin/sh\necho '{text}'\nexit {status}\n")
+    path.chmod(0o700)
+    return path
+
+
+def test_what_hides_tools_is_not_said_and_everything_else_is(tmp_path: Path) -> None:
+    told = {"slug": "m", "tool_mode": "code_mode_only", "multi_agent_version": "v2", "supports_search_tool": True}
+    more = {"experimental_supported_tools": ["clock"], "use_responses_lite": True, "context_window": 5}
+    path = written(program(tmp_path, {"models": [told | more]}), tmp_path, {"PATH": "/bin:/usr/bin"})
+    (model,) = json.loads(path.read_text())["models"]
+    assert model == {
+        "slug": "m",
+        "supports_search_tool": False,
+        "experimental_supported_tools": [],
+        "use_responses_lite": True,
+        "context_window": 5,
+    }
+
+
+def test_it_is_written_once_and_anew_for_another_program(tmp_path: Path) -> None:
+    environ = {"PATH": "/bin:/usr/bin"}
+    first = written(program(tmp_path, {"models": [{"slug": "m"}]}), tmp_path, environ)
+    before = first.stat()
+    assert written(program(tmp_path, {"models": [{"slug": "m"}]}), tmp_path, environ) == first
+    assert (first.stat().st_ino, first.stat().st_mtime_ns) == (before.st_ino, before.st_mtime_ns)
+    assert written(program(tmp_path, {"models": [{"slug": "n"}]}), tmp_path, environ) != first
+    assert not list(tmp_path.glob(".models-*"))
+    assert first.stat().st_mode & 0o077 == 0
+
+
+@pytest.mark.parametrize(
+    ("says", "status"), [("no JSON", 0), ("[]", 0), ("{}", 0), ({"models": ["m"]}, 0), ({"models": []}, 3)]
+)
+def test_a_program_that_does_not_tell_its_models_is_not_used(tmp_path: Path, says: Any, status: int) -> None:
+    with pytest.raises(RuntimeFailureError, match="it would hide our tools"):
+        written(program(tmp_path, says, status), tmp_path, {"PATH": "/bin:/usr/bin"})
+
+
+def test_a_program_that_is_not_there_is_named(tmp_path: Path) -> None:
+    with pytest.raises(RuntimeFailureError, match="nowhere"):
+        written(tmp_path / "nowhere", tmp_path, {})
