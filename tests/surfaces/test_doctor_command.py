@@ -249,6 +249,14 @@ def test_a_missing_extra_is_named_with_the_command_that_brings_it(
     [
         (RuntimeSettings(default="demo"), "runtime.default: the runtime 'demo' is not part of this version; the "),
         (RuntimeSettings(default="claude"), "runtime.default is claude; Claude Code: no key, and no login allowed"),
+        (
+            RuntimeSettings(default="claude", model="gemini-3.8-flash", claude=ClaudeSettings(login=True)),
+            "runtime.model is gemini-3.8-flash, a model of Google, and Claude Code cannot ask it",
+        ),
+        (
+            RuntimeSettings(default="claude", model="opsu", claude=ClaudeSettings(login=True)),
+            "model 'opsu' has no provider; did you mean 'opus'?",
+        ),
         (RuntimeSettings(default="scripted"), "runtime.default is scripted, and runtime.scripted.script is not set"),
         (RuntimeSettings(default="kernel"), "no model can be asked: no key is set (ANTHROPIC_API_KEY, "),
         (RuntimeSettings(default="kernel", model="groq:x"), "for groq:x set GROQ_API_KEY"),
@@ -260,6 +268,11 @@ def test_it_is_not_good_where_asking_would_be_refused(settings: RuntimeSettings,
     report = examine(settings, Keys({}))
     assert (report.good, report.choice.name, report.model) == (False, None, None)
     assert report.choice.why.startswith(why)
+
+
+def test_codex_may_know_a_model_that_nobody_else_knows() -> None:
+    settings = RuntimeSettings(default="codex", model="codex-of-its-own", codex=CodexSettings(login=True))
+    assert examine(settings, Keys({})).choice.name == "codex"
 
 
 def test_a_script_is_good_without_any_model() -> None:

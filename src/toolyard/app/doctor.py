@@ -124,8 +124,11 @@ def _chosen(settings: RuntimeSettings, keys: Keys) -> tuple[Choice, str | None]:
     program = next((one for one in PROGRAMS if one.name == choice.name), None)
     if program is not None:
         found = _program(program, settings, keys)
-        why = f"{choice.why or f'runtime.default is {program.name}'}; {found.says}"
-        return (choice if found.good else Choice(name=None, why=why)), None
+        if not found.good:
+            why = f"{choice.why or f'runtime.default is {program.name}'}; {found.says}"
+            return Choice(name=None, why=why), None
+        unfit = _unfit(program, settings.model)
+        return (Choice(name=None, why=unfit) if unfit else choice), None
     if choice.name != "kernel":
         return choice, None
     try:
@@ -136,6 +139,17 @@ def _chosen(settings: RuntimeSettings, keys: Keys) -> tuple[Choice, str | None]:
     if not state.usable:
         return Choice(name=None, why=f"for {model} {state.advice}"), None
     return choice, model
+
+
+def _unfit(program: Program, model: str) -> str:
+    """Why a program cannot ask the model of the settings; empty when it can, or may know it where we do not."""
+    try:
+        vendor = find(model)[0] if model else None
+    except RuntimeFailureError as error:
+        return "" if program.name == "codex" else str(error)
+    if vendor is None or vendor.name == program.vendor:
+        return ""
+    return f"runtime.model is {model}, a model of {vendor.title}, and {program.title} cannot ask it"
 
 
 def _program(program: Program, settings: RuntimeSettings, keys: Keys) -> Finding:

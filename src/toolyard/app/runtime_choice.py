@@ -176,7 +176,10 @@ def lacking_keys(settings: RuntimeSettings, lookup: Lookup) -> list[str]:
 
 def absence(name: str) -> str:
     """Why there is no runtime of this name; empty when there is one."""
-    if name in ("kernel", "scripted", *(program.name for program in PROGRAMS)):
+    program = next((one for one in PROGRAMS if one.name == name), None)
+    if program is not None and not program.installed and find_spec(program.package) is None:  # it may be there by now
+        return f'{program.title} is not installed: pip install "toolyard[{name}]"'
+    if program is not None or name in ("kernel", "scripted"):
         return ""
     known = [one for one in NAMES if one not in _LATER]
     near = difflib.get_close_matches(name, known, n=1)

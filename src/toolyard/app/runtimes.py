@@ -82,15 +82,10 @@ class Runtimes:
         raise RuntimeFailureError(f"no runtime can be had: {choice.why}; `toolyard doctor` says what to do")
 
     def _make(self, name: str) -> Runtime:
-        if name == "kernel":
-            return self._kernel()
-        if name == "scripted":
-            return self._scripted()
-        if name == "claude":
-            return self._claude()
-        if name == "codex":
-            return self._codex()
-        raise RuntimeFailureError(absence(name))
+        if why := absence(name):
+            raise RuntimeFailureError(why)
+        ways = {"kernel": self._kernel, "scripted": self._scripted, "claude": self._claude, "codex": self._codex}
+        return ways[name]()
 
     def _kernel(self) -> Runtime:
         from toolyard.invoker.kernel_runtime import KernelRuntime

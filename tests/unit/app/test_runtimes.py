@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from toolyard.app.keys import Keys
-from toolyard.app.runtime_choice import NAMES, Choice, absence, lacking_keys, usual_runtime
+from toolyard.app.runtime_choice import NAMES, PROGRAMS, Choice, Program, absence, lacking_keys, usual_runtime
 from toolyard.app.runtimes import Runtimes
 from toolyard.app.settings import ClaudeSettings, CodexSettings, LimitSettings, RuntimeSettings, ScriptedSettings
 from toolyard.errors import RuntimeFailureError
@@ -133,6 +133,20 @@ def test_a_set_model_without_its_key_is_refused_before_anything_is_stored(tmp_pa
 def test_a_runtime_that_cannot_be_had_is_refused_in_words(name: str, says: str, tmp_path: Path) -> None:
     with pytest.raises(RuntimeFailureError, match=says):
         runtimes(RuntimeSettings(), {}, tmp_path)(name)
+
+
+@pytest.mark.parametrize("program", PROGRAMS, ids=lambda program: program.name)
+def test_a_program_that_is_not_installed_is_refused_with_the_command_before_anything_is_stored(
+    program: Program, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = runtimes(RuntimeSettings(), {}, tmp_path)
+    monkeypatch.setattr(Program, "installed", property(lambda _self: False))
+    monkeypatch.setattr("toolyard.app.runtime_choice.find_spec", lambda _package: None)
+    with pytest.raises(RuntimeFailureError) as refused:
+        found(program.name)
+    assert str(refused.value) == f'{program.title} is not installed: pip install "toolyard[{program.name}]"'
+    monkeypatch.setattr("toolyard.app.runtime_choice.find_spec", lambda _package: "it is there by now")
+    assert found(program.name).name == program.name
 
 
 def test_what_is_called_absent_is_exactly_what_cannot_be_made(tmp_path: Path) -> None:

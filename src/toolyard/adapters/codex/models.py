@@ -8,13 +8,14 @@ What the list says of them besides, such as how they are asked, stays. Above: `p
 from __future__ import annotations
 
 import hashlib
-import json
 import os
 import subprocess
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
+
+import msgspec
 
 from toolyard.errors import RuntimeFailureError
 
@@ -25,8 +26,14 @@ _SAID: Mapping[str, Any] = {"supports_search_tool": False, "experimental_support
 """No tool is kept back to be searched for, and none is there that we do not know."""
 
 
+class _List(msgspec.Struct):
+    """Each model is its members, whatever they are."""
+
+    models: list[dict[str, msgspec.Raw]]
+
+
 def written(program: Path, folder: Path, environ: Mapping[str, str]) -> Path:
-    """Where the list is, as we changed it. Starts the program, which takes some milliseconds, and writes.
+    """Where the list is, as we changed it. The first time it starts the program, and writes.
 
     Args:
         program: The program, whose list it is.
@@ -37,26 +44,42 @@ def written(program: Path, folder: Path, environ: Mapping[str, str]) -> Path:
         RuntimeFailureError: The program does not tell its list, or it cannot be written.
     """
     try:
-        told = subprocess.run(  # noqa: S603 - the program that is driven anyway, and fixed words
-            [str(program), "debug", "models", "--bundled"],
-            env={**environ, "CODEX_HOME": str(folder)},
-            cwd=folder,
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            timeout=_SECONDS,
-            check=True,
-        ).stdout
-        models: list[dict[str, Any]] = json.loads(told)["models"]
-        ours = [{**{name: said for name, said in model.items() if name not in _NOT_SAID}, **_SAID} for model in models]
-        text = json.dumps({"models": ours}).encode()
-        path = folder / f"models-{hashlib.blake2b(text, digest_size=8).hexdigest()}.json"
+        path = folder / f"models-{_identity(program)}.json"
         if not path.exists():
-            _write(path, text)
-    except (OSError, subprocess.SubprocessError, ValueError, KeyError, TypeError, AttributeError) as error:
+            _write(path, _changed(_told(program, folder, environ)))
+    except (OSError, subprocess.SubprocessError, msgspec.MsgspecError) as error:
         raise RuntimeFailureError(
             f"Codex does not say which models it knows, and with its own list it would hide our tools: {error}"
         ) from error
     return path
+
+
+def _identity(program: Path) -> str:
+    """Another one for another program, and for other changes."""
+    file = program.stat()
+    parts = (file.st_size, file.st_mtime_ns, _NOT_SAID, sorted(_SAID))
+    return hashlib.blake2b(repr(parts).encode(), digest_size=8).hexdigest()
+
+
+def _told(program: Path, folder: Path, environ: Mapping[str, str]) -> bytes:
+    done = subprocess.run(  # noqa: S603 - the program that is driven anyway, and fixed words
+        [str(program), "debug", "models", "--bundled"],
+        env={**environ, "CODEX_HOME": str(folder)},
+        cwd=folder,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        timeout=_SECONDS,
+        check=True,
+    )
+    return done.stdout
+
+
+def _changed(told: bytes) -> bytes:
+    """The list with our changes; the rest of it, which is long, is not even looked at."""
+    models = msgspec.json.decode(told, type=_List).models
+    said = {name: msgspec.Raw(msgspec.json.encode(value)) for name, value in _SAID.items()}
+    ours = [{**{name: of for name, of in model.items() if name not in _NOT_SAID}, **said} for model in models]
+    return msgspec.json.encode(_List(models=ours))
 
 
 def _write(path: Path, text: bytes) -> None:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 from toolyard.adapters.codex.program import Lookup, prepared
 from toolyard.adapters.importing import importing
+from toolyard.adapters.providers.catalogue import find
 from toolyard.errors import RuntimeFailureError
 from toolyard.invoker.kernel_session import Offered
 from toolyard.invoker.runtime import SessionSpec
@@ -89,11 +90,11 @@ class CodexRuntime:
         """
         wanted = model or self._model
         vendor, colon, name = wanted.partition(":")  # a name may have colons of its own: ft:gpt-…:house::id
-        vendor, name = (vendor, name) if colon else ("openai", vendor)
+        vendor, name = (vendor, name) if colon else (_vendor_of(wanted), vendor)
         if vendor != "openai":
             raise RuntimeFailureError(
-                f"Codex cannot ask {wanted!r}: it runs OpenAI's models, such as openai:{name or 'gpt-…'}; leave the"
-                " model out for Codex's own choice, or take another runtime"
+                f"Codex cannot ask {wanted!r}: it runs OpenAI's models, named like openai:gpt-…; leave the model out"
+                " for Codex's own choice, or take another runtime"
             )
         return f"openai:{name}" if name else ""
 
@@ -162,3 +163,11 @@ class CodexRuntime:
             from toolyard.adapters.codex.tool_copies import codex_copies
 
         return Stations(self._prepare, version=self._version), codex_copies()
+
+
+def _vendor_of(name: str) -> str:
+    """Whose model a name without a provider means; OpenAI's where nobody knows, for Codex may."""
+    try:
+        return find(name)[0].name if name else "openai"
+    except RuntimeFailureError:
+        return "openai"

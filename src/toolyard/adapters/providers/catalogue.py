@@ -251,8 +251,8 @@ def _such_as(vendor: Vendor) -> str:
 def _unknown_provider(text: str, provider: str) -> str:
     known = ", ".join(vendor.name for vendor in VENDORS)
     near = get_close_matches(provider.lower(), _BY_NAME, n=2, cutoff=0.6)
-    hint = f"; did you mean {' or '.join(repr(one) for one in near)}?" if near else ""
-    return f"model {text[:200]!r}: there is no provider {provider[:100]!r}{hint} Known providers: {known}"
+    hint = f"; did you mean {' or '.join(repr(one) for one in near)}? Known" if near else "; known"
+    return f"model {text[:200]!r}: there is no provider {provider[:100]!r}{hint} providers: {known}"
 
 
 def _unknown_word(text: str) -> str:

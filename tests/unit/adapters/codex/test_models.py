@@ -9,6 +9,8 @@ import pytest
 from toolyard.adapters.codex.models import written
 from toolyard.errors import RuntimeFailureError
 
+SAID: dict[str, Any] = {"supports_search_tool": False, "experimental_supported_tools": []}
+
 
 def program(folder: Path, says: Any, status: int = 0) -> Path:
     """A program that says something of its models."""
@@ -37,9 +39,12 @@ def test_it_is_written_once_and_anew_for_another_program(tmp_path: Path) -> None
     environ = {"PATH": "/bin:/usr/bin"}
     first = written(program(tmp_path, {"models": [{"slug": "m"}]}), tmp_path, environ)
     before = first.stat()
-    assert written(program(tmp_path, {"models": [{"slug": "m"}]}), tmp_path, environ) == first
+    assert written(tmp_path / "program", tmp_path, {}) == first  # nothing is started any more: it has no PATH
     assert (first.stat().st_ino, first.stat().st_mtime_ns) == (before.st_ino, before.st_mtime_ns)
-    assert written(program(tmp_path, {"models": [{"slug": "n"}]}), tmp_path, environ) != first
+    assert json.loads(first.read_text()) == {"models": [{"slug": "m", **SAID}]}
+    other = written(program(tmp_path, {"models": [{"slug": "another"}]}), tmp_path, environ)
+    assert json.loads(other.read_text()) == {"models": [{"slug": "another", **SAID}]}
+    assert other != first
     assert not list(tmp_path.glob(".models-*"))
     assert first.stat().st_mode & 0o077 == 0
 

@@ -19,6 +19,7 @@ def runtime(folder: Path, **more: Any) -> CodexRuntime:
     [
         ("gpt-9", "openai:gpt-9"),
         ("openai:gpt-9", "openai:gpt-9"),
+        ("codex-of-its-own", "openai:codex-of-its-own"),
         ("openai:ft:gpt-9:house::x1", "openai:ft:gpt-9:house::x1"),
         ("", "openai:usual"),
     ],
@@ -31,9 +32,10 @@ def test_without_any_name_codex_chooses(tmp_path: Path) -> None:
     assert runtime(tmp_path).resolve("") == ""
 
 
-def test_a_model_of_another_vendor_is_refused(tmp_path: Path) -> None:
+@pytest.mark.parametrize("asked", ["anthropic:claude-sonnet-5-5", "sonnet", "gemini-3.8-flash"])
+def test_a_model_of_another_vendor_is_refused(tmp_path: Path, asked: str) -> None:
     with pytest.raises(RuntimeFailureError, match="runs OpenAI's models"):
-        runtime(tmp_path).resolve("anthropic:claude-sonnet-5-5")
+        runtime(tmp_path).resolve(asked)
 
 
 def test_only_a_shell_can_be_permitted(tmp_path: Path) -> None:
