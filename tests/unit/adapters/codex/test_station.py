@@ -55,6 +55,21 @@ async def test_the_last_one_to_leave_ends_everything_even_when_it_is_cancelled()
             await asyncio.sleep(0)
 
 
+async def test_a_door_ends_with_whoever_opens_it() -> None:
+    def doors() -> list[asyncio.Task[Any]]:
+        return [task for task in asyncio.all_tasks() if task.get_name() == "toolyard-codex-door"]
+
+    stations = Stations(lambda: Program(command=("nothing",), environ={}, folder=Path()), version="0")
+    entering = asyncio.create_task(stations.enter())
+    async with asyncio.timeout(10):
+        while not doors():
+            await asyncio.sleep(0)
+    entering.cancel()
+    await asyncio.wait([entering])
+    assert entering.cancelled()
+    assert not doors()
+
+
 async def test_a_thread_has_one_holder_who_gives_it_up_unless_it_is_in_use() -> None:
     station, _ = _station()
     one, other = Holder(station), Holder(station, busy=True)

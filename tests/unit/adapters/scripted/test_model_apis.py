@@ -356,6 +356,25 @@ async def test_a_tool_in_a_namespace_is_called_there() -> None:
         assert "response.custom_tool_call_input.delta" in kinds
 
 
+async def test_tools_that_stand_among_the_messages_are_offered_too() -> None:
+    tools = [
+        {"type": "namespace", "name": "mcp__yard", "tools": [{"type": "function", "name": "today", "parameters": {}}]},
+        {"type": "namespace", "name": "functions", "tools": [{"type": "custom", "name": "patch"}]},
+    ]
+    given = [
+        {"type": "additional_tools", "role": "developer", "tools": tools},
+        {"type": "message", "role": "user", "content": "go"},
+    ]
+    async with (
+        scripted_models("- call: [{tool: today}, {tool: patch, input: {input: x y}}]") as models,
+        httpx2.AsyncClient(base_url=models.url) as client,
+    ):
+        one, two = (await client.post("/v1/responses", json={"model": "m", "input": given})).json()["output"]
+        assert (one["name"], one["namespace"], one["type"]) == ("today", "mcp__yard", "function_call")
+        assert (two["name"], two["namespace"], two["type"]) == ("patch", "functions", "custom_tool_call")
+        assert two["input"] == "x y"
+
+
 async def test_nothing_is_stored_for_a_later_request(asking: Asking) -> None:
     models, _ = await asking("- say: x", "openai")
     async with httpx2.AsyncClient(base_url=models.url) as client:
