@@ -156,7 +156,7 @@ async def test_a_steering_message_is_read_with_the_next_request_of_the_same_run(
         ({"model": "antropic:x"}, "did you mean 'anthropic'?"),
         ({"model": "sonet", "threadId": "t"}, "did you mean 'sonnet'?"),
         ({"model": "openai"}, "is a provider; name one of its models too, such as openai:gpt-6.1-terra"),
-        ({"runtime": "kernle"}, "The runtime 'kernle' is unknown; the runtimes are kernel,"),
+        ({"runtime": "kernle"}, "The runtime 'kernle' is unknown; did you mean 'kernel'? The runtimes are kernel,"),
     ],
 )
 async def test_what_nobody_knows_is_a_problem_with_the_nearest_and_nothing_is_stored(
