@@ -15,6 +15,7 @@ from tests.e2e.captured import user_texts
 from tests.e2e.codex_stage import PATIENCE, processes_of
 from tests.e2e.model_stage import freeze
 from toolyard.adapters.codex import session as session_module
+from toolyard.adapters.codex.app_server import AppServer
 from toolyard.adapters.codex.runtime import CodexRuntime
 from toolyard.adapters.codex.session import CodexSession
 from toolyard.adapters.codex.station import Station
@@ -239,7 +240,15 @@ async def test_a_turn_that_is_cancelled_on_its_way_to_another_process_is_begun_n
         entered.set()
         return station
 
+    asked: list[str] = []
+    ask = AppServer.request
+
+    async def noted(self: AppServer, method: str, *given: Any, **named: Any) -> Any:
+        asked.append(method)
+        return await ask(self, method, *given, **named)
+
     monkeypatch.setattr(stations, "enter", slowly)
+    monkeypatch.setattr(AppServer, "request", noted)
     house.kill()
     running = asyncio.create_task(session.run(house.turn("hello")))
     await asyncio.wait_for(entering.wait(), PATIENCE)
@@ -251,6 +260,7 @@ async def test_a_turn_that_is_cancelled_on_its_way_to_another_process_is_begun_n
     await asyncio.wait([running], timeout=PATIENCE)
     assert running.cancelled()
     await asyncio.wait_for(entered.wait(), PATIENCE)
+    assert asked.count("turn/start") == 1  # of the process that was dead
     if not closed:
         assert await house.run(session, "hello") == "Hello."
         await session.close()
