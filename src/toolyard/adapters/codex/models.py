@@ -20,6 +20,7 @@ import msgspec
 from toolyard.errors import RuntimeFailureError
 
 _SECONDS = 30.0
+_MOST_WORDS = 500
 _NOT_SAID = ("tool_mode", "multi_agent_version")
 """What hides tools behind programs, and what lets agents be started."""
 _SAID: Mapping[str, Any] = {"supports_search_tool": False, "experimental_supported_tools": []}
@@ -57,7 +58,7 @@ def written(program: Path, folder: Path, environ: Mapping[str, str]) -> Path:
 def _identity(program: Path) -> str:
     """Another one for another program, and for other changes."""
     file = program.stat()
-    parts = (file.st_size, file.st_mtime_ns, _NOT_SAID, sorted(_SAID))
+    parts = (file.st_size, file.st_mtime_ns, _NOT_SAID, _SAID)
     return hashlib.blake2b(repr(parts).encode(), digest_size=8).hexdigest()
 
 
@@ -69,8 +70,11 @@ def _told(program: Path, folder: Path, environ: Mapping[str, str]) -> bytes:
         stdin=subprocess.DEVNULL,
         capture_output=True,
         timeout=_SECONDS,
-        check=True,
+        check=False,
     )
+    if done.returncode != 0:
+        words = done.stderr.decode(errors="replace").strip()[-_MOST_WORDS:]
+        raise OSError(f"it ended with status {done.returncode}: {words or 'without a word'}")
     return done.stdout
 
 

@@ -57,6 +57,14 @@ def test_a_program_that_does_not_tell_its_models_is_not_used(tmp_path: Path, say
         written(program(tmp_path, says, status), tmp_path, {"PATH": "/bin:/usr/bin"})
 
 
+def test_what_the_program_says_of_its_failure_is_told(tmp_path: Path) -> None:
+    path = tmp_path / "program"
+    path.write_text("#!/bin/sh\necho no such word >&2\nexit 3\n")
+    path.chmod(0o700)
+    with pytest.raises(RuntimeFailureError, match="it ended with status 3: no such word"):
+        written(path, tmp_path, {"PATH": "/bin:/usr/bin"})
+
+
 def test_a_program_that_is_not_there_is_named(tmp_path: Path) -> None:
     with pytest.raises(RuntimeFailureError, match="nowhere"):
         written(tmp_path / "nowhere", tmp_path, {})
