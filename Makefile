@@ -20,7 +20,7 @@ help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-6s %s\n", $$1, $$2}' Makefile
 
 run: $(CORE) ## Start the server (ARGS="--port 8421" and the like are passed on)
-	@$(BIN)/toolyard serve $(ARGS)
+	@$(BIN)/toolstead serve $(ARGS)
 
 test: check ## Run every check and every test (ARGS="-k name" and the like go to pytest)
 	@echo "test: pytest"
@@ -102,7 +102,7 @@ endef
 # Written for any Python at all, so that one that is too old can still say so.
 define usable_python
 $(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
-    echo "Toolyard needs Python 3.11 or newer; '$(PYTHON)' is $$($(PYTHON) -V 2>&1). Choose one: make PYTHON=python3.13" >&2; \
+    echo "Toolstead needs Python 3.11 or newer; '$(PYTHON)' is $$($(PYTHON) -V 2>&1). Choose one: make PYTHON=python3.13" >&2; \
     exit 1; }; \
 $(PYTHON) -c 'import ensurepip, venv' 2> /dev/null || { \
     echo "'$(PYTHON)' lacks venv; install it (Debian: apt install python3-venv) or choose another: make PYTHON=python3.13" >&2; \

@@ -17,7 +17,7 @@ from benchmarks.harness import QUICK, SELFCHECK, Bench, Outcome, Scale, run_race
 from benchmarks.rows import races, runtime_start
 from benchmarks.table import render
 
-CHANGED = "toolyard's source files changed during the run, so its rounds are of different versions"
+CHANGED = "toolstead's source files changed during the run, so its rounds are of different versions"
 
 
 def main() -> int:
@@ -27,7 +27,7 @@ def main() -> int:
     if asked.rounds:
         scale = replace(scale, rounds=asked.rounds, heavy_rounds=min(asked.rounds, scale.heavy_rounds))
     began, load, measured = datetime.now(UTC), os.getloadavg()[0], subject.mark()
-    with tempfile.TemporaryDirectory(prefix="toolyard-bench-") as folder:
+    with tempfile.TemporaryDirectory(prefix="toolstead-bench-") as folder:
         bench = _bench(Path(folder), scale, peers=not asked.no_peers)
         outcomes = _run(bench, asked.rows.split(",") if asked.rows else [])
     about = _about(scale, began, load, peers=not asked.no_peers)
@@ -59,7 +59,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--quick", action="store_true", help="one to two minutes: fewer rounds, 500 tools")
     parser.add_argument("--rounds", type=int, default=0, help="so many rounds")
     parser.add_argument("--output", default="", help="write the text to this file too")
-    parser.add_argument("--no-peers", action="store_true", help="only the floor and toolyard; installs nothing")
+    parser.add_argument("--no-peers", action="store_true", help="only the floor and toolstead; installs nothing")
     parser.add_argument("--selfcheck", action="store_true", help="run every contestant once, briefly; 1 if any fails")
     return parser.parse_args()
 
@@ -93,7 +93,7 @@ def _about(scale: Scale, began: datetime, load: float, *, peers: bool) -> list[s
     system = f"{platform.system()} {platform.machine()}, {os.cpu_count()} CPUs, load {load:.1f} before the start"
     rounds = f"{scale.rounds} rounds ({scale.heavy_rounds} with {scale.tools:,} tools)"
     lines = [
-        f"{began:%Y-%m-%d}, toolyard {ours}, {python}, {system}, {minutes:.0f} min",
+        f"{began:%Y-%m-%d}, toolstead {ours}, {python}, {system}, {minutes:.0f} min",
         f"{rounds}, {scale.seconds:g} s for each contestant and round; medians, in brackets the least and the most",
     ]
     if peers:

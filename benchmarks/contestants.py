@@ -18,7 +18,7 @@ class Program:
 
     Attributes:
         module: A module of ours, or "" for the shipped command.
-        environment: The peer's environment; None is the one Toolyard is installed in.
+        environment: The peer's environment; None is the one Toolstead is installed in.
     """
 
     name: str
@@ -55,15 +55,15 @@ class Program:
 
 
 def shipped() -> list[str]:
-    """The `toolyard` command beside this Python; without one, the module."""
-    script = Path(sys.executable).with_name("toolyard")
-    return [str(script)] if script.exists() else [sys.executable, "-m", "toolyard"]
+    """The `toolstead` command beside this Python; without one, the module."""
+    script = Path(sys.executable).with_name("toolstead")
+    return [str(script)] if script.exists() else [sys.executable, "-m", "toolstead"]
 
 
 def with_plugin(bench: Bench, tools: int | None = None) -> Bench:
     """The same with another home, where a plugin brings `repeat`, or so many tools like it, to the shipped command."""
     home = bench.home.with_name(f"home-of-{tools or 1}")
-    folder = home / "config" / "toolyard" / "plugins"
+    folder = home / "config" / "toolstead" / "plugins"
     folder.mkdir(parents=True, exist_ok=True)
     (folder / f"{workload.PLUGIN}.py").write_text(_plugin(tools))
     return replace(bench, home=home)
@@ -78,7 +78,7 @@ def _plugin(tools: int | None) -> str:
         listed = f"[tool(function) for function in {workload.many.__name__}({tools})]"
     return "\n\n".join(
         (
-            "from __future__ import annotations\n\nfrom toolyard import Plugin, tool\n",
+            "from __future__ import annotations\n\nfrom toolstead import Plugin, tool\n",
             *(inspect.getsource(function) for function in functions),
             f'plugin = Plugin(name="{workload.PLUGIN}", version="1.0.0", tools={listed})\n',
         )

@@ -23,7 +23,7 @@ from typing import IO, Any
 REPOSITORY = Path(__file__).resolve().parent.parent
 GRACE = 0.5
 IDLE_SECONDS = 1.5
-"""How long a program must be idle to be settled: longer than `toolyard mcp` waits before it opens its database."""
+"""How long a program must be idle to be settled: longer than `toolstead mcp` waits before it opens its database."""
 SETTLE_SECONDS = 60.0
 BUSY = 0.02
 """The part of a CPU that an idle program may use."""

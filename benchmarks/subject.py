@@ -1,4 +1,4 @@
-"""What exactly is measured: the version of Toolyard that is installed here, and a mark of its files.
+"""What exactly is measured: the version of Toolstead that is installed here, and a mark of its files.
 
 A checkout that is installed in place changes under a run when somebody edits it, and then early and late rounds are of
 different programs. The mark is taken before and after, and a run whose mark changed says so and fails.
@@ -13,16 +13,16 @@ from pathlib import Path
 
 
 def installed_version() -> str:
-    """The version of Toolyard beside this Python."""
+    """The version of Toolstead beside this Python."""
     try:
-        return version("toolyard")
+        return version("toolstead")
     except PackageNotFoundError:
         return "not installed"
 
 
 def mark() -> str:
     """Short, and different as soon as one source file is."""
-    spec = find_spec("toolyard")
+    spec = find_spec("toolstead")
     digest = hashlib.sha256()
     for folder in (spec.submodule_search_locations or []) if spec is not None else []:
         for path in sorted(Path(folder).rglob("*.py")):

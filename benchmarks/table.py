@@ -1,4 +1,4 @@
-"""The outcome in Markdown: one table, whether each goal was met, and where Toolyard is behind."""
+"""The outcome in Markdown: one table, whether each goal was met, and where Toolstead is behind."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from statistics import median
 from benchmarks.harness import Entry, Goal, Outcome
 
 HEAD = (
-    "| what | who | CPU | wall | × floor (CPU) | × toolyard (CPU) | notes |",
+    "| what | who | CPU | wall | × floor (CPU) | × toolstead (CPU) | notes |",
     "|---|---|---:|---:|---:|---:|---|",
 )
 LEVEL = 0.97
@@ -30,7 +30,7 @@ def render(outcomes: Sequence[Outcome], about: Sequence[str]) -> str:
         lines += ["", "Notes:", "", *notes]
     rejections = [f"- {outcome.row.title}: {told}" for outcome in outcomes if (told := _rejection(outcome))]
     if rejections:
-        lines += ["", "A wrong argument, as toolyard rejected it in every round, and its event:", "", *rejections]
+        lines += ["", "A wrong argument, as toolstead rejected it in every round, and its event:", "", *rejections]
     return "\n".join(lines) + "\n"
 
 
@@ -41,7 +41,7 @@ def _rejection(outcome: Outcome) -> str:
 
 
 def _ordered(outcome: Outcome) -> list[Entry]:
-    """The floor, then Toolyard, then the peers from fast to slow, then what failed."""
+    """The floor, then Toolstead, then the peers from fast to slow, then what failed."""
     rank = {"floor": 0, "ours": 1, "peer": 2}
     return sorted(
         outcome.entries,
@@ -125,7 +125,7 @@ def _short(value: float) -> str:
 def _verdicts(outcome: Outcome) -> Iterable[str]:
     ours = outcome.of("ours")
     if ours is None:
-        yield f"{outcome.row.title}: toolyard was not measured"
+        yield f"{outcome.row.title}: toolstead was not measured"
         return
     for goal in outcome.row.goals:
         yield f"{outcome.row.title}: {_verdict(outcome, ours, goal)}"

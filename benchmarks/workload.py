@@ -23,10 +23,10 @@ REPEAT_SCHEMA: dict[str, Any] = {
     },
     "required": ["text"],
 }
-REPEAT_ARGUMENTS: dict[str, Any] = {"text": "yard", "times": 3}
-REPEAT_ANSWER = "yardyardyard"
+REPEAT_ARGUMENTS: dict[str, Any] = {"text": "stead", "times": 3}
+REPEAT_ANSWER = "steadsteadstead"
 
-PLUGIN = "yardbench"
+PLUGIN = "steadbench"
 """The plugin of a user that brings these tools to the shipped commands, which puts its name before theirs."""
 
 TURN = "Say it three times."
@@ -45,7 +45,7 @@ READ_SCHEMA: dict[str, Any] = {
 }
 READ_FILE = "notes.txt"
 READ_ARGUMENTS: dict[str, Any] = {"path": READ_FILE}
-READ_ANSWER = "the yard holds twelve tools"
+READ_ANSWER = "the stead holds twelve tools"
 LARGEST_FILE = 1_048_576
 PROJECT = os.path.realpath(os.getcwd())  # noqa: PTH109 - pathlib would cost more than the reading
 

@@ -17,7 +17,7 @@ from tests import machine
 
 REQUIRED = pytest.StashKey[frozenset[str]]()
 
-_OURS = ("TOOLYARD_", "GIT_", "XDG_", "ANTHROPIC_", "OPENAI_", "GOOGLE_", "GEMINI_", "OLLAMA_")
+_OURS = ("TOOLSTEAD_", "GIT_", "XDG_", "ANTHROPIC_", "OPENAI_", "GOOGLE_", "GEMINI_", "OLLAMA_")
 _XDG = {
     "XDG_CACHE_HOME": ".cache",
     "XDG_CONFIG_HOME": ".config",
@@ -26,18 +26,18 @@ _XDG = {
     "XDG_STATE_HOME": ".local/state",
 }
 # How long anything takes is the machine's affair.
-settings.register_profile("toolyard", deadline=None, suppress_health_check=[HealthCheck.too_slow])
-settings.load_profile("toolyard")
+settings.register_profile("toolstead", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("toolstead")
 
 _numbers = itertools.count(1)
 _LACKING = re.compile(r"lacking (\w+): ")
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    required = machine.names_in(os.environ.get("TOOLYARD_REQUIRE", ""))
+    required = machine.names_in(os.environ.get("TOOLSTEAD_REQUIRE", ""))
     for name in required:
         if problem := machine.unknown_name(name):
-            raise pytest.UsageError(f"TOOLYARD_REQUIRE: {problem}")
+            raise pytest.UsageError(f"TOOLSTEAD_REQUIRE: {problem}")
     config.stash[REQUIRED] = frozenset(required)
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         # Started in the background by a shell: the programs that tests start would not hear Ctrl-C either.
@@ -54,7 +54,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             needed.add(name)
     for name in sorted(needed & config.stash[REQUIRED]):
         if reason := machine.reason_for_lack(name):
-            raise pytest.UsageError(f"TOOLYARD_REQUIRE asks for {name!r}, which this machine lacks: {reason}")
+            raise pytest.UsageError(f"TOOLSTEAD_REQUIRE asks for {name!r}, which this machine lacks: {reason}")
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -102,7 +102,7 @@ def _shield(patch: pytest.MonkeyPatch, home: Path) -> Path:
         if name.startswith(_OURS):
             patch.delenv(name)
     patch.setenv("HOME", str(home))
-    patch.setenv("TOOLYARD_HOME", str(home / ".config" / "toolyard"))
+    patch.setenv("TOOLSTEAD_HOME", str(home / ".config" / "toolstead"))
     for name, folder in _XDG.items():
         patch.setenv(name, str(home / folder))
     # Nobody's own keyring; and looking for one would start programs.
@@ -121,5 +121,5 @@ def _need(item: pytest.Item, name: str) -> None:
     if reason is None:
         return
     if name in item.config.stash[REQUIRED]:
-        pytest.fail(f"TOOLYARD_REQUIRE asks for {name!r}, which this machine lacks: {reason}", pytrace=False)
+        pytest.fail(f"TOOLSTEAD_REQUIRE asks for {name!r}, which this machine lacks: {reason}", pytrace=False)
     pytest.skip(f"lacking {name}: {reason}")

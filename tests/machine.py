@@ -1,7 +1,7 @@
 """What a machine may lack, by name, and how to find out.
 
 A test that needs such a thing says so with `@pytest.mark.requires("node")`, or asks the fixture
-`requires`; where it is missing the test is skipped and counted under that name. `TOOLYARD_REQUIRE`
+`requires`; where it is missing the test is skipped and counted under that name. `TOOLSTEAD_REQUIRE`
 names what must not be missing. A probe is cheap, runs once, and answers with the reason why the
 thing cannot be used, or None when it can.
 """
@@ -225,7 +225,7 @@ def unknown_name(name: str) -> str | None:
 
 
 def names_in(text: str) -> list[str]:
-    """The names in a comma-separated list such as that of `TOOLYARD_REQUIRE`."""
+    """The names in a comma-separated list such as that of `TOOLSTEAD_REQUIRE`."""
     return [name for part in text.split(",") if (name := part.strip())]
 
 

@@ -1,1 +1,1 @@
-"""Toolyard through its public Python API, with default settings."""
+"""Toolstead through its public Python API, with default settings."""

@@ -1,4 +1,4 @@
-"""The kernel: its loop over a scripted model and a real yard's tools; or all of `yard.invoke`, stored in SQLite."""
+"""The kernel: its loop over a scripted model and a real stead's tools; or all of `stead.invoke`, stored in SQLite."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ from typing import Any
 
 from benchmarks import agent_work as work
 from benchmarks import workload
-from toolyard import Toolyard, tool
-from toolyard.app.offered_tools import OfferedTools
-from toolyard.invoker.kernel_runtime import KernelRuntime
-from toolyard.kernel.activation import Activation, Limits
-from toolyard.kernel.conversation import Conversation
-from toolyard.kernel.loop import converse
-from toolyard.kernel.messages import Answered, Replied, ToolUse
-from toolyard.kernel.model import Delta, Request
-from toolyard.orchestrator.store import EventFilter
-from toolyard.testing import memory_yard
-from toolyard.types.call import Caller
-from toolyard.types.content import Text
-from toolyard.types.result import ToolResult
-from toolyard.types.run import Usage
+from toolstead import Toolstead, tool
+from toolstead.app.offered_tools import OfferedTools
+from toolstead.invoker.kernel_runtime import KernelRuntime
+from toolstead.kernel.activation import Activation, Limits
+from toolstead.kernel.conversation import Conversation
+from toolstead.kernel.loop import converse
+from toolstead.kernel.messages import Answered, Replied, ToolUse
+from toolstead.kernel.model import Delta, Request
+from toolstead.orchestrator.store import EventFilter
+from toolstead.testing import memory_stead
+from toolstead.types.call import Caller
+from toolstead.types.content import Text
+from toolstead.types.result import ToolResult
+from toolstead.types.run import Usage
 
 USED = Usage(input_tokens=work.INPUT_TOKENS, output_tokens=work.OUTPUT_TOKENS)
 LIMITS = Limits(turns=work.LIMIT)
@@ -49,16 +49,16 @@ class Scripted:
 
 @asynccontextmanager
 async def agent() -> AsyncGenerator[work.Run]:
-    async with memory_yard(tool(work.add)) as yard:
-        yield await _invoked(yard) if workload.options()[1].get("invoke") == "1" else _looped(yard)
+    async with memory_stead(tool(work.add)) as stead:
+        yield await _invoked(stead) if workload.options()[1].get("invoke") == "1" else _looped(stead)
 
 
-def _looped(yard: Toolyard) -> work.Run:
-    """The loop alone; calls go through the yard's dispatcher, and nobody listens to events."""
-    model, numbers, offered = Scripted(), itertools.count(), OfferedTools(yard._registry)
+def _looped(stead: Toolstead) -> work.Run:
+    """The loop alone; calls go through the stead's dispatcher, and nobody listens to events."""
+    model, numbers, offered = Scripted(), itertools.count(), OfferedTools(stead._registry)
 
     def call(name: str, input: Mapping[str, Any], *, call_id: str | None = None) -> Awaitable[ToolResult]:
-        return yard._dispatcher.call(name, input, Caller(call_id=call_id))
+        return stead._dispatcher.call(name, input, Caller(call_id=call_id))
 
     def offer() -> Any:
         return offered(None)  # type: ignore[arg-type] - it offers the same to every session
@@ -78,25 +78,25 @@ def _looped(yard: Toolyard) -> work.Run:
     return run
 
 
-async def _invoked(yard: Toolyard) -> work.Run:
-    """`yard.invoke`: a thread, a session, the hooks, and every message, run and event stored."""
+async def _invoked(stead: Toolstead) -> work.Run:
+    """`stead.invoke`: a thread, a session, the hooks, and every message, run and event stored."""
     model = Scripted()
 
     async def connect(_: str) -> Scripted:
         return model
 
-    orchestrator = await yard.conversations()
-    runtimes: Any = yard._conversations._runtimes
-    offered = OfferedTools(yard._registry)
+    orchestrator = await stead.conversations()
+    runtimes: Any = stead._conversations._runtimes
+    offered = OfferedTools(stead._registry)
     kernel = KernelRuntime(connect=connect, resolve=lambda _: model.name, offered=offered, limits=LIMITS)
     runtimes._made[kernel.name] = kernel  # as the settings would make it, but for the model
 
     async def run() -> str:
-        done = await yard.invoke(work.PROMPT, runtime="kernel")
+        done = await stead.invoke(work.PROMPT, runtime="kernel")
         workload.expect(work.WORK.wrong or done.result is not None, f"the run ended with {done.error}")
         return done.result or ""
 
-    done = await yard.invoke(work.PROMPT, runtime="kernel")
+    done = await stead.invoke(work.PROMPT, runtime="kernel")
     told = [event.type for event in await orchestrator.store.events(EventFilter(run_id=done.id), limit=1_000)]
     workload.expect(told.count("tool_result") == work.WORK.turns, f"every event is stored, not {told}, {done.error}")
     return run

@@ -1,4 +1,4 @@
-"""One validated call in process: `await yard.call(…)`."""
+"""One validated call in process: `await stead.call(…)`."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import logging
 from typing import Any
 
 from benchmarks import workload
-from toolyard import Tool, Toolyard, tool
+from toolstead import Tool, Toolstead, tool
 
 
 async def handle(_ctx: Any, input: dict[str, Any], _meta: Any) -> str:
@@ -26,18 +26,18 @@ def raw() -> Tool:
 
 async def main() -> None:
     _, options = workload.options()
-    async with Toolyard() as yard:
-        yard.registry.register(raw() if options.get("raw") == "1" else tool(workload.repeat))
+    async with Toolstead() as stead:
+        stead.registry.register(raw() if options.get("raw") == "1" else tool(workload.repeat))
         name, arguments = workload.REPEAT, workload.REPEAT_ARGUMENTS
-        result = await yard.call(name, arguments)
+        result = await stead.call(name, arguments)
         workload.expect(result.text == workload.REPEAT_ANSWER and not result.is_error, "the answer")
         logging.disable(logging.CRITICAL)
-        workload.expect((await yard.call(name, {"text": 7})).is_error, "a wrong argument must be rejected")
+        workload.expect((await stead.call(name, {"text": 7})).is_error, "a wrong argument must be rejected")
         logging.disable(logging.NOTSET)
 
         async def batch(count: int) -> None:
             for _ in range(count):
-                await yard.call(name, arguments)
+                await stead.call(name, arguments)
 
         await workload.time_calls(batch, float(options["seconds"]))
 

@@ -1,4 +1,4 @@
-"""A folder of tool files in a yard: opening it, a change that the yard sees by itself, a reload that is asked for."""
+"""A folder of tool files in a stead: opening it, a change that the stead sees by itself, a reload that is asked for."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import asyncio
 from pathlib import Path
 
 from benchmarks import tool_files, workload
-from toolyard import Toolyard
+from toolstead import Toolstead
 
 PATIENCE = 30.0
 
@@ -17,17 +17,17 @@ async def main() -> None:
     number = count // tool_files.TOOLS_IN_FILE // 2
     path, name = folder / tool_files.file_name(number), tool_files.tool_name(number)
     with workload.Stopwatch() as empty:
-        yard = await Toolyard(tools_dir=options["empty"]).__aenter__()
-    own = yard.registry.get_tool_count()
-    await yard.__aexit__(None, None, None)
+        stead = await Toolstead(tools_dir=options["empty"]).__aenter__()
+    own = stead.registry.get_tool_count()
+    await stead.__aexit__(None, None, None)
     with workload.Stopwatch() as full:
-        yard = await Toolyard(tools_dir=folder).__aenter__()
-    workload.expect(yard.registry.get_tool_count() == own + count, "every tool is there")
-    result = await yard.call(tool_files.tool_name(number, 8), {"path": 7})
+        stead = await Toolstead(tools_dir=folder).__aenter__()
+    workload.expect(stead.registry.get_tool_count() == own + count, "every tool is there")
+    result = await stead.call(tool_files.tool_name(number, 8), {"path": 7})
     workload.expect(result.is_error, "a wrong argument must be rejected")
     original = path.read_text()
     try:
-        with yard.events(["tools.changed"]) as changes:
+        with stead.events(["tools.changed"]) as changes:
             for description in ("First.", "Watched."):  # with the first one the watch is surely there
                 text = tool_files.file_text(number, description)
                 with workload.Stopwatch() as seen:
@@ -35,13 +35,13 @@ async def main() -> None:
                     async with asyncio.timeout(PATIENCE):
                         event = await anext(changes)
                 workload.expect(event.data["changed"] == [name], "one tool changed")
-        await yard.__aexit__(None, None, None)
-        yard = await Toolyard(tools_dir=folder, watch=False).__aenter__()
+        await stead.__aexit__(None, None, None)
+        stead = await Toolstead(tools_dir=folder, watch=False).__aenter__()
         path.write_text(tool_files.file_text(number, "Reloaded."))
         with workload.Stopwatch() as asked:
-            reloaded = await yard.registry.reload_plugins()
+            reloaded = await stead.registry.reload_plugins()
         workload.expect(reloaded.changes.changed == (name,), "one tool changed")
-        await yard.__aexit__(None, None, None)
+        await stead.__aexit__(None, None, None)
     finally:
         path.write_text(original)
     workload.report(

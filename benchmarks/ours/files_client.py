@@ -1,4 +1,4 @@
-"""The official SDK's client over stdio on `toolyard mcp`: a file is edited, and the client must see the change."""
+"""The official SDK's client over stdio on `toolstead mcp`: a file is edited, and the client must see the change."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ async def main() -> None:
             told.set()
 
     command, *arguments = [*shipped(), "mcp"]
-    environ = {**os.environ, "TOOLYARD_TOOLS_DIR": str(folder)}
+    environ = {**os.environ, "TOOLSTEAD_TOOLS_DIR": str(folder)}
     server = stdio_client(StdioServerParameters(command=command, args=arguments, env=environ))
     original, edited = path.read_text(), tool_files.file_text(number, EDITED)
     async with (

@@ -1,4 +1,4 @@
-"""A call and a turn in a yard with so many plugins, with and without hooks of their own."""
+"""A call and a turn in a stead with so many plugins, with and without hooks of their own."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from typing import Any
 
 from benchmarks import workload
 from benchmarks.ours.conversations import SCRIPT
-from toolyard import Allow, Hooks, Plugin, PluginContext, Toolyard, tool
-from toolyard.app.plugin_places import FIRST_PARTY
+from toolstead import Allow, Hooks, Plugin, PluginContext, Toolstead, tool
+from toolstead.app.plugin_places import FIRST_PARTY
 
 THREADS = 50
 TURNS = 20
@@ -47,31 +47,31 @@ async def main() -> None:
     mode, options = workload.options()
     plugins = [made(number, hooks=options["hooks"] == "1") for number in range(int(options["plugins"]))]
     off = {name: {"enabled": False} for name in FIRST_PARTY} if options["first"] == "0" else {}
-    with tempfile.TemporaryDirectory(prefix="toolyard-bench-") as folder:
+    with tempfile.TemporaryDirectory(prefix="toolstead-bench-") as folder:
         script = Path(folder, "script.yaml")
         script.write_text(SCRIPT)  # noqa: ASYNC240 - nothing runs yet
         settings = {"plugins": off, "runtime": {"scripted": {"script": str(script)}}}
-        environ = {**os.environ, "TOOLYARD_HOME": folder}
-        async with Toolyard(environ=environ, settings=settings, plugins=plugins) as yard:
-            yard.registry.register(tool(workload.repeat))
-            states = {plugin["state"] for plugin in yard.plugins.shown() if plugin["enabled"]}
+        environ = {**os.environ, "TOOLSTEAD_HOME": folder}
+        async with Toolstead(environ=environ, settings=settings, plugins=plugins) as stead:
+            stead.registry.register(tool(workload.repeat))
+            states = {plugin["state"] for plugin in stead.plugins.shown() if plugin["enabled"]}
             workload.expect(states <= {"running"}, f"every plugin runs, not {states}")
-            await (_calls(yard, float(options["seconds"])) if mode == "call" else _turns(yard))
+            await (_calls(stead, float(options["seconds"])) if mode == "call" else _turns(stead))
 
 
-async def _calls(yard: Toolyard, seconds: float) -> None:
+async def _calls(stead: Toolstead, seconds: float) -> None:
     async def batch(count: int) -> None:
         for _ in range(count):
-            await yard.call(workload.REPEAT, workload.REPEAT_ARGUMENTS)
+            await stead.call(workload.REPEAT, workload.REPEAT_ARGUMENTS)
 
-    workload.expect((await yard.call(workload.REPEAT, workload.REPEAT_ARGUMENTS)).text == workload.REPEAT_ANSWER, "it")
+    workload.expect((await stead.call(workload.REPEAT, workload.REPEAT_ARGUMENTS)).text == workload.REPEAT_ANSWER, "it")
     await workload.time_calls(batch, seconds)
 
 
-async def _turns(yard: Toolyard) -> None:
+async def _turns(stead: Toolstead) -> None:
     async def converse(name: str) -> None:
         for _ in range(TURNS):
-            run = await yard.invoke(workload.TURN, thread_id=name)
+            run = await stead.invoke(workload.TURN, thread_id=name)
             workload.expect(run.result == workload.TURN_ANSWER, f"the answer was {run.result!r}, {run.error}")
 
     await converse("first")  # it pays for what all share

@@ -17,12 +17,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from benchmarks import workload
-from toolyard import Toolyard
-from toolyard.adapters.claude.runtime import ClaudeRuntime
-from toolyard.invoker.runtime import Runtime, Session, SessionSpec
-from toolyard.testing import ScriptedModels, scripted_models
-from toolyard.types.thread import Thread
-from toolyard.types.tool import ToolInfo
+from toolstead import Toolstead
+from toolstead.adapters.claude.runtime import ClaudeRuntime
+from toolstead.invoker.runtime import Runtime, Session, SessionSpec
+from toolstead.testing import ScriptedModels, scripted_models
+from toolstead.types.thread import Thread
+from toolstead.types.tool import ToolInfo
 
 ANSWER = "Hello to you too"
 MODELS = {"claude": "anthropic:claude-sonnet-5-5", "codex": "openai:gpt-6.1-sol"}
@@ -52,15 +52,15 @@ class Counting:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Talk:
-    """A yard, the model behind it, and the runtime between them."""
+    """A stead, the model behind it, and the runtime between them."""
 
-    yard: Toolyard
+    stead: Toolstead
     api: ScriptedModels
     runtime: str
 
     async def begin(self, count: int = 1) -> list[str]:
         """Make threads; the database is open from here on."""
-        store = (await self.yard.conversations()).store
+        store = (await self.stead.conversations()).store
         names = [uuid.uuid4().hex for _ in range(count)]
         for name in names:
             thread = Thread(id=name, runtime=self.runtime, model=MODELS[self.runtime], created_at=time.time())
@@ -71,7 +71,7 @@ class Talk:
         """Say something in threads at once: CPU and wall seconds until the model was asked by all of them."""
         asked = len(self.api.requests) + len(names)
         cpu, began = cpu_so_far(), time.perf_counter()
-        saying = [asyncio.create_task(self.yard.invoke("hello", thread_id=name)) for name in names]
+        saying = [asyncio.create_task(self.stead.invoke("hello", thread_id=name)) for name in names]
         async with asyncio.timeout(PATIENCE):
             # A failed message never asks, and the model tells nobody when it is asked.
             while len(self.api.requests) < asked and not all(one.done() for one in saying):  # noqa: ASYNC110 - as said
@@ -90,7 +90,7 @@ async def cold(talk: Talk) -> tuple[float, float]:
 async def prewarmed(talk: Talk) -> tuple[float, float]:
     (name,) = await talk.begin()
     asked = len(talk.api.requests)
-    warmed = await (await talk.yard.conversations()).prewarm(name)
+    warmed = await (await talk.stead.conversations()).prewarm(name)
     workload.expect(warmed == (True, talk.runtime), f"it is prewarmed, not {warmed}")
     workload.expect(len(talk.api.requests) == asked, "prewarming asks no model")
     return await talk.say(name)
@@ -143,21 +143,21 @@ async def main() -> None:
     runtime = options["runtime"]
 
     def offered(_: SessionSpec) -> Sequence[ToolInfo]:
-        return yard.registry.list_tools()
+        return stead.registry.list_tools()
 
-    with tempfile.TemporaryDirectory(prefix="toolyard-bench-") as folder:
+    with tempfile.TemporaryDirectory(prefix="toolstead-bench-") as folder:
         project = Path(folder, "project")
         (project / ".git").mkdir(parents=True)
         async with scripted_models(f"- say: {ANSWER}") as api:
-            environ = {"PATH": os.environ["PATH"], "HOME": folder, "TOOLYARD_HOME": folder, **api.environ()}
-            async with Toolyard(project, environ=environ) as yard:
-                await cold(Talk(yard=yard, api=api, runtime=runtime))  # it pays for imports, and for files made once
-                data = yard.places.data
+            environ = {"PATH": os.environ["PATH"], "HOME": folder, "TOOLSTEAD_HOME": folder, **api.environ()}
+            async with Toolstead(project, environ=environ) as stead:
+                await cold(Talk(stead=stead, api=api, runtime=runtime))  # it pays for imports, and for files made once
+                data = stead.places.data
             claude = ClaudeRuntime(environ=environ, lookup=environ.get, offered=offered, folder=data / "claude")
             counting = Counting(claude)
-            async with Toolyard(project, environ=environ, runtimes=[counting] if mode == "four" else ()) as yard:
-                cpu, wall = await measure(Talk(yard=yard, api=api, runtime=runtime))
-                pool = yard.state()["sessions"]
+            async with Toolstead(project, environ=environ, runtimes=[counting] if mode == "four" else ()) as stead:
+                cpu, wall = await measure(Talk(stead=stead, api=api, runtime=runtime))
+                pool = stead.state()["sessions"]
     told = (pool["hits"], pool["misses"])
     workload.expect(told == (hits, misses), f"the pool had {hits} hits and {misses} misses, not {told}")
     workload.report(cpu=cpu, wall=wall, hits=hits, misses=misses, starting=counting.most)

@@ -23,17 +23,17 @@ PROGRAMS = (
         note="a loop over a list of tuples, jsonschema-rs, the function",
     ),
     Program(
-        name="toolyard",
+        name="toolstead",
         role="ours",
         module="benchmarks.ours.agent",
-        note="the kernel's loop; calls through a yard's dispatcher, as those of `yard.call`",
+        note="the kernel's loop; calls through a stead's dispatcher, as those of `stead.call`",
     ),
     Program(
-        name="toolyard, invoke",
+        name="toolstead, invoke",
         role="ours",
         module="benchmarks.ours.agent",
         options=("invoke=1",),
-        note="all of `yard.invoke`: thread, session, hooks; messages, runs and events stored in SQLite",
+        note="all of `stead.invoke`: thread, session, hooks; messages, runs and events stored in SQLite",
     ),
     Program(
         name="pydantic-ai",

@@ -12,10 +12,10 @@ TURNS = 20
 
 PROGRAMS = (
     Program(
-        name="toolyard",
+        name="toolstead",
         role="ours",
         module="benchmarks.ours.conversations",
-        note="`yard.invoke` on the scripted runtime; messages, runs and events stored in SQLite",
+        note="`stead.invoke` on the scripted runtime; messages, runs and events stored in SQLite",
     ),
     Program(
         name="pydantic-ai",

@@ -22,7 +22,7 @@ _ERAS: tuple[tuple[Era, str], ...] = (("handshake", "2025-11-25"), ("modern", "2
 _FLOOR = Program(
     name="floor", role="floor", module="benchmarks.floor.http", note="bare ASGI on uvicorn, uvloop and httptools"
 )
-_SHIPPED = Program(name="toolyard", role="ours", note="`toolyard serve`")
+_SHIPPED = Program(name="toolstead", role="ours", note="`toolstead serve`")
 MCP = Program(
     name="mcp", role="peer", module="benchmarks.peers.mcp_sdk", environment="mcp", note="`MCPServer`, defaults"
 )
@@ -71,21 +71,21 @@ class Course:
 
 
 def shipped(bench: Bench) -> Race:
-    """The command `toolyard serve` and its built-in file reader."""
+    """The command `toolstead serve` and its built-in file reader."""
     note = f"the same tool as over stdio. CPU is that of the server's process. {_PINNED} {_BEST}"
     course = _calls(bench, key="http", what="the shipped command", tool=workload.READ, note=note)
     return _race(bench, course, (_FLOOR, _SHIPPED, *PEERS))
 
 
 def plugin(bench: Bench) -> Race:
-    """The command `toolyard serve` and a tool of a user's plugin; everybody else serves the same function."""
+    """The command `toolstead serve` and a tool of a user's plugin; everybody else serves the same function."""
     fastest = Goal(against="rivals", rivals=(FASTMCP.name, FASTMCP_BEST.name), limit=10, by="wall")
     goals: dict[Era, tuple[Goal, ...]] = {
         "handshake": (fastest,),
         "modern": (fastest, Goal(against="rivals", rivals=(MCP_JSON.name,), limit=5, by="wall")),
     }
     note = (
-        f"the same `async` function for everybody, for toolyard in a plugin file of a user's folder. {_PINNED} {_BEST}"
+        f"the same `async` function for everybody, for toolstead in a plugin file of a user's folder. {_PINNED} {_BEST}"
     )
     what = "a plugin's tool, the shipped command"
     course = _calls(bench, key="http-plugin", what=what, tool=workload.REPEAT, note=note, goals=goals)
@@ -112,9 +112,9 @@ def tail(bench: Bench) -> Race:
 
 
 def python(bench: Bench) -> Race:
-    """A tool registered in Python and served with `yard.serve_http()`."""
-    ours = Program(name="toolyard", role="ours", module="benchmarks.ours.serve", note="`yard.serve_http()`")
-    note = "toolyard runs on `asyncio.run` here, as a program of one's own would; the shipped command brings uvloop."
+    """A tool registered in Python and served with `stead.serve_http()`."""
+    ours = Program(name="toolstead", role="ours", module="benchmarks.ours.serve", note="`stead.serve_http()`")
+    note = "toolstead runs on `asyncio.run` here, as a program of one's own would; the shipped command brings uvloop."
     course = _calls(bench, key="http-python", what="a tool registered in Python", tool=workload.REPEAT, note=note)
     return _race(bench, course, (_FLOOR, ours, *PEERS))
 

@@ -11,13 +11,13 @@ LIMIT = 120.0
 
 PROGRAMS = (
     Program(name="floor", role="floor", module="benchmarks.floor.call", note="jsonschema-rs, then the function"),
-    Program(name="toolyard", role="ours", module="benchmarks.ours.call", note="`await yard.call(…)` of a `@tool`"),
+    Program(name="toolstead", role="ours", module="benchmarks.ours.call", note="`await stead.call(…)` of a `@tool`"),
     Program(
-        name="toolyard, own schema",
+        name="toolstead, own schema",
         role="ours",
         module="benchmarks.ours.call",
         options=("raw=1",),
-        note="`await yard.call(…)` of a `Tool(schema=…, handler=…)`",
+        note="`await stead.call(…)` of a `Tool(schema=…, handler=…)`",
     ),
     Program(
         name="openai-agents",

@@ -26,7 +26,7 @@ FLOOR = Program(
 )
 SERVERS = (
     FLOOR,
-    Program(name="toolyard", role="ours", module="benchmarks.ours.serve", note="`@tool`, `register`, `serve_stdio`"),
+    Program(name="toolstead", role="ours", module="benchmarks.ours.serve", note="`@tool`, `register`, `serve_stdio`"),
     *PEERS,
 )
 REGISTRIES = (
@@ -91,7 +91,7 @@ def race(bench: Bench) -> Race:
 
 
 def shipped(bench: Bench) -> Race:
-    """The command `toolyard mcp` with a user's plugin of ten thousand tools, and beside it one of ten.
+    """The command `toolstead mcp` with a user's plugin of ten thousand tools, and beside it one of ten.
 
     Both servers of a contestant run at the same time and are called in turn, so that a slow second hits both alike.
     """

@@ -18,7 +18,7 @@ def _program(name: str, *, plugins: int = 0, hooks: int = 0, first: int = 1, not
 
 
 PROGRAMS = (
-    _program("no plugins", first=0, note="toolyard with its own plugins off too"),
+    _program("no plugins", first=0, note="toolstead with its own plugins off too"),
     _program("as shipped", note="time, context and plan"),
     _program("10 plugins", plugins=10, note="each with a tool"),
     _program("100 plugins", plugins=100, note="each with a tool"),

@@ -39,7 +39,7 @@ class Start(Sample):
 
 
 def races(bench: Bench) -> list[Race]:
-    """Each in a fresh process, whose first yard pays for imports and for files that are made once."""
+    """Each in a fresh process, whose first stead pays for imports and for files that are made once."""
     return [_race(bench, runtime) for runtime in RUNTIMES]
 
 
@@ -64,9 +64,9 @@ def _race(bench: Bench, runtime: str) -> Race:
     row = Row(
         key=key,
         title=f"{RUNTIMES[runtime]}: from a message to the first request to the model",
-        note="the real program and a scripted model API on loopback. The yard and its database are open, and the "
-        "program ran once before, so that cold is a start and no installation. CPU is that of Toolyard and the program "
-        "until then; the floor is the cold start. What a person waits for is wall time, below.",
+        note="the real program and a scripted model API on loopback. The stead and its database are open, and "
+        "the program ran once before, so that cold is a start and no installation. CPU is that of Toolstead and the "
+        "program until then; the floor is the cold start. What a person waits for is wall time, below.",
     )
     return Race(rows=(row,), contestants=tuple(p.contestant(measure) for p in programs), rounds=bench.scale.rounds)
 

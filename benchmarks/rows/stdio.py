@@ -14,7 +14,7 @@ from benchmarks.stdio_client import StdioClient
 START, CALL, PLUGIN, PYTHON = "stdio-start", "stdio", "stdio-plugin", "stdio-python"
 
 _FLOOR = Program(name="floor", role="floor", module="benchmarks.floor.stdio", note="a bare loop over lines")
-SHIPPED = Program(name="toolyard", role="ours", note="`toolyard mcp`")
+SHIPPED = Program(name="toolstead", role="ours", note="`toolstead mcp`")
 MCP_LOW = Program(
     name="mcp, low level",
     role="peer",
@@ -30,7 +30,7 @@ PEERS = (
 
 
 def shipped(bench: Bench) -> Race:
-    """The command `toolyard mcp` and its built-in file reader; everybody else reads the same small file."""
+    """The command `toolstead mcp` and its built-in file reader; everybody else reads the same small file."""
 
     def measure(program: Program) -> Measured:
         command = program.command("stdio" if program.module else "mcp")
@@ -51,7 +51,7 @@ def shipped(bench: Bench) -> Race:
             Row(
                 key=CALL,
                 title="stdio: `tools/call`, the shipped command",
-                note="the tools differ: toolyard's built-in `file-reader` reads in a worker thread and checks where "
+                note="the tools differ: toolstead's built-in `file-reader` reads in a worker thread and checks where "
                 "the opened file really lies; the others serve a function that reads the same file of one line on the "
                 "event loop and checks its path and size only. The next rows have the same tool for everybody.",
             ),
@@ -62,19 +62,19 @@ def shipped(bench: Bench) -> Race:
 
 
 def plugin(bench: Bench) -> Race:
-    """The command `toolyard mcp` and a tool of a user's plugin; everybody else serves the same function."""
+    """The command `toolstead mcp` and a tool of a user's plugin; everybody else serves the same function."""
     row = Row(
         key=PLUGIN,
         title="stdio: `tools/call`, a plugin's tool, the shipped command",
-        note="the same `async` function for everybody, for toolyard in a plugin file of a user's folder.",
+        note="the same `async` function for everybody, for toolstead in a plugin file of a user's folder.",
         goals=(Goal(against="rivals", rivals=("mcp",), limit=5, by="wall"),),
     )
     return _repeating(with_plugin(bench), row, SHIPPED)
 
 
 def python(bench: Bench) -> Race:
-    """A tool registered in Python and served with `yard.serve_stdio()`."""
-    ours = Program(name="toolyard", role="ours", module="benchmarks.ours.serve", note="`yard.serve_stdio()`")
+    """A tool registered in Python and served with `stead.serve_stdio()`."""
+    ours = Program(name="toolstead", role="ours", module="benchmarks.ours.serve", note="`stead.serve_stdio()`")
     return _repeating(bench, Row(key=PYTHON, title="stdio: `tools/call`, a tool registered in Python"), ours)
 
 

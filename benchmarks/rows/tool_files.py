@@ -16,14 +16,14 @@ FLOOR = Program(
     name="floor", role="floor", module="benchmarks.floor.files", note="reads, parses, compiles each schema, keeps it"
 )
 OURS = Program(
-    name="toolyard",
+    name="toolstead",
     role="ours",
     module="benchmarks.ours.files",
-    note="`Toolyard(tools_dir=…)` opened, less an empty one; or a file edited, until `tools.changed` tells of it",
+    note="`Toolstead(tools_dir=…)` opened, less an empty one; or a file edited, until `tools.changed` tells of it",
 )
-WHOLE = Program(name="toolyard, whole load", role="floor", module="benchmarks.ours.files", note="as in the row above")
+WHOLE = Program(name="toolstead, whole load", role="floor", module="benchmarks.ours.files", note="as in the row above")
 ASKED = Program(
-    name="toolyard, reload_plugins",
+    name="toolstead, reload_plugins",
     role="ours",
     module="benchmarks.ours.files",
     note="a file edited, then `registry.reload_plugins()`, which looks at every file",
@@ -65,15 +65,15 @@ def race(bench: Bench) -> Race:
                 key=LOAD,
                 title=f"{count:,} JSON tool files with {tool_files.TOOLS_IN_FILE} tools each: load",
                 note="the floor finds no fault but what a parser and the compiler find, and keeps nothing of a tool "
-                "but its validator; its collector of cycles is at Python's defaults. Toolyard pauses it meanwhile, "
+                "but its validator; its collector of cycles is at Python's defaults. Toolstead pauses it meanwhile, "
                 "and compiles a schema that surely compiles when the tool is first called.",
                 goals=(Goal(against="floor", limit=2),),
             ),
             Row(
                 key=RELOAD,
                 title=f"one of {count:,} JSON tool files changes: reload",
-                note="here the floor is Toolyard's own whole load, so the goal is one hundredth of that. An MCP client "
-                "over stdio on `toolyard mcp` must see the same change, else the row fails.",
+                note="here the floor is Toolstead's own whole load, so the goal is one hundredth of that. An MCP "
+                "client over stdio on `toolstead mcp` must see the same change, else the row fails.",
                 goals=(Goal(against="floor", limit=0.01),),
             ),
         ),

@@ -14,7 +14,7 @@ from pathlib import Path
 from tests import machine
 
 ROOT = machine.ROOT
-PACKAGE = ROOT / "src" / "toolyard"
+PACKAGE = ROOT / "src" / "toolstead"
 TESTS = ROOT / "tests"
 
 
@@ -57,13 +57,13 @@ def comments(path: Path) -> Iterator[tuple[int, str]]:
 
 
 def module_name(path: Path) -> str:
-    """`toolyard.tools.registry` for its file."""
+    """`toolstead.tools.registry` for its file."""
     parts = path.relative_to(ROOT / "src").with_suffix("").parts
     return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
 
 
 def shown(path: Path, line: int | None = None) -> str:
-    """A place in the words of a compiler: `src/toolyard/errors.py:12`."""
+    """A place in the words of a compiler: `src/toolstead/errors.py:12`."""
     place = path.relative_to(ROOT).as_posix() if path.is_relative_to(ROOT) else str(path)
     return place if line is None else f"{place}:{line}"
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-import toolyard
+import toolstead
 from tests.architecture.sources import PACKAGE, ROOT, own_files
 
 pytestmark = pytest.mark.requires("git")
@@ -44,10 +44,10 @@ def _package_files() -> set[str]:
 def test_the_wheel_holds_the_package_and_its_metadata(built: Path) -> None:
     with zipfile.ZipFile(next(built.glob("*.whl"))) as wheel:
         names = set(wheel.namelist())
-    info = f"toolyard-{toolyard.__version__}.dist-info"
+    info = f"toolstead-{toolstead.__version__}.dist-info"
     about = {f"{info}/{name}" for name in ("METADATA", "WHEEL", "RECORD", "entry_points.txt", "licenses/LICENSE")}
     assert names == _package_files() | about
-    assert "toolyard/py.typed" in names
+    assert "toolstead/py.typed" in names
 
 
 def test_the_sdist_holds_what_builds_the_wheel(built: Path) -> None:
@@ -59,14 +59,14 @@ def test_the_sdist_holds_what_builds_the_wheel(built: Path) -> None:
 
 def test_the_metadata_is_what_the_project_says(built: Path) -> None:
     with zipfile.ZipFile(next(built.glob("*.whl"))) as wheel:
-        info = f"toolyard-{toolyard.__version__}.dist-info"
+        info = f"toolstead-{toolstead.__version__}.dist-info"
         metadata = email.parser.Parser().parsestr(wheel.read(f"{info}/METADATA").decode())
         commands = wheel.read(f"{info}/entry_points.txt").decode()
-    assert metadata["Name"] == "toolyard"
-    assert metadata["Version"] == toolyard.__version__
+    assert metadata["Name"] == "toolstead"
+    assert metadata["Version"] == toolstead.__version__
     assert metadata["License-Expression"] == "Apache-2.0"
     assert metadata["Requires-Python"] == ">=3.11"
-    assert "toolyard = toolyard.console.cli.main:main" in commands
+    assert "toolstead = toolstead.console.cli.main:main" in commands
     needed = [text for text in metadata.get_all("Requires-Dist", []) if "extra ==" not in text]
     heavy = ("claude", "openai", "pydantic-ai", "asyncpg", "opentelemetry", "dbos", "textual", "fastmcp")
     assert not [text for text in needed if text.startswith(heavy)], "the core stays light: make it an extra"

@@ -1,4 +1,4 @@
-"""Only `toolyard.app` reads the environment; everybody else is given what they need."""
+"""Only `toolstead.app` reads the environment; everybody else is given what they need."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def test_only_app_reads_the_environment() -> None:
     readers = [
         f"{shown(path, line)}: {name}"
         for path in source_files()
-        if not module_name(path).startswith("toolyard.app")
+        if not module_name(path).startswith("toolstead.app")
         for line, name in _reads(parsed(path))
     ]
     assert not readers, f"take it as an argument; app reads it: {readers}"

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-import toolyard
+import toolstead
 from tests.architecture.sources import PACKAGE, ROOT, parsed
-from toolyard.app.version import VERSION
+from toolstead.app.version import VERSION
 
 NAMES = [
     "Allow",
@@ -32,8 +32,8 @@ NAMES = [
     "ToolError",
     "ToolMeta",
     "ToolResult",
-    "Toolyard",
-    "ToolyardError",
+    "Toolstead",
+    "ToolsteadError",
     "UnknownToolError",
     "Validation",
     "Verdict",
@@ -104,11 +104,11 @@ def _modules_after(statement: str, folder: Path) -> set[str]:
 
 
 def test_the_public_names_are_these() -> None:
-    assert sorted(toolyard.__all__) == sorted([*NAMES, "__version__"])
+    assert sorted(toolstead.__all__) == sorted([*NAMES, "__version__"])
 
 
 def test_the_version_that_doors_tell_is_the_package_s() -> None:
-    assert toolyard.__version__ == VERSION
+    assert toolstead.__version__ == VERSION
 
 
 def test_the_public_names_are_few() -> None:
@@ -117,13 +117,13 @@ def test_the_public_names_are_few() -> None:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_a_public_name_can_be_imported_from_the_facade(name: str) -> None:
-    assert getattr(toolyard, name).__module__.startswith("toolyard.")
-    assert name in dir(toolyard)
+    assert getattr(toolstead, name).__module__.startswith("toolstead.")
+    assert name in dir(toolstead)
 
 
 def test_a_name_the_facade_lacks_is_an_attribute_error() -> None:
     with pytest.raises(AttributeError, match="nonsense"):
-        toolyard.nonsense  # noqa: B018 - the access is the test
+        toolstead.nonsense  # noqa: B018 - the access is the test
 
 
 def test_type_checkers_and_the_facade_find_the_same_names_in_the_same_homes() -> None:
@@ -132,18 +132,18 @@ def test_type_checkers_and_the_facade_find_the_same_names_in_the_same_homes() ->
     told = {
         alias.asname: node.module for node in block.body if isinstance(node, ast.ImportFrom) for alias in node.names
     }
-    assert told == toolyard._HOMES
+    assert told == toolstead._HOMES
 
 
 def test_importing_the_facade_loads_next_to_nothing_and_does_nothing(tmp_path: Path) -> None:
-    loaded = _modules_after("import toolyard", tmp_path)
-    assert "toolyard" in loaded
+    loaded = _modules_after("import toolstead", tmp_path)
+    assert "toolstead" in loaded
     assert not loaded & {*FOREIGN, "asyncio", "pydantic", "msgspec", "jsonschema_rs", "inspect", "logging"}
 
 
 def test_the_words_of_a_plugin_author_load_no_foreign_sdk(tmp_path: Path) -> None:
-    loaded = _modules_after("from toolyard import Tool, ToolResult, tool", tmp_path)
-    assert "toolyard" in loaded
+    loaded = _modules_after("from toolstead import Tool, ToolResult, tool", tmp_path)
+    assert "toolstead" in loaded
     assert not loaded & set(FOREIGN)
 
 

@@ -23,7 +23,13 @@ FOREIGN = "foreign SDKs are imported by adapters and console only"
 FACADE = "nobody inside imports the facade"
 CYCLES = "no cycles at any depth"
 EXTENSIONS = "extensions know nothing of each other"
-OPEN_TO_EXTENSIONS = ("toolyard.plugins", "toolyard.schema", "toolyard.types", "toolyard.errors", "toolyard.extensions")
+OPEN_TO_EXTENSIONS = (
+    "toolstead.plugins",
+    "toolstead.schema",
+    "toolstead.types",
+    "toolstead.errors",
+    "toolstead.extensions",
+)
 
 
 def _lint(source: Path, tmp_path: Path) -> subprocess.CompletedProcess[str]:
@@ -43,25 +49,29 @@ def test_the_import_rules_are_kept(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("rule", "culprit", "files"),
     [
-        (ONE_WAY, "toolyard.types.thing -> toolyard.tools", {"types/thing.py": "import toolyard.tools.registry"}),
-        (ONE_WAY, "toolyard.tools.thing -> toolyard.kernel", {"tools/thing.py": "import toolyard.kernel.loop"}),
-        (ONE_WAY, "- toolyard.attic", {"attic/__init__.py": ""}),
-        (FOREIGN, "toolyard.tools.thing -> mcp", {"tools/thing.py": "import mcp.types"}),
-        (FOREIGN, "toolyard.app.thing -> starlette", {"app/thing.py": "def f():\n    import starlette"}),
-        (FACADE, "toolyard.tools.thing -> toolyard", {"tools/thing.py": "from toolyard import Tool"}),
-        (FACADE, "toolyard.console.thing -> toolyard", {"console/thing.py": "import toolyard"}),
-        (CYCLES, "toolyard.tools", {"tools/a.py": "import toolyard.tools.b", "tools/b.py": "import toolyard.tools.a"}),
+        (ONE_WAY, "toolstead.types.thing -> toolstead.tools", {"types/thing.py": "import toolstead.tools.registry"}),
+        (ONE_WAY, "toolstead.tools.thing -> toolstead.kernel", {"tools/thing.py": "import toolstead.kernel.loop"}),
+        (ONE_WAY, "- toolstead.attic", {"attic/__init__.py": ""}),
+        (FOREIGN, "toolstead.tools.thing -> mcp", {"tools/thing.py": "import mcp.types"}),
+        (FOREIGN, "toolstead.app.thing -> starlette", {"app/thing.py": "def f():\n    import starlette"}),
+        (FACADE, "toolstead.tools.thing -> toolstead", {"tools/thing.py": "from toolstead import Tool"}),
+        (FACADE, "toolstead.console.thing -> toolstead", {"console/thing.py": "import toolstead"}),
+        (
+            CYCLES,
+            "toolstead.tools",
+            {"tools/a.py": "import toolstead.tools.b", "tools/b.py": "import toolstead.tools.a"},
+        ),
         (
             EXTENSIONS,
-            "toolyard.extensions.a -> toolyard.extensions.b",
-            {"extensions/a.py": "import toolyard.extensions.b"},
+            "toolstead.extensions.a -> toolstead.extensions.b",
+            {"extensions/a.py": "import toolstead.extensions.b"},
         ),
     ],
 )
 def test_a_broken_rule_is_found(rule: str, culprit: str, files: dict[str, str], tmp_path: Path) -> None:
-    shutil.copytree(PACKAGE, tmp_path / "toolyard", ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copytree(PACKAGE, tmp_path / "toolstead", ignore=shutil.ignore_patterns("__pycache__"))
     for name, text in {"kernel/loop.py": "", "extensions/b.py": "", **files}.items():
-        path = tmp_path / "toolyard" / name
+        path = tmp_path / "toolstead" / name
         path.parent.mkdir(exist_ok=True)
         (path.parent / "__init__.py").touch()
         path.write_text(text + "\n", encoding="utf-8")
@@ -81,7 +91,7 @@ def _beyond_the_contract(tree: ast.Module) -> list[tuple[int, str]]:
     return [
         (line, name)
         for line, name in uses(tree)
-        if name.startswith("toolyard.") and not name.startswith(OPEN_TO_EXTENSIONS)
+        if name.startswith("toolstead.") and not name.startswith(OPEN_TO_EXTENSIONS)
     ]
 
 
@@ -89,7 +99,7 @@ def test_extensions_are_written_against_the_contract_alone() -> None:
     strangers = [
         f"{shown(path, line)}: {name}"
         for path in source_files()
-        if module_name(path).startswith("toolyard.extensions.")
+        if module_name(path).startswith("toolstead.extensions.")
         for line, name in _beyond_the_contract(parsed(path))
     ]
     assert not strangers, f"what an extension needs is in the plugin contract, or belongs there: {strangers}"
@@ -98,9 +108,9 @@ def test_extensions_are_written_against_the_contract_alone() -> None:
 @pytest.mark.parametrize(
     ("text", "refused"),
     [
-        ("import toolyard.tools.registry", True),
-        ("from toolyard.orchestrator.event_log import EventLog", True),
-        ("from toolyard.plugins.contract import Tool", False),
+        ("import toolstead.tools.registry", True),
+        ("from toolstead.orchestrator.event_log import EventLog", True),
+        ("from toolstead.plugins.contract import Tool", False),
     ],
 )
 def test_what_is_beyond_the_contract_is_seen(text: str, refused: bool) -> None:

@@ -1,4 +1,4 @@
-"""`toolyard mcp` imports nothing before its first answers that these do not need: a client waits for it."""
+"""`toolstead mcp` imports nothing before its first answers that these do not need: a client waits for it."""
 
 from __future__ import annotations
 
@@ -26,28 +26,28 @@ FOREIGN = {
 FOREIGN |= {"httpcore2", "yaml", "click", "watchfiles", "uvloop", "jsonschema_rs"}
 STANDARD = {"importlib.metadata", "difflib", "shutil", "tempfile", "zipfile", "http", "tomllib"}
 OURS = {
-    "toolyard.adapters.claude",
-    "toolyard.adapters.codex",
-    "toolyard.adapters.mcp.server",
-    "toolyard.adapters.providers",
-    "toolyard.adapters.rest",
-    "toolyard.adapters.scripted",
-    "toolyard.adapters.storage",
-    "toolyard.app.runtime_choice",
-    "toolyard.app.runtimes",
-    "toolyard.console.cli.group",
-    "toolyard.invoker",
-    "toolyard.kernel",
-    "toolyard.orchestrator.feed",
-    "toolyard.orchestrator.journal",
-    "toolyard.orchestrator.orchestrator",
-    "toolyard.schema.adapted",
-    "toolyard.schema.sequences",
-    "toolyard.tools.builtin.git",
-    "toolyard.tools.handlers",
-    "toolyard.tools.sources.json_file",
-    "toolyard.types.run",
-    "toolyard.types.thread",
+    "toolstead.adapters.claude",
+    "toolstead.adapters.codex",
+    "toolstead.adapters.mcp.server",
+    "toolstead.adapters.providers",
+    "toolstead.adapters.rest",
+    "toolstead.adapters.scripted",
+    "toolstead.adapters.storage",
+    "toolstead.app.runtime_choice",
+    "toolstead.app.runtimes",
+    "toolstead.console.cli.group",
+    "toolstead.invoker",
+    "toolstead.kernel",
+    "toolstead.orchestrator.feed",
+    "toolstead.orchestrator.journal",
+    "toolstead.orchestrator.orchestrator",
+    "toolstead.schema.adapted",
+    "toolstead.schema.sequences",
+    "toolstead.tools.builtin.git",
+    "toolstead.tools.handlers",
+    "toolstead.tools.sources.json_file",
+    "toolstead.types.run",
+    "toolstead.types.thread",
 }
 MOST_DATACLASSES = 30
 """To define a frozen one costs a start 0.5 ms, a struct 0.02: what nobody outside sees is a struct on this way."""
@@ -61,7 +61,7 @@ def counted(*arguments, **options):
     made += 1
     return define(*arguments, **options)
 dataclasses.dataclass = counted
-from toolyard.console.cli.main import main
+from toolstead.console.cli.main import main
 atexit.register(lambda: print(made, *sorted(sys.modules), file=sys.stderr))
 main(["mcp"])
 """
@@ -87,11 +87,11 @@ def start(tmp_path_factory: pytest.TempPathFactory) -> tuple[int, set[str]]:
     folder = tmp_path_factory.mktemp("start")
     home = folder / "home"
     home.mkdir()
-    environ = {name: value for name, value in os.environ.items() if not name.startswith("TOOLYARD_")}
+    environ = {name: value for name, value in os.environ.items() if not name.startswith("TOOLSTEAD_")}
     done = subprocess.run(
         [sys.executable, "-c", PROGRAM],
         cwd=folder,
-        env={**environ, "HOME": str(home), "TOOLYARD_HOME": str(home / ".toolyard")},
+        env={**environ, "HOME": str(home), "TOOLSTEAD_HOME": str(home / ".toolstead")},
         input="".join(json.dumps(message) + "\n" for message in ASKED),
         capture_output=True,
         encoding="utf-8",
@@ -116,7 +116,13 @@ def test_the_start_of_the_stdio_server_defines_few_dataclasses(start: tuple[int,
 
 
 def test_what_the_start_needs_is_among_what_it_imports(start: tuple[int, set[str]]) -> None:
-    assert start[1] >= {"asyncio", "msgspec", "toolyard.app.yard", "toolyard.console.cli.stdio", "toolyard.types.tool"}
+    assert start[1] >= {
+        "asyncio",
+        "msgspec",
+        "toolstead.app.stead",
+        "toolstead.console.cli.stdio",
+        "toolstead.types.tool",
+    }
 
 
 def test_a_command_line_that_is_not_plain_goes_through_click(tmp_path: Path) -> None:

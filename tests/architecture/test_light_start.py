@@ -9,12 +9,12 @@ from pathlib import Path
 import pytest
 
 FOREIGN = {"sqlalchemy", "asyncpg", "yaml", "sqlite3"}
-OURS = {"toolyard.adapters.storage", "toolyard.adapters.scripted", "toolyard.adapters.rest"}
+OURS = {"toolstead.adapters.storage", "toolstead.adapters.scripted", "toolstead.adapters.rest"}
 SERVES = {"mcp", "starlette", "uvicorn"}
 
 PROGRAM = """
 import sys
-from toolyard.console.cli.main import main
+from toolstead.console.cli.main import main
 try:
     main(sys.argv[1:])
 except SystemExit as end:
@@ -46,5 +46,5 @@ def test_a_command_imports_only_what_it_needs(tmp_path: Path, arguments: list[st
     )
     status, *loaded = done.stderr.splitlines()[-1].split()
     assert status == "0", done.stderr
-    assert "toolyard.console.cli.invocation" in loaded
+    assert "toolstead.console.cli.invocation" in loaded
     assert not forbidden & set(loaded)

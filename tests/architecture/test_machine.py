@@ -1,4 +1,4 @@
-"""Skips are counted by name, and `TOOLYARD_REQUIRE` turns them into failures."""
+"""Skips are counted by name, and `TOOLSTEAD_REQUIRE` turns them into failures."""
 
 from __future__ import annotations
 
@@ -74,22 +74,22 @@ def test_what_is_there_is_run_and_nothing_is_said(run) -> None:
 
 
 def test_a_required_thing_that_is_lacking_fails_the_run_before_it_starts(run) -> None:
-    done = run(NEEDS_GIT, TOOLYARD_REQUIRE="root, git")
+    done = run(NEEDS_GIT, TOOLSTEAD_REQUIRE="root, git")
     assert done.returncode != 0
-    assert "TOOLYARD_REQUIRE asks for 'git', which this machine lacks: no git on PATH" in done.stderr
+    assert "TOOLSTEAD_REQUIRE asks for 'git', which this machine lacks: no git on PATH" in done.stderr
     assert "passed" not in done.stdout
 
 
 def test_a_required_thing_that_shows_while_a_test_runs_fails_that_test(run) -> None:
-    done = run(NEEDS_GIT, "-k", "asking", TOOLYARD_REQUIRE="git")
+    done = run(NEEDS_GIT, "-k", "asking", TOOLSTEAD_REQUIRE="git")
     assert "1 failed" in done.stdout, done.stdout + done.stderr
-    assert "TOOLYARD_REQUIRE asks for 'git', which this machine lacks: no git on PATH" in done.stdout
+    assert "TOOLSTEAD_REQUIRE asks for 'git', which this machine lacks: no git on PATH" in done.stdout
 
 
 def test_an_unknown_required_name_is_an_error_that_names_the_nearest(run) -> None:
-    done = run(NEEDS_GIT, TOOLYARD_REQUIRE="nod")
+    done = run(NEEDS_GIT, TOOLSTEAD_REQUIRE="nod")
     assert done.returncode != 0
-    assert "TOOLYARD_REQUIRE: unknown name 'nod'; did you mean 'node'?" in done.stderr
+    assert "TOOLSTEAD_REQUIRE: unknown name 'nod'; did you mean 'node'?" in done.stderr
 
 
 def test_an_unknown_name_in_a_mark_is_an_error_that_names_the_nearest(run) -> None:
@@ -110,12 +110,18 @@ def early():
 
 def test_x(early, home, tmp_path):
     for environ in (early, os.environ):
-        assert "TOOLYARD_TOKEN" not in environ and "GIT_DIR" not in environ
-        assert "mine" not in environ["HOME"] + environ["TOOLYARD_HOME"] + environ["XDG_DATA_HOME"]
+        assert "TOOLSTEAD_TOKEN" not in environ and "GIT_DIR" not in environ
+        assert "mine" not in environ["HOME"] + environ["TOOLSTEAD_HOME"] + environ["XDG_DATA_HOME"]
     assert Path.home() == home and not list(home.iterdir()) and not list(tmp_path.iterdir())
     assert early["HOME"] != os.environ["HOME"]
 """
-    mine = {"HOME": "/mine", "TOOLYARD_HOME": "/mine", "XDG_DATA_HOME": "/mine", "TOOLYARD_TOKEN": "x", "GIT_DIR": "x"}
+    mine = {
+        "HOME": "/mine",
+        "TOOLSTEAD_HOME": "/mine",
+        "XDG_DATA_HOME": "/mine",
+        "TOOLSTEAD_TOKEN": "x",
+        "GIT_DIR": "x",
+    }
     done = run(text, **mine)
     assert done.returncode == 0, done.stdout + done.stderr
 

@@ -11,9 +11,9 @@ import os
 import threading
 from pathlib import Path
 
-from toolyard.adapters.claude.runtime import ClaudeRuntime
-from toolyard.testing import scripted_models
-from toolyard.types.tool import Provenance, ToolInfo
+from toolstead.adapters.claude.runtime import ClaudeRuntime
+from toolstead.testing import scripted_models
+from toolstead.types.tool import Provenance, ToolInfo
 
 _PROBE = ToolInfo(
     name="probe",

@@ -12,8 +12,8 @@ import asyncpg
 import pytest
 
 from tests.contracts.postgres_server import running_server
-from toolyard.adapters.storage.store import open_store
-from toolyard.orchestrator.store import Store
+from toolstead.adapters.storage.store import open_store
+from toolstead.orchestrator.store import Store
 
 _numbers = itertools.count(1)
 
@@ -59,7 +59,7 @@ async def postgres_place(postgres_socket: Path) -> AsyncGenerator[Place]:
 
 @pytest.fixture
 async def sqlite_place(tmp_path: Path) -> AsyncGenerator[Place]:
-    place = Place("sqlite", str(tmp_path / "data" / "toolyard.db"))
+    place = Place("sqlite", str(tmp_path / "data" / "toolstead.db"))
     yield place
     await place.close()
 

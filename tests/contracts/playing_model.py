@@ -5,15 +5,15 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator, Sequence
 
-from toolyard.adapters.scripted.script import ScriptedTurn, pieces
-from toolyard.adapters.scripted.script_file import parse_script
-from toolyard.errors import ModelError
-from toolyard.invoker.kernel_runtime import KernelRuntime
-from toolyard.invoker.runtime import SessionSpec
-from toolyard.kernel.messages import Answered, Message, Replied, Said, ToolUse
-from toolyard.kernel.model import Delta, Request
-from toolyard.types.content import Text
-from toolyard.types.tool import Provenance, ToolInfo
+from toolstead.adapters.scripted.script import ScriptedTurn, pieces
+from toolstead.adapters.scripted.script_file import parse_script
+from toolstead.errors import ModelError
+from toolstead.invoker.kernel_runtime import KernelRuntime
+from toolstead.invoker.runtime import SessionSpec
+from toolstead.kernel.messages import Answered, Message, Replied, Said, ToolUse
+from toolstead.kernel.model import Delta, Request
+from toolstead.types.content import Text
+from toolstead.types.tool import Provenance, ToolInfo
 
 
 class PlayingModel:

@@ -25,7 +25,7 @@ def running_server() -> Generator[Path]:
     """Start it, give the folder of its socket, stop it and delete everything."""
     programs = machine.postgres()
     user = machine.postgres_user()
-    folder = Path(tempfile.mkdtemp(prefix="toolyard-pg-", dir="/tmp"))  # a socket's path must be short
+    folder = Path(tempfile.mkdtemp(prefix="toolstead-pg-", dir="/tmp"))  # a socket's path must be short
     server: subprocess.Popen[bytes] | None = None
     log = (folder / "log").open("wb")
     try:

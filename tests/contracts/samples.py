@@ -7,9 +7,9 @@ import os
 from collections.abc import Sequence
 from typing import Any
 
-from toolyard.orchestrator.store import Ending, NewEvent
-from toolyard.types.run import Run, RunEnd, RunError
-from toolyard.types.thread import Message, Role, Thread
+from toolstead.orchestrator.store import Ending, NewEvent
+from toolstead.types.run import Run, RunEnd, RunError
+from toolstead.types.thread import Message, Role, Thread
 
 _numbers = itertools.count(1)
 

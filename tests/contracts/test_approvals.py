@@ -13,9 +13,9 @@ from tests.contracts.conftest import Place
 from tests.contracts.samples import event, lost, message, new_id, run, thread
 from tests.programs import store_processes as processes
 from tests.programs.store_processes import started
-from toolyard.errors import NotFoundError, StorageError
-from toolyard.orchestrator.store import EventFilter, NewEvent, Resolution, Store
-from toolyard.types.approval import Approval
+from toolstead.errors import NotFoundError, StorageError
+from toolstead.orchestrator.store import EventFilter, NewEvent, Resolution, Store
+from toolstead.types.approval import Approval
 
 ALL = EventFilter()
 

@@ -10,10 +10,10 @@ from sqlalchemy import Connection, inspect
 
 from tests.contracts.conftest import Place
 from tests.contracts.samples import thread
-from toolyard.adapters.storage import migrations, tables
-from toolyard.adapters.storage.migrations import MIGRATIONS, Migration, migrate, version_of
-from toolyard.adapters.storage.store import open_store
-from toolyard.errors import StorageError
+from toolstead.adapters.storage import migrations, tables
+from toolstead.adapters.storage.migrations import MIGRATIONS, Migration, migrate, version_of
+from toolstead.adapters.storage.store import open_store
+from toolstead.errors import StorageError
 
 KINDS = {"BIGINT": "whole", "INTEGER": "whole", "BOOLEAN": "whole", "TEXT": "text", "BLOB": "bytes", "BYTEA": "bytes"}
 KINDS |= {"REAL": "real", "DOUBLE": "real", "DOUBLE PRECISION": "real", "FLOAT": "real"}
@@ -34,7 +34,7 @@ def _columns(connection: Connection) -> dict[str, dict[str, tuple[str, bool]]]:
 async def test_the_tables_that_are_made_are_the_tables_that_are_asked(place: Place) -> None:
     store = cast("Any", await place.open())
     made: dict[str, Any] = await store._database.read(_columns)
-    assert made.pop("toolyard_version") == {"version": ("whole", False)}
+    assert made.pop("toolstead_version") == {"version": ("whole", False)}
     known = {"BigInteger": "whole", "Text": "text", "Double": "real", "LargeBinary": "bytes", "Boolean": "whole"}
     asked = {
         table.name: {column.name: known[type(column.type).__name__] for column in table.columns}
@@ -76,7 +76,7 @@ async def test_a_database_of_the_version_before_is_brought_up(place: Place, monk
     assert [one.id for one in await stores[1].threads()] == ["t"]
     monkeypatch.undo()
     with pytest.raises(
-        StorageError, match=f"has version {NEXT}, and this Toolyard understands up to {NEXT - 1}: a newer one wrote it"
+        StorageError, match=f"has version {NEXT}, and this Toolstead understands up to {NEXT - 1}: a newer one wrote it"
     ):
         await open_store(place.address)
 
@@ -89,7 +89,7 @@ async def test_two_that_bring_it_up_at_once_do_it_once(place: Place, monkeypatch
         steps.append(step(connection, shown))
         return steps[-1]
 
-    from toolyard.adapters.storage import postgres, sqlite
+    from toolstead.adapters.storage import postgres, sqlite
 
     for module in (sqlite, postgres):
         monkeypatch.setattr(module, "migrate", counted)

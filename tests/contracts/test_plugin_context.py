@@ -1,6 +1,6 @@
-"""A plugin's context: one suite, run on that of a real yard and on the one authors are given for their tests.
+"""A plugin's context: one suite, run on that of a real stead and on the one authors are given for their tests.
 
-Whatever a power does or refuses must be the same in both, or a plugin that is green in its tests fails in a yard.
+Whatever a power does or refuses must be the same in both, or a plugin that is green in its tests fails in a stead.
 """
 
 from __future__ import annotations
@@ -16,16 +16,16 @@ from typing import Any
 import pytest
 
 from tests.flows.http_internet import reply, serving
-from toolyard import Hooks, Plugin, PluginContext, RefusedError, Tool, ToolError, ToolMeta, UnknownToolError, tool
-from toolyard.app.plugin_powers import LARGEST_VALUE, LONGEST_KEY, MOST_BROADCASTS, MOST_CALLS, MOST_NESTED
-from toolyard.errors import NotFoundError, UnavailableError
-from toolyard.plugins.background import MOST
-from toolyard.plugins.ports import HttpAnswer
-from toolyard.testing import FakeContext, fake_context, memory_yard
-from toolyard.types.event import Event
-from toolyard.types.result import Failure
-from toolyard.types.run import RunError
-from toolyard.types.thread import Message, Thread
+from toolstead import Hooks, Plugin, PluginContext, RefusedError, Tool, ToolError, ToolMeta, UnknownToolError, tool
+from toolstead.app.plugin_powers import LARGEST_VALUE, LONGEST_KEY, MOST_BROADCASTS, MOST_CALLS, MOST_NESTED
+from toolstead.errors import NotFoundError, UnavailableError
+from toolstead.plugins.background import MOST
+from toolstead.plugins.ports import HttpAnswer
+from toolstead.testing import FakeContext, fake_context, memory_stead
+from toolstead.types.event import Event
+from toolstead.types.result import Failure
+from toolstead.types.run import RunError
+from toolstead.types.thread import Message, Thread
 
 PATIENCE = 30
 PAGE = b'{"sky": "blue"}'
@@ -168,20 +168,20 @@ async def real_world(folder: Path) -> AsyncGenerator[World]:
             Plugin(name="probe", start=start, settings=Settings, tools=tools(gate)),
             Plugin(name="others", register=register),
         ]
-        async with memory_yard(outside, settings=settings, plugins=plugins) as yard:
-            store = (await yard.conversations()).store
+        async with memory_stead(outside, settings=settings, plugins=plugins) as stead:
+            store = (await stead.conversations()).store
             await store.create_thread(Thread(id="t1", created_at=0.0))
             for number, (role, content) in enumerate(SAID):
                 message = Message(id=f"m{number}", thread_id="t1", role=role, content=content, created_at=0.0)
                 await store.add_message(message)
-            with yard.events() as stream:
+            with stead.events() as stream:
 
                 async def event(type: str) -> Event:
                     async with asyncio.timeout(PATIENCE):
                         return await anext(event async for event in stream if event.type == type)
 
                 def state() -> tuple[str, str | None]:
-                    (shown,) = [one for one in yard.plugins.shown() if one["name"] == "probe"]
+                    (shown,) = [one for one in stead.plugins.shown() if one["name"] == "probe"]
                     return shown["state"], shown.get("error")
 
                 yield World(
@@ -200,7 +200,7 @@ async def world(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncGenerato
 
 async def test_the_context_is_its_plugins_own(world: World) -> None:
     assert (world.ctx.name, world.ctx.settings) == ("probe", Settings(volume=2))
-    assert world.ctx.logger.name == "toolyard.plugin.probe"
+    assert world.ctx.logger.name == "toolstead.plugin.probe"
 
 
 def test_every_attribute_of_a_context_is_tried_here() -> None:

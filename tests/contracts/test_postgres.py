@@ -15,11 +15,11 @@ import pytest
 
 from tests.contracts.conftest import Place
 from tests.contracts.samples import event, lost, message, run
-from toolyard.adapters.storage.address import parse_address
-from toolyard.adapters.storage.postgres import PostgresDatabase
-from toolyard.adapters.storage.store import open_store
-from toolyard.errors import StorageError
-from toolyard.orchestrator.store import EventFilter, PluginRow
+from toolstead.adapters.storage.address import parse_address
+from toolstead.adapters.storage.postgres import PostgresDatabase
+from toolstead.adapters.storage.store import open_store
+from toolstead.errors import StorageError
+from toolstead.orchestrator.store import EventFilter, PluginRow
 
 pytestmark = pytest.mark.requires("postgres")
 
@@ -44,7 +44,7 @@ async def cut(admin: Any) -> None:
     """End every connection but our own, as a restart does."""
     await admin.execute(
         "SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity"
-        " WHERE application_name = 'toolyard' AND pid <> pg_backend_pid()"
+        " WHERE application_name = 'toolstead' AND pid <> pg_backend_pid()"
     )
 
 

@@ -16,12 +16,12 @@ import pytest
 
 from tests.contracts.claude_kit import scripted_claude
 from tests.contracts.playing_model import playing_kernel
-from toolyard.errors import RuntimeFailureError, SessionLostError
-from toolyard.invoker.runtime import Runtime, Session, SessionSpec, Turn
-from toolyard.testing import ScriptedRuntime
-from toolyard.types.call import Caller
-from toolyard.types.content import Text
-from toolyard.types.result import ToolResult
+from toolstead.errors import RuntimeFailureError, SessionLostError
+from toolstead.invoker.runtime import Runtime, Session, SessionSpec, Turn
+from toolstead.testing import ScriptedRuntime
+from toolstead.types.call import Caller
+from toolstead.types.content import Text
+from toolstead.types.result import ToolResult
 
 PATIENCE = 30
 """Seconds that a real runtime may take for anything here."""

@@ -11,9 +11,9 @@ import pytest
 
 from tests.contracts.conftest import Place
 from tests.contracts.samples import ending, event, lost, message, new_id, run, thread
-from toolyard.errors import NotFoundError, StorageError
-from toolyard.orchestrator.store import EventFilter, NewEvent, PluginRow, Store
-from toolyard.types.run import NOTHING_USED, RunError, Usage
+from toolstead.errors import NotFoundError, StorageError
+from toolstead.orchestrator.store import EventFilter, NewEvent, PluginRow, Store
+from toolstead.types.run import NOTHING_USED, RunError, Usage
 
 ALL = EventFilter()
 

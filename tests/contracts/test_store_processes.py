@@ -9,9 +9,9 @@ from tests.contracts.conftest import Place
 from tests.contracts.samples import lost, message, run
 from tests.programs import store_processes as processes
 from tests.programs.store_processes import Process, started
-from toolyard.adapters.storage.store import open_store
-from toolyard.orchestrator.store import EventFilter
-from toolyard.types.run import Run
+from toolstead.adapters.storage.store import open_store
+from toolstead.orchestrator.store import EventFilter
+from toolstead.types.run import Run
 
 ALL = EventFilter()
 ROUNDS = {"sqlite": 20, "postgres": 6}

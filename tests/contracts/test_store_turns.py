@@ -10,9 +10,9 @@ from sqlalchemy import update
 
 from tests.contracts.conftest import Place
 from tests.contracts.samples import ending, event, lost, message, run
-from toolyard.adapters.storage import tables
-from toolyard.orchestrator.store import Begun, Behind, EventFilter, HeldRun, Store
-from toolyard.types.run import Run
+from toolstead.adapters.storage import tables
+from toolstead.orchestrator.store import Begun, Behind, EventFilter, HeldRun, Store
+from toolstead.types.run import Run
 
 ALL = EventFilter()
 

@@ -10,11 +10,11 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 PACKAGES = Path(sysconfig.get_path("purelib"))
-"""What the environment sees of ours: Toolyard and what it needs. A machine without a network has no other source."""
+"""What the environment sees of ours: Toolstead and what it needs. A machine without a network has no other source."""
 
 
 class Environment:
-    """A virtual environment: `toolyard`, `python` and `pip` are those in it."""
+    """A virtual environment: `toolstead`, `python` and `pip` are those in it."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -23,15 +23,15 @@ class Environment:
         # Not a plain path: what is installed here editable says so in a .pth file of its own.
         (own / "ours.pth").write_text(f"import site; site.addsitedir({str(PACKAGES)!r})\n", "utf-8")
         self.packages = own
-        command = folder / "bin" / "toolyard"
-        start = "from toolyard.console.cli.main import main"
+        command = folder / "bin" / "toolstead"
+        start = "from toolstead.console.cli.main import main"
         command.write_text(f"#!{folder}/bin/python\nimport sys\n{start}\nsys.exit(main())\n", "utf-8")
         command.chmod(0o755)
 
     @property
-    def toolyard(self) -> list[str]:
+    def toolstead(self) -> list[str]:
         """The command."""
-        return [str(self.folder / "bin" / "python"), "-m", "toolyard"]
+        return [str(self.folder / "bin" / "python"), "-m", "toolstead"]
 
     def run(self, command: Sequence[str], cwd: Path, environ: Mapping[str, str] | None = None) -> str:
         """What a command prints, on stdout and stderr as a person sees it; it must end well."""
@@ -69,7 +69,7 @@ class Environment:
                 return [python, "-m", "pip", "uninstall", "-q", "--yes", *rest]
             case ["python", "-m", "build", *rest]:
                 return [python, "-m", "build", "--no-isolation", *rest]
-            case ["toolyard" | "python" as program, *rest]:
+            case ["toolstead" | "python" as program, *rest]:
                 return [str(self.folder / "bin" / program), *rest]
             case _:
                 return list(command)

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from toolyard.console.cli.group import COMMANDS
+from toolstead.console.cli.group import COMMANDS
 
 ROOT = Path(__file__).parents[2]
 PAGES = sorted([ROOT / "README.md", *(ROOT / "docs").glob("*.md")])
@@ -28,7 +28,7 @@ def commands() -> list[Any]:
             found += [
                 pytest.param(line[2:].split("#")[0].strip(), id=f"{page.name}: {line[2:50]}")
                 for line in block.splitlines()
-                if line.startswith("$ toolyard")
+                if line.startswith("$ toolstead")
             ]
     return found
 
@@ -44,7 +44,7 @@ def test_the_readme_example_prints_what_its_comments_say(tmp_path: Path) -> None
 
 
 async def test_the_readme_plugin_has_a_person_asked(home: Path, tmp_path: Path) -> None:
-    from toolyard import Toolyard, tool
+    from toolstead import Toolstead, tool
 
     @tool
     async def mail__send(to: str) -> str:
@@ -52,27 +52,27 @@ async def test_the_readme_plugin_has_a_person_asked(home: Path, tmp_path: Path) 
         return f"sent to {to}"
 
     _, example = PYTHON.findall((ROOT / "README.md").read_text("utf-8"))
-    folder = home / ".config" / "toolyard" / "plugins"
+    folder = home / ".config" / "toolstead" / "plugins"
     folder.mkdir(parents=True)
     (folder / "careful.py").write_text(example, "utf-8")
-    async with Toolyard(tmp_path) as yard:
-        yard.registry.register(mail__send)
-        with yard.events(["approval.requested"]) as asked:
-            sending = asyncio.create_task(yard.call("mail__send", {"to": "ada"}))
+    async with Toolstead(tmp_path) as stead:
+        stead.registry.register(mail__send)
+        with stead.events(["approval.requested"]) as asked:
+            sending = asyncio.create_task(stead.call("mail__send", {"to": "ada"}))
             event = await asyncio.wait_for(anext(asked), 30)
         assert (event.data["plugin"], event.data["reason"]) == ("careful", "it leaves the house")
         assert not sending.done()
         sending.cancel()
-        assert not (await yard.call("workspace-info")).is_error
+        assert not (await stead.call("workspace-info")).is_error
 
 
 @pytest.mark.parametrize("command", commands())
-def test_every_toolyard_command_shown_exists(command: str) -> None:
+def test_every_toolstead_command_shown_exists(command: str) -> None:
     words = shlex.split(command)
     assert words[1] in COMMANDS
     group = words[1:3] if words[1] in ("tools", "config", "threads", "plugins") else words[1:2]
     done = subprocess.run(
-        [sys.executable, "-m", "toolyard", *group, "--help"],
+        [sys.executable, "-m", "toolstead", *group, "--help"],
         capture_output=True,
         encoding="utf-8",
         timeout=60,
@@ -92,26 +92,26 @@ async def test_the_python_page_runs_from_top_to_bottom(
     await run(first)
     names = await run(writing, "return {'tools': tools, 'greet': greet}")
     greet = names["greet"]
-    from toolyard.testing import memory_yard
+    from toolstead.testing import memory_stead
 
-    async with memory_yard() as yard:
-        await run(registering.split("with yard.events")[0], yard=yard, greet=greet)
-        watching = asyncio.create_task(run(registering[registering.index("with yard.events") :], yard=yard))
+    async with memory_stead() as stead:
+        await run(registering.split("with stead.events")[0], stead=stead, greet=greet)
+        watching = asyncio.create_task(run(registering[registering.index("with stead.events") :], stead=stead))
         await asyncio.sleep(0)
-        yard.registry.register(*names["tools"])
-        with yard.events(["tools.changed"]) as told:
-            yard.registry.unregister("raw")
+        stead.registry.register(*names["tools"])
+        with stead.events(["tools.changed"]) as told:
+            stead.registry.unregister("raw")
             await asyncio.wait_for(anext(told), 5)
         await asyncio.sleep(0)
         assert "tools.changed" in capsys.readouterr().out
-        yard.registry.register(names["tools"][1])
+        stead.registry.register(names["tools"][1])
         watching.cancel()
-        assert (await yard.call("greet", {"name": "Ada", "shout": True})).text == "Hello, ADA!"
-        assert (await yard.call("raw", {"x": 1}, thread_id="t")).text == "t: 1"
-        assert (await yard.call("simple", {"x": "1"}, thread_id="t")).text == "t: 1"
-        calls = [line for line in models.splitlines() if line.startswith("yard.")]
+        assert (await stead.call("greet", {"name": "Ada", "shout": True})).text == "Hello, ADA!"
+        assert (await stead.call("raw", {"x": 1}, thread_id="t")).text == "t: 1"
+        assert (await stead.call("simple", {"x": "1"}, thread_id="t")).text == "t: 1"
+        calls = [line for line in models.splitlines() if line.startswith("stead.")]
         assert len(calls) == 3
-        await run("\n".join(calls), yard=yard)
+        await run("\n".join(calls), stead=stead)
     await run(gates)
     await run(testing, greet=greet)
 
@@ -125,7 +125,7 @@ async def run(code: str, tail: str = "", **names: Any) -> Any:
 
 
 async def test_the_readme_tool_file_works_as_it_stands(tmp_path: Path) -> None:
-    from toolyard import Toolyard
+    from toolstead import Toolstead
 
     (file,) = re.findall(r"^```json\n(.*?)^```", (ROOT / "README.md").read_text("utf-8"), re.MULTILINE | re.DOTALL)
     folder, project = tmp_path / "tools", tmp_path / "project"
@@ -133,7 +133,7 @@ async def test_the_readme_tool_file_works_as_it_stands(tmp_path: Path) -> None:
     project.mkdir()
     (folder / "my-tools.json").write_text(file)
     (project / "note.txt").write_text("one\na $(touch owned) b\n")
-    async with Toolyard(project, tools_dir=folder, watch=False) as yard:
-        result = await yard.call("find-text", {"text": "$(touch owned)"})
+    async with Toolstead(project, tools_dir=folder, watch=False) as stead:
+        result = await stead.call("find-text", {"text": "$(touch owned)"})
     assert result.text == "./note.txt:2:a $(touch owned) b\n"
     assert not (project / "owned").exists()

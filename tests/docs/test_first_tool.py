@@ -15,8 +15,8 @@ import pytest
 from mcp.client.stdio import StdioServerParameters, stdio_client
 
 from tests.programs.clients import Ear, Era, connected, names_of, names_with, text_of
-from tests.programs.running import PATIENCE, TOOLYARD
-from toolyard.tools.sources.json_draft import draft_shell
+from tests.programs.running import PATIENCE, TOOLSTEAD
+from toolstead.tools.sources.json_draft import draft_shell
 
 PAGE = (Path(__file__).parents[2] / "docs" / "tools.md").read_text("utf-8")
 SECTION = PAGE[PAGE.index("## A tool in a minute") : PAGE.index("## By hand")]
@@ -47,9 +47,9 @@ def transcript() -> Iterator[tuple[list[str], str]]:
 
 async def run(command: list[str], folder: Path, environ: dict[str, str]) -> str:
     """What a command prints, on stdout and stderr, in the order in which a person sees it."""
-    assert command[0] == "toolyard"
+    assert command[0] == "toolstead"
     process = await asyncio.create_subprocess_exec(
-        *TOOLYARD,
+        *TOOLSTEAD,
         *command[1:],
         cwd=folder,
         env={**os.environ, "COLUMNS": "80", **environ},
@@ -77,7 +77,7 @@ async def test_a_tool_is_made_edited_and_called_by_a_client_that_was_connected_b
     (project / "notes.txt").write_text("TODO: water the plants\n")
     environ = {"EDITOR": shlex.join([sys.executable, str(script)]), "VISUAL": "", "EDIT": json.dumps([before, after])}
 
-    program, *arguments = [*TOOLYARD, "mcp"]
+    program, *arguments = [*TOOLSTEAD, "mcp"]
     server = StdioServerParameters(command=program, args=arguments, cwd=project, env=dict(os.environ))
     ear = Ear()
     with (tmp_path / "stderr.txt").open("w") as errors:

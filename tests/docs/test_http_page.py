@@ -12,7 +12,7 @@ from typing import Any, cast
 
 import pytest
 
-from tests.programs.running import PATIENCE, TOOLYARD, running, until
+from tests.programs.running import PATIENCE, TOOLSTEAD, running, until
 from tests.surfaces.rest_server import Client, Reply
 
 PAGE = (Path(__file__).parents[2] / "docs" / "http.md").read_text("utf-8")
@@ -20,7 +20,7 @@ BASE = "http://127.0.0.1:8420"
 WITH_VALUE = {"-X", "-H", "-d"}
 
 PLUGIN = '''
-from toolyard import Ask, Hooks, Plugin, tool
+from toolstead import Ask, Hooks, Plugin, tool
 
 
 @tool
@@ -99,7 +99,7 @@ class Reader:
 
 @pytest.fixture
 async def reader(home: Path, tmp_path: Path) -> AsyncIterator[Reader]:
-    plugins = home / ".config" / "toolyard" / "plugins"
+    plugins = home / ".config" / "toolstead" / "plugins"
     plugins.mkdir(parents=True)
     (plugins / "mail.py").write_text(PLUGIN)
     (script,) = re.findall(r"^```yaml\n(# hello\.yaml\n.*?)^```", PAGE, re.DOTALL | re.MULTILINE)
@@ -114,8 +114,8 @@ async def reader(home: Path, tmp_path: Path) -> AsyncIterator[Reader]:
         git = await asyncio.create_subprocess_exec("git", "-C", str(project), *words, stdout=asyncio.subprocess.DEVNULL)
         assert await git.wait() == 0
     (project / "notes.md").touch()
-    (started,) = re.findall(r"^\$ toolyard (serve .*hello\.yaml)$", PAGE, re.MULTILINE)
-    command = [*TOOLYARD, *started.replace("8420", "0").split()]
+    (started,) = re.findall(r"^\$ toolstead (serve .*hello\.yaml)$", PAGE, re.MULTILINE)
+    command = [*TOOLSTEAD, *started.replace("8420", "0").split()]
 
     def announced() -> Any:
         return [entry for path in home.rglob("server.json") for entry in json.loads(path.read_text()).values()]

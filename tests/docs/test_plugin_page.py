@@ -11,11 +11,11 @@ from typing import Any, get_args
 
 import pytest
 
-import toolyard.testing
-from toolyard import Hooks, Plugin, PluginContext
-from toolyard.app import plugin_places, plugin_powers
-from toolyard.plugins import background, definition, guest, health, hook_runner, ports
-from toolyard.testing import FakeContext, fake_context
+import toolstead.testing
+from toolstead import Hooks, Plugin, PluginContext
+from toolstead.app import plugin_places, plugin_powers
+from toolstead.plugins import background, definition, guest, health, hook_runner, ports
+from toolstead.testing import FakeContext, fake_context
 
 PAGE = (Path(__file__).parents[2] / "docs" / "plugins.md").read_text("utf-8")
 
@@ -95,8 +95,8 @@ def test_every_limit_is_what_the_code_says(what: str, shown: str, limit: float) 
 
 def test_what_authors_can_test_with_is_explained() -> None:
     explained = section("Testing it")
-    for name in ("fake_context", "call_tool", "run_hook", "memory_yard"):
-        assert name in toolyard.testing.__all__
+    for name in ("fake_context", "call_tool", "run_hook", "memory_stead"):
+        assert name in toolstead.testing.__all__
         assert f"{name}(" in explained
     given = [name for name in inspect.signature(fake_context).parameters if name != "plugin"]
     assert [name for name in given if f"`{name}=" not in explained] == []

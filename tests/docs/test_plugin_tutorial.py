@@ -1,6 +1,6 @@
 """docs/plugins.md: its files are taken out as they stand, built, installed with pip into a fresh environment, and used.
 
-`toolyard serve` is one process, `toolyard mcp` another; both run in that environment, and are changed while they run.
+`toolstead serve` is one process, `toolstead mcp` another; both run in that environment, and are changed while they run.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ TOGETHER = 50
 # Holds calls until fifty are under way, so that they really are at the same time.
 BARRIER = f"""
 import asyncio
-from toolyard import Hooks, Plugin
+from toolstead import Hooks, Plugin
 
 async def register(ctx):
     arrived, everybody = set(), asyncio.Event()
@@ -85,7 +85,7 @@ def installed(environment: Environment, package: Path) -> Iterator[Environment]:
 
 @pytest.fixture
 def user(home: Path) -> Path:
-    folder = home / ".config" / "toolyard"
+    folder = home / ".config" / "toolstead"
     (folder / "plugins").mkdir(parents=True)
     return folder
 
@@ -93,7 +93,7 @@ def user(home: Path) -> Path:
 @pytest.fixture
 def project(tmp_path: Path) -> Path:
     folder = tmp_path / "project"
-    (folder / ".toolyard").mkdir(parents=True)
+    (folder / ".toolstead").mkdir(parents=True)
     return folder
 
 
@@ -107,7 +107,7 @@ def transcript(heading: str) -> Iterator[tuple[list[str], str]]:
 
 
 def test_the_first_plugin_of_the_page_is_listed_and_called(environment: Environment, user: Path, project: Path) -> None:
-    (user / "plugins" / "shouty.py").write_text(FILES["~/.config/toolyard/plugins/shouty.py"], "utf-8")
+    (user / "plugins" / "shouty.py").write_text(FILES["~/.config/toolstead/plugins/shouty.py"], "utf-8")
     said = list(transcript("A plugin in a minute"))
     assert len(said) == 2
     for command, printed in said:
@@ -118,7 +118,7 @@ def test_the_first_plugin_of_the_page_is_listed_and_called(environment: Environm
 def test_the_page_is_done_from_the_wheel_to_the_settings_as_it_stands(
     environment: Environment, package: Path, user: Path, project: Path, home: Path
 ) -> None:
-    (user / "plugins" / "shouty.py").write_text(FILES["~/.config/toolyard/plugins/shouty.py"], "utf-8")
+    (user / "plugins" / "shouty.py").write_text(FILES["~/.config/toolstead/plugins/shouty.py"], "utf-8")
     for command, printed in [*transcript("As a package"), *transcript("Settings and switches")]:
         words = [word.replace("~", str(home)) for word in command]
         if words[:2] == ["pip", "install"]:
@@ -137,7 +137,7 @@ def test_the_page_tests_pass(environment: Environment, package: Path) -> None:
 
 
 @dataclass
-class Yard:
+class Stead:
     """Both processes, and the clients that are connected to each."""
 
     server: Program
@@ -175,7 +175,7 @@ class Yard:
 
     async def both_log(self, line: str) -> None:
         """Wait until the plugin has said this in either process."""
-        wanted = f"toolyard.plugin.shouty: {line}\n"
+        wanted = f"toolstead.plugin.shouty: {line}\n"
         await self.server.stderr_with(wanted)
         await until(lambda: wanted in self.stdio_log.read_text("utf-8"))
 
@@ -198,7 +198,7 @@ LOOKED = "shouty__diary answered"
 
 
 @asynccontextmanager
-async def opened(installed: Environment, project: Path, user: Path, era: Era = "handshake") -> AsyncIterator[Yard]:
+async def opened(installed: Environment, project: Path, user: Path, era: Era = "handshake") -> AsyncIterator[Stead]:
     script = project.parent / "script.yaml"
     script.write_text(SCRIPT, "utf-8")
     (user / "config.toml").write_text(
@@ -207,12 +207,12 @@ async def opened(installed: Environment, project: Path, user: Path, era: Era = "
         "utf-8",
     )
     async with running(
-        [*installed.toolyard, "-v", "serve", "--port", "0"], errors=project.parent / "serve.txt", cwd=project
+        [*installed.toolstead, "-v", "serve", "--port", "0"], errors=project.parent / "serve.txt", cwd=project
     ) as server:
         await server.stderr_with("/docs")
         (entry,) = json.loads((user / "data" / "server.json").read_text("utf-8")).values()
         pids = project.parent / "mcp.pid"
-        program = ["-c", 'echo $$ > "$0"; exec "$@"', str(pids), *installed.toolyard, "-v", "mcp"]
+        program = ["-c", 'echo $$ > "$0"; exec "$@"', str(pids), *installed.toolstead, "-v", "mcp"]
         second = StdioServerParameters(command="/bin/sh", args=program, cwd=project, env=dict(os.environ))
         ear = Ear()
         log = project.parent / "mcp.txt"
@@ -220,7 +220,7 @@ async def opened(installed: Environment, project: Path, user: Path, era: Era = "
             started = stdio_client(second, errlog=errors)
             async with connected(started, era, message_handler=ear.message) as client, ear.open(client, era):
                 rest = Client(entry["url"])
-                yield Yard(server, rest, entry["token"], client, ear, int(pids.read_text()), log)
+                yield Stead(server, rest, entry["token"], client, ear, int(pids.read_text()), log)
                 rest.leave()
 
 
@@ -229,16 +229,16 @@ async def test_fifty_threads_at_once_each_get_their_own_thread_and_the_hooks_in_
     installed: Environment, user: Path, project: Path
 ) -> None:
     (user / "plugins" / "barrier.py").write_text(BARRIER, "utf-8")
-    async with opened(installed, project, user) as yard:
-        print(f"toolyard serve: {yard.server.pid}, toolyard mcp: {yard.stdio_pid}")
-        assert yard.server.pid != yard.stdio_pid
+    async with opened(installed, project, user) as stead:
+        print(f"toolstead serve: {stead.server.pid}, toolstead mcp: {stead.stdio_pid}")
+        assert stead.server.pid != stead.stdio_pid
         threads = [f"thread-{number}" for number in range(TOGETHER)]
-        answers = await asyncio.gather(*(yard.run(f"read the diary, {thread}", thread) for thread in threads))
+        answers = await asyncio.gather(*(stead.run(f"read the diary, {thread}", thread) for thread in threads))
         for thread, answer in zip(threads, answers, strict=True):
             assert answer == (f"The diary of {thread}:\nuser: read the diary, {thread}\na cold session is asked"), (
                 "what the tool saw while fifty of it ran: its own thread, and that one's diary alone"
             )
-            assert await yard.whole_diary(thread) == [
+            assert await stead.whole_diary(thread) == [
                 f"user: read the diary, {thread}",
                 "a cold session is asked",
                 LOOKED,
@@ -253,51 +253,51 @@ async def test_a_change_in_one_process_holds_in_both_while_their_clients_are_con
     era: Era, installed: Environment, user: Path, project: Path
 ) -> None:
     names = {"shouty__shout", "shouty__diary"}
-    async with opened(installed, project, user, era) as yard:
-        print(f"toolyard serve: {yard.server.pid}, toolyard mcp: {yard.stdio_pid}")
+    async with opened(installed, project, user, era) as stead:
+        print(f"toolstead serve: {stead.server.pid}, toolstead mcp: {stead.stdio_pid}")
         near = Ear()
         async with (
-            connected(f"{yard.rest.url}/mcp", era, message_handler=near.message) as served,
+            connected(f"{stead.rest.url}/mcp", era, message_handler=near.message) as served,
             near.open(served, era),
         ):
-            await yard.both_log("ready; the volume is 2")
-            assert names <= set(await names_of(yard.client))
+            await stead.both_log("ready; the volume is 2")
+            assert names <= set(await names_of(stead.client))
             assert names <= set(await names_of(served))
-            assert text_of(await yard.client.call_tool("shouty__shout", {"text": "a"})) == "A!!"
-            assert await yard.call("shouty__shout", {"text": "a"}) == "A!!"
+            assert text_of(await stead.client.call_tool("shouty__shout", {"text": "a"})) == "A!!"
+            assert await stead.call("shouty__shout", {"text": "a"}) == "A!!"
 
-            assert (await yard.set(settings={"volume": 4, "hint": "Be loud."})).status == 200
-            assert await yard.call("shouty__shout", {"text": "a"}) == "A!!!!"
-            assert (await yard.run("which hint?", "hinted")).endswith("Be loud.")
-            await yard.both_log("the volume is 4 now")
-            assert text_of(await yard.client.call_tool("shouty__shout", {"text": "a"})) == "A!!!!"
-            assert len(await yard.diary("hinted")) > 3
-            assert (await yard.set(settings={"longest_diary": 1})).status == 200
+            assert (await stead.set(settings={"volume": 4, "hint": "Be loud."})).status == 200
+            assert await stead.call("shouty__shout", {"text": "a"}) == "A!!!!"
+            assert (await stead.run("which hint?", "hinted")).endswith("Be loud.")
+            await stead.both_log("the volume is 4 now")
+            assert text_of(await stead.client.call_tool("shouty__shout", {"text": "a"})) == "A!!!!"
+            assert len(await stead.diary("hinted")) > 3
+            assert (await stead.set(settings={"longest_diary": 1})).status == 200
             async with asyncio.timeout(PATIENCE):
-                while len(await yard.diary("hinted")) > 2:  # the work in the background; reading adds a line
+                while len(await stead.diary("hinted")) > 2:  # the work in the background; reading adds a line
                     await asyncio.sleep(0.1)
-            refused = await yard.set(settings={"volume": "loud"})
+            refused = await stead.set(settings={"volume": "loud"})
             assert (refused.status, "volume" in refused.problem["detail"]) == (422, True)
-            unknown = await yard.set(settings={"volum": 1})
+            unknown = await stead.set(settings={"volum": 1})
             assert "did you mean 'volume'?" in unknown.problem["detail"]
-            assert await yard.call("shouty__shout", {"text": "a"}) == "A!!!!"
-            without = await yard.rest.ask("PATCH", "/api/plugins/shouty", {"enabled": False})
+            assert await stead.call("shouty__shout", {"text": "a"}) == "A!!!!"
+            without = await stead.rest.ask("PATCH", "/api/plugins/shouty", {"enabled": False})
             assert without.status in (401, 403)
 
-            assert (await yard.set(enabled=False)).json["state"] == "disabled"
+            assert (await stead.set(enabled=False)).json["state"] == "disabled"
             await names_with(served, near, lambda found: not names & set(found))
-            await names_with(yard.client, yard.ear, lambda found: not names & set(found))
-            assert (await yard.rest.call("shouty__shout", {"text": "a"})).status == 404
-            assert "time__current_time" in await names_of(yard.client)
+            await names_with(stead.client, stead.ear, lambda found: not names & set(found))
+            assert (await stead.rest.call("shouty__shout", {"text": "a"})).status == 404
+            assert "time__current_time" in await names_of(stead.client)
 
-            await yard.both_log("quiet now")
-            assert (await yard.set(enabled=True)).json["state"] == "running"
+            await stead.both_log("quiet now")
+            assert (await stead.set(enabled=True)).json["state"] == "running"
             await names_with(served, near, lambda found: names <= set(found))
-            await names_with(yard.client, yard.ear, lambda found: names <= set(found))
-            assert text_of(await yard.client.call_tool("shouty__shout", {"text": "a"})) == "A!!!!"
+            await names_with(stead.client, stead.ear, lambda found: names <= set(found))
+            assert text_of(await stead.client.call_tool("shouty__shout", {"text": "a"})) == "A!!!!"
             assert text_of(await served.call_tool("shouty__shout", {"text": "a"})) == "A!!!!"
-        assert is_alive(yard.server.pid)
-        assert is_alive(yard.stdio_pid)
+        assert is_alive(stead.server.pid)
+        assert is_alive(stead.stdio_pid)
 
 
 @pytest.mark.promise("P9")
@@ -305,35 +305,35 @@ async def test_a_plugin_that_is_uninstalled_is_missed_by_nobody(
     installed: Environment, package: Path, user: Path, project: Path
 ) -> None:
     (user / "plugins" / "barrier.py").write_text(BARRIER, "utf-8")
-    async with opened(installed, project, user) as yard:
-        first = yard.server.pid
-        assert (await yard.set(settings={"volume": 9})).status == 200
+    async with opened(installed, project, user) as stead:
+        first = stead.server.pid
+        assert (await stead.set(settings={"volume": 9})).status == 200
         await asyncio.to_thread(installed.run, ["pip", "uninstall", "shouty"], package)
         assert not installed.has("shouty")
-        assert await yard.call("shouty__shout", {"text": "a"}) == "A!!!!!!!!!"  # what runs, runs on
-        reloaded = await yard.rest.ask("POST", "/api/tools/reload")
+        assert await stead.call("shouty__shout", {"text": "a"}) == "A!!!!!!!!!"  # what runs, runs on
+        reloaded = await stead.rest.ask("POST", "/api/tools/reload")
         assert (reloaded.json["success"], sorted(reloaded.json["removed"])) == (
             True,
             ["shouty__diary", "shouty__shout"],
         )
-        assert await yard.plugin("shouty") is None
-        assert (await yard.plugin("barrier"))["state"] == "running"
-        assert "UTC" in await yard.call("time__current_time", {"timezone": "UTC"})
-    async with opened(installed, project, user) as yard:
-        print(f"toolyard serve: {first}, after pip uninstall: {yard.server.pid}; toolyard mcp: {yard.stdio_pid}")
-        listed = (await yard.rest.get("/api/plugins")).json["plugins"]
+        assert await stead.plugin("shouty") is None
+        assert (await stead.plugin("barrier"))["state"] == "running"
+        assert "UTC" in await stead.call("time__current_time", {"timezone": "UTC"})
+    async with opened(installed, project, user) as stead:
+        print(f"toolstead serve: {first}, after pip uninstall: {stead.server.pid}; toolstead mcp: {stead.stdio_pid}")
+        listed = (await stead.rest.get("/api/plugins")).json["plugins"]
         assert {one["name"]: one["state"] for one in listed} == {
             "context": "running",
             "plan": "running",
             "time": "running",
             "barrier": "running",
         }
-        assert (await yard.rest.get("/api/tools")).json["quarantined"] == []
-        assert "I was told: " in await yard.run("which hint?", "after")
-        assert not {"shouty__shout", "shouty__diary"} & set(await names_of(yard.client))
-        assert text_of(await yard.client.call_tool("time__current_time", {"timezone": "UTC"}))
+        assert (await stead.rest.get("/api/tools")).json["quarantined"] == []
+        assert "I was told: " in await stead.run("which hint?", "after")
+        assert not {"shouty__shout", "shouty__diary"} & set(await names_of(stead.client))
+        assert text_of(await stead.client.call_tool("time__current_time", {"timezone": "UTC"}))
 
         await asyncio.to_thread(installed.run, ["pip", "install", WHEEL], package)  # into a server that runs
-        reloaded = await yard.rest.ask("POST", "/api/tools/reload")
+        reloaded = await stead.rest.ask("POST", "/api/tools/reload")
         assert sorted(reloaded.json["added"]) == ["shouty__diary", "shouty__shout"]
-        assert await yard.call("shouty__shout", {"text": "a"}) == "A!!!!!!!!!"  # what was set had waited
+        assert await stead.call("shouty__shout", {"text": "a"}) == "A!!!!!!!!!"  # what was set had waited

@@ -7,9 +7,9 @@ import textwrap
 from pathlib import Path
 from typing import Any
 
-from toolyard.adapters.scripted import script_file
-from toolyard.adapters.scripted.script import FAULT_KINDS
-from toolyard.adapters.scripted.script_file import parse_script
+from toolstead.adapters.scripted import script_file
+from toolstead.adapters.scripted.script import FAULT_KINDS
+from toolstead.adapters.scripted.script_file import parse_script
 
 PAGE = (Path(__file__).parents[2] / "docs" / "testing.md").read_text("utf-8")
 

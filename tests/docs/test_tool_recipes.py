@@ -21,8 +21,8 @@ import jsonschema_rs
 import pytest
 
 from tests.flows.http_internet import reply, serving
-from toolyard import Toolyard, validate_tool_file
-from toolyard.tools.sources.json_format import ANNOTATIONS, FILE, HANDLERS, TOOL, format_schema
+from toolstead import Toolstead, validate_tool_file
+from toolstead.tools.sources.json_format import ANNOTATIONS, FILE, HANDLERS, TOOL, format_schema
 
 pytestmark = pytest.mark.promise("R2")
 
@@ -121,10 +121,10 @@ class Bench:
         file.write_text(script)
         file.chmod(0o755)
 
-    def yard(self) -> Toolyard:
+    def stead(self) -> Toolstead:
         path = f"{self.programs}{os.pathsep}{os.environ['PATH']}"
         environ = {**os.environ, **SECRETS, "PATH": path, "HOME": str(self.home)}
-        return Toolyard(self.project, tools_dir=self.tools, environ=environ, watch=False)
+        return Toolstead(self.project, tools_dir=self.tools, environ=environ, watch=False)
 
 
 @pytest.fixture
@@ -168,11 +168,11 @@ def test_every_key_of_a_file_and_of_a_tool_is_described() -> None:
 @pytest.mark.parametrize("call", CALLS, ids=lambda call: call.tool)
 async def test_the_program_of_a_recipe_gets_exactly_these_arguments(call: Call, bench: Bench) -> None:
     bench.put(call.argv[0], STAND_IN)
-    async with bench.yard() as yard:
-        assert yard.registry.quarantined == ()
-        shown = yard.preview(call.tool, call.input)
+    async with bench.stead() as stead:
+        assert stead.registry.quarantined == ()
+        shown = stead.preview(call.tool, call.input)
         assert not (bench.home / "called.json").exists()
-        result = await yard.call(call.tool, call.input)
+        result = await stead.call(call.tool, call.input)
     assert (result.text, result.is_error) == (call.answer, False)
     seen = json.loads((bench.home / "called.json").read_text())
     assert seen["argv"] == call.argv
@@ -180,26 +180,26 @@ async def test_the_program_of_a_recipe_gets_exactly_these_arguments(call: Call, 
     assert seen["stdin"] == call.stdin
     assert {key: seen["env"].get(key) for key in call.env} == call.env
     assert not SECRETS.keys() - call.env.keys() & seen["env"].keys()
-    assert "TOOLYARD_CALL" in seen["env"]
+    assert "TOOLSTEAD_CALL" in seen["env"]
 
 
 async def test_search_code_finds_a_line(bench: Bench) -> None:
     (bench.project / "a.py").write_text("one\ntwo\n")
     if shutil.which("rg") is None:
         bench.put("rg", '#!/bin/sh\nwhile [ "$1" != -- ]; do shift; done\nexec grep -rn "$@"\n')
-    async with bench.yard() as yard:
-        found = await yard.call("search-code", {"pattern": "tw", "folder": "a.py"})
+    async with bench.stead() as stead:
+        found = await stead.call("search-code", {"pattern": "tw", "folder": "a.py"})
         assert found.text.endswith("2:two\n")
-        assert (await yard.call("search-code", {"pattern": "three"})).text == ""
+        assert (await stead.call("search-code", {"pattern": "three"})).text == ""
 
 
 async def test_dependency_version_reads_package_json(bench: Bench) -> None:
     (bench.project / "package.json").write_text('{"dependencies": {"react": "19.0.0"}}')
     if shutil.which("jq") is None:
         bench.put("jq", f"#!{sys.executable}\nimport sys, json\n{JQ}")
-    async with bench.yard() as yard:
-        assert (await yard.call("dependency-version", {"name": "react"})).text == "19.0.0\n"
-        assert (await yard.call("dependency-version", {"name": '"] | env | .["'})).text == "not a dependency\n"
+    async with bench.stead() as stead:
+        assert (await stead.call("dependency-version", {"name": "react"})).text == "19.0.0\n"
+        assert (await stead.call("dependency-version", {"name": '"] | env | .["'})).text == "not a dependency\n"
 
 
 JQ = """
@@ -219,11 +219,11 @@ async def test_git_history_lists_commits_and_refuses_an_option(bench: Bench) -> 
         (bench.project / name).touch()
         git("add", name)
         git("commit", "-q", "-m", f"Add {name}")
-    async with bench.yard() as yard:
-        both = await yard.call("git-history")
+    async with bench.stead() as stead:
+        both = await stead.call("git-history")
         assert [line.rpartition(" ")[2] for line in both.text.splitlines()] == ["b", "a"]
-        assert (await yard.call("git-history", {"paths": ["a"]})).text.endswith("Ada: Add a\n")
-        refused = await yard.call("git-history", {"revision": f"--output={bench.project / 'written'}"})
+        assert (await stead.call("git-history", {"paths": ["a"]})).text.endswith("Ada: Add a\n")
+        refused = await stead.call("git-history", {"revision": f"--output={bench.project / 'written'}"})
         assert refused.is_error
         assert "begins with a dash" in refused.text
     assert not (bench.project / "written").exists()
@@ -233,11 +233,11 @@ async def test_run_tests_answers_with_the_report_good_or_bad(bench: Bench) -> No
     bench.put("python3", f'#!/bin/sh\nexec "{sys.executable}" "$@"\n')
     (bench.project / "test_good.py").write_text("def test_good(): pass\n")
     (bench.project / "test_bad.py").write_text("def test_bad(): assert 1 == 2\n")
-    async with bench.yard() as yard:
-        good = await yard.call("run-tests", {"paths": ["test_good.py"]})
+    async with bench.stead() as stead:
+        good = await stead.call("run-tests", {"paths": ["test_good.py"]})
         assert not good.is_error, good.text
         assert "1 passed" in good.text
-        bad = await yard.call("run-tests")
+        bad = await stead.call("run-tests")
         assert bad.is_error
         assert "assert 1 == 2" in bad.text
         assert bad.text.endswith("exit status 1")
@@ -262,8 +262,8 @@ async def test_what_a_recipe_refuses_never_reaches_its_program(
 ) -> None:
     for call in CALLS:
         bench.put(call.argv[0], STAND_IN)
-    async with bench.yard() as yard:
-        assert (await yard.call(tool, arguments)).is_error
+    async with bench.stead() as stead:
+        assert (await stead.call(tool, arguments)).is_error
     assert not (bench.home / "called.json").exists()
 
 
@@ -272,8 +272,8 @@ async def test_query_metrics_asks_the_api_with_its_token(bench: Bench) -> None:
     async with serving(reply(body=answer, content_type="application/json")) as server:
         block = RECIPES["query-metrics"]
         (bench.tools / "query-metrics.json").write_text(block.replace("127.0.0.1:9090", f"127.0.0.1:{server.port}"))
-        async with bench.yard() as yard:
-            result = await yard.call("query-metrics", {"query": 'up{job="x"} == 0'})
+        async with bench.stead() as stead:
+            result = await stead.call("query-metrics", {"query": 'up{job="x"} == 0'})
     assert (result.text, result.structured) == (answer, json.loads(answer))
     assert server.targets == ["GET /api/v1/query?query=up%7Bjob%3D%22x%22%7D%20%3D%3D%200"]
     assert server.seen[0].headers["authorization"] == "Bearer a-long-token"
@@ -281,14 +281,14 @@ async def test_query_metrics_asks_the_api_with_its_token(bench: Bench) -> None:
 
 async def test_the_first_file_of_the_page_works(bench: Bench) -> None:
     (bench.project / "a.py").write_text("# TODO: more\n")
-    async with bench.yard() as yard:
-        assert (await yard.call("list-todos")).text.endswith("a.py:1:# TODO: more\n")
-        assert (await yard.call("list-todos", {"pattern": "-x"})).text == ""
+    async with bench.stead() as stead:
+        assert (await stead.call("list-todos")).text.endswith("a.py:1:# TODO: more\n")
+        assert (await stead.call("list-todos", {"pattern": "-x"})).text == ""
 
 
-def toolyard(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+def toolstead(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [sys.executable, "-m", "toolyard", *arguments],
+        [sys.executable, "-m", "toolstead", *arguments],
         cwd=folder,
         capture_output=True,
         encoding="utf-8",
@@ -298,7 +298,7 @@ def toolyard(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
 
 
 def test_the_examples_of_the_page_are_right(bench: Bench) -> None:
-    done = toolyard(bench.project, "tools", "test", str(bench.tools / "count-words.json"))
+    done = toolstead(bench.project, "tools", "test", str(bench.tools / "count-words.json"))
     assert (done.returncode, done.stderr) == (0, "4 examples, none failed, no problems\n")
 
 
@@ -306,5 +306,5 @@ def test_the_report_that_the_page_shows_is_the_real_one(tmp_path: Path) -> None:
     shown = re.search(r"^```\n(todos\.json:.*)\n```", PAGE, re.MULTILINE)
     assert shown is not None
     (tmp_path / "todos.json").write_text(BLOCKS[0].replace("{{pattern}}", "{{patern}}"))
-    done = toolyard(tmp_path, "tools", "check", "todos.json")
+    done = toolstead(tmp_path, "tools", "check", "todos.json")
     assert done.stdout == f"{tmp_path}/{shown[1]}\n"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from toolyard.testing import Captured
+from toolstead.testing import Captured
 
 
 def tools_of(request: Captured) -> dict[str, dict[str, Any]]:

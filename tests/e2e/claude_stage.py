@@ -10,9 +10,9 @@ from typing import Any
 from tests.e2e import captured
 from tests.e2e.model_stage import MODELS, Player
 from tests.e2e.view import View
-from toolyard.testing import Captured
+from toolstead.testing import Captured
 
-PREFIX = "mcp__toolyard__"
+PREFIX = "mcp__toolstead__"
 _BESIDE = ("<system-reminder>", "[Request interrupted by user")
 """What Claude Code says in the name of the user."""
 _STEERED = re.compile(

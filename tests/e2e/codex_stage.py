@@ -10,7 +10,7 @@ from typing import Any
 from tests.e2e import captured
 from tests.e2e.model_stage import PATIENCE, Player
 from tests.e2e.view import View
-from toolyard.testing import Captured
+from toolstead.testing import Captured
 
 __all__ = ["CODEX", "MODEL", "PATIENCE", "CodexView", "processes_of"]
 
@@ -37,7 +37,7 @@ class CodexView(View):
         return sorted(names, key=self.spelled)
 
     def offered(self, request: Captured) -> dict[str, dict[str, Any]]:
-        (ours,) = [tool for tool in _tools(request) if tool.get("name") == "mcp__toolyard"]
+        (ours,) = [tool for tool in _tools(request) if tool.get("name") == "mcp__toolstead"]
         assert ours["type"] == "namespace"
         return {tool["name"]: tool["parameters"] for tool in ours["tools"]}
 
@@ -45,7 +45,7 @@ class CodexView(View):
         found: set[str] = set()
         for tool in _tools(request):
             inner = tool["tools"] if tool.get("type") == "namespace" else [tool]
-            if tool.get("name") != "mcp__toolyard":
+            if tool.get("name") != "mcp__toolstead":
                 found |= {one.get("name", one["type"]) for one in inner}
         return found
 

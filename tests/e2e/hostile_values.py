@@ -99,8 +99,8 @@ ${{x}}
 $x ${x} $1 $@ $* $# $? $$ $0 $- $!
 $HOME
 ${HOME}
-$PATH:$TOOLYARD_CALL
-${TOOLYARD_TOKEN}
+$PATH:$TOOLSTEAD_CALL
+${TOOLSTEAD_TOKEN}
 ~
 ~root
 ~+/x

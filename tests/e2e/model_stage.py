@@ -1,4 +1,4 @@
-"""A yard whose agent runs on a real runtime, over the real SDKs, against scripted model APIs on loopback."""
+"""A stead whose agent runs on a real runtime, over the real SDKs, against scripted model APIs on loopback."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from pathlib import Path
 from typing import Any
 
 from tests.e2e.view import View
-from toolyard import Plugin, Tool, Toolyard
-from toolyard.app.keys import Keys
-from toolyard.app.models import Models
-from toolyard.invoker.kernel_runtime import KernelRuntime
-from toolyard.kernel.activation import Limits
-from toolyard.orchestrator.request import RunRequest
-from toolyard.testing import Captured, ScriptedModels, scripted_models
-from toolyard.types.event import Event
-from toolyard.types.run import Run
+from toolstead import Plugin, Tool, Toolstead
+from toolstead.app.keys import Keys
+from toolstead.app.models import Models
+from toolstead.invoker.kernel_runtime import KernelRuntime
+from toolstead.kernel.activation import Limits
+from toolstead.orchestrator.request import RunRequest
+from toolstead.testing import Captured, ScriptedModels, scripted_models
+from toolstead.types.event import Event
+from toolstead.types.run import Run
 
 PATIENCE = 60
 """Seconds that anything may take on a busy machine; nothing is measured by it."""
@@ -82,7 +82,7 @@ class Stage:
         events: Of all runs, in order.
     """
 
-    yard: Toolyard
+    stead: Toolstead
     api: ScriptedModels
     player: Player
     folder: Path
@@ -103,7 +103,7 @@ class Stage:
     @property
     def kept(self) -> Path:
         """The private folder of a runtime that starts programs."""
-        return self.yard.places.data / self.player.runtime
+        return self.stead.places.data / self.player.runtime
 
     @property
     def requests(self) -> list[Captured]:
@@ -122,18 +122,18 @@ class Stage:
 
     async def ask(self, prompt: str, **more: Any) -> Run:
         given = {"model": self.player.model, "runtime": self.player.runtime, "on_message": self.events.append}
-        return await asyncio.wait_for(self.yard.invoke(prompt, **{**given, **more}), PATIENCE)
+        return await asyncio.wait_for(self.stead.invoke(prompt, **{**given, **more}), PATIENCE)
 
     async def ask_in(self, cwd: str, prompt: str) -> Run:
         """Ask in a folder of the project."""
-        orchestrator = await self.yard.conversations()
+        orchestrator = await self.stead.conversations()
         wanted = RunRequest(prompt=prompt, model=self.player.model, runtime=self.player.runtime, cwd=cwd)
         run = await orchestrator.submit(wanted)
         return await asyncio.wait_for(orchestrator.wait(run.run_id), PATIENCE)
 
     async def steer(self, prompt: str, thread_id: str) -> str:
         """Say something to the turn that runs; gives the id of its run."""
-        orchestrator = await self.yard.conversations()
+        orchestrator = await self.stead.conversations()
         return (await orchestrator.steer(RunRequest(prompt=prompt, thread_id=thread_id))).run_id
 
     async def write_tool(self, name: str, words: str, *, description: str = "Is new.") -> None:
@@ -141,12 +141,12 @@ class Stage:
         described = {"name": name, "description": description, "inputSchema": {"type": "object", "properties": {}}}
         file = {"name": name, "tools": [{**described, "handler": {"type": "shell", "command": f"echo {words}"}}]}
         self.tool_file(name).write_text(json.dumps(file))
-        await self.yard.registry.reload_plugins()
+        await self.stead.registry.reload_plugins()
 
     async def drop_tool(self, name: str) -> None:
         """Delete its file, and load what is left."""
         self.tool_file(name).unlink()
-        await self.yard.registry.reload_plugins()
+        await self.stead.registry.reload_plugins()
 
     def tool_file(self, name: str) -> Path:
         return self.folder / "tool-files" / f"{name}.json"
@@ -156,7 +156,7 @@ class Stage:
 
     def offered(self, request: Captured) -> dict[str, dict[str, Any]]:
         """Our tools in a request: their names → the schemas that arrived."""
-        known = {self.view.spelled(info.name): info.name for info in self.yard.registry.list_tools()}
+        known = {self.view.spelled(info.name): info.name for info in self.stead.registry.list_tools()}
         return {known.get(name, name): schema for name, schema in self.view.offered(request).items()}
 
     async def until(self, condition: Any) -> None:
@@ -184,18 +184,18 @@ async def playing(
     environ: Mapping[str, str] | None = None,
     limits: Limits | None = None,
 ) -> AsyncIterator[Stage]:
-    """Open a yard on a scripted API; at its end no program may be left, and nothing at work there.
+    """Open a stead on a scripted API; at its end no program may be left, and nothing at work there.
 
     Args:
         player: The runtime.
         script: What the model does.
         folder: For everything that is written.
-        tools: Registered when the yard is open.
-        plugins: Of the yard.
+        tools: Registered when the stead is open.
+        plugins: Of the stead.
         files: Of its folder of tool files.
-        settings: Of the yard.
+        settings: Of the stead.
         own: Tools of the runtime's own that it may use.
-        environ: Of the yard, besides what leads to the API.
+        environ: Of the stead, besides what leads to the API.
         limits: Of the kernel, instead of those of the settings.
     """
     project, tool_files = folder / "project", folder / "tool-files"
@@ -206,9 +206,9 @@ async def playing(
     if own:
         settings = {**(settings or {}), "runtime": {player.runtime: {"tools": list(own)}}}
     async with scripted_models(script) as api, AsyncExitStack() as opened:
-        given = {"PATH": os.environ["PATH"], "HOME": os.environ["HOME"], "TOOLYARD_HOME": str(folder / "home")}
+        given = {"PATH": os.environ["PATH"], "HOME": os.environ["HOME"], "TOOLSTEAD_HOME": str(folder / "home")}
         given |= {**api.environ(), **(environ or {})}
-        yards: list[Toolyard] = []
+        steads: list[Toolstead] = []
         runtimes: list[KernelRuntime] = []
         if limits is not None:
             models = Models(Keys(given))
@@ -217,17 +217,17 @@ async def playing(
                 KernelRuntime(
                     connect=models.connect,
                     resolve=models.resolve,
-                    offered=lambda spec: yards[0].registry.list_tools(),
+                    offered=lambda spec: steads[0].registry.list_tools(),
                     limits=limits,
                 )
             )
-        async with Toolyard(
+        async with Toolstead(
             project, tools_dir=tool_files, environ=given, plugins=plugins, settings=settings, runtimes=runtimes
-        ) as yard:
-            yards.append(yard)
+        ) as stead:
+            steads.append(stead)
             for tool in tools:
-                yard.registry.register(tool)
-            stage = Stage(yard=yard, api=api, player=player, folder=folder)
+                stead.registry.register(tool)
+            stage = Stage(stead=stead, api=api, player=player, folder=folder)
             yield stage
         assert not stage.programs, "a program was left behind"
         await stage.until(lambda: api.active == 0)

@@ -10,8 +10,8 @@ import pytest
 from tests.e2e.claude_stage import CLAUDE
 from tests.e2e.codex_stage import CODEX
 from tests.e2e.model_stage import Player, playing
-from toolyard import ToolResult, tool
-from toolyard.types.content import Image, Text
+from toolstead import ToolResult, tool
+from toolstead.types.content import Image, Text
 
 claude = pytest.param(CLAUDE, marks=pytest.mark.requires("claude"), id="claude")
 codex = pytest.param(CODEX, marks=pytest.mark.requires("codex"), id="codex")
@@ -69,7 +69,7 @@ async def test_a_key_that_is_refused_is_told_after_a_few_requests(player: Player
 
 
 @pytest.mark.requires("claude")
-async def test_the_largest_answer_that_the_yard_allows_is_shown_whole_beside_an_image_too(tmp_path: Path) -> None:
+async def test_the_largest_answer_that_the_stead_allows_is_shown_whole_beside_an_image_too(tmp_path: Path) -> None:
     @tool
     async def look() -> ToolResult:
         """Says a lot, and shows something."""

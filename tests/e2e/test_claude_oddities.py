@@ -16,7 +16,7 @@ import pytest
 
 from tests.e2e.claude_stage import CLAUDE, PREFIX
 from tests.e2e.model_stage import Play, playing
-from toolyard import tool
+from toolstead import tool
 
 pytestmark = pytest.mark.requires("claude")
 

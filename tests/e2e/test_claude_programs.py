@@ -18,13 +18,13 @@ import pytest
 from tests import machine
 from tests.e2e.claude_stage import CLAUDE, processes_of
 from tests.e2e.model_stage import PATIENCE, Play, Stage, freeze, playing
-from toolyard import Ask, Deny, Hooks, Plugin, PluginContext, Rewrite, tool
-from toolyard.adapters.claude.runtime import ClaudeRuntime
-from toolyard.invoker.runtime import NoOwnTools, SessionSpec, Turn
-from toolyard.testing import scripted_models
-from toolyard.types.call import Caller
-from toolyard.types.result import ToolResult
-from toolyard.types.thread import Thread
+from toolstead import Ask, Deny, Hooks, Plugin, PluginContext, Rewrite, tool
+from toolstead.adapters.claude.runtime import ClaudeRuntime
+from toolstead.invoker.runtime import NoOwnTools, SessionSpec, Turn
+from toolstead.testing import scripted_models
+from toolstead.types.call import Caller
+from toolstead.types.result import ToolResult
+from toolstead.types.thread import Thread
 
 pytestmark = pytest.mark.requires("claude")
 
@@ -71,7 +71,7 @@ async def test_a_conversation_goes_on_in_another_process(tmp_path: Path) -> None
 async def test_a_conversation_that_is_gone_begins_anew(play: Play, caplog: pytest.LogCaptureFixture) -> None:
     async with play(TWO) as stage:
         await stage.ask("first", thread_id="t1")
-        orchestrator = await stage.yard.conversations()
+        orchestrator = await stage.stead.conversations()
         before = (await orchestrator.store.thread("t1")).session_id
         program = stage.program
         os.kill(program, signal.SIGKILL)
@@ -158,7 +158,7 @@ async def test_a_program_that_hangs_is_ended_by_the_timeout_and_gone(play: Play)
 
 async def test_a_session_is_opened_ahead_of_its_first_message(play: Play) -> None:
     async with play("- {say: One.}") as stage:
-        orchestrator = await stage.yard.conversations()
+        orchestrator = await stage.stead.conversations()
         await orchestrator.store.create_thread(Thread(id="t1", runtime="claude", created_at=time.time()))
         assert await orchestrator.prewarm("t1") == (True, "claude")
         programs = stage.programs
@@ -256,7 +256,7 @@ async def test_an_approval_of_claudes_own_tool_waits_and_is_answered(play: Play,
         assert len(stage.requests) == 1  # it waits
         (asked,) = stage.told("approval.requested")
         reason = "rather not" if decision == "deny" else ""
-        await stage.yard._approvals.decide(asked["approvalId"], decision, reason=reason)
+        await stage.stead._approvals.decide(asked["approvalId"], decision, reason=reason)
         run = await running
         assert (run.status, run.result) == ("completed", "done"), run.error
         assert shown in stage.view.results(stage.requests[1])[0]

@@ -10,7 +10,7 @@ import pytest
 
 from tests.e2e.claude_stage import CLAUDE
 from tests.e2e.model_stage import playing
-from toolyard import Deny, Hooks, Plugin, PluginContext, tool
+from toolstead import Deny, Hooks, Plugin, PluginContext, tool
 
 pytestmark = pytest.mark.requires("claude")
 
@@ -27,7 +27,7 @@ async def dig() -> str:
 async def test_what_such_an_agent_says_is_not_the_answer_and_what_it_uses_is_gated_and_told(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, name: str
 ) -> None:
-    caplog.set_level(logging.WARNING, logger="toolyard")
+    caplog.set_level(logging.WARNING, logger="toolstead")
     asked: list[str] = []
 
     async def gate(call: Any) -> Any:

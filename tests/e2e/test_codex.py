@@ -20,13 +20,13 @@ import pytest
 
 from tests.e2e.codex_stage import CODEX, MODEL, PATIENCE, processes_of
 from tests.e2e.model_stage import Play, playing
-from toolyard import Deny, Hooks, Plugin, PluginContext, Tool, ToolMeta, tool
-from toolyard.adapters.codex.runtime import CodexRuntime
-from toolyard.invoker.runtime import SessionSpec, Turn
-from toolyard.testing import scripted_models
-from toolyard.types.call import Caller
-from toolyard.types.result import ToolResult
-from toolyard.types.thread import Thread
+from toolstead import Deny, Hooks, Plugin, PluginContext, Tool, ToolMeta, tool
+from toolstead.adapters.codex.runtime import CodexRuntime
+from toolstead.invoker.runtime import SessionSpec, Turn
+from toolstead.testing import scripted_models
+from toolstead.types.call import Caller
+from toolstead.types.result import ToolResult
+from toolstead.types.thread import Thread
 
 pytestmark = pytest.mark.requires("codex")
 
@@ -86,7 +86,7 @@ async def test_what_a_model_calls_of_codex_own_although_it_is_not_offered_does_n
 async def test_what_codex_drops_of_a_schema_is_told_in_words_and_logged(
     play: Play, caplog: pytest.LogCaptureFixture
 ) -> None:
-    caplog.set_level(logging.INFO, logger="toolyard")
+    caplog.set_level(logging.INFO, logger="toolstead")
     rich: dict[str, Any] = {
         "type": "object",
         "properties": {
@@ -123,8 +123,8 @@ async def test_a_tool_that_changes_needs_no_other_process_and_no_machine_is_show
     async with play("- say: Hello.", tools=[_tool("late", {"type": "object", "properties": {}})]) as stage:
         assert (await stage.ask("hello", thread_id="t1")).status == "completed"
         before = stage.program
-        stage.yard.registry.unregister("late")
-        stage.yard.registry.register(_tool("late", {"type": "object", "properties": {"y": {"type": "string"}}}))
+        stage.stead.registry.unregister("late")
+        stage.stead.registry.register(_tool("late", {"type": "object", "properties": {"y": {"type": "string"}}}))
         assert (await stage.ask("hello", thread_id="t1")).status == "completed"
         assert stage.offered(stage.requests[-1])["late"]["properties"] == {"y": {"type": "string"}}
         assert stage.program == before
@@ -208,7 +208,7 @@ async def test_a_failure_is_told_in_the_words_of_the_api_and_the_next_message_is
 
 async def test_a_prewarmed_thread_asks_nobody_and_answers_the_first_message(play: Play) -> None:
     async with play("- say: Hello.") as stage:
-        orchestrator = await stage.yard.conversations()
+        orchestrator = await stage.stead.conversations()
         thread = Thread(id="t1", created_at=time.time(), runtime="codex", model=MODEL)
         await orchestrator.store.create_thread(thread)
         assert await orchestrator.prewarm(thread.id) == (True, "codex")

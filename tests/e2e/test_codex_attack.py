@@ -12,8 +12,8 @@ import pytest
 
 from tests.e2e.codex_stage import CODEX, PATIENCE
 from tests.e2e.model_stage import Play, Stage, playing
-from toolyard import Ask, Hooks, Plugin, PluginContext, Tool, ToolMeta
-from toolyard.orchestrator.request import RunRequest
+from toolstead import Ask, Hooks, Plugin, PluginContext, Tool, ToolMeta
+from toolstead.orchestrator.request import RunRequest
 
 pytestmark = pytest.mark.requires("codex")
 
@@ -36,7 +36,7 @@ async def _fine(_: Any, input: dict[str, Any], meta: ToolMeta) -> str:
 
 async def _conversation(stage: Stage, thread_id: str) -> str:
     """Codex's own id of a thread's conversation."""
-    stored = (await (await stage.yard.conversations()).store.thread(thread_id)).session_id
+    stored = (await (await stage.stead.conversations()).store.thread(thread_id)).session_id
     assert stored is not None
     return stored.removeprefix("codex:")
 
@@ -47,8 +47,8 @@ async def test_what_was_used_before_a_reload_is_not_counted_again(play: Play) ->
     script = "- {when: hello, say: Hello., usage: {inputTokens: 10, outputTokens: 3}}"
     async with play(script, tools=[_tool("late", _fine)], settings=settings) as stage:
         for description in ("one", "two", "three"):
-            stage.yard.registry.unregister("late")
-            stage.yard.registry.register(_tool("late", _fine, description=description))
+            stage.stead.registry.unregister("late")
+            stage.stead.registry.register(_tool("late", _fine, description=description))
             run = await stage.ask("hello", thread_id="t1")
             assert run.status == "completed", run.error
             assert (run.usage.input_tokens, run.usage.output_tokens) == (10, 3)
@@ -135,7 +135,7 @@ async def test_what_a_person_is_asked_is_withdrawn_with_the_turn_and_the_use_is_
         if how == "cancelled":
             run_id = stage.events[0].run_id
             assert run_id is not None
-            await (await stage.yard.conversations()).cancel(run_id)
+            await (await stage.stead.conversations()).cancel(run_id)
         assert (await running).status == how
         (resolved,), (result,) = stage.told("approval.resolved"), stage.told("tool_result")
         assert resolved["decision"] == "deny"
@@ -182,7 +182,7 @@ async def test_a_command_of_codex_own_ends_with_the_turn_that_began_it(play: Pla
             await asyncio.wait_for(leave.wait(), PATIENCE)
             run_id = stage.events[0].run_id
             assert run_id is not None
-            await (await stage.yard.conversations()).cancel(run_id)
+            await (await stage.stead.conversations()).cancel(run_id)
         run = await running
         assert run.status == ("cancelled" if cancelled else "completed"), run.error
         await stage.until(lambda: not _sleepers(seconds))
@@ -210,7 +210,7 @@ async def test_a_message_that_is_taken_while_a_turn_ends_is_answered_all_the_sam
 """
     async with play(script) as stage:
         assert (await stage.ask("hello", thread_id="t1")).result == "Hello."
-        orchestrator = await stage.yard.conversations()
+        orchestrator = await stage.stead.conversations()
         for number in range(25):  # how near the end it comes differs each time
             stage.events.clear()
             running = asyncio.create_task(stage.ask("hello", thread_id="t1"))

@@ -10,10 +10,10 @@ import pytest
 
 from tests.contracts.test_runtime import *  # noqa: F403 - every test of the suite
 from tests.contracts.test_runtime import SCRIPT, Kit, Listener, run
-from toolyard.adapters.codex.runtime import CodexRuntime
-from toolyard.invoker.runtime import Runtime, Session
-from toolyard.testing import scripted_models
-from toolyard.types.tool import Provenance, ToolInfo
+from toolstead.adapters.codex.runtime import CodexRuntime
+from toolstead.invoker.runtime import Runtime, Session
+from toolstead.testing import scripted_models
+from toolstead.types.tool import Provenance, ToolInfo
 
 pytestmark = pytest.mark.requires("codex")
 

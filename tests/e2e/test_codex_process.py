@@ -14,17 +14,17 @@ import pytest
 from tests.e2e.captured import user_texts
 from tests.e2e.codex_stage import PATIENCE, processes_of
 from tests.e2e.model_stage import freeze
-from toolyard.adapters.codex import session as session_module
-from toolyard.adapters.codex.app_server import AppServer
-from toolyard.adapters.codex.runtime import CodexRuntime
-from toolyard.adapters.codex.session import CodexSession
-from toolyard.adapters.codex.station import Station
-from toolyard.errors import SessionLostError
-from toolyard.invoker.runtime import SessionSpec, Turn
-from toolyard.testing import ScriptedModels, scripted_models
-from toolyard.types.call import Caller
-from toolyard.types.result import ToolResult
-from toolyard.types.tool import Provenance, ToolInfo
+from toolstead.adapters.codex import session as session_module
+from toolstead.adapters.codex.app_server import AppServer
+from toolstead.adapters.codex.runtime import CodexRuntime
+from toolstead.adapters.codex.session import CodexSession
+from toolstead.adapters.codex.station import Station
+from toolstead.errors import SessionLostError
+from toolstead.invoker.runtime import SessionSpec, Turn
+from toolstead.testing import ScriptedModels, scripted_models
+from toolstead.types.call import Caller
+from toolstead.types.result import ToolResult
+from toolstead.types.tool import Provenance, ToolInfo
 
 pytestmark = pytest.mark.requires("codex")
 

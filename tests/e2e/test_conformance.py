@@ -1,7 +1,7 @@
 """The official MCP conformance suite against tools that are written with the public API alone.
 
 For each revision of the protocol the suite names what it requires of a server. Everything it names
-stands in one of the two lists below: what must pass, and what Toolyard does not offer.
+stands in one of the two lists below: what must pass, and what Toolstead does not offer.
 """
 
 from __future__ import annotations

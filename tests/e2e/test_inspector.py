@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from tests.e2e import node_packages
-from tests.programs.running import TOOLYARD, running
+from tests.programs.running import TOOLSTEAD, running
 
 pytestmark = [pytest.mark.requires("node"), pytest.mark.promise("B6"), pytest.mark.timeout(700)]
 
@@ -21,9 +21,9 @@ pytestmark = [pytest.mark.requires("node"), pytest.mark.promise("B6"), pytest.ma
 async def target_of(door: str, folder: Path) -> AsyncIterator[list[str]]:
     """What the Inspector is told: a command to start, or an address."""
     if door == "stdio":
-        yield [*TOOLYARD, "mcp"]
+        yield [*TOOLSTEAD, "mcp"]
         return
-    async with running([*TOOLYARD, "serve", "--port", "0"], errors=folder / "stderr.txt", cwd=folder) as program:
+    async with running([*TOOLSTEAD, "serve", "--port", "0"], errors=folder / "stderr.txt", cwd=folder) as program:
         said = await program.stderr_with("MCP   http")
         yield [said.partition("MCP   ")[2].split()[0]]
 
@@ -49,4 +49,4 @@ async def test_the_inspector_lists_and_calls(door: str, packages: Path, tmp_path
 
 
 async def test_the_inspector_finds_nothing_wrong_with_our_schemas(packages: Path, tmp_path: Path) -> None:
-    await inspect([*TOOLYARD, "mcp"], tmp_path, "--method", "tools/list", "--strict")
+    await inspect([*TOOLSTEAD, "mcp"], tmp_path, "--method", "tools/list", "--strict")

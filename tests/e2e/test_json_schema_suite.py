@@ -1,4 +1,4 @@
-"""The official JSON Schema test suite, 2020-12, every required test, through the dispatcher of a real yard.
+"""The official JSON Schema test suite, 2020-12, every required test, through the dispatcher of a real stead.
 
 A suite's schema is valid for an instance exactly when a call with it reaches the handler.
 """
@@ -15,10 +15,10 @@ from typing import Any
 import pytest
 
 from tests import machine
-from toolyard import PluginContext, Tool, ToolMeta, Toolyard
-from toolyard.errors import SchemaError
-from toolyard.schema.compiled import compile_schema
-from toolyard.schema.hidden import unseen_in
+from toolstead import PluginContext, Tool, ToolMeta, Toolstead
+from toolstead.errors import SchemaError
+from toolstead.schema.compiled import compile_schema
+from toolstead.schema.hidden import unseen_in
 
 pytestmark = [pytest.mark.requires("suite"), pytest.mark.promise("S1")]
 
@@ -74,9 +74,9 @@ class Reached(list[Any]):
 
 
 @asynccontextmanager
-async def yard_with_remotes(folder: Path) -> AsyncIterator[Toolyard]:
-    async with Toolyard(folder, schemas=remotes()) as yard:
-        yield yard
+async def stead_with_remotes(folder: Path) -> AsyncIterator[Toolstead]:
+    async with Toolstead(folder, schemas=remotes()) as stead:
+        yield stead
 
 
 def embedded(schema: Any) -> Any:
@@ -89,14 +89,14 @@ def embedded(schema: Any) -> Any:
 async def test_every_required_test_holds_for_a_property(tmp_path: Path) -> None:
     wrong: list[str] = []
     count = hidden = 0
-    async with yard_with_remotes(tmp_path) as yard:
+    async with stead_with_remotes(tmp_path) as stead:
         for group in groups():
             reached = Reached()
             schema = {"type": "object", "properties": {"value": embedded(group.schema)}}
             tool = Tool(name="suite", description=group.place, schema=schema, handler=reached)
             if group.hides:
                 with pytest.raises(SchemaError, match=r"U\+00"):
-                    yard.registry.register(tool)
+                    stead.registry.register(tool)
                 compiled = compile_schema(schema, tool="suite", documents=remotes())
                 for test in group.tests:
                     count += 1
@@ -104,17 +104,17 @@ async def test_every_required_test_holds_for_a_property(tmp_path: Path) -> None:
                     if compiled.is_valid({"value": test["data"]}) is not test["valid"]:
                         wrong.append(f"{group.place}: {test['description']}")
                 continue
-            yard.registry.register(tool)
+            stead.registry.register(tool)
             for test in group.tests:
                 count += 1
                 reached.clear()
-                result = await yard.call("suite", {"value": test["data"]})
+                result = await stead.call("suite", {"value": test["data"]})
                 if bool(reached) is not test["valid"]:
                     wrong.append(f"{group.place}: {test['description']}: {result.text}")
                 elif not test["valid"]:
                     assert result.is_error
                     assert "/value" in result.text, "the refusal names the place"
-            yard.registry.unregister("suite")
+            stead.registry.unregister("suite")
     assert not wrong, "\n".join(wrong)
     assert (count, hidden) == (REQUIRED, HIDDEN)
 
@@ -123,7 +123,7 @@ async def test_every_required_test_about_objects_holds_for_the_arguments_themsel
     wrong: list[str] = []
     refused: dict[str, Any] = {}
     count = 0
-    async with yard_with_remotes(tmp_path) as yard:
+    async with stead_with_remotes(tmp_path) as stead:
         for group in groups():
             about_objects = [test for test in group.tests if isinstance(test["data"], dict)]
             if not about_objects or group.hides:
@@ -131,17 +131,17 @@ async def test_every_required_test_about_objects_holds_for_the_arguments_themsel
             reached = Reached()
             tool = Tool(name="suite", description=group.place, schema=group.schema, handler=reached)
             try:
-                yard.registry.register(tool)
+                stead.registry.register(tool)
             except SchemaError as error:
                 refused[error.reason] = group.schema if isinstance(group.schema, bool) else group.schema["type"]
                 continue
             for test in about_objects:
                 count += 1
                 reached.clear()
-                result = await yard.call("suite", test["data"])
+                result = await stead.call("suite", test["data"])
                 if bool(reached) is not test["valid"]:
                     wrong.append(f"{group.place}: {test['description']}: {result.text}")
-            yard.registry.unregister("suite")
+            stead.registry.unregister("suite")
     assert not wrong, "\n".join(wrong)
     assert count > REQUIRED // 3
     assert "object" not in refused.values(), "refused are only schemas that describe something other than an object"
@@ -149,31 +149,31 @@ async def test_every_required_test_about_objects_holds_for_the_arguments_themsel
 
 
 async def test_what_is_listed_is_the_schema_as_it_was_registered(tmp_path: Path) -> None:
-    async with yard_with_remotes(tmp_path) as yard:
+    async with stead_with_remotes(tmp_path) as stead:
         for group in groups():
             if group.hides:
                 continue
             schema = {"type": "object", "properties": {"value": embedded(group.schema)}}
-            yard.registry.register(Tool(name="suite", description=group.place, schema=schema, handler=Reached()))
-            info = yard.registry.get_tool_info("suite")
+            stead.registry.register(Tool(name="suite", description=group.place, schema=schema, handler=Reached()))
+            info = stead.registry.get_tool_info("suite")
             assert info is not None
             assert info.input_schema == schema, group.place
-            yard.registry.unregister("suite")
+            stead.registry.unregister("suite")
 
 
 async def test_without_the_documents_every_schema_that_needs_one_is_refused(tmp_path: Path) -> None:
     refused: dict[str, str] = {}
-    async with Toolyard(tmp_path) as yard:
+    async with Toolstead(tmp_path) as stead:
         for group in groups():
             if group.hides:
                 continue
             schema = {"type": "object", "properties": {"value": embedded(group.schema)}}
             try:
-                yard.registry.register(Tool(name="suite", description="…", schema=schema, handler=Reached()))
+                stead.registry.register(Tool(name="suite", description="…", schema=schema, handler=Reached()))
             except SchemaError as error:
                 refused[group.place] = error.reason
             else:
-                yard.registry.unregister("suite")
+                stead.registry.unregister("suite")
     assert sum(place.startswith("refRemote") for place in refused) > 5
     for place, reason in refused.items():
         assert HOST in reason, place

@@ -11,8 +11,8 @@ import pytest
 
 from tests.e2e.captured import results_of, tools_of
 from tests.e2e.model_stage import KERNELS, MODELS, Play, playing
-from toolyard import Annotations, tool
-from toolyard.kernel.activation import Limits
+from toolstead import Annotations, tool
+from toolstead.kernel.activation import Limits
 
 IMPATIENT = Limits(first_wait=0.05, stall=2.0)
 """A tenth of the usual time before it is tried again, and much less of silence."""
@@ -144,7 +144,7 @@ async def test_the_one_tool_whose_schema_is_refused_is_left_out_and_named(
 async def test_a_conversation_that_is_too_long_is_shortened_oldest_results_first(
     play: Play, caplog: pytest.LogCaptureFixture
 ) -> None:
-    caplog.set_level(logging.WARNING, logger="toolyard.kernel")
+    caplog.set_level(logging.WARNING, logger="toolstead.kernel")
 
     @tool(annotations=Annotations(read_only=True))
     async def read(number: int) -> str:
@@ -197,7 +197,7 @@ async def test_a_model_that_does_not_exist_is_answered_with_the_nearest(play: Pl
             "openai-chat": "openai-chat:gpt-6.1-tera",
             "gemini": "google:gemini-3.8-flsh",
         }[stage.name]
-        run = await stage.yard.invoke("hello", model=wrong, runtime="kernel")
+        run = await stage.stead.invoke("hello", model=wrong, runtime="kernel")
         assert run.status == "failed"
         assert run.error is not None
         right = MODELS[stage.name].partition(":")[2]

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from tests.programs.running import PROGRAMS, running, until
-from toolyard.testing import scripted_models
+from toolstead.testing import scripted_models
 
 SILENT = "- {say: never, delay: 500}"
 BASH = "- {call: [{tool: Bash, input: {command: COMMAND}}]}"
@@ -44,7 +44,7 @@ async def test_a_process_that_is_killed_leaves_no_program_behind(
         return _started_for(home) | _running(slept)
 
     async with scripted_models(script.replace("COMMAND", " ".join(slept))) as api:
-        environ = {"TOOLYARD_HOME": str(home), "HOME": str(tmp_path), **api.environ()}
+        environ = {"TOOLSTEAD_HOME": str(home), "HOME": str(tmp_path), **api.environ()}
         command = [sys.executable, str(PROGRAMS / "one_run.py"), str(project), runtime, *own]
         try:
             async with running(command, errors=tmp_path / "stderr.txt", env=environ) as program:

@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 
 from tests.surfaces.rest_server import until
-from tests.surfaces.rest_yard import YardClient, ended, serving
-from toolyard.adapters.claude.runtime import ClaudeRuntime
-from toolyard.invoker.pool import STARTS
-from toolyard.testing import ScriptedModels, scripted_models
+from tests.surfaces.rest_stead import SteadClient, ended, serving
+from toolstead.adapters.claude.runtime import ClaudeRuntime
+from toolstead.invoker.pool import STARTS
+from toolstead.testing import ScriptedModels, scripted_models
 
 COLD = 4
 """Messages to threads that nobody prewarmed, at once; more than may start at once."""
@@ -25,8 +25,8 @@ PATIENCE = 60
 
 
 @asynccontextmanager
-async def served(folder: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncGenerator[tuple[YardClient, ScriptedModels]]:
-    """A yard behind HTTP with the runtimes that it brings itself, and the model APIs behind them."""
+async def served(folder: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncGenerator[tuple[SteadClient, ScriptedModels]]:
+    """A stead behind HTTP with the runtimes that it brings itself, and the model APIs behind them."""
     async with scripted_models("- say: Hello to you too.") as api:
         for name, value in api.environ().items():
             monkeypatch.setenv(name, value)
@@ -35,18 +35,18 @@ async def served(folder: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncGenerato
         await until(lambda: api.active == 0)
 
 
-async def new_thread(client: YardClient, runtime: str) -> str:
+async def new_thread(client: SteadClient, runtime: str) -> str:
     body = {"runtime": runtime, "model": MODELS[runtime]}
     return (await client.ask("POST", "/api/threads", body)).json["id"]
 
 
-async def say(client: YardClient, thread: str) -> Any:
+async def say(client: SteadClient, thread: str) -> Any:
     """Say something in a thread: its run, at its end."""
     sent = await client.ask("POST", f"/api/threads/{thread}/messages", {"content": "hello"})
     return await ended(client, sent.json["runId"])
 
 
-async def sessions(client: YardClient) -> dict[str, int]:
+async def sessions(client: SteadClient) -> dict[str, int]:
     return (await client.get("/api/health")).json["sessions"]
 
 
@@ -67,7 +67,7 @@ async def test_a_prewarmed_thread_answers_on_the_program_that_was_started_for_it
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, runtime: str
 ) -> None:
     async with served(tmp_path, monkeypatch) as (client, api):
-        kept = client.yard.places.data / runtime
+        kept = client.stead.places.data / runtime
         thread = await new_thread(client, runtime)
         assert programs_of(kept) == []
         nothing = {"idle": 0, "live": 0, "hits": 0, "misses": 0, "rebuilt": 0, "evicted": 0}
@@ -125,6 +125,6 @@ async def test_of_four_cold_starts_at_once_one_waits_and_all_are_answered(
         assert [run["result"] for run in runs] == ["Hello to you too."] * COLD, runs
         assert most == STARTS
         assert len(api.requests) == COLD
-        assert len(programs_of(client.yard.places.data / "claude")) == COLD
+        assert len(programs_of(client.stead.places.data / "claude")) == COLD
         counts = await sessions(client)
         assert (counts["hits"], counts["misses"]) == (0, COLD)

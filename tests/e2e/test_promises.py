@@ -21,7 +21,7 @@ from tests.e2e.claude_stage import CLAUDE
 from tests.e2e.codex_stage import CODEX
 from tests.e2e.delegate_schema import DELEGATE_AGENT
 from tests.e2e.model_stage import KERNELS, PATIENCE, Play, Stage, playing
-from toolyard import Annotations, Plugin, Tool, ToolError, ToolMeta, tool
+from toolstead import Annotations, Plugin, Tool, ToolError, ToolMeta, tool
 
 READS = Annotations(read_only=True)
 PROGRAMS = [
@@ -102,7 +102,7 @@ async def test_every_kind_of_tool_is_offered_called_and_answered(play: Play) -> 
         first, second = stage.requests
         offered = stage.offered(first)
         assert {"workspace-info", "say-hello", "loud__shout", "add", "update_plan", "git-status"} <= offered.keys()
-        assert list(offered) == view.ordered(info.name for info in stage.yard.registry.list_tools())
+        assert list(offered) == view.ordered(info.name for info in stage.stead.registry.list_tools())
         assert view.own_in(first) == view.own  # and nothing else
         assert view.spoken(first) == ["do everything"]
         assert str(stage.project) in view.instructions(first)
@@ -128,7 +128,7 @@ async def test_every_kind_of_tool_is_offered_called_and_answered(play: Play) -> 
 async def test_whole_schemas_arrive_and_each_difference_is_a_logged_adaptation(
     play: Play, caplog: pytest.LogCaptureFixture
 ) -> None:
-    caplog.set_level(logging.INFO, logger="toolyard")
+    caplog.set_level(logging.INFO, logger="toolstead")
     nested = {
         "type": "object",
         "properties": {
@@ -158,7 +158,7 @@ async def test_whole_schemas_arrive_and_each_difference_is_a_logged_adaptation(
         run = await stage.ask("go")
         assert run.status == "completed", run.error
         arrived = stage.offered(stage.requests[0])
-        canonical = {info.name: dict(info.input_schema) for info in stage.yard.registry.list_tools()}
+        canonical = {info.name: dict(info.input_schema) for info in stage.stead.registry.list_tools()}
         assert arrived.keys() == canonical.keys()  # the one with a choice at its top level too
         told = [record.getMessage() for record in caplog.records if "adapted" in record.getMessage()]
         for name, schema in canonical.items():
@@ -473,7 +473,7 @@ async def test_ten_threads_at_once_each_have_their_own_session_and_handlers_know
     async with play(script, tools=[whoami]) as stage:
         stages.append(stage)
         runs = await asyncio.gather(*(stage.ask(f"word-{n}-", thread_id=f"t{n}") for n in range(10)))
-        orchestrator = await stage.yard.conversations()
+        orchestrator = await stage.stead.conversations()
         sessions = [(await orchestrator.store.thread(f"t{n}")).session_id or "" for n in range(10)]
         assert len(set(sessions)) == 10
         for n, run in enumerate(runs):

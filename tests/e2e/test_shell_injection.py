@@ -22,7 +22,7 @@ import pytest
 from tests.e2e.hostile_values import REFUSED, by_hand, generated
 from tests.flows.tool_files import shell, tool, write
 from tests.surfaces.rest_server import PATIENCE, Connection, request
-from toolyard import Toolyard
+from toolstead import Toolstead
 
 pytestmark = pytest.mark.promise("R8")
 
@@ -122,7 +122,7 @@ TEMPLATES = {
 
 
 @dataclass(slots=True)
-class Yard:
+class Stead:
     """The server, the way to it, and what it started."""
 
     port: int
@@ -166,7 +166,7 @@ class Yard:
 
 
 @contextmanager
-def _counted(yard: Yard) -> Iterator[None]:
+def _counted(stead: Stead) -> Iterator[None]:
     """Write down every process that is started; the hook stays for ever, and is deaf afterwards."""
     listening = True
 
@@ -174,9 +174,9 @@ def _counted(yard: Yard) -> Iterator[None]:
         if not listening or event not in STARTS:
             return
         if event == "subprocess.Popen":
-            yard.started.append([word.decode() if isinstance(word, bytes) else str(word) for word in given[1]])
+            stead.started.append([word.decode() if isinstance(word, bytes) else str(word) for word in given[1]])
         else:
-            yard.other_starts.append(event)
+            stead.other_starts.append(event)
 
     sys.addaudithook(hear)
     try:
@@ -186,7 +186,7 @@ def _counted(yard: Yard) -> Iterator[None]:
 
 
 @pytest.fixture
-async def yard(tmp_path: Path) -> AsyncGenerator[Yard]:
+async def stead(tmp_path: Path) -> AsyncGenerator[Stead]:
     project, tools, canary = (tmp_path / name for name in ("project", "tools", "canary"))
     for folder in (project, tools, canary):
         folder.mkdir()
@@ -199,16 +199,16 @@ async def yard(tmp_path: Path) -> AsyncGenerator[Yard]:
         shell("text", "cat", "x", stdin="{{x}}", maxOutput=4_194_304),
     )
     async with _serving(project, tools) as port:
-        here = Yard(port, project, canary)
+        here = Stead(port, project, canary)
         with _counted(here):
             yield here
 
 
 @asynccontextmanager
 async def _serving(project: Path, tools: Path) -> AsyncGenerator[int]:
-    async with Toolyard(project, tools_dir=tools, watch=False) as yard:
+    async with Toolstead(project, tools_dir=tools, watch=False) as stead:
         stop, ready = asyncio.Event(), asyncio.get_running_loop().create_future()
-        serving = asyncio.create_task(yard.serve_http(port=0, on_ready=ready.set_result, stop=stop))
+        serving = asyncio.create_task(stead.serve_http(port=0, on_ready=ready.set_result, stop=stop))
         await asyncio.wait([serving, ready], timeout=PATIENCE, return_when=asyncio.FIRST_COMPLETED)
         try:
             yield int((await ready).url.rpartition(":")[2])
@@ -217,15 +217,15 @@ async def _serving(project: Path, tools: Path) -> AsyncGenerator[int]:
             await asyncio.wait_for(serving, PATIENCE)
 
 
-def _jobs(yard: Yard, name: str, x: str, y: str) -> list[Job]:
+def _jobs(stead: Stead, name: str, x: str, y: str) -> list[Job]:
     """A call with two values, and what must come of it; where one is refused, the other has another try."""
     template, given = TEMPLATES[name], {"x": x, "y": y}
     if not template.refuses(x, y):
-        yard.expected += template.runs(x, y)
+        stead.expected += template.runs(x, y)
         return [(name, given, _answer(template.prints(x, y)))]
     jobs: list[Job] = [(name, given, _refusal("makes an argument that begins with a dash"))]
     for again in ((x, "plain"), ("plain", y)):
-        jobs += _jobs(yard, name, *again) if not template.refuses(*again) else []
+        jobs += _jobs(stead, name, *again) if not template.refuses(*again) else []
     return jobs
 
 
@@ -248,37 +248,37 @@ def _refusal(*says: str) -> Check:
 
 @pytest.mark.parametrize("name", TEMPLATES)
 async def test_two_thousand_values_arrive_as_they_are_in_every_place_and_nothing_else_runs(
-    name: str, yard: Yard
+    name: str, stead: Stead
 ) -> None:
-    values = list(dict.fromkeys([*by_hand(yard.canary), *generated(yard.canary, VALUES)]))[:VALUES]
+    values = list(dict.fromkeys([*by_hand(stead.canary), *generated(stead.canary, VALUES)]))[:VALUES]
     neighbours = [*values[VALUES // 3 :], *values[: VALUES // 3]]
-    jobs = [job for x, y in zip(values, neighbours, strict=True) for job in _jobs(yard, name, x, y)]
-    assert await yard.each(jobs) == len(jobs) >= VALUES
-    yard.nothing_else_ran()
+    jobs = [job for x, y in zip(values, neighbours, strict=True) for job in _jobs(stead, name, x, y)]
+    assert await stead.each(jobs) == len(jobs) >= VALUES
+    stead.nothing_else_ran()
 
 
-async def test_an_array_of_hostile_values_is_as_many_arguments(yard: Yard) -> None:
-    values = [*by_hand(yard.canary), *generated(yard.canary, VALUES)]
+async def test_an_array_of_hostile_values_is_as_many_arguments(stead: Stead) -> None:
+    values = [*by_hand(stead.canary), *generated(stead.canary, VALUES)]
     taken = [value for value in values if not value.startswith("-") and len(value) <= 2_000]
     jobs: list[Job] = []
     for at in range(0, len(taken), 200):
         argv = _show(*taken[at : at + 200], "end")
-        yard.expected.append(argv)
+        stead.expected.append(argv)
         jobs.append(("array", {"xs": taken[at : at + 200]}, _answer("".join(f"{word}\0" for word in argv[2:]))))
     refused = _refusal("makes an argument that begins with a dash")
     jobs += [("array", {"xs": ["a", value]}, refused) for value in values if value.startswith("-")]
-    await yard.each(jobs)
-    yard.nothing_else_ran()
+    await stead.each(jobs)
+    stead.nothing_else_ran()
 
 
-async def test_hostile_text_for_stdin_is_read_as_it_is(yard: Yard) -> None:
-    values = [*by_hand(yard.canary), *generated(yard.canary, 200), "x" * 1_000_000]
-    yard.expected += [["cat"]] * len(values)
-    await yard.each(("text", {"x": value}, _answer(value)) for value in values)
-    yard.nothing_else_ran()
+async def test_hostile_text_for_stdin_is_read_as_it_is(stead: Stead) -> None:
+    values = [*by_hand(stead.canary), *generated(stead.canary, 200), "x" * 1_000_000]
+    stead.expected += [["cat"]] * len(values)
+    await stead.each(("text", {"x": value}, _answer(value)) for value in values)
+    stead.nothing_else_ran()
 
 
-async def test_null_bytes_and_values_that_are_too_long_are_refused_before_anything_starts(yard: Yard) -> None:
+async def test_null_bytes_and_values_that_are_too_long_are_refused_before_anything_starts(stead: Stead) -> None:
     jobs: list[Job] = []
     for value in REFUSED:
         says = "contains a null byte" if "\0" in value else "characters long; at most 10,000 are allowed here"
@@ -287,26 +287,26 @@ async def test_null_bytes_and_values_that_are_too_long_are_refused_before_anythi
         jobs.append(("array", {"xs": ["a", value]}, _refusal("'xs' ", says)))
     jobs.append(("text", {"x": "a\0b"}, _refusal("'x' contains a null byte")))
     jobs.append(("array", {"xs": ["a"] * 5_000}, _refusal("more than 4,096 arguments; give fewer values")))
-    await yard.each(jobs)
-    assert yard.started == []
-    yard.nothing_else_ran()
+    await stead.each(jobs)
+    assert stead.started == []
+    stead.nothing_else_ran()
 
 
-async def test_half_of_a_character_is_no_json_and_nothing_starts(yard: Yard) -> None:
-    reader, writer = await asyncio.open_connection("127.0.0.1", yard.port)
-    connection = Connection(reader, writer, f"127.0.0.1:{yard.port}")
+async def test_half_of_a_character_is_no_json_and_nothing_starts(stead: Stead) -> None:
+    reader, writer = await asyncio.open_connection("127.0.0.1", stead.port)
+    connection = Connection(reader, writer, f"127.0.0.1:{stead.port}")
     for text in (rb'"\ud800"', rb'"\udc80; id"', b'"\xed\xa0\x80"'):
         body = b'{"input":{"y":"a","x":' + text + b"}}"
         await connection.send(request("POST", "/api/tools/plain/call", body, host=connection.host))
         reply = await connection.reply()
         assert reply.problem["status"] == 400
     await connection.close()
-    yard.nothing_else_ran()
+    stead.nothing_else_ran()
 
 
-async def test_a_value_is_filled_in_once_and_never_looked_at_again(yard: Yard) -> None:
+async def test_a_value_is_filled_in_once_and_never_looked_at_again(stead: Stead) -> None:
     """`{{x}}` inside a value stays text, whatever the template's own placeholders are called."""
     values = ["{{x}}", "{{ x }}", "{{xs}}", "{{x}}{{y}}", "{{y}}", "{x}", "{{x", "y}}"]
     pairs = [(x, y) for x in values for y in values]
-    await yard.each([job for name in TEMPLATES for x, y in pairs for job in _jobs(yard, name, x, y)])
-    yard.nothing_else_ran()
+    await stead.each([job for name in TEMPLATES for x, y in pairs for job in _jobs(stead, name, x, y)])
+    stead.nothing_else_ran()

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from tests.e2e import captured
-from toolyard.testing import Captured
+from toolstead.testing import Captured
 
 
 class View:

@@ -8,13 +8,13 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
-from toolyard.orchestrator.event_log import EventLog
-from toolyard.tools.builtin import builtin_offers
-from toolyard.tools.dispatch import Dispatcher
-from toolyard.tools.registry import Registry
-from toolyard.tools.sources import FixedSource
-from toolyard.types.content import Text
-from toolyard.types.result import ToolResult
+from toolstead.orchestrator.event_log import EventLog
+from toolstead.tools.builtin import builtin_offers
+from toolstead.tools.dispatch import Dispatcher
+from toolstead.tools.registry import Registry
+from toolstead.tools.sources import FixedSource
+from toolstead.types.content import Text
+from toolstead.types.result import ToolResult
 
 Call = Callable[..., Awaitable[ToolResult]]
 STATUS = " M a.txt\nA  c.txt\n?? d.txt\n"

@@ -1,4 +1,4 @@
-"""A yard with three plugins whose every hook notes that it was called, and misbehaves where a test says so."""
+"""A stead with three plugins whose every hook notes that it was called, and misbehaves where a test says so."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from pathlib import Path
 from typing import Any
 
 from tests.surfaces.rest_server import PATIENCE, Client, Reply
-from toolyard import Toolyard
-from toolyard.app.server_file import ServerFile
-from toolyard.orchestrator.event_log import EventStream
-from toolyard.plugins.contract import Hooks, Plugin, PluginContext, Tool
-from toolyard.plugins.decorator import tool
-from toolyard.types.event import Event
+from toolstead import Toolstead
+from toolstead.app.server_file import ServerFile
+from toolstead.orchestrator.event_log import EventStream
+from toolstead.plugins.contract import Hooks, Plugin, PluginContext, Tool
+from toolstead.plugins.decorator import tool
+from toolstead.types.event import Event
 
 NAMES = ("alpha", "beta", "gamma")
 SHORT = 0.05
@@ -114,16 +114,16 @@ def plugin(name: str, hook: str, notes: Notes, **more: Any) -> Plugin:
 
 @dataclass(slots=True)
 class World:
-    """The yard, and its doors."""
+    """The stead, and its doors."""
 
-    yard: Toolyard
+    stead: Toolstead
     folder: Path
     notes: Notes
     statuses: EventStream
 
     def shown(self, name: str) -> dict[str, Any]:
         """A plugin as doors show it."""
-        return next(one for one in self.yard.plugins.shown() if one["name"] == name)
+        return next(one for one in self.stead.plugins.shown() if one["name"] == name)
 
     async def status(self, name: str, state: str) -> Event:
         """The next event that says this of a plugin."""
@@ -144,30 +144,30 @@ class World:
 async def hooked(
     folder: Path, *given: Plugin, notes: Notes | None = None, tools: tuple[Tool, ...] = (echo,), **settings: Any
 ) -> AsyncIterator[World]:
-    """A yard with these plugins, a scripted model, and the tool `echo`."""
+    """A stead with these plugins, a scripted model, and the tool `echo`."""
     project = folder / "project"
     project.mkdir(exist_ok=True)
     script = folder / "script.yaml"
     script.write_text(SCRIPT)
     runtime = {"runtime": {"scripted": {"script": str(script), "folder": str(folder / "kept")}}}
-    async with Toolyard(project, settings={**runtime, **settings}, plugins=given, watch=False) as yard:
-        yard.registry.register(*tools)
-        with yard.events({"plugin.status"}) as statuses:
-            yield World(yard, folder, notes or Notes(), statuses)
+    async with Toolstead(project, settings={**runtime, **settings}, plugins=given, watch=False) as stead:
+        stead.registry.register(*tools)
+        with stead.events({"plugin.status"}) as statuses:
+            yield World(stead, folder, notes or Notes(), statuses)
 
 
 @asynccontextmanager
-async def door(yard: Toolyard) -> AsyncIterator[PrivateClient]:
-    """The yard behind HTTP, and a person who may change it."""
+async def door(stead: Toolstead) -> AsyncIterator[PrivateClient]:
+    """The stead behind HTTP, and a person who may change it."""
     ready: asyncio.Future[str] = asyncio.get_running_loop().create_future()
     stop = asyncio.Event()
     task = asyncio.create_task(
-        yard.serve_http(port=0, on_ready=lambda address: ready.set_result(address.url), stop=stop)
+        stead.serve_http(port=0, on_ready=lambda address: ready.set_result(address.url), stop=stop)
     )
     await asyncio.wait([task, ready], timeout=PATIENCE, return_when=asyncio.FIRST_COMPLETED)
     if task.done():
         await task
-    server = ServerFile(yard.places.data).find(yard.places.project)
+    server = ServerFile(stead.places.data).find(stead.places.project)
     assert server is not None
     client = PrivateClient(await ready, server.token)
     try:

@@ -9,8 +9,8 @@ import sys
 from pathlib import Path
 
 from tests.flows.tool_files import content, shell, tool
-from toolyard.app.places import find_places
-from toolyard.app.trust.approved import ProjectTrust
+from toolstead.app.places import find_places
+from toolstead.app.trust.approved import ProjectTrust
 
 TOOLS = ("evil", "evil-program", "evil-http", "evil-read")
 Finished = subprocess.CompletedProcess[str]
@@ -32,15 +32,15 @@ class HostileProject:
         )
         plugin = (
             f"open({str(self.traces / 'plugin')!r}, 'w').close()\n"
-            "from toolyard import Plugin\nplugin = Plugin(name='evil', version='1')\n"
+            "from toolstead import Plugin\nplugin = Plugin(name='evil', version='1')\n"
         )
         agent = "---\nname: evil\ndescription: Evil.\ntools:\n  - name: evil-agent-tool\n    prompt: x\n---\nBe evil.\n"
         servers = {"mcpServers": {"evil": {"command": "touch", "args": [str(self.traces / "mcp")]}}}
         for path, text in {
-            ".toolyard/plugins/evil.py": plugin,
-            ".toolyard/agents/evil.md": agent,
+            ".toolstead/plugins/evil.py": plugin,
+            ".toolstead/agents/evil.md": agent,
             ".claude/agents/evil.md": agent,
-            ".toolyard/docs/a.txt": "old",
+            ".toolstead/docs/a.txt": "old",
             ".mcp.json": json.dumps(servers),
         }.items():
             (folder / path).parent.mkdir(parents=True, exist_ok=True)
@@ -48,24 +48,24 @@ class HostileProject:
 
     @property
     def tools(self) -> Path:
-        return self.folder / ".toolyard/tools/evil.json"
+        return self.folder / ".toolstead/tools/evil.json"
 
     @property
     def program(self) -> Path:
-        return self.folder / ".toolyard/bin/program"
+        return self.folder / ".toolstead/bin/program"
 
     @property
     def config(self) -> Path:
-        return self.folder / ".toolyard/config.toml"
+        return self.folder / ".toolstead/config.toml"
 
     def write_tools(self, word: str) -> None:
         self.tools.parent.mkdir(parents=True, exist_ok=True)
         self.tools.write_text(
             content(
                 shell("evil", f"tee {self.traces}/tool", stdin=word),
-                shell("evil-program", ".toolyard/bin/program"),
+                shell("evil-program", ".toolstead/bin/program"),
                 tool("evil-http", {"type": "http", "url": f"http://127.0.0.1:{self.port}/", "method": "GET"}),
-                tool("evil-read", {"type": "file-read", "basePath": ".toolyard/docs"}, {"path": {"type": "string"}}),
+                tool("evil-read", {"type": "file-read", "basePath": ".toolstead/docs"}, {"path": {"type": "string"}}),
             )
         )
 
@@ -90,10 +90,10 @@ class HostileProject:
     def revoke(self) -> None:
         assert self.trust.approvals.revoke(self.folder)
 
-    def toolyard(self, *arguments: str, **environ: str) -> Finished:
+    def toolstead(self, *arguments: str, **environ: str) -> Finished:
         """The command, in a process of its own, as a script would run it."""
         return subprocess.run(
-            [sys.executable, "-m", "toolyard", *arguments],
+            [sys.executable, "-m", "toolstead", *arguments],
             cwd=self.folder,
             env={**os.environ, "COLUMNS": "200", **environ},
             stdin=subprocess.DEVNULL,

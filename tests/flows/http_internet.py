@@ -24,14 +24,14 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
-from toolyard.orchestrator.event_log import EventLog
-from toolyard.plugins.contract import Tool
-from toolyard.tools.dispatch import Dispatcher
-from toolyard.tools.handlers.http import HttpConfig, HttpHandler, load_http
-from toolyard.tools.handlers.http_client import GuardedClient
-from toolyard.tools.handlers.surroundings import Surroundings
-from toolyard.tools.registry import Registry
-from toolyard.types.result import ToolResult
+from toolstead.orchestrator.event_log import EventLog
+from toolstead.plugins.contract import Tool
+from toolstead.tools.dispatch import Dispatcher
+from toolstead.tools.handlers.http import HttpConfig, HttpHandler, load_http
+from toolstead.tools.handlers.http_client import GuardedClient
+from toolstead.tools.handlers.surroundings import Surroundings
+from toolstead.tools.registry import Registry
+from toolstead.types.result import ToolResult
 
 PUBLIC = "93.184.216.34"
 OTHER = "93.184.216.35"

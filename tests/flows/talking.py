@@ -10,21 +10,21 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from toolyard.adapters.storage.store import open_store
-from toolyard.errors import StorageError
-from toolyard.invoker.invoker import Invoker
-from toolyard.invoker.pool import SessionPool
-from toolyard.invoker.runtime import Runtime
-from toolyard.orchestrator.event_log import EventLog
-from toolyard.orchestrator.hooks import MessageHooks
-from toolyard.orchestrator.orchestrator import LAST_EVENTS, Defaults, Orchestrator, RunRequest
-from toolyard.orchestrator.store import EventFilter, Store
-from toolyard.plugins.decorator import tool
-from toolyard.tools.dispatch import Dispatcher
-from toolyard.tools.registry import Registry
-from toolyard.types.event import Event
-from toolyard.types.run import Invoking, Run
-from toolyard.types.thread import Role
+from toolstead.adapters.storage.store import open_store
+from toolstead.errors import StorageError
+from toolstead.invoker.invoker import Invoker
+from toolstead.invoker.pool import SessionPool
+from toolstead.invoker.runtime import Runtime
+from toolstead.orchestrator.event_log import EventLog
+from toolstead.orchestrator.hooks import MessageHooks
+from toolstead.orchestrator.orchestrator import LAST_EVENTS, Defaults, Orchestrator, RunRequest
+from toolstead.orchestrator.store import EventFilter, Store
+from toolstead.plugins.decorator import tool
+from toolstead.tools.dispatch import Dispatcher
+from toolstead.tools.registry import Registry
+from toolstead.types.event import Event
+from toolstead.types.run import Invoking, Run
+from toolstead.types.thread import Role
 
 PATIENCE = 30
 """Seconds that anything may take on a busy machine; nothing is measured by it."""
@@ -146,7 +146,7 @@ async def talking(
 ) -> AsyncIterator[World]:
     """A world around a runtime; in the end it is closed, and so is every session."""
     noted: Noted = []
-    store: Any = WatchedStore(await open_store(folder / "toolyard.db"), noted)
+    store: Any = WatchedStore(await open_store(folder / "toolstead.db"), noted)
     log = EventLog()
     log.attach(store)
     registry = Registry([])

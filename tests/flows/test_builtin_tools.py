@@ -12,13 +12,13 @@ from pathlib import Path
 import pytest
 
 from tests.flows.git_project import first_text, git, repository, tools_of
-from toolyard.tools.builtin import builtin_offers, file_reader
-from toolyard.tools.builtin.file_reader import MOST_SHOWN
-from toolyard.tools.builtin.workspace_info import without_secrets
-from toolyard.tools.registry import Registry
-from toolyard.tools.sources import FixedSource
-from toolyard.types.result import Failure
-from toolyard.types.tool import Annotations
+from toolstead.tools.builtin import builtin_offers, file_reader
+from toolstead.tools.builtin.file_reader import MOST_SHOWN
+from toolstead.tools.builtin.workspace_info import without_secrets
+from toolstead.tools.registry import Registry
+from toolstead.tools.sources import FixedSource
+from toolstead.types.result import Failure
+from toolstead.types.tool import Annotations
 
 pytestmark = pytest.mark.promise("R1")
 
@@ -51,7 +51,7 @@ async def test_the_four_tools_are_built_in_and_say_that_they_change_nothing(root
     infos = {name: tool.info for name, tool in registry.current.tools.items()}
     assert list(infos) == NAMES
     for name, info in infos.items():
-        module = f"toolyard.tools.builtin.{name.replace('-', '_')}"
+        module = f"toolstead.tools.builtin.{name.replace('-', '_')}"
         assert (info.provenance.source, info.provenance.origin) == ("builtin", module)
         assert (info.provenance.plugin_name, info.provenance.agent_name) == (None, None)
         assert info.annotations == Annotations(read_only=True, open_world=False)

@@ -16,14 +16,14 @@ import pytest
 
 from tests.flows.tool_files import opened, tool, write
 from tests.programs.running import PATIENCE
-from toolyard import ToolResult
-from toolyard.errors import RefusedError
-from toolyard.tools.builtin import file_reader
-from toolyard.tools.handlers import file_read as file_read_handler
-from toolyard.tools.handlers.file_read import FileReadConfig, FileReadHandler
-from toolyard.tools.handlers.surroundings import Surroundings
-from toolyard.types.content import Image
-from toolyard.types.result import Failure
+from toolstead import ToolResult
+from toolstead.errors import RefusedError
+from toolstead.tools.builtin import file_reader
+from toolstead.tools.handlers import file_read as file_read_handler
+from toolstead.tools.handlers.file_read import FileReadConfig, FileReadHandler
+from toolstead.tools.handlers.surroundings import Surroundings
+from toolstead.types.content import Image
+from toolstead.types.result import Failure
 
 pytestmark = [pytest.mark.promise("R2"), pytest.mark.promise("R8")]
 
@@ -82,8 +82,8 @@ def file_read(name: str = "read", **handler: Any) -> Any:
 
 async def read(base: Path, path: str, by: str = "read", **handler: Any) -> ToolResult:
     write(base / "tools/files.json", file_read(**handler))
-    async with opened(base, watch=False) as yard, asyncio.timeout(PATIENCE):
-        return await yard.call(by, {"path": path})
+    async with opened(base, watch=False) as stead, asyncio.timeout(PATIENCE):
+        return await stead.call(by, {"path": path})
 
 
 INSIDE = [
@@ -277,9 +277,9 @@ async def _many(base: Path, path: str, by: str) -> dict[str, int]:
     """How often each text was read, each refusal and each other error counted as one."""
     write(base / "tools/files.json", file_read())
     seen: dict[str, int] = {}
-    async with opened(base, watch=False) as yard:
+    async with opened(base, watch=False) as stead:
         for _ in range(READS // 20):
-            results = await asyncio.gather(*(yard.call(by, {"path": path}) for _ in range(20)))
+            results = await asyncio.gather(*(stead.call(by, {"path": path}) for _ in range(20)))
             for result in results:
                 assert SECRET not in result.text
                 kind = "refused" if result.failure == Failure.REFUSED else "other" if result.is_error else result.text
@@ -364,9 +364,9 @@ async def test_a_file_that_grows_while_it_is_read_stays_within_the_bound(base: P
 
     write(base / "tools/files.json", file_read(maxSize=20_000))
     with _again_and_again(grow):
-        async with opened(base, watch=False) as yard:
+        async with opened(base, watch=False) as stead:
             for _ in range(300):
-                result = await yard.call("read", {"path": "growing"})
+                result = await stead.call("read", {"path": "growing"})
                 if result.is_error:
                     assert "at most 20,000 are read" in result.text
                 else:
@@ -394,8 +394,8 @@ class Endless:
 async def test_nobody_reads_on_for_a_call_that_was_given_up(base: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     file = Endless()
     monkeypatch.setattr(file_reader, "open_inside", lambda *_, **__: file)
-    async with opened(base, watch=False) as yard:
-        call = asyncio.ensure_future(yard.call("file-reader", {"path": "any", "startLine": 10**15}))
+    async with opened(base, watch=False) as stead:
+        call = asyncio.ensure_future(stead.call("file-reader", {"path": "any", "startLine": 10**15}))
         try:
             assert await asyncio.to_thread(file.reading.wait, PATIENCE)
             call.cancel()
@@ -455,10 +455,10 @@ async def test_a_path_with_a_default_need_not_be_given(base: Path) -> None:
     schema = {"type": "object", "properties": {"path": {"type": "string", "default": "sub/inner.txt"}}}
     handler = {"type": "file-read", "basePath": "."}
     write(base / "tools/files.json", {**tool("read", handler), "inputSchema": schema})
-    async with opened(base, watch=False) as yard:
-        assert (await yard.call("read")).text == INNER
-        assert (await yard.call("read", {})).text == INNER
-        assert (await yard.call("read", {"path": "../secret.txt"})).failure == Failure.REFUSED
+    async with opened(base, watch=False) as stead:
+        assert (await stead.call("read")).text == INNER
+        assert (await stead.call("read", {})).text == INNER
+        assert (await stead.call("read", {"path": "../secret.txt"})).failure == Failure.REFUSED
 
 
 @pytest.mark.parametrize(
@@ -477,9 +477,9 @@ async def test_a_tool_that_could_not_work_is_set_aside_with_the_place(
     schema = {"type": "object", "properties": properties, "required": required}
     handler = {"type": "file-read", "basePath": base_path}
     write(base / "tools/files.json", {**tool("read", handler), "inputSchema": schema})
-    async with opened(base, watch=False) as yard:
-        (problem,) = yard.tool_files()[0].problems
+    async with opened(base, watch=False) as stead:
+        (problem,) = stead.tool_files()[0].problems
         assert says in problem.message
         assert (problem.line or 0) > 1
         assert (problem.column or 0) > 1
-        assert not yard.registry.has_tool("read")
+        assert not stead.registry.has_tool("read")

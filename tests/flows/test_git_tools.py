@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.flows.git_project import STAGED, STATUS, UNSTAGED, change, first_text, git, repository, tools_of
-from toolyard.types.result import Failure
+from toolstead.types.result import Failure
 
 pytestmark = [pytest.mark.promise("R1"), pytest.mark.requires("git")]
 

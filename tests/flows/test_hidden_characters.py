@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from tests.flows.hidden_strings import HIDDEN, JOINED, SPACED, HiddenString
-from toolyard import Tool, ToolMeta, Toolyard, tool
-from toolyard.errors import DefinitionError
-from toolyard.testing import connect, memory_yard
+from toolstead import Tool, ToolMeta, Toolstead, tool
+from toolstead.errors import DefinitionError
+from toolstead.testing import connect, memory_stead
 
 pytestmark = pytest.mark.promise("R4")
 
@@ -81,10 +81,10 @@ def named_like_a_keyword(schema: Mapping[str, Any]) -> Tool:
     return made(schema={"properties": {"description": schema}})
 
 
-def refused(yard: Toolyard, given: Tool) -> str:
+def refused(stead: Toolstead, given: Tool) -> str:
     with pytest.raises(DefinitionError) as caught:
-        yard.registry.register(given)
-    assert yard.registry.get_tool_info(given.name) is None
+        stead.registry.register(given)
+    assert stead.registry.get_tool_info(given.name) is None
     return str(caught.value)
 
 
@@ -103,30 +103,30 @@ def test_there_are_more_than_fifty_hidden_strings_and_each_is_another() -> None:
 
 @pytest.mark.parametrize("hidden", HIDDEN, ids=lambda hidden: hidden.label)
 async def test_a_hidden_character_is_refused_in_every_field_and_shown_escaped(hidden: HiddenString) -> None:
-    async with memory_yard() as yard:
+    async with memory_stead() as stead:
         for place, build in (*NAMES, *VALUES, *PROSE):
-            assert_shown(refused(yard, build(hidden.text)), place, hidden)
+            assert_shown(refused(stead, build(hidden.text)), place, hidden)
 
 
 @pytest.mark.parametrize("joined", JOINED, ids=lambda joined: joined.label)
 async def test_what_emoji_and_scripts_are_spelt_with_stands_in_prose_and_nowhere_else(joined: HiddenString) -> None:
-    async with memory_yard() as yard:
+    async with memory_stead() as stead:
         for place, build in (*NAMES, *VALUES):
-            assert_shown(refused(yard, build(joined.text)), place, joined)
+            assert_shown(refused(stead, build(joined.text)), place, joined)
         for _, build in PROSE:
-            yard.registry.register(build(joined.text))
-            yard.registry.unregister("t")
+            stead.registry.register(build(joined.text))
+            stead.registry.unregister("t")
 
 
 @pytest.mark.parametrize("spaced", SPACED, ids=lambda spaced: spaced.label)
 async def test_lines_and_wide_spaces_stand_in_prose_and_values_but_in_no_name(spaced: HiddenString) -> None:
-    async with memory_yard() as yard:
+    async with memory_stead() as stead:
         for place, build in NAMES:
-            assert_shown(refused(yard, build(spaced.text)), place, spaced)
+            assert_shown(refused(stead, build(spaced.text)), place, spaced)
         for place, build in (*VALUES, *PROSE):
             if "/type:" not in place and "/$ref:" not in place:  # there, nothing but a known word is right
-                yard.registry.register(build(spaced.text))
-                yard.registry.unregister("t")
+                stead.registry.register(build(spaced.text))
+                stead.registry.unregister("t")
 
 
 async def test_a_decorated_function_is_looked_at_like_every_tool() -> None:
@@ -134,41 +134,41 @@ async def test_a_decorated_function_is_looked_at_like_every_tool() -> None:
         return text
 
     helpful.__doc__ = "Say it.\n\nArgs:\n    text: What to say.\U000e0041\U000e0042"
-    async with memory_yard() as yard:
-        message = refused(yard, tool(helpful))
+    async with memory_stead() as stead:
+        message = refused(stead, tool(helpful))
         assert "schema: /properties/text/description: " in message
         assert "\\u{e0041} is U+E0041 TAG LATIN CAPITAL LETTER A" in message
 
 
 async def test_one_bad_tool_keeps_out_those_registered_with_it_and_nothing_else() -> None:
-    async with memory_yard(made(name="before")) as yard:
+    async with memory_stead(made(name="before")) as stead:
         with pytest.raises(DefinitionError, match="'bad': description"):
-            yard.registry.register(made(name="good"), made(name="bad", description="x\u202ey"))
-        assert [yard.registry.has_tool(name) for name in ("before", "good", "bad")] == [True, False, False]
+            stead.registry.register(made(name="good"), made(name="bad", description="x\u202ey"))
+        assert [stead.registry.has_tool(name) for name in ("before", "good", "bad")] == [True, False, False]
 
 
 async def test_prose_in_many_scripts_reaches_a_client_as_it_was_written() -> None:
     prose = "Zeigt \u2764\ufe0f, \U0001f469\u200d\U0001f680 und \u0645\u06cc\u200c\u0634\u0648\u062f.\n\nZweite Zeile."
     given = made(description=prose, schema={"type": "object", "description": prose})
-    async with memory_yard(given) as yard, connect(yard) as client:
+    async with memory_stead(given) as stead, connect(stead) as client:
         listed = next(shown for shown in (await client.list_tools()).tools if shown.name == "t")
         assert (listed.description, listed.input_schema["description"]) == (prose, prose)
 
 
 async def test_several_are_told_as_several_and_only_the_place_around_is_quoted() -> None:
-    async with memory_yard() as yard:
-        message = refused(yard, made(description="a" * 9_000 + "\u200b\u202e" + "b" * 7_000))
+    async with memory_stead() as stead:
+        message = refused(stead, made(description="a" * 9_000 + "\u200b\u202e" + "b" * 7_000))
         assert "and it is not the only one" in message
         assert f'in "…{"a" * 24}\\u{{200b}}\\u{{202e}}bb' in message
         assert len(message) < 400
-        alone = refused(yard, made(description="a\u200b"))
+        alone = refused(stead, made(description="a\u200b"))
         assert "only one" not in alone
 
 
 async def test_a_schema_that_is_no_json_or_has_no_end_is_still_refused_for_that() -> None:
     endless: dict[str, Any] = {"type": "object"}
     endless["properties"] = {"a": endless, "b": [endless, endless]}
-    async with memory_yard() as yard:
-        assert "nested deeper" in refused(yard, made(schema=endless))
-        assert "is not a JSON value" in refused(yard, made(schema={"default": object()}))
-        assert "keys are strings" in refused(yard, made(schema={"properties": {1: {}}}))
+    async with memory_stead() as stead:
+        assert "nested deeper" in refused(stead, made(schema=endless))
+        assert "is not a JSON value" in refused(stead, made(schema={"default": object()}))
+        assert "keys are strings" in refused(stead, made(schema={"properties": {1: {}}}))

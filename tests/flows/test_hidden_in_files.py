@@ -63,11 +63,11 @@ async def test_a_hidden_character_in_any_field_sets_its_tool_aside_by_line_and_e
         content = {"name": f"file-{number}", "tools": [good, named]}
         (folder / f"{number:02}.json").write_text(json.dumps(content, indent=1, ensure_ascii=not raw), "utf-8")
 
-    async with opened(tmp_path, watch=False) as yard:
-        found = [info for info in yard.registry.list_tools() if info.provenance.source == "plugin"]
+    async with opened(tmp_path, watch=False) as stead:
+        found = [info for info in stead.registry.list_tools() if info.provenance.source == "plugin"]
         names = {info.name for info in found if info.provenance.plugin_name != "time"}
         assert names == {f"good-{number}" for number in range(len(expected))}
-        problems = {Path(problem.source).stem: problem for problem in yard.registry.quarantined}
+        problems = {Path(problem.source).stem: problem for problem in stead.registry.quarantined}
         assert len(problems) == len(expected)
         for problem in problems.values():
             assert problem.line is not None
@@ -80,7 +80,7 @@ async def test_a_hidden_character_outside_the_tools_sets_the_file_aside(tmp_path
     folder.mkdir()
     (folder / "a.json").write_text(json.dumps({"name": "a\u202eb", "tools": [GOOD]}), "utf-8")
 
-    async with opened(tmp_path, watch=False) as yard:
-        assert not yard.registry.has_tool("good")
-        (problem,) = yard.registry.quarantined
+    async with opened(tmp_path, watch=False) as stead:
+        assert not stead.registry.has_tool("good")
+        (problem,) = stead.registry.quarantined
         assert "\\u{202e}" in problem.message

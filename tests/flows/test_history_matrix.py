@@ -1,4 +1,4 @@
-"""The history of a thread, as the model is told it by the yard as it comes: once where it is missing, never else.
+"""The history of a thread, as the model is told it by the stead as it comes: once where it is missing, never else.
 
 The same matrix as `test_session_matrix`, with the `context` plugin instead of a hook of the test's own. Looked at is
 what the model has before it when it answers: everything its session was told since it began.
@@ -18,12 +18,12 @@ from typing import Any
 import pytest
 
 from tests.unit.invoker.bench import Clock
-from toolyard import Toolyard
-from toolyard.adapters.scripted.runtime import ScriptedRuntime
-from toolyard.adapters.scripted.stage import Received
-from toolyard.invoker.pool import SessionPool
-from toolyard.orchestrator.orchestrator import Orchestrator, RunRequest
-from toolyard.types.run import Run
+from toolstead import Toolstead
+from toolstead.adapters.scripted.runtime import ScriptedRuntime
+from toolstead.adapters.scripted.stage import Received
+from toolstead.invoker.pool import SessionPool
+from toolstead.orchestrator.orchestrator import Orchestrator, RunRequest
+from toolstead.types.run import Run
 
 pytestmark = pytest.mark.promise("S6")
 
@@ -44,13 +44,13 @@ SCRIPT = """
 
 
 class Talk:
-    """One thread of a yard, and what its model knows of it."""
+    """One thread of a stead, and what its model knows of it."""
 
-    def __init__(self, yard: Toolyard, runtime: ScriptedRuntime, orchestrator: Orchestrator) -> None:
-        self.yard, self.runtime, self.orchestrator = yard, runtime, orchestrator
+    def __init__(self, stead: Toolstead, runtime: ScriptedRuntime, orchestrator: Orchestrator) -> None:
+        self.stead, self.runtime, self.orchestrator = stead, runtime, orchestrator
 
     async def say(self, text: str, **more: Any) -> Run:
-        return await self.yard.invoke(text, thread_id="t", **more)
+        return await self.stead.invoke(text, thread_id="t", **more)
 
     async def begin(self) -> None:
         """Two turns, of which the model knows everything."""
@@ -89,21 +89,21 @@ async def talking(
     clock: Clock | None = None,
     settings: dict[str, Any] | None = None,
 ) -> AsyncIterator[Talk]:
-    """A whole yard as it comes, with a model that can be looked at."""
+    """A whole stead as it comes, with a model that can be looked at."""
     (folder / "script.yaml").write_text(SCRIPT)
     runtime = ScriptedRuntime(SCRIPT, resumes=resumes)
-    monkeypatch.setattr("toolyard.app.runtimes.Runtimes._scripted", lambda _: runtime)
+    monkeypatch.setattr("toolstead.app.runtimes.Runtimes._scripted", lambda _: runtime)
     if clock is not None:
 
         def pool(**given: Any) -> SessionPool:
             return SessionPool(**given, clock=clock)
 
-        monkeypatch.setattr("toolyard.invoker.pool.SessionPool", pool)
+        monkeypatch.setattr("toolstead.invoker.pool.SessionPool", pool)
     chosen = {"runtime": {"scripted": {"script": str(folder / "script.yaml")}}, **(settings or {})}
-    async with Toolyard(folder, settings=chosen, watch=False) as yard:
-        shown = {one["name"]: one["state"] for one in yard.plugins.shown()}
+    async with Toolstead(folder, settings=chosen, watch=False) as stead:
+        shown = {one["name"]: one["state"] for one in stead.plugins.shown()}
         assert shown["context"] == "running"
-        yield Talk(yard, runtime, await yard.conversations())
+        yield Talk(stead, runtime, await stead.conversations())
 
 
 async def test_a_warm_session_is_told_nothing_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -264,7 +264,7 @@ async def test_without_the_plugin_a_cold_session_is_told_nothing(
     """What the other tests see is the plugin's work."""
     async with talking(tmp_path, monkeypatch, resumes=False) as talk:
         await talk.begin()
-        await talk.yard.plugins.change("context", enabled=False)
+        await talk.stead.plugins.change("context", enabled=False)
         talk.evict()
         await talk.say("question-3")
         assert talk.sent("question-3") == "question-3"
@@ -272,13 +272,13 @@ async def test_without_the_plugin_a_cold_session_is_told_nothing(
 
 ANOTHER_PROCESS = """
 import asyncio, json, os, sys
-from toolyard import Toolyard
+from toolstead import Toolstead
 
 async def main():
     project, text = sys.argv[1:]
-    async with Toolyard(project, settings=json.loads(os.environ["SETTINGS"]), watch=False) as yard:
-        run = await yard.invoke(text, thread_id="t")
-        thread = await (await yard.conversations()).store.thread("t")
+    async with Toolstead(project, settings=json.loads(os.environ["SETTINGS"]), watch=False) as stead:
+        run = await stead.invoke(text, thread_id="t")
+        thread = await (await stead.conversations()).store.thread("t")
         print(json.dumps({"pid": os.getpid(), "status": run.status, "kept": thread.session_id}))
 
 asyncio.run(main())

@@ -22,9 +22,9 @@ from tests.flows.http_internet import (
     serving,
     tool_for,
 )
-from toolyard.tools.handlers import http_network
-from toolyard.tools.handlers.http_client import GuardedClient
-from toolyard.types.result import Failure
+from toolstead.tools.handlers import http_network
+from toolstead.tools.handlers.http_client import GuardedClient
+from toolstead.types.result import Failure
 
 pytestmark = pytest.mark.promise("R8")
 
@@ -225,7 +225,7 @@ async def test_headers_do_not_go_along_to_another_origin(internet: Internet) -> 
         assert "authorization" not in got
         assert "x-own" not in got
         assert "s3cret" not in str(other.seen)
-        assert got["user-agent"] == "toolyard"
+        assert got["user-agent"] == "toolstead"
 
 
 async def test_headers_go_along_on_the_same_origin(internet: Internet) -> None:

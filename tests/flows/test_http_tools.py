@@ -19,17 +19,17 @@ from typing import Any
 import pytest
 
 from tests.flows.http_internet import Names, Seen, handler_for, reply, serving, tool_for
-from toolyard.errors import ToolError
-from toolyard.orchestrator.event_log import EventLog
-from toolyard.plugins.contract import Tool
-from toolyard.tools.dispatch import Dispatcher
-from toolyard.tools.handlers.http_answer import COUNTED
-from toolyard.tools.handlers.http_client import GuardedClient, Request
-from toolyard.tools.handlers.http_guard import AllowedHosts
-from toolyard.tools.handlers.http_url import parse_url
-from toolyard.tools.registry import Registry
-from toolyard.types.content import Image
-from toolyard.types.result import Failure, ToolResult
+from toolstead.errors import ToolError
+from toolstead.orchestrator.event_log import EventLog
+from toolstead.plugins.contract import Tool
+from toolstead.tools.dispatch import Dispatcher
+from toolstead.tools.handlers.http_answer import COUNTED
+from toolstead.tools.handlers.http_client import GuardedClient, Request
+from toolstead.tools.handlers.http_guard import AllowedHosts
+from toolstead.tools.handlers.http_url import parse_url
+from toolstead.tools.registry import Registry
+from toolstead.types.content import Image
+from toolstead.types.result import Failure, ToolResult
 
 pytestmark = pytest.mark.promise("R2")
 
@@ -447,10 +447,10 @@ async def test_a_secret_too_short_to_be_masked_is_warned_about(
 
 
 async def test_each_request_is_one_line_in_the_log(client: GuardedClient, caplog: pytest.LogCaptureFixture) -> None:
-    caplog.set_level(logging.DEBUG, "toolyard.tools.handlers")
+    caplog.set_level(logging.DEBUG, "toolstead.tools.handlers")
     async with serving(ok) as server:
         await local(client, server.port, "/private/{{id}}", properties=["id"], method="GET")(id="hidden", q="hidden")
-    (line,) = [record.getMessage() for record in caplog.records if record.name.startswith("toolyard.tools.handlers")]
+    (line,) = [record.getMessage() for record in caplog.records if record.name.startswith("toolstead.tools.handlers")]
     assert line.startswith(f"GET 127.0.0.1:{server.port}: 200 in ")
     assert line.endswith(" ms")
 
@@ -539,7 +539,7 @@ async def test_the_client_serves_others_than_http_tools(client: GuardedClient) -
 
 def test_loading_an_http_tool_imports_no_http_library() -> None:
     program = (
-        "import sys; from toolyard.tools.handlers import http, http_client, http_guard; "
+        "import sys; from toolstead.tools.handlers import http, http_client, http_guard; "
         "http_guard.canonical_host('a.example'); http_client.GuardedClient(); "
         "print(sorted({'httpx2', 'httpcore2', 'anyio'} & set(sys.modules)))"
     )

@@ -10,8 +10,8 @@ import pytest
 from tests.flows.broken_files import MISTAKES, base
 from tests.flows.http_internet import reply, serving
 from tests.flows.tool_files import DOCUMENT, ask, opened, served, shell, tool, write
-from toolyard import Toolyard, validate_tool_file
-from toolyard.types.result import Failure
+from toolstead import Toolstead, validate_tool_file
+from toolstead.types.result import Failure
 
 
 @pytest.fixture
@@ -31,10 +31,10 @@ def project(tmp_path: Path) -> Path:
 async def test_the_documents_file_loads_unchanged_from_the_folder_the_environment_names(
     project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("TOOLYARD_TOOLS_DIR", str(project / "tools"))
-    async with Toolyard(project, watch=False) as yard:
-        infos = {info.name: info.to_json() for info in yard.registry.list_tools()}
-        assert yard.registry.quarantined == ()
+    monkeypatch.setenv("TOOLSTEAD_TOOLS_DIR", str(project / "tools"))
+    async with Toolstead(project, watch=False) as stead:
+        infos = {info.name: info.to_json() for info in stead.registry.list_tools()}
+        assert stead.registry.quarantined == ()
     for given in json.loads(DOCUMENT)["tools"]:
         assert infos[given["name"]] == {
             "name": given["name"],
@@ -48,26 +48,26 @@ async def test_the_documents_file_loads_unchanged_from_the_folder_the_environmen
 
 @pytest.mark.promise("R2")
 async def test_list_todos_finds_what_is_there_and_nothing_found_is_an_empty_answer(project: Path) -> None:
-    async with opened(project, watch=False) as yard:
-        found = await yard.call("list-todos", {"pattern": "TODO", "directory": "src"})
+    async with opened(project, watch=False) as stead:
+        found = await stead.call("list-todos", {"pattern": "TODO", "directory": "src"})
         assert (found.text, found.is_error) == ("src/app.py:2:# TODO: more\n", False)
-        nothing = await yard.call("list-todos", {"pattern": "XYZZY", "directory": "src"})
+        nothing = await stead.call("list-todos", {"pattern": "XYZZY", "directory": "src"})
         assert (nothing.text, nothing.is_error) == ("", False)
-        everywhere = await yard.call("list-todos", {"pattern": "FIXME"})
+        everywhere = await stead.call("list-todos", {"pattern": "FIXME"})
         assert everywhere.text.endswith("src/app.py:3:# FIXME: less\n")
 
 
 @pytest.mark.promise("R2")
 async def test_list_todos_without_a_pattern_names_it_and_suggests_a_default_which_then_works(project: Path) -> None:
-    async with opened(project, watch=False) as yard:
-        failed = await yard.call("list-todos", {"directory": "src"})
+    async with opened(project, watch=False) as stead:
+        failed = await stead.call("list-todos", {"directory": "src"})
         assert failed.is_error
         assert "'pattern' is missing" in failed.text
         assert "add a \"default\" for 'pattern' to the tool's inputSchema" in failed.text
         mended = DOCUMENT.replace('"Search pattern (default: TODO)"', '"Search pattern", "default": "TODO"')
         (project / "tools" / "my-tools.json").write_text(mended)
-        assert (await yard.registry.reload_plugins()).success
-        assert (await yard.call("list-todos", {"directory": "src"})).text == "src/app.py:2:# TODO: more\n"
+        assert (await stead.registry.reload_plugins()).success
+        assert (await stead.call("list-todos", {"directory": "src"})).text == "src/app.py:2:# TODO: more\n"
 
 
 @pytest.mark.promise("R2", "R8")
@@ -76,10 +76,10 @@ async def test_check_api_reaches_a_local_server_only_when_the_settings_name_it(p
     async with serving(reply(body='{"status":"ok"}', content_type="application/json")) as server:
         arguments = {"url": f"http://127.0.0.1:{server.port}"}
         settings = {"tools": {"allowed_hosts": [named.format(port=server.port)]}}
-        async with opened(project, watch=False, settings=settings) as yard:
-            assert (await yard.call("check-api", arguments)).text == '{"status":"ok"}'
-        async with opened(project, watch=False) as yard:
-            refused = await yard.call("check-api", arguments)
+        async with opened(project, watch=False, settings=settings) as stead:
+            assert (await stead.call("check-api", arguments)).text == '{"status":"ok"}'
+        async with opened(project, watch=False) as stead:
+            refused = await stead.call("check-api", arguments)
     assert refused.failure == Failure.REFUSED
     assert "127.0.0.1" in refused.text
     assert server.targets == ["GET /health"]
@@ -100,20 +100,20 @@ def spoil(folder: Path) -> None:
 async def test_every_broken_file_is_set_aside_alone_and_says_where_and_how_to_mend_it(project: Path) -> None:
     folder = project / "tools"
     spoil(folder)
-    async with opened(project, watch=False) as yard, served(yard) as address:
+    async with opened(project, watch=False) as stead, served(stead) as address:
         listed = await ask("GET", f"{address}/api/tools")
         names = [
             tool["name"] for tool in listed["tools"] if tool["source"] == "plugin" and tool["pluginName"] != "time"
         ]
         assert sorted(names) == ["check-api", "good-a", "good-z", "list-todos"]
-        assert not (await yard.call("good-z", {"pattern": "TODO"})).is_error
+        assert not (await stead.call("good-z", {"pattern": "TODO"})).is_error
         problems = listed["quarantined"]
         for mistake in MISTAKES:
             source = str(folder / f"{mistake.name}.json")
             found = next(p for p in problems if p["source"] == source and mistake.message in p["message"])
             assert (found["line"], found["column"]) == mistake.where, found
             assert found.get("toolName") == (mistake.name if mistake.tool == "own" else mistake.tool), found
-        assert problems == [problem.to_json() for problem in yard.registry.quarantined]
+        assert problems == [problem.to_json() for problem in stead.registry.quarantined]
 
         for mistake in MISTAKES:  # what the messages say to type is what was there before
             (folder / f"{mistake.name}.json").write_text(base(mistake.name))
@@ -127,10 +127,10 @@ async def test_every_broken_file_is_set_aside_alone_and_says_where_and_how_to_me
 async def test_a_bad_tool_leaves_the_other_tools_of_its_file_alone(project: Path) -> None:
     folder = project / "tools"
     write(folder / "mixed.json", shell("first", "echo 1"), {"name": "second"}, shell("third", "echo 3"))
-    async with opened(project, watch=False) as yard:
-        assert [(await yard.call(name)).text for name in ("first", "third")] == ["1\n", "3\n"]
-        assert {problem.tool_name for problem in yard.registry.quarantined} == {"second"}
-        assert not yard.registry.has_tool("second")
+    async with opened(project, watch=False) as stead:
+        assert [(await stead.call(name)).text for name in ("first", "third")] == ["1\n", "3\n"]
+        assert {problem.tool_name for problem in stead.registry.quarantined} == {"second"}
+        assert not stead.registry.has_tool("second")
 
 
 @pytest.mark.promise("R4")
@@ -138,9 +138,9 @@ async def test_two_files_with_one_name_keep_the_first_and_the_second_is_named_wi
     folder = project / "tools"
     write(folder / "b.json", shell("same", "echo b"), name="of b")
     write(folder / "a.json", shell("other", "true"), shell("same", "echo a"), name="of a")
-    async with opened(project, watch=False) as yard:
-        assert (await yard.call("same")).text == "a\n"
-        (problem,) = yard.registry.quarantined
+    async with opened(project, watch=False) as stead:
+        assert (await stead.call("same")).text == "a\n"
+        (problem,) = stead.registry.quarantined
     assert problem.to_json() == {
         "source": str(folder / "b.json"),
         "toolName": "same",
@@ -168,11 +168,11 @@ async def test_what_looks_like_a_command_in_a_value_is_an_argument(project: Path
         shell("quoted", 'printf %s "{{x}}" | cat || true', "x"),
         shell("read", "cat", "x", stdin="{{x}}"),
     )
-    async with opened(project, watch=False) as yard, served(yard) as address:
+    async with opened(project, watch=False) as stead, served(stead) as address:
         for name in ("say", "quoted", "read"):
             answer = await ask("POST", f"{address}/api/tools/{name}/call", {"input": {"x": hostile}})
             assert (answer["content"][0]["text"], answer["isError"]) == (hostile, False)
-        found = await yard.call("list-todos", {"pattern": hostile, "directory": "src"})
+        found = await stead.call("list-todos", {"pattern": hostile, "directory": "src"})
         assert (found.text, found.is_error) == ("", False)
     assert not marker.exists()
 
@@ -189,8 +189,8 @@ async def test_what_looks_like_a_command_in_a_value_is_an_argument(project: Path
     ],
 )
 async def test_options_null_bytes_and_endless_values_are_refused(project: Path, value: str, said: str) -> None:
-    async with opened(project, watch=False) as yard:
-        refused = await yard.call("list-todos", {"pattern": value, "directory": "src"})
+    async with opened(project, watch=False) as stead:
+        refused = await stead.call("list-todos", {"pattern": value, "directory": "src"})
     assert refused.is_error
     assert said in refused.text
 
@@ -234,12 +234,12 @@ async def test_a_file_read_tool_never_leaves_its_folder(project: Path, path: str
         project / "tools" / "read.json",
         tool("read", {"type": "file-read", "basePath": "data", "maxSize": 8}, {"path": {"type": "string"}}),
     )
-    async with opened(project, watch=False) as yard:
-        assert (await yard.call("read", {"path": "mine.txt"})).text == "mine"
-        refused = await yard.call("read", {"path": path})
+    async with opened(project, watch=False) as stead:
+        assert (await stead.call("read", {"path": "mine.txt"})).text == "mine"
+        refused = await stead.call("read", {"path": path})
         assert refused.failure == Failure.REFUSED
         assert "not yours" not in refused.text
         (data / "large").write_text("x" * 9)
-        large = await yard.call("read", {"path": "large"})
+        large = await stead.call("read", {"path": "large"})
         assert large.is_error
         assert "has 9 bytes; at most 8 are read" in large.text

@@ -16,14 +16,14 @@ from tests.e2e.model_stage import MODELS, PATIENCE
 from tests.flows.key_drawer import keyring_of_the_test
 from tests.flows.tool_files import shell, write
 from tests.programs.running import until
-from toolyard import Toolyard
-from toolyard.app.places import find_places
-from toolyard.app.server_file import Address
-from toolyard.app.settings import keys
-from toolyard.app.trust.approved import ProjectTrust
-from toolyard.errors import SettingsError
-from toolyard.testing import ScriptedModels, scripted_models
-from toolyard.types.run import Run
+from toolstead import Toolstead
+from toolstead.app.places import find_places
+from toolstead.app.server_file import Address
+from toolstead.app.settings import keys
+from toolstead.app.trust.approved import ProjectTrust
+from toolstead.errors import SettingsError
+from toolstead.testing import ScriptedModels, scripted_models
+from toolstead.types.run import Run
 
 KEY = "sk-never-shown-0123456789"
 NAMES = ("ANTHROPIC_API_KEY", "OPENAI_API_KEY", "GOOGLE_API_KEY", "GEMINI_API_KEY", "GROQ_API_KEY")
@@ -92,30 +92,30 @@ class Two:
     def filled(self, text: str) -> str:
         return text.replace("{evil}", self.evil.url).replace("{host}", self.evil.url.removeprefix("http://"))
 
-    def open(self) -> Toolyard:
-        return Toolyard(self.project, environ=self.environ, watch=False)
+    def open(self) -> Toolstead:
+        return Toolstead(self.project, environ=self.environ, watch=False)
 
 
-async def asked(yard: Toolyard, prompt: str, model: str | None = None) -> Run:
-    return await asyncio.wait_for(yard.invoke(prompt, runtime="kernel", model=model), PATIENCE)
+async def asked(stead: Toolstead, prompt: str, model: str | None = None) -> Run:
+    return await asyncio.wait_for(stead.invoke(prompt, runtime="kernel", model=model), PATIENCE)
 
 
 @pytest.fixture
 async def two(tmp_path: Path) -> AsyncIterator[Two]:
     project = tmp_path / "project"
-    (project / ".toolyard").mkdir(parents=True)
-    Path(os.environ["TOOLYARD_HOME"]).mkdir(parents=True)
+    (project / ".toolstead").mkdir(parents=True)
+    Path(os.environ["TOOLSTEAD_HOME"]).mkdir(parents=True)
     async with scripted_models(SCRIPT) as good, scripted_models(SCRIPT) as evil:
         yield Two(good, evil, project, {**os.environ, **good.environ(), **dict.fromkeys(NAMES, KEY)})
 
 
 def configure(two: Two, text: str, whose: str) -> None:
     """Write a configuration, the user's own or the project's, and files that other programs would read."""
-    user = Path(os.environ["TOOLYARD_HOME"], "config.toml")
-    file = user if whose == "user" else two.project / ".toolyard" / "config.toml"
+    user = Path(os.environ["TOOLSTEAD_HOME"], "config.toml")
+    file = user if whose == "user" else two.project / ".toolstead" / "config.toml"
     file.write_text(two.filled(text), encoding="utf-8")
     env_file = "".join(f"{name}={two.evil.url}\n" for name in ("ANTHROPIC_BASE_URL", "HTTP_PROXY", "ALL_PROXY"))
-    for name in (".env", ".toolyard/.env"):
+    for name in (".env", ".toolstead/.env"):
         (two.project / name).write_text(env_file, encoding="utf-8")
     if whose == "trusted":
         trust = ProjectTrust(find_places(explicit=two.project))
@@ -126,10 +126,10 @@ def configure(two: Two, text: str, whose: str) -> None:
 @pytest.mark.parametrize("whose", ["untrusted", "trusted", "user"])
 async def test_no_setting_changes_where_a_key_goes(two: Two, whose: str) -> None:
     configure(two, KNOWN + READ, whose)
-    async with two.open() as yard:
-        assert yard.loaded.settings.sessions.max == (8 if whose == "untrusted" else 3)
+    async with two.open() as stead:
+        assert stead.loaded.settings.sessions.max == (8 if whose == "untrusted" else 3)
         for model in MODELS.values():
-            run = await asked(yard, "hello", model)
+            run = await asked(stead, "hello", model)
             assert run.status == "completed", run.error
     assert [request.api for request in two.good.requests] == list(MODELS)
     assert all(KEY in " ".join(request.headers.values()) for request in two.good.requests)
@@ -160,19 +160,19 @@ async def test_a_setting_for_an_address_is_refused_as_unknown(two: Two, attempt:
 
 @pytest.mark.parametrize("name", MODEL_NAMES)
 async def test_no_name_of_a_model_changes_where_a_key_goes(two: Two, name: str) -> None:
-    async with two.open() as yard:
+    async with two.open() as stead:
         for provider in ("anthropic", "openai", "openai-chat", "google"):
-            run = await asked(yard, "hello", f"{provider}:{two.filled(name)}")
+            run = await asked(stead, "hello", f"{provider}:{two.filled(name)}")
             assert run.status == "completed" or provider == "google", run.error
     assert len(two.good.requests) >= 3
     assert two.evil.requests == []
 
 
 async def test_a_command_that_the_model_calls_does_not_see_the_keys(two: Two) -> None:
-    (Path(os.environ["TOOLYARD_HOME"]) / "tools").mkdir()
-    write(Path(os.environ["TOOLYARD_HOME"]) / "tools" / "environment.json", shell("environment", "env"))
-    async with two.open() as yard:
-        run = await asked(yard, "environment", MODELS["anthropic"])
+    (Path(os.environ["TOOLSTEAD_HOME"]) / "tools").mkdir()
+    write(Path(os.environ["TOOLSTEAD_HOME"]) / "tools" / "environment.json", shell("environment", "env"))
+    async with two.open() as stead:
+        run = await asked(stead, "environment", MODELS["anthropic"])
     assert run.status == "completed", run.error
     assert run.result is not None
     seen = dict(line.split("=", 1) for line in run.result.splitlines() if "=" in line)
@@ -187,26 +187,26 @@ async def test_a_key_in_the_keyring_is_found_by_whoever_asks_an_agent(two: Two, 
     environ = {name: value for name, value in two.environ.items() if name not in NAMES}
     name = "ANTHROPIC_API_KEY" if "default" in settings else "GOOGLE_API_KEY"  # with the other, auto is a program
     with keyring_of_the_test() as drawer:
-        drawer.set_password("toolyard", name, KEY)
-        async with Toolyard(two.project, environ=environ, settings={"runtime": settings}, watch=False) as yard:
-            run = await asyncio.wait_for(yard.invoke("hello"), PATIENCE)
+        drawer.set_password("toolstead", name, KEY)
+        async with Toolstead(two.project, environ=environ, settings={"runtime": settings}, watch=False) as stead:
+            run = await asyncio.wait_for(stead.invoke("hello"), PATIENCE)
             assert (run.status, run.runtime) == ("completed", "kernel"), run.error
-            assert yard.state()["runtime"] == "kernel"
+            assert stead.state()["runtime"] == "kernel"
     assert KEY in " ".join(two.good.requests[0].headers.values())
 
 
 async def test_a_server_that_nobody_asks_for_an_agent_leaves_the_keyring_alone(two: Two) -> None:
     environ = {name: value for name, value in two.environ.items() if name not in NAMES}
     with keyring_of_the_test() as drawer:
-        async with Toolyard(two.project, environ=environ, watch=False) as yard:
+        async with Toolstead(two.project, environ=environ, watch=False) as stead:
             stop: asyncio.Event = asyncio.Event()
             ready: asyncio.Future[Address] = asyncio.get_running_loop().create_future()
-            serving = asyncio.create_task(yard.serve_http(port=0, on_ready=ready.set_result, stop=stop))
+            serving = asyncio.create_task(stead.serve_http(port=0, on_ready=ready.set_result, stop=stop))
             await asyncio.wait_for(ready, PATIENCE)
             # The database is opened early, for what is stored; this is the last thing of it that begins.
-            await until(lambda: [task for task in asyncio.all_tasks() if task.get_name() == "toolyard-retention"])
+            await until(lambda: [task for task in asyncio.all_tasks() if task.get_name() == "toolstead-retention"])
             stop.set()
             await asyncio.wait_for(serving, PATIENCE)
             assert drawer.asked == []
-            await asyncio.wait_for(yard.conversations(), PATIENCE)
+            await asyncio.wait_for(stead.conversations(), PATIENCE)
             assert drawer.asked

@@ -11,15 +11,15 @@ import pytest
 
 from tests.flows.talking import Recording, World, bounded, talking
 from tests.unit.invoker.bench import BenchRuntime, Gate
-from toolyard.adapters.scripted.runtime import ScriptedRuntime
-from toolyard.adapters.storage.store import open_store
-from toolyard.errors import InvocationError, NotFoundError, StorageError
-from toolyard.invoker.runtime import Answer, Turn
-from toolyard.orchestrator.endings import lost
-from toolyard.orchestrator.orchestrator import RunRequest, watched_run
-from toolyard.types.event import Event
-from toolyard.types.run import Invoking, Run
-from toolyard.types.thread import Message
+from toolstead.adapters.scripted.runtime import ScriptedRuntime
+from toolstead.adapters.storage.store import open_store
+from toolstead.errors import InvocationError, NotFoundError, StorageError
+from toolstead.invoker.runtime import Answer, Turn
+from toolstead.orchestrator.endings import lost
+from toolstead.orchestrator.orchestrator import RunRequest, watched_run
+from toolstead.types.event import Event
+from toolstead.types.run import Invoking, Run
+from toolstead.types.thread import Message
 
 ECHO = """
 - when: add
@@ -249,7 +249,7 @@ async def test_a_run_that_got_its_end_while_it_waited_never_begins(tmp_path: Pat
 
 
 async def test_runs_that_a_dead_process_left_are_ended_when_the_next_one_opens(tmp_path: Path) -> None:
-    store = await open_store(tmp_path / "toolyard.db")
+    store = await open_store(tmp_path / "toolstead.db")
     run = Run(id="run_1", thread_id="t", prompt="Hi", created_at=1.0, owner=store.owner)
     message = Message(id="msg_1", thread_id="t", role="user", content="Hi", created_at=1.0, run_id="run_1")
     await store.accept(message, run)
@@ -392,7 +392,7 @@ async def test_a_locked_database_delays_an_end_and_does_not_lose_it(tmp_path: Pa
     async with talking(tmp_path, BenchRuntime(act=(gate := Gate()))) as world:
         run_id = await world.post("Hi")
         await bounded(gate.begun.wait())
-        other = sqlite3.connect(tmp_path / "toolyard.db", isolation_level=None)
+        other = sqlite3.connect(tmp_path / "toolstead.db", isolation_level=None)
         other.execute("BEGIN IMMEDIATE")
         gate.let.set()
         while world.orchestrator.invoker.pool.stats().idle == 0:
@@ -423,7 +423,7 @@ async def test_closing_while_runs_run_and_wait_stores_an_end_for_each(tmp_path: 
         assert set(ids) <= {run.id for run in stored}
         for run in stored:
             await world.check_end(run.id)
-    store = await open_store(tmp_path / "toolyard.db")
+    store = await open_store(tmp_path / "toolstead.db")
     assert await store.runs(unfinished=True) == []
     await store.close()
 

@@ -1,7 +1,7 @@
 """Every hook through the doors people use, and what becomes of the rest when one of them misbehaves.
 
 `on_task_create`, `on_task_complete` and `on_task_failed` have no door in this version: nothing delegates yet. They
-are proven on the runner of a whole yard.
+are proven on the runner of a whole stead.
 """
 
 from __future__ import annotations
@@ -16,16 +16,16 @@ import pytest
 
 from tests.flows.hooked import MISBEHAVIOURS, NAMES, Notes, World, door, echo, hooked, is_deaf, plugin, raises
 from tests.surfaces.rest_server import PATIENCE
-from tests.surfaces.rest_yard import ended, follow
-from toolyard.plugins import leash
-from toolyard.plugins.contract import Hooks, Plugin, PluginContext, Tool
-from toolyard.plugins.health import FAILURES_UNTIL_CUT_OFF
-from toolyard.plugins.hook_runner import HOOKS, Review
-from toolyard.plugins.tool_meta import ToolMeta
-from toolyard.types.call import Allow, Deny, Rewrite, ToolCall
-from toolyard.types.result import Failure, ToolResult
-from toolyard.types.run import Invoking, Run
-from toolyard.types.task import Verdict
+from tests.surfaces.rest_stead import ended, follow
+from toolstead.plugins import leash
+from toolstead.plugins.contract import Hooks, Plugin, PluginContext, Tool
+from toolstead.plugins.health import FAILURES_UNTIL_CUT_OFF
+from toolstead.plugins.hook_runner import HOOKS, Review
+from toolstead.plugins.tool_meta import ToolMeta
+from toolstead.types.call import Allow, Deny, Rewrite, ToolCall
+from toolstead.types.result import Failure, ToolResult
+from toolstead.types.run import Invoking, Run
+from toolstead.types.task import Verdict
 
 pytestmark = pytest.mark.promise("P6")
 
@@ -38,18 +38,18 @@ Use = Callable[[World], Awaitable[Any]]
 
 
 async def invoked(world: World) -> Run:
-    run = await world.yard.invoke("hello", thread_id="t")
+    run = await world.stead.invoke("hello", thread_id="t")
     assert run.status == "completed", run.error
     return run
 
 
 async def called(world: World) -> ToolResult:
-    return await world.yard.call("echo", {"text": "hello"})
+    return await world.stead.call("echo", {"text": "hello"})
 
 
 async def set_all(world: World) -> None:
     """Every plugin gets a setting of its own, through PATCH, in order."""
-    async with door(world.yard) as client:
+    async with door(world.stead) as client:
         for name in NAMES:
             before = world.shown(name)["settings"].get("number", 0)
             reply = await client.change(name, settings={"number": before + 1})
@@ -57,15 +57,15 @@ async def set_all(world: World) -> None:
 
 
 async def created(world: World) -> None:
-    await world.yard._hooks.on_task_create("t", "task_1")
+    await world.stead._hooks.on_task_create("t", "task_1")
 
 
 async def completed(world: World) -> list[Review]:
-    return await world.yard._hooks.on_task_complete("t", "task_1", "done")
+    return await world.stead._hooks.on_task_complete("t", "task_1", "done")
 
 
 async def failed(world: World) -> None:
-    await world.yard._hooks.on_task_failed("t", "task_1", "no")
+    await world.stead._hooks.on_task_failed("t", "task_1", "no")
 
 
 USES: dict[str, tuple[Use, int]] = {
@@ -198,7 +198,7 @@ async def test_after_five_failures_in_a_row_it_is_cut_off_until_it_is_enabled_ag
         assert caplog.messages.count(said) == 1
 
         del notes.bad["beta"]
-        shown = await world.yard.plugins.change("beta", enabled=True)
+        shown = await world.stead.plugins.change("beta", enabled=True)
         assert (shown["state"], "error" in shown) == ("running", False)
         assert (await world.status("beta", "running")).data == {"name": "beta", "state": "running"}
         before = len(notes.of(hook))
@@ -232,9 +232,9 @@ async def test_a_hanging_gate_denies_and_the_tool_does_not_run(tmp_path: Path) -
     notes = Notes(bad={"alpha": is_deaf})
     deadly = Tool(name="deadly", description="Is noted.", handler=note)
     async with hooked(tmp_path, *three("on_before_tool", notes), notes=notes, tools=(deadly,)) as world:
-        answer = await asyncio.wait_for(world.yard.call("deadly"), PATIENCE)
+        answer = await asyncio.wait_for(world.stead.call("deadly"), PATIENCE)
         assert answer.failure is Failure.REFUSED
-        async with door(world.yard) as client:
+        async with door(world.stead) as client:
             reply = await client.call("deadly", {})
             assert (reply.status, reply.json["isError"]) == (200, True)
             assert "plugin 'alpha' has to check it first" in reply.json["content"][0]["text"]
@@ -244,14 +244,14 @@ async def test_a_hanging_gate_denies_and_the_tool_does_not_run(tmp_path: Path) -
 async def test_a_message_is_told_when_it_is_stored_and_before_it_is_answered(tmp_path: Path) -> None:
     notes = Notes()
     async with hooked(tmp_path, plugin("alpha", "on_message", notes), notes=notes) as world:
-        await world.yard.invoke("hello", thread_id="t")
+        await world.stead.invoke("hello", thread_id="t")
         assert notes.given("on_message") == [("t", "user", "hello"), ("t", "assistant", "You said: hello")]
 
 
 async def test_a_note_and_a_message_to_a_running_invocation_are_told_too(tmp_path: Path) -> None:
     notes = Notes()
     async with hooked(tmp_path, plugin("alpha", "on_message", notes), notes=notes) as world:
-        async with door(world.yard) as client:
+        async with door(world.stead) as client:
             thread = (await client.ask("POST", "/api/threads", {})).json["id"]
             messages = f"/api/threads/{thread}/messages"
             asked = (await client.ask("POST", messages, {"content": "hang on"})).json
@@ -261,7 +261,7 @@ async def test_a_note_and_a_message_to_a_running_invocation_are_told_too(tmp_pat
             assert steered.json["runId"] == asked["runId"]
             await stream.rest()
             await stream.close()
-        await world.yard.plugins.context_for("alpha").threads.send(thread, "a note")
+        await world.stead.plugins.context_for("alpha").threads.send(thread, "a note")
         said = [(role, content) for _, role, content in notes.given("on_message")]
         assert said[:2] == [("user", "hang on"), ("user", "go")]
         assert said[-1] == ("system", "a note")
@@ -272,9 +272,9 @@ async def test_the_prompt_is_a_chain_and_is_asked_again_for_a_second_try(tmp_pat
     notes = Notes()
     quiet = {"context": {"enabled": False}}  # the history would stand before the second try's prompt
     async with hooked(tmp_path, *three("on_before_invoke", notes), notes=notes, plugins=quiet) as world:
-        await world.yard.invoke("hello", thread_id="t")
+        await world.stead.invoke("hello", thread_id="t")
         notes.called.clear()
-        run = await world.yard.invoke("lose", thread_id="t")
+        run = await world.stead.invoke("lose", thread_id="t")
         assert run.result == "found again: gamma>beta>alpha>lose"  # from the prompt as it was, not from the last one
         assert notes.of("on_before_invoke") == list(NAMES) * 2
         given = notes.given("on_before_invoke", "beta")
@@ -290,7 +290,7 @@ async def test_a_run_is_told_at_its_end_with_its_end(prompt: str, status: str, e
     notes = Notes()
     after, broadcast = plugin("alpha", "on_after_invoke", notes), plugin("beta", "on_broadcast", notes)
     async with hooked(tmp_path, after, broadcast, notes=notes) as world:
-        run = await world.yard.invoke(prompt, thread_id="t")
+        run = await world.stead.invoke(prompt, thread_id="t")
         assert run.status == status
         assert notes.given("on_after_invoke") == [("t", run)]
         assert notes.given("on_broadcast", "beta") == [(event, run.to_json())]
@@ -300,7 +300,7 @@ async def test_a_run_is_told_at_its_end_with_its_end(prompt: str, status: str, e
 async def test_a_cancelled_run_is_told_too(tmp_path: Path) -> None:
     notes = Notes()
     after, broadcast = plugin("alpha", "on_after_invoke", notes), plugin("beta", "on_broadcast", notes)
-    async with hooked(tmp_path, after, broadcast, notes=notes) as world, door(world.yard) as client:
+    async with hooked(tmp_path, after, broadcast, notes=notes) as world, door(world.stead) as client:
         asked = (await client.ask("POST", "/api/runs", {"prompt": "hang on"})).json
         assert (await client.ask("POST", f"/api/runs/{asked['runId']}/cancel")).status in {200, 202}
         assert (await ended(client, asked["runId"]))["status"] == "cancelled"
@@ -320,8 +320,8 @@ async def test_a_broadcast_reaches_the_log_and_every_other_plugin(tmp_path: Path
     )
     others = [plugin(name, "on_broadcast", notes) for name in ("alpha", "gamma")]
     async with hooked(tmp_path, others[0], teller, others[1], notes=notes) as world:
-        with world.yard.events({"beta.news"}) as stream:
-            async with door(world.yard) as client:
+        with world.stead.events({"beta.news"}) as stream:
+            async with door(world.stead) as client:
                 assert (await client.call("beta__tell", {}, threadId="t")).json["isError"] is False
             event = await asyncio.wait_for(anext(stream), PATIENCE)
         assert (event.type, event.data, event.thread_id) == ("beta.news", {"n": 1}, "t")
@@ -334,12 +334,12 @@ async def test_gates_and_observers_see_calls_from_every_door(at: str, tmp_path: 
     gate, observer = plugin("alpha", "on_before_tool", notes), plugin("beta", "on_after_tool", notes)
     async with hooked(tmp_path, gate, observer, notes=notes) as world:
         if at == "python":
-            await world.yard.call("echo", {"text": "hi"}, thread_id="t")
+            await world.stead.call("echo", {"text": "hi"}, thread_id="t")
         elif at == "rest":
-            async with door(world.yard) as client:
+            async with door(world.stead) as client:
                 await client.call("echo", {"text": "hi"}, threadId="t")
         else:
-            assert (await world.yard.invoke("use it", thread_id="t")).result == "It says: from a run"
+            assert (await world.stead.invoke("use it", thread_id="t")).result == "It says: from a run"
         text = "from a run" if at == "run" else "hi"
         ((before,),) = notes.given("on_before_tool")
         ((after, result),) = notes.given("on_after_tool", "beta")
@@ -367,8 +367,8 @@ async def test_gates_of_plugins_deny_and_rewrite_in_order(tmp_path: Path) -> Non
     strict = gate("beta", lambda call: Deny("not so loud") if call.input["text"] == "NO" else None)
     last = gate("gamma", lambda _: Allow())
     async with hooked(tmp_path, loud, strict, last, notes=notes) as world:
-        assert (await world.yard.call("echo", {"text": "yes"})).text == "YES"
-        no = await world.yard.call("echo", {"text": "no"})
+        assert (await world.stead.call("echo", {"text": "yes"})).text == "YES"
+        no = await world.stead.call("echo", {"text": "no"})
         assert (no.failure, no.text) == (Failure.REFUSED, "echo was refused: not so loud")
     assert seen == [("alpha", "yes"), ("beta", "YES"), ("gamma", "YES"), ("alpha", "no"), ("beta", "NO")]
 
@@ -385,12 +385,12 @@ async def test_new_settings_are_told_to_their_own_plugin_alone_and_are_there_alr
 
         return Plugin(name=name, register=register)
 
-    async with hooked(tmp_path, *map(listener, NAMES)) as world, door(world.yard) as client:
+    async with hooked(tmp_path, *map(listener, NAMES)) as world, door(world.stead) as client:
         assert (await client.change("beta", settings={"loud": True})).status == 200
         assert told == [("beta", {"loud": True}, {"loud": True})]
         assert (await client.change("beta", settings={"loud": True})).status == 200
         assert len(told) == 1  # nothing changed, so nothing is told
-        await world.yard.plugins.reset("beta")
+        await world.stead.plugins.reset("beta")
         assert told[1:] == [("beta", {}, {})]
 
 
@@ -398,7 +398,7 @@ async def test_new_settings_are_told_to_their_own_plugin_alone_and_are_there_alr
 async def test_a_plugin_with_hooks_alone_and_one_with_nothing_at_all_work(tmp_path: Path) -> None:
     notes = Notes()
     async with hooked(tmp_path, plugin("alpha", "on_after_tool", notes), Plugin(name="empty"), notes=notes) as world:
-        assert (await world.yard.call("echo", {"text": "x"})).text == "x"
+        assert (await world.stead.call("echo", {"text": "x"})).text == "x"
         assert notes.of("on_after_tool") == ["alpha"]
         for name, hooks in (("alpha", ["on_after_tool"]), ("empty", [])):
             shown = world.shown(name)
@@ -432,12 +432,12 @@ async def test_a_bad_definition_is_refused_alone_with_the_field_and_the_reason(w
     notes = Notes()
     neighbours = [plugin(name, "on_after_tool", notes, tools=[echo]) for name in ("alpha", "gamma")]
     async with hooked(tmp_path, neighbours[0], bad, neighbours[1], notes=notes) as world:
-        problems = [problem.message for problem in world.yard.registry.quarantined]
+        problems = [problem.message for problem in world.stead.registry.quarantined]
         assert any(repr(bad.name) in message and field in message for message in problems), problems
         for name in ("alpha", "gamma"):
-            assert (await world.yard.call(f"{name}__echo", {"text": "x"})).text == "x"
+            assert (await world.stead.call(f"{name}__echo", {"text": "x"})).text == "x"
         assert set(notes.of("on_after_tool")) == {"alpha", "gamma"}
-        assert not world.yard.registry.has_tool("bad__x")
+        assert not world.stead.registry.has_tool("bad__x")
 
 
 @pytest.mark.promise("P7")
@@ -467,10 +467,10 @@ async def test_all_register_then_all_start_and_one_whose_start_fails_is_named_wh
         shown = world.shown(culprit)
         assert (shown["state"], shown["enabled"]) == ("failed", True)
         assert shown["error"].startswith("start: OSError: the door is locked")
-        assert not world.yard.registry.has_tool(f"{culprit}__echo")
+        assert not world.stead.registry.has_tool(f"{culprit}__echo")
         for name in (name for name in NAMES if name != culprit):
             assert world.shown(name)["state"] == "running"
-            assert (await world.yard.call(f"{name}__echo", {"text": "x"})).text == "x"
+            assert (await world.stead.call(f"{name}__echo", {"text": "x"})).text == "x"
     # What was begun and failed is stopped at once; the others at the end, the last one first.
     stops = [step for step in steps if step.startswith("stop")]
     assert stops == [f"stop {culprit}", *(f"stop {name}" for name in reversed(NAMES) if name != culprit)]

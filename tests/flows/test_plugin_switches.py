@@ -17,12 +17,12 @@ import pytest
 
 from tests.contracts.postgres_server import running_server
 from tests.programs.killed_runs import postgres_place
-from tests.programs.plugin_yard import yard_in_another_process
+from tests.programs.plugin_stead import stead_in_another_process
 from tests.programs.running import PATIENCE, until
-from toolyard import Toolyard
-from toolyard.adapters.storage.store import open_store
-from toolyard.errors import NotFoundError, PluginError, SettingsError, StateError, StorageError, UnknownToolError
-from toolyard.orchestrator.store import PluginRow
+from toolstead import Toolstead
+from toolstead.adapters.storage.store import open_store
+from toolstead.errors import NotFoundError, PluginError, SettingsError, StateError, StorageError, UnknownToolError
+from toolstead.orchestrator.store import PluginRow
 
 KEY = "a-secret-of-the-user"
 OTHER = "another-secret-of-the-user"
@@ -30,7 +30,7 @@ SHOUTY = '''
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from toolyard import Hooks, Plugin, PluginContext, tool
+from toolstead import Hooks, Plugin, PluginContext, tool
 
 
 @dataclass
@@ -86,23 +86,23 @@ class Machine:
         self.state.parent.mkdir(exist_ok=True)
         self.state.write_text(json.dumps({"version": 1, "disabledTools": ["file-reader"], "plugins": plugins}))
 
-    def yard(self, **options: Any) -> Toolyard:
-        environ = {**os.environ, "TOOLYARD_HOME": str(self.home), **self.environ}
-        return Toolyard(self.project, environ=environ, **options)
+    def stead(self, **options: Any) -> Toolstead:
+        environ = {**os.environ, "TOOLSTEAD_HOME": str(self.home), **self.environ}
+        return Toolstead(self.project, environ=environ, **options)
 
     def process(self) -> Any:
-        return yard_in_another_process(self.project, self.home, **self.environ)
+        return stead_in_another_process(self.project, self.home, **self.environ)
 
     async def store(self, name: str, row: PluginRow) -> None:
         """What is set in the database, behind everybody's back."""
         (self.home / "data").mkdir(exist_ok=True)
-        store = await open_store(self.environ.get("TOOLYARD_DATABASE_URL") or self.home / "data" / "toolyard.db")
+        store = await open_store(self.environ.get("TOOLSTEAD_DATABASE_URL") or self.home / "data" / "toolstead.db")
         before = (await store.plugins()).get(name, PluginRow())
         assert await store.replace_plugin(name, before, row)
         await store.close()
 
     async def stored(self) -> Any:
-        store = await open_store(self.environ.get("TOOLYARD_DATABASE_URL") or self.home / "data" / "toolyard.db")
+        store = await open_store(self.environ.get("TOOLSTEAD_DATABASE_URL") or self.home / "data" / "toolstead.db")
         try:
             return dict(await store.plugins())
         finally:
@@ -126,8 +126,8 @@ async def two_machines(folder: Path, kind: str) -> AsyncIterator[tuple[Machine, 
             for name in ("a", "b"):
                 (folder / name).mkdir()
             yield (
-                Machine(folder / "a", TOOLYARD_DATABASE_URL=place.url or ""),
-                Machine(folder / "b", TOOLYARD_DATABASE_URL=place.url or ""),
+                Machine(folder / "a", TOOLSTEAD_DATABASE_URL=place.url or ""),
+                Machine(folder / "b", TOOLSTEAD_DATABASE_URL=place.url or ""),
             )
 
 
@@ -136,20 +136,20 @@ kinds = pytest.mark.parametrize(
 )
 
 
-def view(yard: Toolyard, name: str = "shouty") -> Any:
-    return next(one for one in yard.plugins.shown() if one["name"] == name)
+def view(stead: Toolstead, name: str = "shouty") -> Any:
+    return next(one for one in stead.plugins.shown() if one["name"] == name)
 
 
-async def said(yard: Toolyard) -> str | None:
+async def said(stead: Toolstead) -> str | None:
     try:
-        return (await yard.call("shouty__shout", {"text": "a"})).text
+        return (await stead.call("shouty__shout", {"text": "a"})).text
     except UnknownToolError:
         return None
 
 
-async def eventually(yard: Toolyard, text: str | None) -> None:
+async def eventually(stead: Toolstead, text: str | None) -> None:
     async with asyncio.timeout(PATIENCE):
-        while await said(yard) != text:
+        while await said(stead) != text:
             await asyncio.sleep(0.02)
 
 
@@ -162,7 +162,7 @@ async def test_what_one_process_switches_and_sets_counts_in_another_one_without_
         assert len({one.pid, other.pid, os.getpid()}) == 3
         if here is not there:
             await one.do("open")
-            await other.do("open")  # as `toolyard serve` and `toolyard mcp` do when they have started
+            await other.do("open")  # as `toolstead serve` and `toolstead mcp` do when they have started
             assert here.state != there.state
         await one.says("A")
         await other.says("A")
@@ -209,16 +209,16 @@ async def test_two_processes_that_set_one_plugin_a_hundred_times_at_once_lose_no
 async def test_settings_files_give_first_values_what_is_set_wins_and_a_reset_forgets_it(machine: Machine) -> None:
     first = '[plugins.shouty]\nenabled = false\nvolume = 2\nmark = "!"\n[plugins.shouty.nested]\na = "1"\nb = "2"\n'
     (machine.home / "config.toml").write_text(first)
-    async with machine.yard() as yard:
-        assert (await said(yard), view(yard)["enabled"]) == (None, False)
-        await yard.plugins.change("shouty", enabled=True)
-        assert await said(yard) == "AA!"
-        changed = await yard.plugins.change("shouty", settings={"volume": 3, "nested": {"b": "3", "c": "4"}})
-        assert (await said(yard), changed["settings"]["nested"]) == ("AAA!", {"a": "1", "b": "3", "c": "4"})
-        await yard.plugins.change("shouty", settings={"volume": None})
-        assert await said(yard) == "AA!", "taking one back leaves the others"
-        assert view(yard)["settings"]["nested"]["b"] == "3"
-    async with machine.yard() as again:
+    async with machine.stead() as stead:
+        assert (await said(stead), view(stead)["enabled"]) == (None, False)
+        await stead.plugins.change("shouty", enabled=True)
+        assert await said(stead) == "AA!"
+        changed = await stead.plugins.change("shouty", settings={"volume": 3, "nested": {"b": "3", "c": "4"}})
+        assert (await said(stead), changed["settings"]["nested"]) == ("AAA!", {"a": "1", "b": "3", "c": "4"})
+        await stead.plugins.change("shouty", settings={"volume": None})
+        assert await said(stead) == "AA!", "taking one back leaves the others"
+        assert view(stead)["settings"]["nested"]["b"] == "3"
+    async with machine.stead() as again:
         assert (await said(again), view(again)["settings"]["nested"]["c"]) == ("AA!", "4")
         assert (await again.plugins.reset("shouty"))["enabled"] is False
         assert await said(again) is None
@@ -226,17 +226,17 @@ async def test_settings_files_give_first_values_what_is_set_wins_and_a_reset_for
     for bad in ('"no"', "0", "{}"):
         (machine.home / "config.toml").write_text(f"[plugins.shouty]\nenabled = {bad}\n")
         with pytest.raises(SettingsError, match=r"plugins\.shouty\.enabled.*must be true or false"):
-            machine.yard()
+            machine.stead()
 
 
 async def test_where_file_and_database_disagree_the_database_counts_as_soon_as_it_is_open(machine: Machine) -> None:
     await machine.store("shouty", PluginRow(settings={"volume": 3}))
     machine.mirror(shouty={"enabled": False}, gone={"enabled": True})
-    async with machine.yard() as yard, machine.process() as other:
-        assert await said(yard) is None, "a start opens no database"
+    async with machine.stead() as stead, machine.process() as other:
+        assert await said(stead) is None, "a start opens no database"
         assert await other.call(text="a") is None
-        await yard.conversations()
-        await eventually(yard, "AAA")
+        await stead.conversations()
+        await eventually(stead, "AAA")
         await other.says("AAA")
         assert machine.mirrored == {"shouty": {"settings": {"volume": 3}}}
         assert json.loads(machine.state.read_bytes())["disabledTools"] == ["file-reader"]
@@ -245,94 +245,94 @@ async def test_where_file_and_database_disagree_the_database_counts_as_soon_as_i
 
 async def test_a_missing_file_is_made_again_from_the_database(machine: Machine) -> None:
     await machine.store("shouty", PluginRow(enabled=False))
-    async with machine.yard() as yard:
-        assert await said(yard) == "A"
-        await yard.conversations()
-        await eventually(yard, None)
+    async with machine.stead() as stead:
+        assert await said(stead) == "A"
+        await stead.conversations()
+        await eventually(stead, None)
         assert machine.mirrored == {"shouty": {"enabled": False}}
         assert stat.S_IMODE(machine.state.stat().st_mode) == 0o600
         async with machine.process() as other:
             await other.do("open")
             machine.mirror(shouty={"enabled": True})  # whoever writes it by hand sets nothing
             await until(lambda: machine.mirrored == {"shouty": {"enabled": False}})
-            assert (await said(yard), await other.call(text="a")) == (None, None)
+            assert (await said(stead), await other.call(text="a")) == (None, None)
             machine.state.unlink()
-            await yard.plugins.change("shouty", settings={"volume": 2})
+            await stead.plugins.change("shouty", settings={"volume": 2})
             assert machine.mirrored == {"shouty": {"enabled": False, "settings": {"volume": 2}}}
-            assert (await said(yard), await other.call(text="a")) == (None, None)
+            assert (await said(stead), await other.call(text="a")) == (None, None)
 
 
-async def test_a_file_that_cannot_be_understood_keeps_a_yard_from_opening_and_a_change_from_being_begun(
+async def test_a_file_that_cannot_be_understood_keeps_a_stead_from_opening_and_a_change_from_being_begun(
     machine: Machine,
 ) -> None:
-    async with machine.yard() as yard:
-        await yard.plugins.change("shouty", settings={"volume": 2})
+    async with machine.stead() as stead:
+        await stead.plugins.change("shouty", settings={"volume": 2})
         for content in ("{", '{"version": 1, "plugins": {"shouty": {"enabled": "no"}}}'):
             machine.state.write_text(content)
-            for work in (yard.plugins.change("shouty", enabled=False), yard.plugins.reset("shouty")):
+            for work in (stead.plugins.change("shouty", enabled=False), stead.plugins.reset("shouty")):
                 with pytest.raises(StateError, match=r"state\.json cannot be understood and is left as it is"):
                     await work
-            assert await said(yard) == "AA"
+            assert await said(stead) == "AA"
             assert machine.state.read_text() == content
             assert (await machine.stored())["shouty"] == PluginRow(settings={"volume": 2})
             with pytest.raises(StateError, match="cannot be understood"):
-                async with machine.yard():
+                async with machine.stead():
                     raise AssertionError
 
 
 async def test_a_file_that_cannot_be_written_is_said_and_the_change_counts_here(machine: Machine) -> None:
-    async with machine.yard() as yard:
-        await yard.plugins.change("shouty", settings={"volume": 2})
+    async with machine.stead() as stead:
+        await stead.plugins.change("shouty", settings={"volume": 2})
         in_the_way = machine.state.with_name("state.json.new")
         in_the_way.mkdir()  # root may write read-only files
         with pytest.raises(StateError, match=r"cannot be written.*it is kept in the database and counts here"):
-            await yard.plugins.change("shouty", settings={"volume": 3})
-        assert await said(yard) == "AAA"
+            await stead.plugins.change("shouty", settings={"volume": 3})
+        assert await said(stead) == "AAA"
         assert (await machine.stored())["shouty"] == PluginRow(settings={"volume": 3})
         assert machine.mirrored == {"shouty": {"settings": {"volume": 2}}}
         in_the_way.rmdir()
-        await yard.plugins.change("shouty", settings={"mark": "!"})
+        await stead.plugins.change("shouty", settings={"mark": "!"})
         assert machine.mirrored == {"shouty": {"settings": {"volume": 3, "mark": "!"}}}
-        assert await said(yard) == "AAA!"
+        assert await said(stead) == "AAA!"
 
 
 async def test_a_database_that_cannot_be_opened_refuses_the_change_and_nothing_is_half_done(machine: Machine) -> None:
-    (machine.home / "data" / "toolyard.db").mkdir(parents=True)
-    async with machine.yard() as yard:
+    (machine.home / "data" / "toolstead.db").mkdir(parents=True)
+    async with machine.stead() as stead:
         for work in (
-            yard.plugins.change("shouty", enabled=False),
-            yard.plugins.change("shouty", settings={"volume": 2}),
-            yard.plugins.reset("shouty"),
+            stead.plugins.change("shouty", enabled=False),
+            stead.plugins.change("shouty", settings={"volume": 2}),
+            stead.plugins.reset("shouty"),
         ):
-            with pytest.raises(StorageError, match=r"toolyard\.db"):
+            with pytest.raises(StorageError, match=r"toolstead\.db"):
                 await work
-        assert (await said(yard), view(yard)["enabled"]) == ("A", True)
+        assert (await said(stead), view(stead)["enabled"]) == ("A", True)
         assert not machine.state.exists()
 
 
 async def test_a_database_that_cannot_be_written_refuses_the_change_too(
     machine: Machine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("toolyard.adapters.storage.store.PATIENCE_SECONDS", 0.2)
+    monkeypatch.setattr("toolstead.adapters.storage.store.PATIENCE_SECONDS", 0.2)
     monkeypatch.setattr(
-        "toolyard.adapters.storage.store.open_store.__kwdefaults__", {**open_store.__kwdefaults__, "patience": 0.2}
+        "toolstead.adapters.storage.store.open_store.__kwdefaults__", {**open_store.__kwdefaults__, "patience": 0.2}
     )
-    async with machine.yard() as yard:
-        await yard.plugins.change("shouty", settings={"volume": 2})
-        database = sqlite3.connect(machine.home / "data" / "toolyard.db", isolation_level=None)
+    async with machine.stead() as stead:
+        await stead.plugins.change("shouty", settings={"volume": 2})
+        database = sqlite3.connect(machine.home / "data" / "toolstead.db", isolation_level=None)
         database.execute("BEGIN EXCLUSIVE")
         try:
             with pytest.raises(StorageError):
-                await yard.plugins.change("shouty", enabled=False, settings={"volume": 3})
+                await stead.plugins.change("shouty", enabled=False, settings={"volume": 3})
         finally:
             database.close()
-        assert (await said(yard), machine.mirrored) == ("AA", {"shouty": {"settings": {"volume": 2}}})
+        assert (await said(stead), machine.mirrored) == ("AA", {"shouty": {"settings": {"volume": 2}}})
         assert (await machine.stored())["shouty"] == PluginRow(settings={"volume": 2})
 
 
 async def test_what_does_not_fit_is_refused_and_all_stays(machine: Machine) -> None:
-    async with machine.yard() as yard:
-        await yard.plugins.change("shouty", settings={"volume": 2})
+    async with machine.stead() as stead:
+        await stead.plugins.change("shouty", settings={"volume": 2})
         for bad, complaint in (
             ({"volume": "loud"}, "volume"),
             ({"volum": 2}, "did you mean 'volume'"),
@@ -342,13 +342,13 @@ async def test_what_does_not_fit_is_refused_and_all_stays(machine: Machine) -> N
             ({1: 2}, "unknown key|must be JSON"),
         ):
             with pytest.raises(PluginError, match=complaint) as refused:
-                await yard.plugins.change("shouty", enabled=False, settings=bad)  # type: ignore[arg-type] - what people send
+                await stead.plugins.change("shouty", enabled=False, settings=bad)  # type: ignore[arg-type] - what people send
             assert KEY not in str(refused.value)
         with pytest.raises(NotFoundError):
-            await yard.plugins.change("shouti", enabled=False)
+            await stead.plugins.change("shouti", enabled=False)
         with pytest.raises(NotFoundError):
-            await yard.plugins.reset("shouti")
-        assert (await said(yard), view(yard)["state"]) == ("AA", "running")
+            await stead.plugins.reset("shouti")
+        assert (await said(stead), view(stead)["state"]) == ("AA", "running")
         assert await machine.stored() == {"shouty": PluginRow(settings={"volume": 2})}
 
 
@@ -358,17 +358,17 @@ async def test_secrets_are_masked_wherever_settings_are_shown_and_a_mask_that_co
     caplog.set_level(logging.DEBUG)
     accounts = [{"name": "ada", "token": KEY}]
     proxy = f"http://user:{KEY}@proxy.example"
-    async with machine.yard() as yard:
+    async with machine.stead() as stead:
         set_to: Any = {"api_key": KEY, "proxy": proxy, "accounts": accounts, "nested": {"password": KEY, "x": "y"}}
-        shown = await yard.plugins.change("shouty", settings=set_to)
+        shown = await stead.plugins.change("shouty", settings=set_to)
         assert shown["settings"]["api_key"] == "********"
         assert shown["settings"]["proxy"] == "http://********@proxy.example"
-        assert KEY not in json.dumps([shown, yard.plugins.shown()])
-        back = await yard.plugins.change("shouty", settings=shown["settings"])  # as a form sends all that it showed
+        assert KEY not in json.dumps([shown, stead.plugins.shown()])
+        back = await stead.plugins.change("shouty", settings=shown["settings"])  # as a form sends all that it showed
         assert back["settings"] == shown["settings"]
         stored = (await machine.stored())["shouty"].settings
         assert {key: stored[key] for key in set_to} == set_to
-        await yard.plugins.change("shouty", settings={"api_key": OTHER, "nested": {"password": "********", "x": "z"}})
+        await stead.plugins.change("shouty", settings={"api_key": OTHER, "nested": {"password": "********", "x": "z"}})
         stored = (await machine.stored())["shouty"].settings
         assert (stored["api_key"], stored["nested"]) == (OTHER, {"password": KEY, "x": "z"})
         for half in (
@@ -377,12 +377,12 @@ async def test_secrets_are_masked_wherever_settings_are_shown_and_a_mask_that_co
             {"nested": "********!"},
         ):
             with pytest.raises(PluginError, match="a part of it is masked"):
-                await yard.plugins.change("shouty", settings=half)
+                await stead.plugins.change("shouty", settings=half)
         assert (await machine.stored())["shouty"].settings == stored
         with pytest.raises(PluginError) as refused:
-            await yard.plugins.change("shouty", settings={"volume": KEY})
-        told = [str(refused.value), caplog.text, json.dumps(yard.plugins.shown())]
-        told += [problem.message for problem in yard.registry.quarantined]
+            await stead.plugins.change("shouty", settings={"volume": KEY})
+        told = [str(refused.value), caplog.text, json.dumps(stead.plugins.shown())]
+        told += [problem.message for problem in stead.registry.quarantined]
         assert not [text for text in told if KEY in text or OTHER in text]
     assert stat.S_IMODE(machine.state.stat().st_mode) == 0o600
 
@@ -391,25 +391,25 @@ async def test_settings_that_no_longer_fit_say_so_without_their_values(
     machine: Machine, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.DEBUG)
-    async with machine.yard() as yard:
+    async with machine.stead() as stead:
         await machine.store("shouty", PluginRow(settings={"volume": KEY, "api_key": OTHER}))
-        with yard.events(["plugin.status"]) as events:
-            await yard.conversations()
+        with stead.events(["plugin.status"]) as events:
+            await stead.conversations()
             event = await asyncio.wait_for(anext(events), PATIENCE)
             while event.data["state"] != "degraded":
                 event = await asyncio.wait_for(anext(events), PATIENCE)
-        assert (await said(yard), view(yard)["state"]) == ("A", "degraded")
-        told = caplog.text + json.dumps([yard.plugins.shown(), dict(event.data)])
-        assert ("volume" in view(yard)["error"], KEY in told, OTHER in told) == (True, False, False)
-        await yard.plugins.change("shouty", settings={"volume": 2})
-        assert (await said(yard), view(yard)["state"]) == ("AA", "running")
+        assert (await said(stead), view(stead)["state"]) == ("A", "degraded")
+        told = caplog.text + json.dumps([stead.plugins.shown(), dict(event.data)])
+        assert ("volume" in view(stead)["error"], KEY in told, OTHER in told) == (True, False, False)
+        await stead.plugins.change("shouty", settings={"volume": 2})
+        assert (await said(stead), view(stead)["state"]) == ("AA", "running")
 
 
 _SLOW = '''
 import asyncio
 from pathlib import Path
 
-from toolyard import Plugin, tool
+from toolstead import Plugin, tool
 
 LOG = Path(__file__).with_name("slow.log")
 
@@ -443,13 +443,13 @@ async def test_a_plugin_that_is_disabled_while_its_calls_run_lets_them_end_and_i
     folder = machine.home / "plugins"
     (folder / "slow.py").write_text(_SLOW)
     log = folder / "slow.log"
-    async with machine.yard() as yard, machine.process() as other:
-        calls = [asyncio.create_task(_waited(yard, str(number))) for number in range(20)]
+    async with machine.stead() as stead, machine.process() as other:
+        calls = [asyncio.create_task(_waited(stead, str(number))) for number in range(20)]
         await until(lambda: log.exists() and log.read_text().count("began") == 20)
         changing = asyncio.create_task(other.do("change", name="slow", enabled=False))
-        await until(lambda: not yard.registry.has_tool("slow__wait"))
+        await until(lambda: not stead.registry.has_tool("slow__wait"))
         with pytest.raises(UnknownToolError):
-            await yard.call("slow__wait", {"name": "late"})
+            await stead.call("slow__wait", {"name": "late"})
         await changing
         assert log.read_text().splitlines().count("stopped") == 1, "in the process that had no calls"
         (folder / "go").touch()
@@ -458,16 +458,16 @@ async def test_a_plugin_that_is_disabled_while_its_calls_run_lets_them_end_and_i
         assert log.read_text().splitlines()[-21:] == ["ended"] * 20 + ["stopped"]
 
 
-async def _waited(yard: Toolyard, name: str) -> str:
-    return (await yard.call("slow__wait", {"name": name})).text
+async def _waited(stead: Toolstead, name: str) -> str:
+    return (await stead.call("slow__wait", {"name": name})).text
 
 
 async def test_a_change_whose_caller_leaves_in_the_middle_is_seen_through(
     machine: Machine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async with machine.yard() as yard, machine.process() as other:
-        await yard.conversations()
-        mirror = yard.plugins._mirror  # the moment after the commit
+    async with machine.stead() as stead, machine.process() as other:
+        await stead.conversations()
+        mirror = stead.plugins._mirror  # the moment after the commit
         reached = asyncio.Event()
 
         async def slowly(store: Any) -> None:
@@ -475,10 +475,10 @@ async def test_a_change_whose_caller_leaves_in_the_middle_is_seen_through(
             await asyncio.sleep(0.1)
             await mirror(store)
 
-        monkeypatch.setattr(yard.plugins, "_mirror", slowly)
-        changing = asyncio.create_task(yard.plugins.change("shouty", settings={"volume": 2}))
+        monkeypatch.setattr(stead.plugins, "_mirror", slowly)
+        changing = asyncio.create_task(stead.plugins.change("shouty", settings={"volume": 2}))
         await reached.wait()
         changing.cancel()
         await asyncio.gather(changing, return_exceptions=True)
-        assert (changing.cancelled(), await said(yard)) == (True, "AA")
+        assert (changing.cancelled(), await said(stead)) == (True, "AA")
         await other.says("AA")

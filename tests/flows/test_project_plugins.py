@@ -12,19 +12,19 @@ from typing import Any
 
 import pytest
 
-from tests.programs.plugin_yard import Yard, yard_in_another_process
+from tests.programs.plugin_stead import Stead, stead_in_another_process
 from tests.programs.running import PATIENCE, until
-from toolyard import Toolyard
-from toolyard.app.places import find_places
-from toolyard.app.trust.approved import ProjectTrust
-from toolyard.errors import UnknownToolError
+from toolstead import Toolstead
+from toolstead.app.places import find_places
+from toolstead.app.trust.approved import ProjectTrust
+from toolstead.errors import UnknownToolError
 
 pytestmark = pytest.mark.promise("P8")
 
 _PLUGIN = '''
 from pathlib import Path
 
-from toolyard import Plugin, tool
+from toolstead import Plugin, tool
 
 TRACES = Path({traces!r})
 
@@ -61,8 +61,8 @@ class Clone:
     def __init__(self, folder: Path) -> None:
         self.folder = folder / "clone"
         self.traces = folder / "traces"
-        self.plugins = self.folder / ".toolyard" / "plugins"
-        self.users = Path(os.environ["TOOLYARD_HOME"], "plugins")
+        self.plugins = self.folder / ".toolstead" / "plugins"
+        self.users = Path(os.environ["TOOLSTEAD_HOME"], "plugins")
         for made in (self.plugins, self.traces, self.users):
             made.mkdir(parents=True)
         self.write("old")
@@ -90,10 +90,10 @@ class Clone:
         return trace.read_text().splitlines() if trace.exists() else []
 
     @asynccontextmanager
-    async def process(self) -> AsyncIterator[Yard]:
-        home = Path(os.environ["TOOLYARD_HOME"])
-        async with yard_in_another_process(self.folder, home) as yard:
-            yield yard
+    async def process(self) -> AsyncIterator[Stead]:
+        home = Path(os.environ["TOOLSTEAD_HOME"])
+        async with stead_in_another_process(self.folder, home) as stead:
+            yield stead
 
 
 @pytest.fixture
@@ -101,58 +101,58 @@ def clone(tmp_path: Path) -> Clone:
     return Clone(tmp_path.resolve())
 
 
-def view(yard: Toolyard, name: str = "evil") -> Any:
-    return next((one for one in yard.plugins.shown() if one["name"] == name), None)
+def view(stead: Toolstead, name: str = "evil") -> Any:
+    return next((one for one in stead.plugins.shown() if one["name"] == name), None)
 
 
-async def said(yard: Toolyard, tool: str = "evil__say") -> str | None:
+async def said(stead: Toolstead, tool: str = "evil__say") -> str | None:
     try:
-        return (await yard.call(tool, {})).text
+        return (await stead.call(tool, {})).text
     except UnknownToolError:
         return None
 
 
-async def eventually(yard: Toolyard, text: str | None, tool: str = "evil__say") -> None:
+async def eventually(stead: Toolstead, text: str | None, tool: str = "evil__say") -> None:
     async with asyncio.timeout(PATIENCE):
-        while await said(yard, tool) != text:
+        while await said(stead, tool) != text:
             await asyncio.sleep(0.02)
 
 
 async def test_an_untrusted_projects_plugin_is_never_imported(clone: Clone) -> None:
     (clone.plugins / "__init__.py").write_text(f"open({str(clone.traces / 'init')!r}, 'w')")
-    (clone.folder / ".toolyard" / "config.toml").write_text("[plugins.evil]\nenabled = true\n")
-    async with Toolyard(clone.folder) as yard, clone.process() as other:
-        assert (await said(yard), view(yard)) == (None, None)
-        await yard.registry.reload_plugins()
-        await yard.conversations()
-        assert (await said(yard), await other.call("evil__say"), view(yard)) == (None, None, None)
-        assert any("skipped, until you look at it" in problem.message for problem in yard.registry.quarantined)
+    (clone.folder / ".toolstead" / "config.toml").write_text("[plugins.evil]\nenabled = true\n")
+    async with Toolstead(clone.folder) as stead, clone.process() as other:
+        assert (await said(stead), view(stead)) == (None, None)
+        await stead.registry.reload_plugins()
+        await stead.conversations()
+        assert (await said(stead), await other.call("evil__say"), view(stead)) == (None, None, None)
+        assert any("skipped, until you look at it" in problem.message for problem in stead.registry.quarantined)
     assert list(clone.traces.iterdir()) == []
     assert not list(clone.folder.rglob("*.pyc")), "nothing was compiled beside it either"
 
 
 async def test_what_was_approved_runs_through_changes_and_restarts_until_the_new_one_is_approved(clone: Clone) -> None:
     clone.approve()
-    async with Toolyard(clone.folder) as yard, clone.process() as other:
+    async with Toolstead(clone.folder) as stead, clone.process() as other:
         assert other.pid != os.getpid()
-        assert (await said(yard), await other.call("evil__say")) == ("old", "old")
+        assert (await said(stead), await other.call("evil__say")) == ("old", "old")
         assert clone.left() == ["imported old", "started old"] * 2
         clone.write("new")
         clone.write("brand new", "second")
         await until(
-            lambda: any("changed since you approved" in problem.message for problem in yard.registry.quarantined)
+            lambda: any("changed since you approved" in problem.message for problem in stead.registry.quarantined)
         )
-        await yard.registry.reload_plugins()
-        assert (await said(yard), await said(yard, "second__say")) == ("old", None)
-        async with Toolyard(clone.folder) as restarted:
+        await stead.registry.reload_plugins()
+        assert (await said(stead), await said(stead, "second__say")) == ("old", None)
+        async with Toolstead(clone.folder) as restarted:
             assert (await said(restarted), await said(restarted, "second__say")) == ("old", None)
             assert view(restarted)["origin"] == str(clone.plugins / "evil.py")
         assert "imported new" not in clone.left()
         assert clone.left("second") == []
         clone.approve()
-        await eventually(yard, "new")
+        await eventually(stead, "new")
         await other.says("new", "evil__say")
-        await eventually(yard, "brand new", "second__say")
+        await eventually(stead, "brand new", "second__say")
         assert clone.left().count("stopped old") == 3, "here, there, and at the end of the restarted one"
     assert clone.left()[-1] == "stopped new"
 
@@ -160,22 +160,22 @@ async def test_what_was_approved_runs_through_changes_and_restarts_until_the_new
 @pytest.mark.parametrize("watch", [True, False], ids=["watching", "asked"])
 async def test_revoking_stops_it_at_once_in_every_process(clone: Clone, watch: bool) -> None:
     clone.approve()
-    async with Toolyard(clone.folder, watch=watch) as yard, clone.process() as other:
-        assert (await said(yard), await other.call("evil__say")) == ("old", "old")
+    async with Toolstead(clone.folder, watch=watch) as stead, clone.process() as other:
+        assert (await said(stead), await other.call("evil__say")) == ("old", "old")
         clone.revoke()
         if not watch:
-            await yard.registry.reload_plugins()
-            assert await said(yard) is None
-        await eventually(yard, None)
+            await stead.registry.reload_plugins()
+            assert await said(stead) is None
+        await eventually(stead, None)
         await other.says(None, "evil__say")
         await until(lambda: clone.left().count("stopped old") == 2)
-        assert view(yard) is None
-        async with Toolyard(clone.folder) as again:
+        assert view(stead) is None
+        async with Toolstead(clone.folder) as again:
             assert (await said(again), view(again)) == (None, None)
         clone.approve()
         if not watch:
-            await yard.registry.reload_plugins()
-            assert await said(yard) == "old"
+            await stead.registry.reload_plugins()
+            assert await said(stead) == "old"
         await other.says("old", "evil__say")
 
 
@@ -184,9 +184,9 @@ async def test_a_kept_copy_that_was_tampered_with_is_not_loaded(clone: Clone) ->
     kept = next(path for path in clone.trust.copy.rglob("evil.py"))
     kept.chmod(0o600)
     kept.write_text(clone.code("tampered"))
-    async with Toolyard(clone.folder) as yard:
-        assert await said(yard) is None
-        assert any("evil.py" in problem.source for problem in yard.registry.quarantined)
+    async with Toolstead(clone.folder) as stead:
+        assert await said(stead) is None
+        assert any("evil.py" in problem.source for problem in stead.registry.quarantined)
     assert clone.left() == []
 
 
@@ -215,20 +215,20 @@ async def test_links_and_hostile_names_lead_nowhere(clone: Clone) -> None:
         (clone.plugins / f"{file}.py").write_text(clone.code("hostile", name))
     clone.approve()
     (clone.plugins / "late.py").symlink_to(outside)
-    async with Toolyard(clone.folder) as yard:
+    async with Toolstead(clone.folder) as stead:
         shown = {
-            (one["name"], one["state"]) for one in yard.plugins.shown() if one["origin"].startswith(str(clone.folder))
+            (one["name"], one["state"]) for one in stead.plugins.shown() if one["origin"].startswith(str(clone.folder))
         }
         assert {name for name, state in shown if state == "running"} == {"evil", "os"}
         assert {name for name, state in shown if state == "failed"} >= {"time", "plan", "evil__x", "a b", "-x", "UP"}
         assert not {name for name, _ in shown} & {"linked", "late", "folder", "inner", "hidden", "_private", ".dot"}
-        assert view(yard, "time")["origin"] == "toolyard.extensions.time"
-        assert yard.registry.has_tool("update_plan")
-        assert not yard.registry.has_tool("time__say")
-        told = [problem.message + problem.source for problem in yard.registry.quarantined]
-        assert "\u202e" not in "".join(told + [one["origin"] + one["name"] for one in yard.plugins.shown()])
+        assert view(stead, "time")["origin"] == "toolstead.extensions.time"
+        assert stead.registry.has_tool("update_plan")
+        assert not stead.registry.has_tool("time__say")
+        told = [problem.message + problem.source for problem in stead.registry.quarantined]
+        assert "\u202e" not in "".join(told + [one["origin"] + one["name"] for one in stead.plugins.shown()])
         assert os.path.join is sys.modules["os"].path.join
-        assert await said(yard) == "old"
+        assert await said(stead) == "old"
     names = {path.name for path in clone.traces.iterdir()}
     assert names & {"linked", "inner", "hidden", "time", "plan", "_private", ".dot"} == set()
 
@@ -238,8 +238,8 @@ async def test_metadata_that_lies_in_the_project_offers_no_plugin(clone: Clone) 
     metadata = clone.folder / "sneaky-1.0.dist-info"
     metadata.mkdir()
     (metadata / "METADATA").write_text("Metadata-Version: 2.1\nName: sneaky\nVersion: 1.0\n")
-    (metadata / "entry_points.txt").write_text("[toolyard.plugins]\nsneaky = sneaky:plugin\n")
-    command = [sys.executable, "-m", "toolyard", "plugins", "list", "--json"]
+    (metadata / "entry_points.txt").write_text("[toolstead.plugins]\nsneaky = sneaky:plugin\n")
+    command = [sys.executable, "-m", "toolstead", "plugins", "list", "--json"]
     process = await asyncio.create_subprocess_exec(
         *command, cwd=clone.folder, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE
     )
@@ -252,9 +252,9 @@ async def test_metadata_that_lies_in_the_project_offers_no_plugin(clone: Clone) 
 async def test_a_plugin_of_the_users_own_folder_needs_no_trust_and_keeps_its_name(clone: Clone) -> None:
     clone.write("mine", users=True)
     clone.approve()
-    async with Toolyard(clone.folder) as yard:
-        assert await said(yard) == "mine"
-        running, refused = (one for one in yard.plugins.shown() if one["name"] == "evil")
+    async with Toolstead(clone.folder) as stead:
+        assert await said(stead) == "mine"
+        running, refused = (one for one in stead.plugins.shown() if one["name"] == "evil")
         assert (running["state"], running["origin"]) == ("running", str(clone.users / "evil.py"))
         assert (refused["state"], "already held by" in refused["error"]) == ("failed", True)
     assert clone.left() == ["imported mine", "started mine", "stopped mine"]
@@ -262,11 +262,11 @@ async def test_a_plugin_of_the_users_own_folder_needs_no_trust_and_keeps_its_nam
 
 async def test_a_reload_takes_in_an_edited_plugin_and_one_that_became_bad_fails_alone(clone: Clone) -> None:
     mine, other = clone.write("one", "mine", users=True), clone.write("calm", "other", users=True)
-    async with Toolyard(clone.folder) as yard:
-        assert await said(yard, "mine__say") == "one"
+    async with Toolstead(clone.folder) as stead:
+        assert await said(stead, "mine__say") == "one"
         clone.write("two", "mine", users=True)
-        assert (await yard.registry.reload_plugins()).changes.changed == ("mine__say",)
-        assert await said(yard, "mine__say") == "two"
+        assert (await stead.registry.reload_plugins()).changes.changed == ("mine__say",)
+        assert await said(stead, "mine__say") == "two"
         for bad, why in (
             ("def broken(:", "mine.py:1"),
             ("import sys; sys.exit(3)", "SystemExit"),
@@ -275,19 +275,19 @@ async def test_a_reload_takes_in_an_edited_plugin_and_one_that_became_bad_fails_
             (clone.code("renamed", "renamed"), "name"),
         ):
             mine.write_text(bad)
-            reloaded = await yard.registry.reload_plugins()
-            assert (view(yard, "mine")["state"], why in view(yard, "mine")["error"]) == ("failed", True), bad
+            reloaded = await stead.registry.reload_plugins()
+            assert (view(stead, "mine")["state"], why in view(stead, "mine")["error"]) == ("failed", True), bad
             assert any("mine" in error.message for error in reloaded.errors)
-            assert (await said(yard, "mine__say"), await said(yard, "other__say")) == (None, "calm")
+            assert (await said(stead, "mine__say"), await said(stead, "other__say")) == (None, "calm")
         clone.write("three", "mine", users=True)
-        await yard.registry.reload_plugins()
-        assert await said(yard, "mine__say") == "three"
+        await stead.registry.reload_plugins()
+        assert await said(stead, "mine__say") == "three"
         mine.unlink()
-        await yard.registry.reload_plugins()
-        assert (await said(yard, "mine__say"), view(yard, "mine")) == (None, None)
+        await stead.registry.reload_plugins()
+        assert (await said(stead, "mine__say"), view(stead, "mine")) == (None, None)
         other.unlink()
         os.mkfifo(other)  # which nobody writes into
-        await asyncio.wait_for(yard.registry.reload_plugins(), PATIENCE)
-        assert view(yard, "other") is None
-        assert any(problem.source == str(other) for problem in yard.registry.quarantined)
+        await asyncio.wait_for(stead.registry.reload_plugins(), PATIENCE)
+        assert view(stead, "other") is None
+        assert any(problem.source == str(other) for problem in stead.registry.quarantined)
     assert clone.left("other") == ["imported calm", "started calm", "stopped calm"], "its neighbour was left alone"

@@ -1,4 +1,4 @@
-"""Tool files that change while the yard is open: nothing is lost, and the events tell the story."""
+"""Tool files that change while the stead is open: nothing is lost, and the events tell the story."""
 
 from __future__ import annotations
 
@@ -15,22 +15,22 @@ from mcp.client.stdio import StdioServerParameters, stdio_client
 
 from tests.flows.tool_files import ask, content, opened, served, shell, stale, told, tool, write
 from tests.programs.clients import EVERY_WAY, Door, Ear, Era, connected, names_of, names_with, text_of
-from tests.programs.running import TOOLYARD, running, until
-from toolyard import Toolyard
-from toolyard.app import watching
-from toolyard.app.server_file import ServerFile
-from toolyard.orchestrator.event_log import EventStream
+from tests.programs.running import TOOLSTEAD, running, until
+from toolstead import Toolstead
+from toolstead.app import watching
+from toolstead.app.server_file import ServerFile
+from toolstead.orchestrator.event_log import EventStream
 
 HALF = '{"name": "mine", "tools": ['
 
 
 @pytest.fixture
-async def yard(tmp_path: Path) -> AsyncGenerator[Toolyard]:
-    """An open yard that watches `tools`, with one file in it."""
+async def stead(tmp_path: Path) -> AsyncGenerator[Toolstead]:
+    """An open stead that watches `tools`, with one file in it."""
     (tmp_path / "tools").mkdir()
     write(tmp_path / "tools" / "a.json", shell("first", "echo one"), shell("second", "echo two"))
-    async with opened(tmp_path) as yard:
-        yield yard
+    async with opened(tmp_path) as stead:
+        yield stead
 
 
 @pytest.fixture
@@ -39,15 +39,15 @@ def file(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-async def events(yard: Toolyard) -> AsyncGenerator[EventStream]:
-    with yard.events(["tools.changed"]) as events:
+async def events(stead: Toolstead) -> AsyncGenerator[EventStream]:
+    with stead.events(["tools.changed"]) as events:
         yield events
 
 
-def names(yard: Toolyard) -> list[str]:
+def names(stead: Toolstead) -> list[str]:
     return [
         info.name
-        for info in yard.registry.list_tools()
+        for info in stead.registry.list_tools()
         if info.provenance.source == "plugin" and info.provenance.plugin_name != "time"
     ]
 
@@ -57,46 +57,46 @@ def names(yard: Toolyard) -> list[str]:
 
 @pytest.mark.promise("R5", "R6", "B4")
 async def test_a_file_that_became_nonsense_keeps_its_last_good_tools_marked_stale_until_it_is_mended(
-    yard: Toolyard, file: Path, events: EventStream
+    stead: Toolstead, file: Path, events: EventStream
 ) -> None:
     file.write_text(content(shell("first", "echo one"), shell("second", "echo two")).replace('"tools"', "tools"))
     worse = await told(events)
     assert (worse["added"], worse["removed"], worse["changed"]) == ([], [], ["first", "second"])
     assert [(error["source"], error["line"], error["column"]) for error in worse["errors"]] == [(str(file), 3, 3)]
-    assert stale(yard) == ["first", "second"]
-    assert [(await yard.call(name)).text for name in names(yard)] == ["one\n", "two\n"]
+    assert stale(stead) == ["first", "second"]
+    assert [(await stead.call(name)).text for name in names(stead)] == ["one\n", "two\n"]
 
     write(file, shell("first", "echo one"), shell("second", "echo three"))
     better = await told(events)
     assert (better["changed"], better["errors"]) == (["first", "second"], [])
-    assert stale(yard) == []
-    assert [(await yard.call(name)).text for name in names(yard)] == ["one\n", "three\n"]
+    assert stale(stead) == []
+    assert [(await stead.call(name)).text for name in names(stead)] == ["one\n", "three\n"]
 
 
 @pytest.mark.promise("R6")
-async def test_one_bad_tool_keeps_the_whole_file_as_it_was(yard: Toolyard, file: Path, events: EventStream) -> None:
+async def test_one_bad_tool_keeps_the_whole_file_as_it_was(stead: Toolstead, file: Path, events: EventStream) -> None:
     write(file, shell("first", "echo new"), {"name": "second"}, shell("third", "echo three"))
     data = await told(events)
     assert {error["toolName"] for error in data["errors"]} == {"second"}
-    assert names(yard) == stale(yard) == ["first", "second"]
-    assert (await yard.call("first")).text == "one\n"
+    assert names(stead) == stale(stead) == ["first", "second"]
+    assert (await stead.call("first")).text == "one\n"
 
 
 @pytest.mark.promise("R5")
-async def test_files_and_tools_come_and_go(yard: Toolyard, file: Path, events: EventStream) -> None:
+async def test_files_and_tools_come_and_go(stead: Toolstead, file: Path, events: EventStream) -> None:
     late = write(file.with_name("b.json"), shell("late", "echo late"))
     assert (await told(events))["added"] == ["late"]
-    assert (await yard.call("late")).text == "late\n"
+    assert (await stead.call("late")).text == "late\n"
     write(file, shell("second", "echo two"))
     assert (await told(events))["removed"] == ["first"]
     late.unlink()
     assert (await told(events))["removed"] == ["late"]
-    assert names(yard) == ["second"]
+    assert names(stead) == ["second"]
 
 
 @pytest.mark.promise("B4")
 async def test_an_edit_names_what_changed_and_no_other_tool_of_the_file(
-    yard: Toolyard, file: Path, events: EventStream
+    stead: Toolstead, file: Path, events: EventStream
 ) -> None:
     reading = tool("read", {"type": "file-read", "basePath": "."}, {"path": {"type": "string"}})
     asking = tool("ask", {"type": "http", "url": "https://example.org/{{x}}"}, {"x": {"type": "string"}})
@@ -117,7 +117,7 @@ async def test_an_edit_names_what_changed_and_no_other_tool_of_the_file(
 
 @pytest.mark.promise("B4")
 async def test_a_change_of_a_schema_is_told_with_what_breaks_callers(
-    yard: Toolyard, file: Path, events: EventStream
+    stead: Toolstead, file: Path, events: EventStream
 ) -> None:
     def search(properties: dict[str, Any], required: list[str]) -> Any:
         schema = {"type": "object", "properties": properties, "required": required}
@@ -140,7 +140,7 @@ async def test_a_change_of_a_schema_is_told_with_what_breaks_callers(
 @pytest.mark.promise("R5", "B4")
 async def test_a_reload_over_rest_says_what_changed_and_what_was_set_aside(tmp_path: Path) -> None:
     tools = tmp_path / "tools"
-    async with opened(tmp_path, watch=False) as yard, served(yard) as address:
+    async with opened(tmp_path, watch=False) as stead, served(stead) as address:
         write(tools / "a.json", shell("a", "echo {{x}}", "x"))
         write(tools / "b.json", shell("b", "true"))
         answer = await ask("POST", f"{address}/api/tools/reload", {})
@@ -166,32 +166,32 @@ async def test_a_reload_over_rest_says_what_changed_and_what_was_set_aside(tmp_p
 
 @pytest.mark.promise("R5")
 async def test_a_half_written_file_that_is_finished_soon_never_shows_an_error(
-    yard: Toolyard, file: Path, events: EventStream, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    stead: Toolstead, file: Path, events: EventStream, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(watching, "SECOND_LOOK", 2.0)
-    caplog.set_level(logging.DEBUG, "toolyard.app.watching")
+    caplog.set_level(logging.DEBUG, "toolstead.app.watching")
     whole = content(shell("first", "echo written"), shell("second", "echo two"))
     with file.open("w") as half:
         half.write(whole[:100])
         half.flush()
         await until(lambda: "not finished, looking again" in caplog.text)
-        assert stale(yard) == []
+        assert stale(stead) == []
         half.write(whole[100:])
     data = await told(events)
     assert (data["changed"], data["errors"]) == (["first"], [])
-    assert (await yard.call("first")).text == "written\n"
+    assert (await stead.call("first")).text == "written\n"
 
 
 @pytest.mark.promise("R5", "R6")
 async def test_a_half_written_file_that_stays_so_is_an_error_in_the_end(
-    yard: Toolyard, file: Path, events: EventStream
+    stead: Toolstead, file: Path, events: EventStream
 ) -> None:
     file.write_text(HALF)
     data = await told(events)
     assert [error["message"] for error in data["errors"]] == [
         "not valid JSON: the file ends in the middle; close what is open with `]` and `}`"
     ]
-    assert stale(yard) == ["first", "second"]
+    assert stale(stead) == ["first", "second"]
 
 
 def plainly(file: Path, text: str) -> None:
@@ -241,12 +241,12 @@ def with_a_copy(file: Path, text: str) -> None:
 @pytest.mark.promise("R5")
 @pytest.mark.parametrize("save", [plainly, like_vim, like_emacs, by_renaming, with_a_copy])
 async def test_however_an_editor_saves_it_is_one_change_and_no_error(
-    save: Callable[[Path, str], None], yard: Toolyard, file: Path, events: EventStream
+    save: Callable[[Path, str], None], stead: Toolstead, file: Path, events: EventStream
 ) -> None:
     save(file, content(shell("first", "echo saved"), shell("second", "echo two")))
     data = await told(events)
     assert (data["added"], data["removed"], data["changed"], data["errors"]) == ([], [], ["first"], [])
-    assert (await yard.call("first")).text == "saved\n"
+    assert (await stead.call("first")).text == "saved\n"
     write(file.with_name("marker.json"), shell("marker", "true"))
     assert (await told(events))["added"] == ["marker"]
 
@@ -259,8 +259,8 @@ async def test_the_holder_of_a_name_keeps_it_through_edits_until_its_file_is_gon
     tools = tmp_path / "tools"
     tools.mkdir()
     holder = write(tools / "m.json", shell("same", "echo m"))
-    async with opened(tmp_path) as yard:
-        with yard.events(["tools.changed"]) as events:
+    async with opened(tmp_path) as stead:
+        with stead.events(["tools.changed"]) as events:
             write(tools / "a.json", shell("other", "true"), shell("same", "echo a"))
             data = await told(events)
             assert (data["added"], data["changed"]) == (["other"], [])
@@ -269,15 +269,15 @@ async def test_the_holder_of_a_name_keeps_it_through_edits_until_its_file_is_gon
             assert f"already held by plugin mine ({holder})" in error["message"]
             write(holder, shell("same", "echo m2"), name="renamed")
             await told(events)
-            assert (await yard.call("same")).text == "m2\n"
+            assert (await stead.call("same")).text == "m2\n"
             holder.write_text("nonsense")
             await told(events, lambda data: len(data["errors"]) == 2)
-            assert (await yard.call("same")).text == "m2\n"
-            assert stale(yard) == ["same"]
+            assert (await stead.call("same")).text == "m2\n"
+            assert stale(stead) == ["same"]
             holder.unlink()
             data = await told(events)
             assert (data["changed"], data["errors"]) == (["same"], [])
-            assert (await yard.call("same")).text == "a\n"
+            assert (await stead.call("same")).text == "a\n"
 
 
 # while calls run
@@ -285,7 +285,7 @@ async def test_the_holder_of_a_name_keeps_it_through_edits_until_its_file_is_gon
 
 @pytest.mark.promise("R6")
 async def test_fifty_calls_in_flight_end_well_whatever_happens_to_their_file(
-    yard: Toolyard, file: Path, events: EventStream, tmp_path: Path
+    stead: Toolstead, file: Path, events: EventStream, tmp_path: Path
 ) -> None:
     slow = shell("slow", "cat '{{gate}}' && echo {{number}}", "gate", "number")
     write(file, slow, shell("first", "echo one"))
@@ -293,19 +293,19 @@ async def test_fifty_calls_in_flight_end_well_whatever_happens_to_their_file(
     gates = [tmp_path / f"gate-{number}" for number in range(50)]
     for gate in gates:
         os.mkfifo(gate)
-    with yard.events(["tool_use"]) as uses:
+    with stead.events(["tool_use"]) as uses:
         calls = [
-            asyncio.create_task(yard.call("slow", {"gate": str(gate), "number": str(number)}))  # pyright: ignore[reportArgumentType] - a coroutine
+            asyncio.create_task(stead.call("slow", {"gate": str(gate), "number": str(number)}))  # pyright: ignore[reportArgumentType] - a coroutine
             for number, gate in enumerate(gates)
         ]
         for _ in calls:
             await told(uses)
     file.write_text(HALF)
     await told(events, lambda data: data["errors"])
-    assert (await yard.call("first")).text == "one\n"
+    assert (await stead.call("first")).text == "one\n"
     write(file, shell("slow", "echo another"), shell("first", "echo new"))
     await told(events)
-    assert (await yard.call("slow")).text == "another\n"
+    assert (await stead.call("slow")).text == "another\n"
     file.unlink()
     assert set((await told(events))["removed"]) == {"slow", "first"}
     assert not any(call.done() for call in calls)
@@ -316,13 +316,15 @@ async def test_fifty_calls_in_flight_end_well_whatever_happens_to_their_file(
 
 
 @pytest.mark.promise("R5", "R6")
-async def test_many_changes_while_many_calls_run_lose_nothing(yard: Toolyard, file: Path, events: EventStream) -> None:
+async def test_many_changes_while_many_calls_run_lose_nothing(
+    stead: Toolstead, file: Path, events: EventStream
+) -> None:
     ended = asyncio.Event()
 
     async def call() -> set[str]:
         seen: set[str] = set()
         while not ended.is_set():
-            result = await yard.call("second")
+            result = await stead.call("second")
             assert not result.is_error, result.text
             seen.add(result.text)
         return seen
@@ -335,7 +337,7 @@ async def test_many_changes_while_many_calls_run_lose_nothing(yard: Toolyard, fi
         file.write_text(HALF if number % 2 else content(shell("first", "true"), shell("second", "echo two")))
     ended.set()
     assert await asyncio.wait_for(asyncio.gather(*callers), 60) == [{"two\n"}] * 4
-    assert set(names(yard)) == {"first", "second", *(f"n{number}" for number in range(10))}
+    assert set(names(stead)) == {"first", "second", *(f"n{number}" for number in range(10))}
 
 
 # clients
@@ -343,18 +345,18 @@ async def test_many_changes_while_many_calls_run_lose_nothing(yard: Toolyard, fi
 
 @asynccontextmanager
 async def server(door: Door, folder: Path) -> AsyncIterator[Any]:
-    """`toolyard mcp` or `toolyard serve` in a process of its own: what a client connects to."""
-    environ = {"TOOLYARD_TOOLS_DIR": str(folder / "tools")}
+    """`toolstead mcp` or `toolstead serve` in a process of its own: what a client connects to."""
+    environ = {"TOOLSTEAD_TOOLS_DIR": str(folder / "tools")}
     if door == "stdio":
-        command, *arguments = [*TOOLYARD, "mcp"]
+        command, *arguments = [*TOOLSTEAD, "mcp"]
         with (folder / "stderr.txt").open("w") as errors:
             parameters = StdioServerParameters(
                 command=command, args=arguments, cwd=folder, env={**os.environ, **environ}
             )
             yield stdio_client(parameters, errlog=errors)
         return
-    async with running([*TOOLYARD, "serve", "--port", "0"], errors=folder / "stderr.txt", cwd=folder, env=environ):
-        data = Path(os.environ["TOOLYARD_HOME"], "data")
+    async with running([*TOOLSTEAD, "serve", "--port", "0"], errors=folder / "stderr.txt", cwd=folder, env=environ):
+        data = Path(os.environ["TOOLSTEAD_HOME"], "data")
         found = await until(lambda: ServerFile(data).find(folder.resolve()))
         yield f"{found.url}/mcp"
 

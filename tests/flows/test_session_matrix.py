@@ -18,11 +18,11 @@ import pytest
 
 from tests.flows.talking import World, talking
 from tests.unit.invoker.bench import Clock
-from toolyard import Toolyard
-from toolyard.adapters.scripted.runtime import ScriptedRuntime
-from toolyard.invoker.pool import SessionPool
-from toolyard.orchestrator.orchestrator import RunRequest
-from toolyard.types.run import Invoking
+from toolstead import Toolstead
+from toolstead.adapters.scripted.runtime import ScriptedRuntime
+from toolstead.invoker.pool import SessionPool
+from toolstead.orchestrator.orchestrator import RunRequest
+from toolstead.types.run import Invoking
 
 SCRIPT = """
 - when: lose
@@ -240,13 +240,13 @@ async def test_an_id_that_a_caller_names_is_gone_on_with(tmp_path: Path) -> None
 
 ANOTHER_PROCESS = """
 import asyncio, json, os, sys
-from toolyard import Toolyard
+from toolstead import Toolstead
 
 async def main():
     project, text = sys.argv[1:]
-    async with Toolyard(project, settings=json.loads(os.environ["SETTINGS"])) as yard:
-        run = await yard.invoke(text, thread_id="t")
-        store = (await yard.conversations()).store
+    async with Toolstead(project, settings=json.loads(os.environ["SETTINGS"])) as stead:
+        run = await stead.invoke(text, thread_id="t")
+        store = (await stead.conversations()).store
         thread = await store.thread("t")
         print(json.dumps({"pid": os.getpid(), "status": run.status, "result": run.result, "kept": thread.session_id}))
 
@@ -278,10 +278,10 @@ async def test_after_a_restart_another_process_goes_on_with_the_conversation(tmp
 
     first = await elsewhere("one")
     assert conversation(first["kept"]) == ["one"]
-    async with Toolyard(tmp_path, settings=settings) as yard:
-        here = await yard.invoke("two", thread_id="t")
+    async with Toolstead(tmp_path, settings=settings) as stead:
+        here = await stead.invoke("two", thread_id="t")
         assert here.status == "completed"
-        thread = await (await yard.conversations()).store.thread("t")
+        thread = await (await stead.conversations()).store.thread("t")
     assert thread.session_id == first["kept"]
     assert conversation(first["kept"]) == ["one", "two"]  # one conversation, and no history a second time
     rotated = await elsewhere("rotate")

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from toolyard import Tool, ToolMeta, Toolyard
-from toolyard.plugins.decorator import tool
+from toolstead import Tool, ToolMeta, Toolstead
+from toolstead.plugins.decorator import tool
 
 SCRIPT = """
 - when: .
@@ -28,12 +28,12 @@ async def test_a_tool_knows_the_session_on_every_turn_and_after_a_restart(tmp_pa
     scripted = {"script": "script.yaml", "folder": str(tmp_path / "conversations")}
     told: list[str | None] = []
     for _ in range(2):
-        environ = {"TOOLYARD_HOME": str(tmp_path / "home")}
-        async with Toolyard(
+        environ = {"TOOLSTEAD_HOME": str(tmp_path / "home")}
+        async with Toolstead(
             tmp_path, settings={"runtime": {"scripted": scripted}}, environ=environ, watch=False
-        ) as yard:
-            yard.registry.register(which_session())
-            told += [(await yard.invoke(text, thread_id="t")).result for text in ("first", "second")]
-            kept = (await (await yard.conversations()).store.thread("t")).session_id
+        ) as stead:
+            stead.registry.register(which_session())
+            told += [(await stead.invoke(text, thread_id="t")).result for text in ("first", "second")]
+            kept = (await (await stead.conversations()).store.thread("t")).session_id
             assert kept is not None
     assert told == [kept.partition(":")[2]] * 4

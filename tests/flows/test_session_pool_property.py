@@ -21,14 +21,14 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tests.virtual_time import DeadlockError, run_virtually
-from toolyard.errors import InvocationError, NoRoomError, RuntimeFailureError, SessionLostError, TimedOutError
-from toolyard.invoker.invoker import Invocation, Invoker, Outcome
-from toolyard.invoker.lease import SessionRequest
-from toolyard.invoker.pool import STARTS, SessionPool
-from toolyard.invoker.runtime import Answer, SessionSpec, Turn
-from toolyard.types.call import Caller
-from toolyard.types.result import ToolResult
-from toolyard.types.run import Warmth
+from toolstead.errors import InvocationError, NoRoomError, RuntimeFailureError, SessionLostError, TimedOutError
+from toolstead.invoker.invoker import Invocation, Invoker, Outcome
+from toolstead.invoker.lease import SessionRequest
+from toolstead.invoker.pool import STARTS, SessionPool
+from toolstead.invoker.runtime import Answer, SessionSpec, Turn
+from toolstead.types.call import Caller
+from toolstead.types.result import ToolResult
+from toolstead.types.run import Warmth
 
 THREADS = ("a", "b", "c", "d")
 TTL = 480.0

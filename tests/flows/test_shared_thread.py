@@ -10,12 +10,12 @@ import pytest
 
 from tests.flows.talking import World, bounded, talking
 from tests.unit.invoker.bench import BenchRuntime, Gate
-from toolyard.adapters.storage.store import open_store
-from toolyard.errors import StorageError
-from toolyard.orchestrator import neighbours
-from toolyard.orchestrator.orchestrator import RunRequest
-from toolyard.types.run import Run
-from toolyard.types.thread import Message
+from toolstead.adapters.storage.store import open_store
+from toolstead.errors import StorageError
+from toolstead.orchestrator import neighbours
+from toolstead.orchestrator.orchestrator import RunRequest
+from toolstead.types.run import Run
+from toolstead.types.thread import Message
 
 
 async def looked(world: World) -> None:
@@ -77,7 +77,7 @@ async def test_a_run_whose_process_died_is_found_as_lost_by_whoever_waits_for_it
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(neighbours, "RECOVER_SECONDS", 1000)
-    dead = await open_store(tmp_path / "toolyard.db")
+    dead = await open_store(tmp_path / "toolstead.db")
     async with talking(tmp_path, BenchRuntime()) as world:
         run = Run(id="run_1", thread_id="t", prompt="Hi", created_at=1.0, owner=dead.owner)
         message = Message(id="msg_1", thread_id="t", role="user", content="Hi", created_at=1.0, run_id="run_1")

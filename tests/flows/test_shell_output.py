@@ -14,14 +14,14 @@ import httpx2
 import pytest
 
 from tests.flows.tool_files import opened, shell, write
-from tests.programs.running import PATIENCE, TOOLYARD, running
-from toolyard import ToolResult, Toolyard
-from toolyard.orchestrator.event_log import EventStream
-from toolyard.types.content import Text
+from tests.programs.running import PATIENCE, TOOLSTEAD, running
+from toolstead import ToolResult, Toolstead
+from toolstead.orchestrator.event_log import EventStream
+from toolstead.types.content import Text
 
 pytestmark = pytest.mark.promise("R2")
 
-NOTE = re.compile(r"\n\[toolyard: ([\d,]+) of ([\d,]+) bytes left out here\]\n")
+NOTE = re.compile(r"\n\[toolstead: ([\d,]+) of ([\d,]+) bytes left out here\]\n")
 DEFAULT_LIMIT = 262_144
 
 
@@ -29,9 +29,9 @@ async def answer(folder: Path, command: str, input: dict[str, Any] | None = None
     """What a tool with this command answers."""
     (folder / "tools").mkdir(exist_ok=True)
     write(folder / "tools/it.json", shell("it", command, *(input or {}), **handler))
-    async with opened(folder, watch=False) as yard, asyncio.timeout(PATIENCE * 3):
-        assert yard.tool_files()[0].problems == ()
-        return await yard.call("it", input)
+    async with opened(folder, watch=False) as stead, asyncio.timeout(PATIENCE * 3):
+        assert stead.tool_files()[0].problems == ()
+        return await stead.call("it", input)
 
 
 # Endings
@@ -57,9 +57,9 @@ async def test_a_bad_ending_is_an_error_with_both_outputs_and_the_reason(
     (tmp_path / "plain").write_text("x")
     (tmp_path / "tools").mkdir()
     write(tmp_path / "tools/it.json", shell("it", command))
-    async with opened(tmp_path, watch=False) as yard:
-        with yard.events(types=["tool_result"]) as events:
-            result = await yard.call("it")
+    async with opened(tmp_path, watch=False) as stead:
+        with stead.events(types=["tool_result"]) as events:
+            result = await stead.call("it")
             event = await _next(events)
     assert result.is_error
     assert result.text == text
@@ -171,8 +171,8 @@ def _peak(pid: int, *, forget: bool = False) -> int:
 async def test_five_gigabytes_cost_the_server_bounded_memory_and_are_counted_to_the_byte(tmp_path: Path) -> None:
     (tmp_path / "tools").mkdir()
     write(tmp_path / "tools/it.json", shell("flood", "head -c {{bytes}} /dev/zero", "bytes", timeout=PATIENCE * 3_000))
-    environ = {"TOOLYARD_TOOLS_DIR": str(tmp_path / "tools")}
-    command = [*TOOLYARD, "serve", "--port", "0"]
+    environ = {"TOOLSTEAD_TOOLS_DIR": str(tmp_path / "tools")}
+    command = [*TOOLSTEAD, "serve", "--port", "0"]
     async with running(command, errors=tmp_path / "stderr.txt", cwd=tmp_path, env=environ) as server:
         address = (await server.stderr_with("/docs")).partition("/api/tools")[0].rpartition(" ")[2]
         async with httpx2.AsyncClient(base_url=address, trust_env=False, timeout=PATIENCE * 3) as client:
@@ -285,12 +285,12 @@ async def test_metacharacters_in_values_are_logged_by_the_parameters_name_alone(
     assert "private" not in caplog.text
 
 
-async def test_the_yards_own_environment_is_asked_at_the_time_of_the_call(
+async def test_the_steads_own_environment_is_asked_at_the_time_of_the_call(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "tools").mkdir()
     write(tmp_path / "tools/it.json", shell("it", "printenv TZ"))
-    async with Toolyard(tmp_path, tools_dir=tmp_path / "tools", watch=False) as yard:
+    async with Toolstead(tmp_path, tools_dir=tmp_path / "tools", watch=False) as stead:
         for zone in ("UTC", "CET"):
             monkeypatch.setitem(os.environ, "TZ", zone)
-            assert (await yard.call("it")).text == f"{zone}\n"
+            assert (await stead.call("it")).text == f"{zone}\n"

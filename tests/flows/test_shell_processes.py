@@ -20,11 +20,11 @@ import pytest
 import uvloop
 
 from tests.flows.tool_files import opened, shell, write
-from tests.programs.running import PATIENCE, PROGRAMS, TOOLYARD, is_alive, running, until
+from tests.programs.running import PATIENCE, PROGRAMS, TOOLSTEAD, is_alive, running, until
 from tests.surfaces.rest_server import Connection, request
-from toolyard import Toolyard
-from toolyard.tools.handlers.pipeline import MARK
-from toolyard.types.result import Failure
+from toolstead import Toolstead
+from toolstead.tools.handlers.pipeline import MARK
+from toolstead.types.result import Failure
 
 pytestmark = [pytest.mark.promise("R2"), pytest.mark.promise("R8")]
 
@@ -39,7 +39,7 @@ HANDED_ON = {"PATH", "HOME", "LANG", "TZ", "TERM", "TMPDIR", "USER"}
 
 @pytest.fixture(params=LOOPS)
 def run(request: pytest.FixtureRequest) -> Iterator[Run]:
-    """Runs a coroutine on one event loop, then on the other: `toolyard serve` is on uvloop."""
+    """Runs a coroutine on one event loop, then on the other: `toolstead serve` is on uvloop."""
     with asyncio.Runner(loop_factory=LOOPS[request.param]) as runner:
         yield runner.run
 
@@ -73,11 +73,11 @@ def none_alive(numbers: Mapping[str, int]) -> bool:
 
 
 @asynccontextmanager
-async def serving(yard: Toolyard) -> AsyncGenerator[tuple[int, asyncio.Task[None]]]:
-    """The yard over HTTP: its port, and the task that serves."""
+async def serving(stead: Toolstead) -> AsyncGenerator[tuple[int, asyncio.Task[None]]]:
+    """The stead over HTTP: its port, and the task that serves."""
     ready: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
     stop = asyncio.Event()
-    task = asyncio.create_task(yard.serve_http(port=0, on_ready=ready.set_result, stop=stop))
+    task = asyncio.create_task(stead.serve_http(port=0, on_ready=ready.set_result, stop=stop))
     await asyncio.wait([task, ready], timeout=PATIENCE, return_when=asyncio.FIRST_COMPLETED)
     try:
         yield int((await ready).url.rpartition(":")[2]), task
@@ -99,8 +99,8 @@ async def calling(port: int, name: str, input: Mapping[str, Any]) -> Connection:
 @pytest.mark.promise("S2")
 def test_a_timeout_leaves_no_process_alive_wherever_it_went(folder: Path, run: Run) -> None:
     async def main() -> dict[str, int]:
-        async with opened(folder) as yard:
-            result = await asyncio.wait_for(yard.call("impatient", {"folder": str(folder / "alive")}), PATIENCE)
+        async with opened(folder) as stead:
+            result = await asyncio.wait_for(stead.call("impatient", {"folder": str(folder / "alive")}), PATIENCE)
             numbers = await asyncio.wait_for(settled(folder / "alive"), PATIENCE)
             assert result.failure == Failure.TIMEOUT
             assert result.text == "impatient did not finish within 3 seconds and was stopped"
@@ -112,7 +112,7 @@ def test_a_timeout_leaves_no_process_alive_wherever_it_went(folder: Path, run: R
 
 def test_a_client_that_goes_away_ends_every_process_of_its_call(folder: Path, run: Run) -> None:
     async def main() -> None:
-        async with opened(folder) as yard, serving(yard) as (port, _):
+        async with opened(folder) as stead, serving(stead) as (port, _):
             connection = await calling(port, "stubborn", {"folder": str(folder / "alive")})
             numbers = await settled(folder / "alive")
             await connection.close()
@@ -123,7 +123,7 @@ def test_a_client_that_goes_away_ends_every_process_of_its_call(folder: Path, ru
 
 def test_a_server_that_is_ended_in_a_hurry_ends_every_process(folder: Path, run: Run) -> None:
     async def main() -> None:
-        async with opened(folder) as yard, serving(yard) as (port, task):
+        async with opened(folder) as stead, serving(stead) as (port, task):
             connection = await calling(port, "stubborn", {"folder": str(folder / "alive")})
             numbers = await settled(folder / "alive")
             task.cancel()
@@ -135,8 +135,8 @@ def test_a_server_that_is_ended_in_a_hurry_ends_every_process(folder: Path, run:
 
 
 async def test_the_command_that_serves_takes_its_processes_along_when_it_is_told_to_end(folder: Path) -> None:
-    environ = {"TOOLYARD_TOOLS_DIR": str(folder / "tools"), "USERS_OWN": "x" * 20}
-    command = [*TOOLYARD, "serve", "--port", "0"]
+    environ = {"TOOLSTEAD_TOOLS_DIR": str(folder / "tools"), "USERS_OWN": "x" * 20}
+    command = [*TOOLSTEAD, "serve", "--port", "0"]
     async with running(command, errors=folder / "stderr.txt", cwd=folder, env=environ) as program:
         port = int((await program.stderr_with("/docs")).partition("/api/tools")[0].rpartition(":")[2])
         connection = await calling(port, "stubborn", {"folder": str(folder / "alive")})
@@ -152,8 +152,8 @@ async def test_the_command_that_serves_takes_its_processes_along_when_it_is_told
 
 def test_what_a_command_leaves_in_the_background_ends_with_it(folder: Path, run: Run) -> None:
     async def main() -> None:
-        async with opened(folder) as yard:
-            number = int((await yard.call("leave")).text)
+        async with opened(folder) as stead:
+            number = int((await stead.call("leave")).text)
             await until(lambda: not is_alive(number))
 
     run(main())
@@ -165,14 +165,14 @@ def test_what_a_command_leaves_in_the_background_ends_with_it(folder: Path, run:
 async def test_a_process_sees_the_allowed_environment_and_nothing_of_the_servers(folder: Path) -> None:
     """Through the real command, on its own event loop, with tokens and descriptors that are nobody's business."""
     secret = "s3cr3t-of-the-user"
-    environ = dict.fromkeys(("TOOLYARD_TOKEN", "AWS_SECRET_ACCESS_KEY", "GITHUB_TOKEN", "SSH_AUTH_SOCK"), secret)
+    environ = dict.fromkeys(("TOOLSTEAD_TOKEN", "AWS_SECRET_ACCESS_KEY", "GITHUB_TOKEN", "SSH_AUTH_SOCK"), secret)
     environ |= {"USERS_OWN": secret, "LD_LIBRARY_PATH": "", "LANGUAGE": "x", "PATHS": "x", "lc_all": "x", "LCX": "x"}
     environ |= {"LC_ALL": "C.UTF-8", "LC_OWN": "x", "LANG": "C.UTF-8", "TZ": "UTC", "TERM": "dumb", "USER": "me"}
-    environ |= {"TMPDIR": str(folder), "TOOLYARD_TOOLS_DIR": str(folder / "tools")}
+    environ |= {"TMPDIR": str(folder), "TOOLSTEAD_TOOLS_DIR": str(folder / "tools")}
     spare = os.open("/dev/null", os.O_RDONLY)
     os.set_inheritable(spare, True)
     try:
-        command = [*TOOLYARD, "serve", "--port", "0"]
+        command = [*TOOLSTEAD, "serve", "--port", "0"]
         async with running(command, errors=folder / "stderr.txt", cwd=folder, env=environ) as program:
             port = int((await program.stderr_with("/docs")).partition("/api/tools")[0].rpartition(":")[2])
             connection = Connection(*await asyncio.open_connection("127.0.0.1", port), f"127.0.0.1:{port}")
@@ -217,17 +217,17 @@ def used() -> tuple[int, int]:
 def test_two_hundred_at_once_leak_nothing_even_when_most_of_them_are_stopped(folder: Path, run: Run) -> None:
     chance = random.Random(8)
 
-    async def well(yard: Toolyard, number: int) -> str:
-        result = await yard.call("echo", {"text": f"number {number}"})
+    async def well(stead: Toolstead, number: int) -> str:
+        result = await stead.call("echo", {"text": f"number {number}"})
         assert result.text == f"number {number}\n"
         return "well"
 
-    async def late(yard: Toolyard, _: int) -> str:
-        assert (await yard.call("blink")).failure == Failure.TIMEOUT
+    async def late(stead: Toolstead, _: int) -> str:
+        assert (await stead.call("blink")).failure == Failure.TIMEOUT
         return "late"
 
-    async def given_up(yard: Toolyard, _: int) -> str:
-        task = asyncio.ensure_future(yard.call("wait"))
+    async def given_up(stead: Toolstead, _: int) -> str:
+        task = asyncio.ensure_future(stead.call("wait"))
         for _ in range(chance.choice([0, 0, 1, 2, 3, 8, 20, 100])):
             await asyncio.sleep(0)
         task.cancel()
@@ -236,14 +236,14 @@ def test_two_hundred_at_once_leak_nothing_even_when_most_of_them_are_stopped(fol
         return "given up"
 
     async def main() -> None:
-        async with opened(folder, watch=False) as yard:
-            await asyncio.gather(*(yard.call("echo", {"text": "first"}) for _ in range(10)))  # what is made once
+        async with opened(folder, watch=False) as stead:
+            await asyncio.gather(*(stead.call("echo", {"text": "first"}) for _ in range(10)))  # what is made once
             tasks, before = asyncio.all_tasks(), used()
             for _ in range(2):
                 kinds = [well] * 100 + [late] * 50 + [given_up] * 50
                 chance.shuffle(kinds)
                 async with asyncio.timeout(PATIENCE):
-                    ends = await asyncio.gather(*(kind(yard, number) for number, kind in enumerate(kinds)))
+                    ends = await asyncio.gather(*(kind(stead, number) for number, kind in enumerate(kinds)))
                 assert sorted(ends) == ["given up"] * 50 + ["late"] * 50 + ["well"] * 100
             assert asyncio.all_tasks() == tasks
             assert used() == before
@@ -253,11 +253,11 @@ def test_two_hundred_at_once_leak_nothing_even_when_most_of_them_are_stopped(fol
 
 def test_two_hundred_good_ones_at_once_leak_nothing(folder: Path, run: Run) -> None:
     async def main() -> None:
-        async with opened(folder, watch=False) as yard:
-            await yard.call("echo", {"text": "once"})
+        async with opened(folder, watch=False) as stead:
+            await stead.call("echo", {"text": "once"})
             tasks, before = asyncio.all_tasks(), used()
             texts = [f"{number};|&" for number in range(200)]
-            answers = await asyncio.gather(*(yard.call("echo", {"text": text}) for text in texts))
+            answers = await asyncio.gather(*(stead.call("echo", {"text": text}) for text in texts))
             assert [answer.text for answer in answers] == [f"{text}\n" for text in texts]
             assert asyncio.all_tasks() == tasks
             assert used() == before

@@ -13,9 +13,9 @@ import pytest
 
 from tests.flows.tool_files import opened, shell, write
 from tests.programs.running import PATIENCE
-from toolyard import ToolResult, Toolyard
-from toolyard.tools.handlers import line_progress
-from toolyard.types.result import Failure
+from toolstead import ToolResult, Toolstead
+from toolstead.tools.handlers import line_progress
+from toolstead.types.result import Failure
 
 pytestmark = pytest.mark.promise("R2")
 
@@ -56,14 +56,14 @@ async def called(
     """Call a tool with this command, with a listener where one is given."""
     (folder / "tools").mkdir(exist_ok=True)
     write(folder / "tools/it.json", shell("it", command, *(input or {}), **handler))
-    async with opened(folder, watch=False, environ={**os.environ, **(environ or {})}) as yard:
-        assert yard.tool_files()[0].problems == ()
-        return await listening(yard, progress, input)
+    async with opened(folder, watch=False, environ={**os.environ, **(environ or {})}) as stead:
+        assert stead.tool_files()[0].problems == ()
+        return await listening(stead, progress, input)
 
 
-async def listening(yard: Toolyard, progress: Any, input: Mapping[str, Any] | None = None) -> ToolResult:
+async def listening(stead: Toolstead, progress: Any, input: Mapping[str, Any] | None = None) -> ToolResult:
     async with asyncio.timeout(PATIENCE):
-        return await yard._dispatcher.call("it", input, progress=progress)
+        return await stead._dispatcher.call("it", input, progress=progress)
 
 
 # Secrets
@@ -80,15 +80,15 @@ async def test_a_secret_reaches_the_command_and_is_shown_nowhere(
     write(tmp_path / "tools/it.json", shell("it", script, "code", "expected", env={"KEY": "x${OWN}x"}, stream=True))
     problems = '"allowScript"'
     environ = {**os.environ, "OWN": SECRET}
-    async with opened(tmp_path, watch=False, environ=environ) as yard:
-        assert problems in yard.tool_files()[0].problems[0].message
+    async with opened(tmp_path, watch=False, environ=environ) as stead:
+        assert problems in stead.tool_files()[0].problems[0].message
     good = shell("it", script, "code", "expected", env={"KEY": "x${OWN}x"}, stream=True, allowScript=["code"])
     write(tmp_path / "tools/it.json", good)
     heard = Heard()
-    async with opened(tmp_path, watch=False, environ=environ) as yard:
-        with yard.events() as events, caplog.at_level(logging.DEBUG):
-            well = await listening(yard, heard, {"code": "0", "expected": f"x{SECRET}x"})
-            ill = await listening(yard, heard, {"code": "1", "expected": "other"})
+    async with opened(tmp_path, watch=False, environ=environ) as stead:
+        with stead.events() as events, caplog.at_level(logging.DEBUG):
+            well = await listening(stead, heard, {"code": "0", "expected": f"x{SECRET}x"})
+            ill = await listening(stead, heard, {"code": "1", "expected": "other"})
         told = [event.data async for event in events if event.type == "tool_result"]
     assert well.text == f"same\nout x{MASK}x\n"
     assert ill.text == f"out x{MASK}x\nerr x{MASK}x\nexit status 1"
@@ -102,14 +102,14 @@ async def test_a_secret_is_taken_at_the_time_of_the_call_and_an_unset_one_is_nam
     (tmp_path / "tools").mkdir()
     write(tmp_path / "tools/it.json", shell("it", "sh -c 'echo ${#KEY}'", env={"KEY": "${LATE_SECRET}"}))
     environ = dict(os.environ)
-    async with opened(tmp_path, watch=False, environ=environ) as yard:
-        result = await yard.call("it")
+    async with opened(tmp_path, watch=False, environ=environ) as stead:
+        result = await stead.call("it")
         assert result.is_error
         assert result.text.startswith("the environment variable LATE_SECRET is not set; this tool needs it")
         environ["LATE_SECRET"] = "1234567890"
-        assert (await yard.call("it")).text == "10\n"
+        assert (await stead.call("it")).text == "10\n"
         environ["LATE_SECRET"] = ""
-        assert (await yard.call("it")).text == "0\n"
+        assert (await stead.call("it")).text == "0\n"
 
 
 async def test_a_secret_that_is_too_short_to_be_masked_is_warned_about(

@@ -14,7 +14,7 @@ import pytest
 from tests.contracts.postgres_server import running_server
 from tests.programs.killed_runs import postgres_place
 from tests.programs.shared_thread import THREAD, Place, talker
-from toolyard.adapters.storage.store import open_store
+from toolstead.adapters.storage.store import open_store
 
 PATTERN = "abaabbababbbaaabbaba"
 KINDS = ["sqlite", pytest.param("postgres", marks=pytest.mark.requires("postgres"))]

@@ -12,8 +12,8 @@ from typing import Any
 import httpx2
 
 from tests.programs.running import PATIENCE
-from toolyard import Toolyard
-from toolyard.orchestrator.event_log import EventStream
+from toolstead import Toolstead
+from toolstead.orchestrator.event_log import EventStream
 
 DOCUMENT = """{
   "name": "my-tools",
@@ -94,12 +94,12 @@ def write(file: Path, *tools: Any, name: str = "mine") -> Path:
 
 
 @asynccontextmanager
-async def opened(folder: Path, **options: Any) -> AsyncGenerator[Toolyard]:
-    """A yard with the tool files of `folder/tools`, in the project `folder`."""
+async def opened(folder: Path, **options: Any) -> AsyncGenerator[Toolstead]:
+    """A stead with the tool files of `folder/tools`, in the project `folder`."""
     tools = folder / "tools"
     tools.mkdir(exist_ok=True)
-    async with Toolyard(folder, tools_dir=tools, **options) as yard:
-        yield yard
+    async with Toolstead(folder, tools_dir=tools, **options) as stead:
+        yield stead
 
 
 async def told(events: EventStream, which: Callable[[Mapping[str, Any]], Any] = lambda _: True) -> Mapping[str, Any]:
@@ -111,17 +111,17 @@ async def told(events: EventStream, which: Callable[[Mapping[str, Any]], Any] = 
     raise AssertionError("the events ended")
 
 
-def stale(yard: Toolyard) -> list[str]:
-    return [info.name for info in yard.registry.list_tools() if info.stale]
+def stale(stead: Toolstead) -> list[str]:
+    return [info.name for info in stead.registry.list_tools() if info.stale]
 
 
 @asynccontextmanager
-async def served(yard: Toolyard) -> AsyncGenerator[str]:
-    """The address of a real server of the yard."""
+async def served(stead: Toolstead) -> AsyncGenerator[str]:
+    """The address of a real server of the stead."""
     ready: asyncio.Future[str] = asyncio.get_running_loop().create_future()
     stop = asyncio.Event()
     serving = asyncio.create_task(
-        yard.serve_http(port=0, on_ready=lambda address: ready.set_result(address.url), stop=stop)
+        stead.serve_http(port=0, on_ready=lambda address: ready.set_result(address.url), stop=stop)
     )
     await asyncio.wait([serving, ready], timeout=PATIENCE, return_when=asyncio.FIRST_COMPLETED)
     try:

@@ -11,22 +11,22 @@ import os
 import sys
 from pathlib import Path
 
-from toolyard import Toolyard
-from toolyard.adapters.claude.runtime import ClaudeRuntime
+from toolstead import Toolstead
+from toolstead.adapters.claude.runtime import ClaudeRuntime
 
 THREAD = "shared"
 
 
 async def talk(folder: Path, url: str, message: str) -> dict[str, object]:
-    environ = {"PATH": os.environ["PATH"], "HOME": str(folder), "TOOLYARD_HOME": str(folder / "home")}
+    environ = {"PATH": os.environ["PATH"], "HOME": str(folder), "TOOLSTEAD_HOME": str(folder / "home")}
     keys = {"ANTHROPIC_BASE_URL": url, "ANTHROPIC_API_KEY": "scripted"}
     runtime = ClaudeRuntime(
-        environ=environ, lookup=keys.get, offered=lambda spec: yard.registry.list_tools(), folder=folder / "claude"
+        environ=environ, lookup=keys.get, offered=lambda spec: stead.registry.list_tools(), folder=folder / "claude"
     )
-    yard = Toolyard(folder / "project", environ=environ, runtimes=[runtime], watch=False)
-    async with yard:
-        run = await yard.invoke(message, thread_id=THREAD, runtime="claude")
-        thread = await (await yard.conversations()).store.thread(THREAD)
+    stead = Toolstead(folder / "project", environ=environ, runtimes=[runtime], watch=False)
+    async with stead:
+        run = await stead.invoke(message, thread_id=THREAD, runtime="claude")
+        thread = await (await stead.conversations()).store.thread(THREAD)
     return {"pid": os.getpid(), "status": run.status, "result": run.result, "session": thread.session_id}
 
 

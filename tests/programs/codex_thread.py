@@ -8,11 +8,11 @@ import os
 import sys
 from pathlib import Path
 
-from toolyard.adapters.codex.runtime import CodexRuntime
-from toolyard.errors import SessionLostError
-from toolyard.invoker.runtime import SessionSpec, Turn
-from toolyard.types.call import Caller
-from toolyard.types.result import ToolResult
+from toolstead.adapters.codex.runtime import CodexRuntime
+from toolstead.errors import SessionLostError
+from toolstead.invoker.runtime import SessionSpec, Turn
+from toolstead.types.call import Caller
+from toolstead.types.result import ToolResult
 
 
 async def main(folder: Path, prompt: str, resume: str) -> None:

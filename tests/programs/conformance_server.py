@@ -10,8 +10,8 @@ import itertools
 import zlib
 from typing import Any
 
-from toolyard import Audio, Image, PluginContext, Text, Tool, ToolError, ToolMeta, ToolResult, Toolyard, tool
-from toolyard.types.content import EmbeddedResource
+from toolstead import Audio, Image, PluginContext, Text, Tool, ToolError, ToolMeta, ToolResult, Toolstead, tool
+from toolstead.types.content import EmbeddedResource
 
 SHORT = 0.05
 """Seconds between two messages of a tool, as the suite wants it."""
@@ -151,7 +151,7 @@ ENUMS = {
 }
 
 
-def tools(yard: Toolyard) -> list[Tool]:
+def tools(stead: Toolstead) -> list[Tool]:
     """Everything that the suite calls."""
     numbers = itertools.count(1)
 
@@ -162,7 +162,7 @@ def tools(yard: Toolyard) -> list[Tool]:
     async def test_trigger_tool_change() -> str:
         """Register one more tool."""
         name = f"grown_{next(numbers)}"
-        yard.registry.register(Tool(name=name, description="Grown while clients listen.", handler=echoing))
+        stead.registry.register(Tool(name=name, description="Grown while clients listen.", handler=echoing))
         return name
 
     def plain(name: str, handler: Any, **more: Any) -> Tool:
@@ -193,9 +193,9 @@ def tools(yard: Toolyard) -> list[Tool]:
 
 
 async def main() -> None:
-    async with Toolyard() as yard:
-        yard.registry.register(*tools(yard))
-        await yard.serve_http(port=0, on_ready=lambda address: print(address.url, flush=True))
+    async with Toolstead() as stead:
+        stead.registry.register(*tools(stead))
+        await stead.serve_http(port=0, on_ready=lambda address: print(address.url, flush=True))
 
 
 if __name__ == "__main__":

@@ -26,12 +26,12 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
-from toolyard.adapters.storage import store as preloaded  # noqa: F401 - so that a start is cheap
-from toolyard.app.yard import Toolyard
-from toolyard.orchestrator.endings import lost
-from toolyard.orchestrator.orchestrator import LAST_EVENTS, Orchestrator, RunRequest
-from toolyard.orchestrator.store import EventFilter
-from toolyard.plugins.decorator import tool
+from toolstead.adapters.storage import store as preloaded  # noqa: F401 - so that a start is cheap
+from toolstead.app.stead import Toolstead
+from toolstead.orchestrator.endings import lost
+from toolstead.orchestrator.orchestrator import LAST_EVENTS, Orchestrator, RunRequest
+from toolstead.orchestrator.store import EventFilter
+from toolstead.plugins.decorator import tool
 
 SCRIPT = """
 - when: hang
@@ -63,14 +63,14 @@ class Place:
     folder: Path
     url: str | None = None
 
-    def yard(self) -> Toolyard:
-        environ = {"TOOLYARD_HOME": str(self.folder / "home"), "PATH": os.environ["PATH"]}
+    def stead(self) -> Toolstead:
+        environ = {"TOOLSTEAD_HOME": str(self.folder / "home"), "PATH": os.environ["PATH"]}
         if self.url is not None:
-            environ["TOOLYARD_DATABASE_URL"] = self.url
+            environ["TOOLSTEAD_DATABASE_URL"] = self.url
         script = self.folder / "script.yaml"
         script.write_text(SCRIPT, encoding="utf-8")
         settings = {"runtime": {"scripted": {"script": str(script)}}}
-        return Toolyard(self.folder, environ=environ, settings=settings, watch=False)
+        return Toolstead(self.folder, environ=environ, settings=settings, watch=False)
 
 
 @dataclass
@@ -159,9 +159,9 @@ def _main(place: Place, seed: int, hangs: bool, pipe: Connection) -> None:
 
 async def _talk(place: Place, dice: random.Random, hangs: bool, pipe: Connection) -> None:
     stop = asyncio.Event()
-    async with place.yard() as yard:
-        yard.registry.register(add)
-        talk = await yard.conversations()
+    async with place.stead() as stead:
+        stead.registry.register(add)
+        talk = await stead.conversations()
         pipe.send(("owner", talk.store.owner))
         asyncio.get_running_loop().add_reader(pipe.fileno(), stop.set)
         kinds = KINDS if hangs else KINDS[:-1]
@@ -235,16 +235,16 @@ async def rounds(place: Place, count: int, seed: int) -> AsyncGenerator[Round]:
         await other.stop()
     assert other.heard.accepted.keys() == other.heard.ended.keys()
     assert {status for status, _ in other.heard.ended.values()} == {"completed"}
-    async with place.yard() as yard:
-        talk = await yard.conversations()
+    async with place.stead() as stead:
+        talk = await stead.conversations()
         assert await talk.store.runs(unfinished=True) == []
         await _check_ends(talk, other.heard)
 
 
 async def _check(place: Place, dead: Heard, living: Heard) -> Counter[str]:
     """A third process opens the database, which recovers what the dead one left, and nothing of the living one."""
-    async with place.yard() as yard:
-        talk = await yard.conversations()
+    async with place.stead() as stead:
+        talk = await stead.conversations()
         async with asyncio.timeout(PATIENCE):
             while any(run.owner == dead.owner for run in await talk.store.runs(unfinished=True, limit=10_000)):
                 await asyncio.sleep(0.01)  # a server notices a moment later that its client died
@@ -324,10 +324,10 @@ def main() -> int:
     parser.add_argument("--database", choices=("sqlite", "postgres"), default="sqlite")
     parser.add_argument("--seed", type=int, default=int(time.time()))
     asked = parser.parse_args()
-    logging.getLogger("toolyard").setLevel(logging.ERROR)
+    logging.getLogger("toolstead").setLevel(logging.ERROR)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # leave through every `with`
     print(f"seed {asked.seed}, {asked.database}, {asked.rounds} rounds", flush=True)
-    with tempfile.TemporaryDirectory(prefix="toolyard-kill-") as folder:
+    with tempfile.TemporaryDirectory(prefix="toolstead-kill-") as folder:
         asyncio.run(_main_soak(asked, Path(folder)))
     return 0
 

@@ -18,8 +18,8 @@ import sys
 import threading
 from pathlib import Path
 
-from toolyard import Toolyard
-from toolyard.testing import scripted_models
+from toolstead import Toolstead
+from toolstead.testing import scripted_models
 
 SCRIPT = """
 - call: [{tool: workspace-info, input: {}}]
@@ -73,10 +73,10 @@ async def ask_everybody(folder: Path) -> dict[str, list[str | None]]:
     (folder / "project" / ".git").mkdir(parents=True)
     ended: dict[str, list[str | None]] = {}
     async with scripted_models(SCRIPT) as api:
-        environ = {"PATH": os.environ["PATH"], "HOME": str(folder), "TOOLYARD_HOME": str(folder / "home")}
-        async with Toolyard(folder / "project", environ=environ | api.environ(), watch=False) as yard:
+        environ = {"PATH": os.environ["PATH"], "HOME": str(folder), "TOOLSTEAD_HOME": str(folder / "home")}
+        async with Toolstead(folder / "project", environ=environ | api.environ(), watch=False) as stead:
             for name, (runtime, model) in RUNS.items():
-                run = await yard.invoke("go", runtime=runtime, model=model, timeout=250)
+                run = await stead.invoke("go", runtime=runtime, model=model, timeout=250)
                 ended[name] = [run.status, run.result, None if run.error is None else run.error.message]
     return ended
 

@@ -1,4 +1,4 @@
-"""The stdio door of one yard for many clients: two sockets each, one to read from and one to write to.
+"""The stdio door of one stead for many clients: two sockets each, one to read from and one to write to.
 
 A process for each conversation would cost a start each; this is one process for thousands of messages.
 
@@ -14,24 +14,24 @@ from functools import partial
 
 from tool_server import fixed_tools, shaped_tools
 
-from toolyard import Toolyard
-from toolyard.adapters.mcp.stdio import Conversation
+from toolstead import Toolstead
+from toolstead.adapters.mcp.stdio import Conversation
 
 LIMIT = 1 << 20
 
 
-async def converse(yard: Toolyard, reads: socket.socket, writes: socket.socket, *, lane: bool) -> None:
+async def converse(stead: Toolstead, reads: socket.socket, writes: socket.socket, *, lane: bool) -> None:
     """One client, until it closes what is read."""
     with reads, writes:
-        create_server = partial(yard._create_server, "default")
-        shared = yard._create_lane() if lane else None
+        create_server = partial(stead._create_server, "default")
+        shared = stead._create_lane() if lane else None
         await Conversation(create_server, shared, lambda: None).run(reads.fileno(), writes.fileno(), LIMIT)
 
 
 async def main(*, lane: bool) -> None:
     loop = asyncio.get_running_loop()
-    async with Toolyard() as yard, asyncio.TaskGroup() as tasks:
-        yard.registry.register(*fixed_tools(), *shaped_tools())
+    async with Toolstead() as stead, asyncio.TaskGroup() as tasks:
+        stead.registry.register(*fixed_tools(), *shaped_tools())
         with socket.create_server(("127.0.0.1", 0)) as listener:
             listener.setblocking(False)
             print(listener.getsockname()[1], flush=True)
@@ -39,7 +39,7 @@ async def main(*, lane: bool) -> None:
                 reads, _ = await loop.sock_accept(listener)
                 writes, _ = await loop.sock_accept(listener)
                 writes.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-                tasks.create_task(converse(yard, reads, writes, lane=lane))
+                tasks.create_task(converse(stead, reads, writes, lane=lane))
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
-"""A process that opens a yard and says one thing to a runtime; it is made to be killed in the middle of that.
+"""A process that opens a stead and says one thing to a runtime; it is made to be killed in the middle of that.
 
 Given on the command line: the project's folder, the runtime, and those of the runtime's own tools that it may use.
-What the yard needs to know of the model API is in the environment.
+What the stead needs to know of the model API is in the environment.
 """
 
 from __future__ import annotations
@@ -11,13 +11,13 @@ import os
 import sys
 from pathlib import Path
 
-from toolyard import Toolyard
+from toolstead import Toolstead
 
 
 async def main(project: Path, runtime: str, own: list[str]) -> None:
     settings = {"runtime": {runtime: {"tools": own}}}
-    async with Toolyard(project, environ=dict(os.environ), settings=settings, watch=False) as yard:
-        await yard.invoke("begin", runtime=runtime)
+    async with Toolstead(project, environ=dict(os.environ), settings=settings, watch=False) as stead:
+        await stead.invoke("begin", runtime=runtime)
 
 
 if __name__ == "__main__":

@@ -17,7 +17,7 @@ PROGRAMS = Path(__file__).parent
 PATIENCE = 30
 """Seconds that anything may take on a busy machine; nothing is measured by it."""
 
-TOOLYARD = [sys.executable, "-m", "toolyard"]
+TOOLSTEAD = [sys.executable, "-m", "toolstead"]
 TOOL_SERVER = [sys.executable, str(PROGRAMS / "tool_server.py")]
 
 HANDSHAKE = "2025-11-25"

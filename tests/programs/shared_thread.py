@@ -12,11 +12,11 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
-from toolyard.adapters.scripted.runtime import ScriptedRuntime
-from toolyard.adapters.storage import store as preloaded  # noqa: F401 - so that a start is cheap
-from toolyard.app.yard import Toolyard
-from toolyard.orchestrator.orchestrator import RunRequest
-from toolyard.plugins.decorator import tool
+from toolstead.adapters.scripted.runtime import ScriptedRuntime
+from toolstead.adapters.storage import store as preloaded  # noqa: F401 - so that a start is cheap
+from toolstead.app.stead import Toolstead
+from toolstead.orchestrator.orchestrator import RunRequest
+from toolstead.plugins.decorator import tool
 
 SCRIPT = r"""
 - when: 'hang\Z'
@@ -52,14 +52,14 @@ class Place:
     def conversations(self) -> Path:
         return self.folder / "conversations"
 
-    def yard(self) -> Toolyard:
-        environ = {"TOOLYARD_HOME": str(self.folder / "home"), "PATH": os.environ["PATH"]}
+    def stead(self) -> Toolstead:
+        environ = {"TOOLSTEAD_HOME": str(self.folder / "home"), "PATH": os.environ["PATH"]}
         if self.url is not None:
-            environ["TOOLYARD_DATABASE_URL"] = self.url
+            environ["TOOLSTEAD_DATABASE_URL"] = self.url
         script = self.folder / "script.yaml"
         script.write_text(SCRIPT, encoding="utf-8")
         scripted = {"script": str(script)} | ({"folder": str(self.conversations)} if self.resumable else {})
-        return Toolyard(self.folder, environ=environ, settings={"runtime": {"scripted": scripted}}, watch=False)
+        return Toolstead(self.folder, environ=environ, settings={"runtime": {"scripted": scripted}}, watch=False)
 
 
 class Talker:
@@ -117,9 +117,9 @@ async def _talk(place: Place, pipe: Connection) -> None:
         _note(place.inside, f"out {os.getpid()}")
         return "done"
 
-    async with place.yard() as yard:
-        yard.registry.register(be_inside)
-        talk = await yard.conversations()
+    async with place.stead() as stead:
+        stead.registry.register(be_inside)
+        talk = await stead.conversations()
         pipe.send((os.getpid(), talk.store.owner))
         while (command := await asyncio.to_thread(pipe.recv))[0] != "stop":
             match command:

@@ -28,10 +28,10 @@ from pathlib import Path
 
 import pydantic_core
 
-from toolyard import Annotations, Toolyard, tool
-from toolyard.errors import ToolyardError
-from toolyard.testing import scripted_models
-from toolyard.types.run import Run
+from toolstead import Annotations, Toolstead, tool
+from toolstead.errors import ToolsteadError
+from toolstead.testing import scripted_models
+from toolstead.types.run import Run
 
 # What was interrupted may stand before the last words in the same message, so those decide.
 SCRIPT = r"""
@@ -156,14 +156,14 @@ def fill_tables() -> None:
 class Talker:
     """One thread after the other on one runtime, each some messages long."""
 
-    yard: Toolyard
+    stead: Toolstead
     runtime: str
     number: int
     seen: Seen
     others: frozenset[int]
 
     async def ask(self, prompt: str, thread: str, timeout: float | None = None) -> Run:
-        return await self.yard.invoke(prompt, thread_id=thread, runtime=self.runtime, timeout=timeout)
+        return await self.stead.invoke(prompt, thread_id=thread, runtime=self.runtime, timeout=timeout)
 
     async def talk(self, until: float) -> None:
         dice, talks = random.Random(self.number), 0
@@ -177,11 +177,11 @@ class Talker:
                 self.seen.deeds[f"{self.runtime} {deed}"] += 1
                 try:
                     await asyncio.wait_for(self.perform(thread, deed, dice), 180)
-                except (ToolyardError, TimeoutError) as error:
+                except (ToolsteadError, TimeoutError) as error:
                     self.seen.wrong.append(f"{thread} {deed}: {type(error).__name__}: {error}")
 
     async def perform(self, thread: str, deed: str, dice: random.Random) -> None:
-        yard, runtime, seen = self.yard, self.runtime, self.seen
+        stead, runtime, seen = self.stead, self.runtime, self.seen
         match deed:
             case "interrupt":
                 asking = asyncio.create_task(self.ask("hang", thread))
@@ -195,11 +195,11 @@ class Talker:
                     self.expect(thread, deed, run, right=run.status == "timeout")
                 return
             case "reload":
-                names = {info.name for info in yard.registry.list_tools()}
+                names = {info.name for info in stead.registry.list_tools()}
                 if "passing" in names:
-                    yard.registry.unregister("passing")
+                    stead.registry.unregister("passing")
                 else:
-                    yard.registry.register(passing)
+                    stead.registry.register(passing)
             case "kill":
                 asking = asyncio.create_task(self.ask("slow", thread))
                 await asyncio.sleep(dice.uniform(0, 1.5))
@@ -228,7 +228,7 @@ class Talker:
             self.seen.wrong.append(f"{thread} {deed}: {run.status}: {run.result!r}, {run.error}")
 
 
-async def look(yard: Toolyard, seen: Seen, until: float, others: frozenset[int], every: float) -> None:
+async def look(stead: Toolstead, seen: Seen, until: float, others: frozenset[int], every: float) -> None:
     """Write down what there is, from time to time."""
     began = time.monotonic()
     while time.monotonic() < until:
@@ -241,7 +241,7 @@ async def look(yard: Toolyard, seen: Seen, until: float, others: frozenset[int],
             "processes": len(programs),
             "descriptors": sum(1 for _ in Path("/proc/self/fd").iterdir()),
             "tasks": len(asyncio.all_tasks()),
-            "idle sessions": (await yard.conversations()).invoker.pool.stats().idle,
+            "idle sessions": (await stead.conversations()).invoker.pool.stats().idle,
             "ours MB": round(memory_of(os.getpid()), 1),
             "ours in use MB": in_use(),
             "ours in blocks of Python": sys.getallocatedblocks(),
@@ -259,11 +259,11 @@ async def soak(
     with tempfile.TemporaryDirectory() as folder:
         project = Path(folder, "project")
         (project / ".git").mkdir(parents=True)
-        given = {"PATH": os.environ["PATH"], "HOME": folder, "TOOLYARD_HOME": str(Path(folder, "home")), **environ}
-        async with Toolyard(project, environ=given, watch=False) as yard:
-            yard.registry.register(add, dawdle)
-            looking = asyncio.create_task(look(yard, seen, until, others, min(60.0, minutes * 6)))
-            talkers = [Talker(yard, runtimes[n % len(runtimes)], n, seen, others) for n in range(threads)]
+        given = {"PATH": os.environ["PATH"], "HOME": folder, "TOOLSTEAD_HOME": str(Path(folder, "home")), **environ}
+        async with Toolstead(project, environ=given, watch=False) as stead:
+            stead.registry.register(add, dawdle)
+            looking = asyncio.create_task(look(stead, seen, until, others, min(60.0, minutes * 6)))
+            talkers = [Talker(stead, runtimes[n % len(runtimes)], n, seen, others) for n in range(threads)]
             await asyncio.gather(*(talker.talk(until) for talker in talkers))
             looking.cancel()
             await asyncio.wait([looking])

@@ -14,10 +14,10 @@ from multiprocessing.process import BaseProcess
 from typing import Any
 
 from tests.contracts.samples import ending, event, lost, message, run
-from toolyard.adapters.storage import postgres, sqlite
-from toolyard.adapters.storage.store import open_store
-from toolyard.orchestrator.store import Resolution, Store
-from toolyard.types.approval import Approval
+from toolstead.adapters.storage import postgres, sqlite
+from toolstead.adapters.storage.store import open_store
+from toolstead.orchestrator.store import Resolution, Store
+from toolstead.types.approval import Approval
 
 WAIT_SECONDS = 60.0
 PRELOADED = (postgres, sqlite)  # what opening a store would import, the server of forks has imported

@@ -1,4 +1,4 @@
-"""A yard with the tools that tests of the MCP door need, served with the public API alone.
+"""A stead with the tools that tests of the MCP door need, served with the public API alone.
 
 Usage: tool_server.py stdio | http | stdio-on-uvloop [--no-lane] [KEY=VALUE …]. Over HTTP the first line on stdout is
 the address. With `--no-lane` the SDK answers everything.
@@ -17,9 +17,9 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from toolyard import PluginContext, Text, Tool, ToolError, ToolMeta, ToolResult, Toolyard, tool
-from toolyard.types.content import Audio, EmbeddedResource, Image, ResourceLink
-from toolyard.types.tool import Annotations
+from toolstead import PluginContext, Text, Tool, ToolError, ToolMeta, ToolResult, Toolstead, tool
+from toolstead.types.content import Audio, EmbeddedResource, Image, ResourceLink
+from toolstead.types.tool import Annotations
 
 
 @tool
@@ -331,8 +331,8 @@ def shaped_tools() -> list[Tool]:
     ]
 
 
-def growing_tools(yard: Toolyard) -> list[Tool]:
-    """Tools that change the yard they are in."""
+def growing_tools(stead: Toolstead) -> list[Tool]:
+    """Tools that change the stead they are in."""
 
     def grown(name: str) -> Tool:
         async def handler(ctx: PluginContext, input: dict[str, Any], meta: ToolMeta) -> str:
@@ -347,7 +347,7 @@ def growing_tools(yard: Toolyard) -> list[Tool]:
         Args:
             name: Its name.
         """
-        yard.registry.register(grown(name))
+        stead.registry.register(grown(name))
         return name
 
     @tool
@@ -361,7 +361,7 @@ def growing_tools(yard: Toolyard) -> list[Tool]:
         """
         tools = [grown(f"{prefix}{number}") for number in range(count)]
         for some in [tools] if at_once else [[one] for one in tools]:
-            yard.registry.register(*some)
+            stead.registry.register(*some)
             await asyncio.sleep(0)
         return "grown"
 
@@ -372,8 +372,8 @@ def growing_tools(yard: Toolyard) -> list[Tool]:
         Args:
             name: What their names begin with.
         """
-        gone = [tool.name for tool in yard.registry.list_tools() if tool.name.startswith(name)]
-        yard.registry.unregister(*gone)
+        gone = [tool.name for tool in stead.registry.list_tools() if tool.name.startswith(name)]
+        stead.registry.unregister(*gone)
         return name
 
     return [grow, grow_many, shrink]
@@ -401,12 +401,12 @@ def fixed_tools() -> list[Tool]:
 
 
 async def main(door: str, overrides: list[str], *, lane: bool) -> None:
-    async with Toolyard(overrides=overrides) as yard:
-        yard.registry.register(*fixed_tools(), *shaped_tools(), *growing_tools(yard))
+    async with Toolstead(overrides=overrides) as stead:
+        stead.registry.register(*fixed_tools(), *shaped_tools(), *growing_tools(stead))
         if door == "http":
-            await yard.serve_http(port=0, on_ready=lambda address: print(address.url, flush=True), lane=lane)
+            await stead.serve_http(port=0, on_ready=lambda address: print(address.url, flush=True), lane=lane)
             return
-        serving = asyncio.ensure_future(yard.serve_stdio(lane=lane))
+        serving = asyncio.ensure_future(stead.serve_stdio(lane=lane))
         asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, serving.cancel)
         with suppress(asyncio.CancelledError):
             await serving

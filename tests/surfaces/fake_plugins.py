@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from toolyard.errors import NotFoundError, PluginError
+from toolstead.errors import NotFoundError, PluginError
 
 
 class FakePlugins:

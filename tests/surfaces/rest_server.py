@@ -13,19 +13,19 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from toolyard.adapters.rest.app import RestApp, ServerOptions, create_app
-from toolyard.adapters.rest.asgi import ASGIApp
-from toolyard.adapters.rest.plugin_routes import PluginControl
-from toolyard.adapters.rest.refusals import Opened
-from toolyard.adapters.rest.server import serve
-from toolyard.orchestrator.approvals import Approvals
-from toolyard.orchestrator.event_log import EventLog
-from toolyard.plugins.contract import PluginContext, Tool
-from toolyard.plugins.tool_meta import ToolMeta
-from toolyard.tools.dispatch import Dispatcher
-from toolyard.tools.registry import Registry
-from toolyard.tools.sources import ToolSource
-from toolyard.tools.visibility import Visibility
+from toolstead.adapters.rest.app import RestApp, ServerOptions, create_app
+from toolstead.adapters.rest.asgi import ASGIApp
+from toolstead.adapters.rest.plugin_routes import PluginControl
+from toolstead.adapters.rest.refusals import Opened
+from toolstead.adapters.rest.server import serve
+from toolstead.orchestrator.approvals import Approvals
+from toolstead.orchestrator.event_log import EventLog
+from toolstead.plugins.contract import PluginContext, Tool
+from toolstead.plugins.tool_meta import ToolMeta
+from toolstead.tools.dispatch import Dispatcher
+from toolstead.tools.registry import Registry
+from toolstead.tools.sources import ToolSource
+from toolstead.tools.visibility import Visibility
 
 PATIENCE = 30
 """Seconds that anything may take on a busy machine; nothing is measured by it."""

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tests.programs.running import TOOLYARD, Program, running
+from tests.programs.running import TOOLSTEAD, Program, running
 
 SCRIPT = """
 - when: hang
@@ -43,7 +43,7 @@ class Project:
 
     def command(self, *arguments: str, stdin: str = "", **environ: str) -> Finished:
         return subprocess.run(
-            [*TOOLYARD, *arguments],
+            [*TOOLSTEAD, *arguments],
             cwd=self.folder,
             env={**os.environ, "COLUMNS": "80", **environ},
             input=stdin,
@@ -60,7 +60,7 @@ class Project:
 
     def runs(self) -> list[tuple[str, str]]:
         """Prompt and status of every run, as the database has them."""
-        database = sqlite3.connect(self.home / "data" / "toolyard.db")
+        database = sqlite3.connect(self.home / "data" / "toolstead.db")
         try:
             return database.execute("SELECT prompt, status FROM runs ORDER BY n").fetchall()
         finally:
@@ -70,7 +70,7 @@ class Project:
     async def started(self, *arguments: str) -> AsyncIterator[Program]:
         """The command, still running."""
         errors = self.folder.parent / f"stderr-{'-'.join(arguments[:1])}.txt"
-        async with running([*TOOLYARD, *arguments], errors=errors, cwd=self.folder) as program:
+        async with running([*TOOLSTEAD, *arguments], errors=errors, cwd=self.folder) as program:
             yield program
 
     @asynccontextmanager
@@ -90,10 +90,10 @@ def without_address(stderr: str) -> str:
 
 
 def make_project(folder: Path, home: Path) -> Project:
-    project, user = folder / "project", home / ".config" / "toolyard"
+    project, user = folder / "project", home / ".config" / "toolstead"
     project.mkdir()
     user.mkdir(parents=True)
-    (project / ".toolyard").mkdir()
+    (project / ".toolstead").mkdir()
     script = folder / "script.yaml"
     script.write_text(SCRIPT, encoding="utf-8")
     kept = folder / "kept"

@@ -1,4 +1,4 @@
-"""A person is asked, with real processes: a plugin file that asks, `toolyard serve` and `toolyard mcp` that wait."""
+"""A person is asked, with real processes: a plugin file that asks, `toolstead serve` and `toolstead mcp` that wait."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from typing import Any
 
 import pytest
 
-from tests.programs.running import PATIENCE, TOOLYARD, Program, running, wire_to
+from tests.programs.running import PATIENCE, TOOLSTEAD, Program, running, wire_to
 from tests.surfaces.rest_server import Client, Reply
-from tests.surfaces.rest_yard import follow
-from toolyard.app.server_file import ServerFile
-from toolyard.orchestrator.approvals import STOPPED, WITHDRAWN
+from tests.surfaces.rest_stead import follow
+from toolstead.app.server_file import ServerFile
+from toolstead.orchestrator.approvals import STOPPED, WITHDRAWN
 
 CAREFUL = """
 import os
 from pathlib import Path
 
-from toolyard import Ask, Hooks, Plugin, Tool
+from toolstead import Ask, Hooks, Plugin, Tool
 
 SCHEMA = {
     "type": "object",
@@ -105,8 +105,8 @@ class Place:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.project = folder.resolve() / "project"
-        self.home = Path(os.environ["TOOLYARD_HOME"])
-        (self.project / ".toolyard").mkdir(parents=True)
+        self.home = Path(os.environ["TOOLSTEAD_HOME"])
+        (self.project / ".toolstead").mkdir(parents=True)
         (self.home / "plugins").mkdir(parents=True)
         (self.home / "plugins/careful.py").write_text(CAREFUL)
 
@@ -118,7 +118,7 @@ class Place:
     @asynccontextmanager
     async def serve(self, **environ: str) -> AsyncIterator[Person]:
         errors = self.folder / f"serve-{len(list(self.folder.glob('serve-*')))}.txt"
-        command = [*TOOLYARD, "serve", "--port", "0"]
+        command = [*TOOLSTEAD, "serve", "--port", "0"]
         async with running(command, errors=errors, cwd=self.project, env=environ) as program:
             await program.stderr_with("/docs")
             server = ServerFile(self.home / "data").find(self.project)
@@ -245,7 +245,7 @@ async def test_a_caller_who_disconnects_withdraws_the_question(person: Person, p
 
 
 async def test_what_a_server_on_stdio_asks_is_decided_at_another_process(person: Person, place: Place) -> None:
-    async with wire_to([*TOOLYARD, "mcp"], place.project) as wire:
+    async with wire_to([*TOOLSTEAD, "mcp"], place.project) as wire:
         assert wire.program.pid not in (person.pid, os.getpid())
         await wire.shake_hands()
         for decision, said in (("allow", f"{wire.program.pid} sent to ada, yours"), ("deny", "no thanks")):
@@ -267,7 +267,7 @@ async def test_what_a_server_on_stdio_asks_is_decided_at_another_process(person:
 
 
 async def test_whoever_has_not_the_private_token_is_refused_and_the_call_waits_on(place: Place) -> None:
-    async with place.serve(TOOLYARD_TOKEN=TOKEN) as person:
+    async with place.serve(TOOLSTEAD_TOKEN=TOKEN) as person:
         general = {"Authorization": f"Bearer {TOKEN}"}
         calling = asyncio.create_task(
             person.ask("POST", "/api/tools/careful__send/call", {"input": {"to": "ada"}}, general)

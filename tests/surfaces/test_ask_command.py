@@ -1,4 +1,4 @@
-"""`toolyard ask`: run as a user runs it, by itself and beside a running server."""
+"""`toolstead ask`: run as a user runs it, by itself and beside a running server."""
 
 from __future__ import annotations
 
@@ -55,10 +55,10 @@ async def test_a_failure_and_a_timeout_exit_with_1_and_say_why(project: Project,
     async with project.served(server=server):
         failed = await asyncio.to_thread(project.command, "ask", "fail")
         assert (failed.returncode, failed.stdout) == (1, "")
-        assert "toolyard: failed: the model is tired\n" in failed.stderr
+        assert "toolstead: failed: the model is tired\n" in failed.stderr
         late = await asyncio.to_thread(project.command, "ask", "hang", "--timeout", "0.2")
         assert (late.returncode, late.stdout) == (1, "I begin\n")
-        assert "toolyard: timeout: not finished after 0.2 seconds, so it was ended\n" in late.stderr
+        assert "toolstead: timeout: not finished after 0.2 seconds, so it was ended\n" in late.stderr
         as_json = await asyncio.to_thread(project.command, "ask", "fail", "--json")
         run = json.loads(as_json.stdout)
         assert (as_json.returncode, as_json.stderr) == (1, "")
@@ -101,7 +101,7 @@ async def test_interrupting_it_cancels_the_run_and_exits_with_130(project: Proje
         (["ask", "hi", "--runtime", "demo"], "the runtime 'demo' is not part of this version"),
         (["ask", "hi", "--runtime", "nope"], "the runtimes are kernel, claude, codex, scripted\n"),
         (["ask", "hi", "--runtime", "cluade"], "the runtime 'cluade' is unknown; did you mean 'claude'?"),
-        (["ask", "hi", "--set", "runtime.scripted.script="], "`toolyard doctor` says what to do"),
+        (["ask", "hi", "--set", "runtime.scripted.script="], "`toolstead doctor` says what to do"),
         (["ask", "hi", "--set", "runtime.scripted.script=none.yaml"], "none.yaml"),
         (["ask", "hi", "--url", "http://127.0.0.1:9"], "http://127.0.0.1:9 cannot be reached: nobody listens there"),
         (["ask", "hi", "--url", "127.0.0.1"], "an address begins with http:// or https://"),

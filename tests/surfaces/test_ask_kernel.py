@@ -1,4 +1,4 @@
-"""`toolyard ask` on the kernel: a real process, real SDKs, and model APIs that play a script."""
+"""`toolstead ask` on the kernel: a real process, real SDKs, and model APIs that play a script."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ import pytest
 
 from tests.programs.running import PATIENCE, until
 from tests.surfaces.talking_project import Finished, Project, without_address
-from toolyard.testing import ScriptedModels, scripted_models
+from toolstead.testing import ScriptedModels, scripted_models
 
 both_ways = pytest.mark.parametrize("server", [False, True], ids=["alone", "server"])
 
@@ -45,8 +45,8 @@ SCRIPT = """
 
 @pytest.fixture
 def project(tmp_path: Path, home: Path) -> Project:
-    folder, user = tmp_path / "project", home / ".config" / "toolyard"
-    (folder / ".toolyard").mkdir(parents=True)
+    folder, user = tmp_path / "project", home / ".config" / "toolstead"
+    (folder / ".toolstead").mkdir(parents=True)
     user.mkdir(parents=True)
     return Project(folder, user)
 
@@ -57,7 +57,7 @@ async def api(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[ScriptedModels]:
     async with scripted_models(SCRIPT) as api:
         for name, value in api.environ().items():
             monkeypatch.setenv(name, KEY if name.endswith("_KEY") else value)
-        monkeypatch.setenv("TOOLYARD_RUNTIME__DEFAULT", "kernel")
+        monkeypatch.setenv("TOOLSTEAD_RUNTIME__DEFAULT", "kernel")
         yield api
 
 
@@ -70,7 +70,7 @@ async def ask(project: Project, *arguments: str, **environ: str) -> Finished:
 
 def stored(project: Project) -> list[int]:
     """How many threads, messages and runs there are."""
-    database = sqlite3.connect(project.home / "data" / "toolyard.db")
+    database = sqlite3.connect(project.home / "data" / "toolstead.db")
     try:
         return [
             database.execute(f"SELECT count(*) FROM {name}").fetchone()[0] for name in ("threads", "messages", "runs")
@@ -84,7 +84,7 @@ def stored(project: Project) -> list[int]:
 async def test_without_a_word_about_it_the_key_chooses_and_the_first_line_says_so(
     project: Project, api: ScriptedModels, server: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for name in ("TOOLYARD_RUNTIME__DEFAULT", "ANTHROPIC_API_KEY", "OPENAI_API_KEY"):
+    for name in ("TOOLSTEAD_RUNTIME__DEFAULT", "ANTHROPIC_API_KEY", "OPENAI_API_KEY"):
         monkeypatch.delenv(name)
     async with project.served(server=server):
         done = await ask(project, "where are we?", "--thread", "t1")
@@ -150,7 +150,7 @@ async def test_without_any_key_it_exits_with_2_and_one_line_that_leads_on(projec
             line = done.stderr.strip()
             assert "\n" not in line
             assert "no key is set (ANTHROPIC_API_KEY, OPENAI_API_KEY, GOOGLE_API_KEY)" in line
-            assert "`toolyard doctor`" in line
+            assert "`toolstead doctor`" in line
     assert stored(project) == [0, 0, 0]
 
 
@@ -174,7 +174,7 @@ async def test_a_model_whose_key_is_missing_fails_with_what_to_set(
     monkeypatch.delenv("GOOGLE_API_KEY")
     done = await ask(project, "hi", "--model", "google:gemini-3.8-flash")
     assert (done.returncode, done.stdout) == (1, "")
-    assert "toolyard: failed: google:gemini-3.8-flash cannot be used: set GOOGLE_API_KEY or GEMINI_API" in done.stderr
+    assert "toolstead: failed: google:gemini-3.8-flash cannot be used: set GOOGLE_API_KEY or GEMINI_API" in done.stderr
     assert api.requests == []
 
 
@@ -183,7 +183,7 @@ async def test_a_key_that_is_refused_is_a_clear_failure(project: Project, api: S
     async with project.served(server=server):
         done = await ask(project, "refuse me")
         assert (done.returncode, done.stdout) == (1, "")
-        said = "toolyard: failed: Anthropic refuses the key that ANTHROPIC_API_KEY holds (401)"
+        said = "toolstead: failed: Anthropic refuses the key that ANTHROPIC_API_KEY holds (401)"
         assert without_address(done.stderr).splitlines()[1:] == [said]
         assert all(len(line) <= 80 for line in done.stderr.splitlines())
         assert len(api.requests) == 1  # a refused key is not tried again
@@ -231,7 +231,7 @@ async def test_interrupting_it_ends_the_request_at_the_api_too(
 async def test_a_timeout_ends_the_request_at_the_api_too(project: Project, api: ScriptedModels) -> None:
     done = await ask(project, "hang", "--timeout", "3")
     assert done.returncode == 1
-    assert "toolyard: timeout: not finished after 3 seconds, so it was ended\n" in done.stderr
+    assert "toolstead: timeout: not finished after 3 seconds, so it was ended\n" in done.stderr
     await until(lambda: api.active == 0)
 
 

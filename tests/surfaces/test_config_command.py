@@ -1,4 +1,4 @@
-"""`toolyard config`: run as a user runs it, in a process of its own."""
+"""`toolstead config`: run as a user runs it, in a process of its own."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ from pathlib import Path
 
 import pytest
 
-from toolyard.app.layers import load_settings
-from toolyard.app.settings import Settings
+from toolstead.app.layers import load_settings
+from toolstead.app.settings import Settings
 
 
 @pytest.fixture
 def config(home: Path) -> Path:
-    file = home / ".config" / "toolyard" / "config.toml"
+    file = home / ".config" / "toolstead" / "config.toml"
     file.parent.mkdir(parents=True)
     return file
 
 
 def run(*arguments: str, cwd: Path, **environ: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [sys.executable, "-m", "toolyard", *arguments],
+        [sys.executable, "-m", "toolstead", *arguments],
         cwd=cwd,
         env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), "NO_COLOR": "1", **environ},
         stdin=subprocess.DEVNULL,
@@ -59,7 +59,7 @@ def test_show_prints_toml_that_means_the_same_settings(config: Path, tmp_path: P
 def test_show_masks_secrets(config: Path, tmp_path: Path) -> None:
     config.write_text('[plugins.p]\napi_key = "first-secret"\n', encoding="utf-8")
 
-    shown = run("config", "show", cwd=tmp_path, TOOLYARD_TOKEN="second-secret")
+    shown = run("config", "show", cwd=tmp_path, TOOLSTEAD_TOKEN="second-secret")
 
     assert "-secret" not in shown.stdout + shown.stderr
     assert tomllib.loads(shown.stdout)["server"]["token"] == "********"
@@ -70,7 +70,7 @@ def test_show_masks_secrets(config: Path, tmp_path: Path) -> None:
 def test_explain_tells_each_value_its_origin_and_what_it_overrode(config: Path, tmp_path: Path) -> None:
     config.write_text("\n[tools]\ntimeout = 20\n", encoding="utf-8")
 
-    shown = run("--set", "tools.timeout=5", "config", "explain", "tools", cwd=tmp_path, TOOLYARD_TOOLS__TIMEOUT="10")
+    shown = run("--set", "tools.timeout=5", "config", "explain", "tools", cwd=tmp_path, TOOLSTEAD_TOOLS__TIMEOUT="10")
 
     assert shown.returncode == 0, shown.stderr
     assert shown.stdout.splitlines() == [
@@ -80,7 +80,7 @@ def test_explain_tells_each_value_its_origin_and_what_it_overrode(config: Path, 
         "tools.allowed_hosts = []  (default)",
         "tools.timeout = 5",
         "    from --set",
-        "    instead of 10 (environment TOOLYARD_TOOLS__TIMEOUT)",
+        "    instead of 10 (environment TOOLSTEAD_TOOLS__TIMEOUT)",
         *_folded(f"instead of 20 ({config}:3)"),
         "    instead of 60 (default)",
         "tools.max_output = 262144  (default)",
@@ -112,7 +112,7 @@ def test_a_path_longer_than_a_line_is_not_cut_in_two(tmp_path: Path) -> None:
     own.mkdir(parents=True)
     (own / "config.toml").write_text("[server]\nport = 1\n", encoding="utf-8")
 
-    shown = run("config", "explain", "server.port", cwd=tmp_path, TOOLYARD_HOME=str(own))
+    shown = run("config", "explain", "server.port", cwd=tmp_path, TOOLSTEAD_HOME=str(own))
 
     assert f"{own / 'config.toml'}:2" in shown.stdout
 
@@ -121,13 +121,13 @@ def test_a_path_longer_than_a_line_is_not_cut_in_two(tmp_path: Path) -> None:
 def test_explain_as_json_has_the_same_facts(config: Path, tmp_path: Path) -> None:
     config.write_text('[server]\ntoken = "auto"\nport = 1\n', encoding="utf-8")
 
-    shown = run("config", "explain", "server", "--json", cwd=tmp_path, TOOLYARD_TOKEN="a-secret")
+    shown = run("config", "explain", "server", "--json", cwd=tmp_path, TOOLSTEAD_TOKEN="a-secret")
 
     settings = {item["key"]: item for item in json.loads(shown.stdout)["settings"]}
     assert settings["server.token"] == {
         "key": "server.token",
         "value": "********",
-        "origin": "environment TOOLYARD_TOKEN",
+        "origin": "environment TOOLSTEAD_TOKEN",
         "overrode": [{"value": "auto", "origin": f"{config}:2"}, {"value": "", "origin": "default"}],
         "inEffect": True,
     }
@@ -163,20 +163,20 @@ def test_a_mistake_in_the_file_is_told_with_its_line(config: Path, tmp_path: Pat
     shown = run("config", "show", cwd=tmp_path)
 
     assert shown.returncode == 2
-    assert shown.stderr == f"toolyard: {config}:2: tools.timeot: unknown key; did you mean tools.timeout?\n"
+    assert shown.stderr == f"toolstead: {config}:2: tools.timeot: unknown key; did you mean tools.timeout?\n"
     assert shown.stdout == ""
 
 
 def test_a_projects_own_settings_are_not_read_and_one_line_says_so(tmp_path: Path) -> None:
-    (tmp_path / ".toolyard").mkdir()
-    (tmp_path / ".toolyard" / "config.toml").write_text("[tools]\ntimeout = 1\n", encoding="utf-8")
+    (tmp_path / ".toolstead").mkdir()
+    (tmp_path / ".toolstead" / "config.toml").write_text("[tools]\ntimeout = 1\n", encoding="utf-8")
 
     shown = run("config", "explain", "tools.timeout", "--project", str(tmp_path), cwd=tmp_path.parent)
 
     assert shown.stdout == "tools.timeout = 60  (default)\n"
     (line,) = shown.stderr.splitlines()
-    assert f"{tmp_path}: this project brings .toolyard: skipped" in line
-    assert "`toolyard trust`" in line
+    assert f"{tmp_path}: this project brings .toolstead: skipped" in line
+    assert "`toolstead trust`" in line
 
 
 def test_a_project_that_does_not_exist_is_wrong_usage(tmp_path: Path) -> None:

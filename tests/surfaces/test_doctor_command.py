@@ -1,4 +1,4 @@
-"""`toolyard doctor`: what can be used here, what to type about the rest, and never a key."""
+"""`toolstead doctor`: what can be used here, what to type about the rest, and never a key."""
 
 from __future__ import annotations
 
@@ -12,25 +12,25 @@ from pathlib import Path
 import pytest
 
 from tests.surfaces.talking_project import Finished, Project
-from toolyard.app import doctor as module
-from toolyard.app.doctor import examine
-from toolyard.app.keys import Keys
-from toolyard.app.runtime_choice import PROGRAMS, Program
-from toolyard.app.settings import ClaudeSettings, CodexSettings, RuntimeSettings, ScriptedSettings
+from toolstead.app import doctor as module
+from toolstead.app.doctor import examine
+from toolstead.app.keys import Keys
+from toolstead.app.runtime_choice import PROGRAMS, Program
+from toolstead.app.settings import ClaudeSettings, CodexSettings, RuntimeSettings, ScriptedSettings
 
 KEY = "sk-never-shown-0123456789"
 UNTRIED = [
     "Nobody was asked whether it answers, so this was free. To find out, for the",
     "price of one short request:",
-    '  toolyard ask "hello"',
+    '  toolstead ask "hello"',
 ]
 EXTRAS = ["models", "claude", "codex", "postgres", "keyring"]
 
 
 @pytest.fixture
 def project(tmp_path: Path, home: Path) -> Project:
-    folder, user = tmp_path / "project", home / ".config" / "toolyard"
-    (folder / ".toolyard").mkdir(parents=True)
+    folder, user = tmp_path / "project", home / ".config" / "toolstead"
+    (folder / ".toolstead").mkdir(parents=True)
     user.mkdir(parents=True)
     return Project(folder, user)
 
@@ -55,9 +55,9 @@ def test_without_a_key_it_says_what_to_type_and_exits_with_1(project: Project) -
     for name in ("ANTHROPIC", "OPENAI", "GOOGLE"):
         at = max(at for at, line in enumerate(lines) if line.endswith(f"→ export {name}_API_KEY=…"))
         assert lines[at - 1].endswith(": no key")
-        assert lines[at + 1].strip() == f"keyring set toolyard {name}_API_KEY"
+        assert lines[at + 1].strip() == f"keyring set toolstead {name}_API_KEY"
     assert "  · kernel    our own loop: no key of a model, see below" in lines
-    assert lines[-1] == '  toolyard ask --model ollama:NAME "hello"'
+    assert lines[-1] == '  toolstead ask --model ollama:NAME "hello"'
 
 
 @pytest.mark.parametrize(
@@ -155,7 +155,7 @@ def test_a_program_is_looked_for_where_its_extra_puts_it() -> None:
             assert program.fault() == ""
 
 
-def test_the_command_installs_beside_this_toolyard_and_not_where_another_pip_would(
+def test_the_command_installs_beside_this_toolstead_and_not_where_another_pip_would(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setattr(Program, "installed", property(lambda _self: False))
@@ -164,12 +164,12 @@ def test_the_command_installs_beside_this_toolyard_and_not_where_another_pip_wou
         return examine(RuntimeSettings(), Keys({})).runtimes[0].todo[0]
 
     monkeypatch.setattr(sys, "executable", str(tmp_path / "my venv" / "python"))
-    assert todo() == f"'{tmp_path}/my venv/python' -m pip install \"toolyard[claude]\""
+    assert todo() == f"'{tmp_path}/my venv/python' -m pip install \"toolstead[claude]\""
     monkeypatch.setattr(module, "which", lambda _name: str(tmp_path / "my venv" / "pip"))
-    assert todo() == 'pip install "toolyard[claude]"'
+    assert todo() == 'pip install "toolstead[claude]"'
     monkeypatch.setattr(module, "which", lambda _name: "/usr/bin/pip")
     monkeypatch.setattr(module, "find_spec", lambda _name: None)
-    assert todo() == f"uv pip install --python '{tmp_path}/my venv/python' \"toolyard[claude]\""
+    assert todo() == f"uv pip install --python '{tmp_path}/my venv/python' \"toolstead[claude]\""
 
 
 def test_an_address_of_ones_own_is_shown_without_the_password_in_it(project: Project) -> None:
@@ -209,7 +209,7 @@ def test_json_has_everything_in_one_shape(project: Project) -> None:
         assert list(one) == ["name", "good", "says", "todo"]
     assert report["models"][0]["todo"] == [
         "export ANTHROPIC_API_KEY=…",
-        "keyring set toolyard ANTHROPIC_API_KEY",
+        "keyring set toolstead ANTHROPIC_API_KEY",
     ]
     bad = run(project, "--json")
     assert (bad.returncode, json.loads(bad.stdout)["good"], json.loads(bad.stdout)["model"]) == (1, False, None)
@@ -239,7 +239,7 @@ def test_a_missing_extra_is_named_with_the_command_that_brings_it(
     lines = done.stdout.splitlines()
     assert f"  {mark} kernel    our own loop: pydantic-ai-slim is not installed" in lines
     at = lines.index(f"  {mark} models    pydantic-ai-slim is not installed")
-    assert lines[at + 1].strip() == '→ pip install "toolyard[models]"'
+    assert lines[at + 1].strip() == '→ pip install "toolstead[models]"'
     broken = "No agent can answer yet: do what stands after → where there is a ✗."
     assert (lines[-1] == broken) is bool(environ)
 

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from toolyard import tool
-from toolyard.adapters.mcp import cancelled_once as module
-from toolyard.adapters.mcp.cancelled_once import cancelled_once
-from toolyard.testing import connect, memory_yard
+from toolstead import tool
+from toolstead.adapters.mcp import cancelled_once as module
+from toolstead.adapters.mcp.cancelled_once import cancelled_once
+from toolstead.testing import connect, memory_stead
 
 
 @pytest.mark.parametrize("era", ["handshake", "modern"])
@@ -29,7 +29,7 @@ async def test_what_a_cancelled_call_awaits_in_the_end_is_finished(era: Any) -> 
             tidied.set()
         return "never"
 
-    async with memory_yard(slow) as yard, connect(yard, era=era) as client:
+    async with memory_stead(slow) as stead, connect(stead, era=era) as client:
         call = asyncio.create_task(client.call_tool("slow", {}))
         await asyncio.wait_for(begun.wait(), 30)
         call.cancel()

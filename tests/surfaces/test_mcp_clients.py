@@ -1,4 +1,4 @@
-"""The official SDK's client against a yard: both eras on both transports.
+"""The official SDK's client against a stead: both eras on both transports.
 
 The clients live as long as this module: one for each way, and one server for all of them over HTTP.
 """
@@ -32,7 +32,7 @@ from tests.programs.clients import (
     target_of,
     text_of,
 )
-from tests.programs.running import TOOLYARD, running, text_in, until
+from tests.programs.running import TOOLSTEAD, running, text_in, until
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -77,7 +77,7 @@ async def test_a_client_lists_and_calls(guest: Guest) -> None:
     client = guest.client
     assert (client.protocol_version == "2026-07-28") is (guest.era == "modern")
     assert client.server_info is not None
-    assert client.server_info.name == "toolyard"
+    assert client.server_info.name == "toolstead"
     listed = {tool.name: tool for tool in (await client.list_tools()).tools}
     assert listed["echo"].input_schema["required"] == ["text"]
     assert listed["git-status"].annotations is not None
@@ -246,12 +246,12 @@ async def parrot(context: Any, params: mcp_types.CreateMessageRequestParams) -> 
 
 
 async def test_the_commands_themselves_serve_both_eras(tmp_path: Path) -> None:
-    """`toolyard mcp` and `toolyard serve`, not only the Python API behind them."""
+    """`toolstead mcp` and `toolstead serve`, not only the Python API behind them."""
     (tmp_path / "note.txt").write_text("first\nsecond\n")
-    async with running([*TOOLYARD, "serve", "--port", "0"], errors=tmp_path / "serve.txt", cwd=tmp_path) as program:
+    async with running([*TOOLSTEAD, "serve", "--port", "0"], errors=tmp_path / "serve.txt", cwd=tmp_path) as program:
         said = await program.stderr_with("docs  http")
         address = said.partition("MCP   ")[2].split()[0]
-        command, *arguments = [*TOOLYARD, "mcp"]
+        command, *arguments = [*TOOLSTEAD, "mcp"]
         with (tmp_path / "mcp.txt").open("w") as errors:
             for era in ("handshake", "modern"):
                 params = StdioServerParameters(command=command, args=arguments, cwd=tmp_path, env=dict(os.environ))

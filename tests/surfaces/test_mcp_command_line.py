@@ -1,4 +1,4 @@
-"""`toolyard mcp` is understood without click where that is plain, and never otherwise than click would."""
+"""`toolstead mcp` is understood without click where that is plain, and never otherwise than click would."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from toolyard.console.cli import group, main, mcp
-from toolyard.console.cli.invocation import Invocation
-from toolyard.console.cli.stdio import plainly_asked
-from toolyard.errors import SettingsError
+from toolstead.console.cli import group, main, mcp
+from toolstead.console.cli.invocation import Invocation
+from toolstead.console.cli.stdio import plainly_asked
+from toolstead.errors import SettingsError
 
 WORDS = ("mcp", "--project", "--project=.", "--project=/nowhere", "--project=", "--set", "--set=a=b", "--set=", "-v")
 WORDS += (
@@ -126,7 +126,7 @@ def test_a_server_that_an_error_ends_ends_the_same_with_and_without_click(
 def test_what_is_wrong_with_the_settings_is_said_as_by_every_command(tmp_path: Path) -> None:
     done = [
         subprocess.run(
-            [sys.executable, "-m", "toolyard", *words],
+            [sys.executable, "-m", "toolstead", *words],
             cwd=tmp_path,
             stdin=subprocess.DEVNULL,
             capture_output=True,
@@ -138,4 +138,4 @@ def test_what_is_wrong_with_the_settings_is_said_as_by_every_command(tmp_path: P
     ]
     assert done[0].returncode == done[1].returncode == 2
     assert done[0].stderr == done[1].stderr
-    assert done[0].stderr.startswith("toolyard: ")
+    assert done[0].stderr.startswith("toolstead: ")

@@ -1,4 +1,4 @@
-"""`toolyard mcp` answers first, and opens the database behind its answers."""
+"""`toolstead mcp` answers first, and opens the database behind its answers."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ def stored(database: Path) -> list[str]:
 
 
 async def test_a_failing_call_on_stdio_is_stored_and_a_good_one_is_not(tmp_path: Path) -> None:
-    environ = {**os.environ, "TOOLYARD_HOME": str(tmp_path / "home")}
+    environ = {**os.environ, "TOOLSTEAD_HOME": str(tmp_path / "home")}
     process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", "toolyard", "mcp", "--project", str(tmp_path)),
+        *(sys.executable, "-m", "toolstead", "mcp", "--project", str(tmp_path)),
         stdin=asyncio.subprocess.PIPE,
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.DEVNULL,
@@ -34,7 +34,7 @@ async def test_a_failing_call_on_stdio_is_stored_and_a_good_one_is_not(tmp_path:
     )
     assert process.stdin is not None
     assert process.stdout is not None
-    database = tmp_path / "home" / "data" / "toolyard.db"
+    database = tmp_path / "home" / "data" / "toolstead.db"
 
     async def ask(id: int, method: str, params: dict[str, Any]) -> dict[str, Any]:
         assert process.stdin is not None

@@ -26,11 +26,11 @@ from tests.programs.running import (
 from tests.surfaces.compared import normal
 from tests.surfaces.http_wire import Answer, Header, HttpWire, json_of
 from tests.surfaces.message_parts import ME
-from toolyard import PluginContext, Tool, ToolMeta, Toolyard
-from toolyard.adapters.mcp.descriptors import Lines, TooLongError
-from toolyard.adapters.mcp.lane import keep_alive
-from toolyard.adapters.mcp.lane.http import Sessions
-from toolyard.app.yard import Address
+from toolstead import PluginContext, Tool, ToolMeta, Toolstead
+from toolstead.adapters.mcp.descriptors import Lines, TooLongError
+from toolstead.adapters.mcp.lane import keep_alive
+from toolstead.adapters.mcp.lane.http import Sessions
+from toolstead.app.stead import Address
 
 pytestmark = [pytest.mark.promise("B6")]
 
@@ -86,12 +86,12 @@ class Tools:
 
 @asynccontextmanager
 async def door(tools: Tools, folder: Path, *, lane: bool) -> AsyncIterator[str]:
-    """A yard with these tools, served over HTTP; its address."""
+    """A stead with these tools, served over HTTP; its address."""
     ready: asyncio.Future[Address] = asyncio.get_running_loop().create_future()
     stop = asyncio.Event()
-    async with Toolyard(folder) as yard, asyncio.TaskGroup() as tasks:
-        yard.registry.register(*tools.all())
-        tasks.create_task(yard.serve_http(port=0, on_ready=ready.set_result, stop=stop, lane=lane))
+    async with Toolstead(folder) as stead, asyncio.TaskGroup() as tasks:
+        stead.registry.register(*tools.all())
+        tasks.create_task(stead.serve_http(port=0, on_ready=ready.set_result, stop=stop, lane=lane))
         try:
             yield (await asyncio.wait_for(ready, PATIENCE)).url
         finally:
@@ -253,7 +253,7 @@ async def test_a_session_that_says_often_that_it_is_initialized_is_learned_of_on
             return super().learn(id)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("toolyard.adapters.mcp.http.Sessions", Counting)
+        patch.setattr("toolstead.adapters.mcp.http.Sessions", Counting)
         async with door(Tools(), tmp_path, lane=True) as address, HttpWire(address) as wire:
             headers = await shaken(wire)
             for _ in range(5):

@@ -11,17 +11,17 @@ from typing import Any
 import pytest
 
 from tests.programs.running import HANDSHAKE, PATIENCE, modern_meta, until
-from toolyard import PluginContext, Tool, ToolMeta, Toolyard
-from toolyard.adapters.mcp.http import McpEndpoint
-from toolyard.adapters.mcp.notices import Notices
-from toolyard.adapters.mcp.server import ToolyardServer
-from toolyard.testing import connect, memory_yard
+from toolstead import PluginContext, Tool, ToolMeta, Toolstead
+from toolstead.adapters.mcp.http import McpEndpoint
+from toolstead.adapters.mcp.notices import Notices
+from toolstead.adapters.mcp.server import ToolsteadServer
+from toolstead.testing import connect, memory_stead
 
 pytestmark = pytest.mark.promise("R5")
 
 
-def server_of(yard: Toolyard) -> tuple[ToolyardServer, Notices]:
-    server = yard.registry.to_mcp_server_config()["instance"]
+def server_of(stead: Toolstead) -> tuple[ToolsteadServer, Notices]:
+    server = stead.registry.to_mcp_server_config()["instance"]
     notices = server.middleware[-1].__self__
     assert isinstance(notices, Notices)
     return server, notices
@@ -31,8 +31,8 @@ async def handler(ctx: PluginContext, input: dict[str, Any], meta: ToolMeta) -> 
     return "done"
 
 
-def change(yard: Toolyard, name: str) -> None:
-    yard.registry.register(Tool(name=name, description="Late.", handler=handler))
+def change(stead: Toolstead, name: str) -> None:
+    stead.registry.register(Tool(name=name, description="Late.", handler=handler))
 
 
 class Exchange:
@@ -124,8 +124,8 @@ async def listening(endpoint: McpEndpoint) -> AsyncIterator[Exchange]:
 
 
 @asynccontextmanager
-async def endpoint_of(yard: Toolyard) -> AsyncIterator[tuple[McpEndpoint, Notices]]:
-    server, notices = server_of(yard)
+async def endpoint_of(stead: Toolstead) -> AsyncIterator[tuple[McpEndpoint, Notices]]:
+    server, notices = server_of(stead)
     endpoint = McpEndpoint(server, max_body=1 << 20)
     async with endpoint.running():
         yield endpoint, notices
@@ -133,72 +133,72 @@ async def endpoint_of(yard: Toolyard) -> AsyncIterator[tuple[McpEndpoint, Notice
 
 async def test_one_that_stopped_reading_holds_up_nobody() -> None:
     async with (
-        memory_yard() as yard,
-        endpoint_of(yard) as (endpoint, _),
+        memory_stead() as stead,
+        endpoint_of(stead) as (endpoint, _),
         session(endpoint, deaf=True) as deaf,
         session(endpoint) as attentive,
         listening(endpoint) as modern,
     ):
         for number in range(40):  # more than the SDK buffers for the one that is deaf
             before = attentive.notices
-            change(yard, f"late-{number}")
+            change(stead, f"late-{number}")
             await until(lambda before=before: attentive.notices > before)
         assert deaf.notices == 1
         await until(lambda: modern.body.count(b"notifications/tools/list_changed") >= 40)
 
 
 async def test_a_client_that_left_is_forgotten() -> None:
-    async with memory_yard() as yard, endpoint_of(yard) as (endpoint, notices):
+    async with memory_stead() as stead, endpoint_of(stead) as (endpoint, notices):
         async with session(endpoint) as one, session(endpoint) as other, session(endpoint, deaf=True) as deaf:
             assert len(notices._connections) == 3
             await one.leave()
             await until(lambda: len(notices._connections) == 2)
-            change(yard, "late")
+            change(stead, "late")
             await until(lambda: other.notices == 1)
             await deaf.leave()
             await other.leave()
         await until(lambda: not notices._connections)
-        assert not [task for task in asyncio.all_tasks() if task.get_name() == "toolyard-mcp-notices-to-client"]
+        assert not [task for task in asyncio.all_tasks() if task.get_name() == "toolstead-mcp-notices-to-client"]
 
 
 async def test_the_end_of_the_server_forgets_everybody() -> None:
-    async with memory_yard() as yard:
-        async with endpoint_of(yard) as (endpoint, notices), session(endpoint), session(endpoint, deaf=True):
+    async with memory_stead() as stead:
+        async with endpoint_of(stead) as (endpoint, notices), session(endpoint), session(endpoint, deaf=True):
             assert len(notices._connections) == 2
         assert not notices._connections
-        assert not [task for task in asyncio.all_tasks() if task.get_name().startswith("toolyard-mcp")]
-        change(yard, "late")
+        assert not [task for task in asyncio.all_tasks() if task.get_name().startswith("toolstead-mcp")]
+        change(stead, "late")
 
 
 async def test_a_burst_is_one_notice_and_the_rest_of_it_one_more() -> None:
-    async with memory_yard() as yard, endpoint_of(yard) as (endpoint, _), session(endpoint) as client:
+    async with memory_stead() as stead, endpoint_of(stead) as (endpoint, _), session(endpoint) as client:
         for number in range(50):
-            change(yard, f"at-once-{number}")
+            change(stead, f"at-once-{number}")
         await until(lambda: client.notices == 1)
         for number in range(50):
-            change(yard, f"in-a-row-{number}")
+            change(stead, f"in-a-row-{number}")
             await asyncio.sleep(0)
         await until(lambda: client.notices >= 2)
-        change(yard, "last")
+        change(stead, "last")
         so_far = client.notices
         await until(lambda: client.notices > so_far)
         assert client.notices < 20
 
 
 async def test_what_changes_nothing_is_no_notice() -> None:
-    async with memory_yard() as yard, endpoint_of(yard) as (endpoint, _), session(endpoint) as client:
-        await yard.registry.reload_plugins()
-        change(yard, "late")
+    async with memory_stead() as stead, endpoint_of(stead) as (endpoint, _), session(endpoint) as client:
+        await stead.registry.reload_plugins()
+        change(stead, "late")
         await until(lambda: client.notices)
         assert client.notices == 1
 
 
 @pytest.mark.parametrize("era", ["handshake", "modern"])
 async def test_an_in_process_client_leaves_nothing_behind(era: Any) -> None:
-    async with memory_yard() as yard:
-        before = len(yard._registry._listeners)
+    async with memory_stead() as stead:
+        before = len(stead._registry._listeners)
         for _ in range(5):
-            async with connect(yard, era=era) as client:
+            async with connect(stead, era=era) as client:
                 await client.list_tools()
-        assert len(yard._registry._listeners) == before
-        assert not [task for task in asyncio.all_tasks() if task.get_name().startswith("toolyard-mcp")]
+        assert len(stead._registry._listeners) == before
+        assert not [task for task in asyncio.all_tasks() if task.get_name().startswith("toolstead-mcp")]

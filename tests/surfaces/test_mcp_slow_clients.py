@@ -18,7 +18,7 @@ from tests.programs.running import HANDSHAKE, MODERN, TOOL_SERVER, modern_meta, 
 CLIENTS = 128
 CALLS = 10
 """Calls of each quick client."""
-LONG = "yard " * 40_000
+LONG = "stead " * 40_000
 SIP = 256
 
 

@@ -13,7 +13,7 @@ import pytest_asyncio
 from tests.programs.running import (
     MODERN,
     TOOL_SERVER,
-    TOOLYARD,
+    TOOLSTEAD,
     ModernWire,
     Wire,
     modern_meta,
@@ -203,14 +203,14 @@ async def test_a_cancelled_call_is_not_answered(wire: Wire, tmp_path: Path) -> N
 
 
 async def test_before_the_handshake_a_client_is_told_to_shake_hands(tmp_path: Path) -> None:
-    async with wire_to([*TOOLYARD, "mcp"], tmp_path) as wire:
+    async with wire_to([*TOOLSTEAD, "mcp"], tmp_path) as wire:
         await wire.say({"jsonrpc": "2.0", "id": 77, "result": {}})
         answer = await wire.request(1, "tools/list")
         assert answer["error"]["code"] == INVALID_PARAMS
         assert answer["error"]["message"] == "tools/list: this connection is not initialized; send `initialize` first"
         assert (await wire.request(2, "no/such/method"))["error"]["code"] == UNKNOWN_METHOD
         assert (await wire.request(3, "ping"))["result"] == {}
-        assert (await wire.shake_hands())["serverInfo"]["name"] == "toolyard"
+        assert (await wire.shake_hands())["serverInfo"]["name"] == "toolstead"
         assert (await wire.request(4, "tools/list"))["result"]["tools"]
 
 

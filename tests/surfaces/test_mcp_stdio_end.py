@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.programs.running import TOOL_SERVER, TOOLYARD, Wire, is_alive, running, text_in, until, wire_to
+from tests.programs.running import TOOL_SERVER, TOOLSTEAD, Wire, is_alive, running, text_in, until, wire_to
 
 pytestmark = pytest.mark.promise("B6")
 
@@ -47,7 +47,7 @@ async def ended_well(wire: Wire) -> None:
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 async def test_a_signal_ends_an_idle_server(number: signal.Signals, tmp_path: Path) -> None:
-    async with wire_to([*TOOLYARD, "mcp"], tmp_path) as wire:
+    async with wire_to([*TOOLSTEAD, "mcp"], tmp_path) as wire:
         await wire.shake_hands()
         wire.program.process.send_signal(number)
         assert await wire.program.line() == b""
@@ -62,7 +62,7 @@ async def test_a_signal_ends_a_running_call_with_its_child(tmp_path: Path) -> No
     project = tmp_path / "project"
     project.mkdir()
     path = f"{slow.parent}{os.pathsep}{os.environ['PATH']}"
-    command = [*TOOLYARD, "mcp", "--project", str(project)]
+    command = [*TOOLSTEAD, "mcp", "--project", str(project)]
     async with wire_to(command, tmp_path, env={"PATH": path}) as wire:
         await wire.shake_hands()
         await wire.say(calls(1, "git-status")[0])
@@ -99,7 +99,7 @@ async def test_a_closed_stdin_cancels_the_handlers_and_their_children_and_ends_t
 
 
 async def test_the_end_in_the_middle_of_a_line_is_told(tmp_path: Path) -> None:
-    async with wire_to([*TOOLYARD, "mcp"], tmp_path) as wire:
+    async with wire_to([*TOOLSTEAD, "mcp"], tmp_path) as wire:
         await wire.shake_hands()
         await wire.write(b'{"jsonrpc": "2.0", "id": 1, "meth')
         wire.close()
@@ -109,7 +109,7 @@ async def test_the_end_in_the_middle_of_a_line_is_told(tmp_path: Path) -> None:
 
 
 async def test_the_end_before_a_word_is_an_end(tmp_path: Path) -> None:
-    async with wire_to([*TOOLYARD, "mcp"], tmp_path) as wire:
+    async with wire_to([*TOOLSTEAD, "mcp"], tmp_path) as wire:
         wire.close()
         assert await wire.program.line() == b""
         await ended_well(wire)
@@ -191,10 +191,10 @@ async def test_without_a_stderr_what_tools_print_is_lost_and_the_wire_is_whole(t
 
 @pytest.mark.parametrize(("closed", "name"), [("<&-", "stdin"), (">&-", "stdout")])
 async def test_without_a_wire_it_says_so(closed: str, name: str, tmp_path: Path) -> None:
-    closing = ["/bin/sh", "-c", f'exec "$@" {closed}', "sh", *TOOLYARD, "mcp"]
+    closing = ["/bin/sh", "-c", f'exec "$@" {closed}', "sh", *TOOLSTEAD, "mcp"]
     async with wire_to(closing, tmp_path) as wire:
         assert await wire.program.ended() == 2
-        assert f"toolyard: {name} is closed" in wire.program.stderr
+        assert f"toolstead: {name} is closed" in wire.program.stderr
 
 
 async def test_whoever_reads_late_still_gets_the_last_line_whole(tmp_path: Path) -> None:
@@ -219,11 +219,11 @@ async def test_whoever_reads_late_still_gets_the_last_line_whole(tmp_path: Path)
 
 SERVE_AND_GO_ON = """
 import asyncio, os, sys, tempfile, uvloop
-from toolyard import Toolyard
+from toolstead import Toolstead
 
 async def main():
-    async with Toolyard() as yard:
-        await yard.serve_stdio()
+    async with Toolstead() as stead:
+        await stead.serve_stdio()
         mine = [tempfile.TemporaryFile() for _ in range(20)]
     await asyncio.sleep(0.05)  # whatever the loop still closes, it must not be one of these
     for file in mine:

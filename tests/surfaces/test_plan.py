@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from tests.programs.running import TOOLYARD, wire_to
-from tests.surfaces.rest_yard import Told, YardClient, ended, follow, serving
-from tests.surfaces.test_tools_command import toolyard
+from tests.programs.running import TOOLSTEAD, wire_to
+from tests.surfaces.rest_stead import SteadClient, Told, ended, follow, serving
+from tests.surfaces.test_tools_command import toolstead
 
 pytestmark = pytest.mark.promise("T2")
 
@@ -70,7 +70,7 @@ def plans(told: list[Told]) -> list[Told]:
     return [event for event in told if event.type == "plan.updated"]
 
 
-async def until_run_ends(client: YardClient, prompt: str) -> tuple[Any, list[Told]]:
+async def until_run_ends(client: SteadClient, prompt: str) -> tuple[Any, list[Told]]:
     """A run, and everything that was told in it."""
     started = (await client.ask("POST", "/api/runs", {"prompt": prompt})).json
     stream = await follow(client, f"/api/runs/{started['runId']}/events")
@@ -153,7 +153,7 @@ async def test_switched_off_it_is_neither_listed_nor_called_over_rest_nor_in_a_r
 @pytest.mark.parametrize("how", OFF)
 async def test_switched_off_it_is_neither_listed_nor_called_over_mcp(how: str, home: Path, tmp_path: Path) -> None:
     _write_config(home, OFF[how][0])
-    async with wire_to([*TOOLYARD, "mcp"], tmp_path) as wire:
+    async with wire_to([*TOOLSTEAD, "mcp"], tmp_path) as wire:
         await wire.shake_hands()
         listed = [tool["name"] for tool in (await wire.request(1, "tools/list"))["result"]["tools"]]
         assert "update_plan" not in listed
@@ -166,18 +166,18 @@ async def test_switched_off_it_is_neither_listed_nor_called_over_mcp(how: str, h
 @pytest.mark.parametrize("how", OFF)
 def test_switched_off_it_is_neither_listed_nor_called_on_the_command_line(how: str, home: Path, tmp_path: Path) -> None:
     _write_config(home, OFF[how][0])
-    listed = toolyard("tools", "list", "--json", cwd=tmp_path)
+    listed = toolstead("tools", "list", "--json", cwd=tmp_path)
     assert listed.returncode == 0, listed.stderr
     assert "file-reader" in listed.stdout
     assert "update_plan" not in listed.stdout
-    called = toolyard("tools", "call", "update_plan", "--input", json.dumps(GOOD), cwd=tmp_path)
+    called = toolstead("tools", "call", "update_plan", "--input", json.dumps(GOOD), cwd=tmp_path)
     assert called.returncode != 0
     assert "Plan updated" not in called.stdout
     assert "update_plan" in called.stderr
 
 
 async def test_switched_on_it_is_listed_and_called_over_mcp_and_on_the_command_line(tmp_path: Path) -> None:
-    async with wire_to([*TOOLYARD, "mcp"], tmp_path) as wire:
+    async with wire_to([*TOOLSTEAD, "mcp"], tmp_path) as wire:
         await wire.shake_hands()
         listed = [tool["name"] for tool in (await wire.request(1, "tools/list"))["result"]["tools"]]
         assert "update_plan" in listed
@@ -185,11 +185,11 @@ async def test_switched_on_it_is_listed_and_called_over_mcp_and_on_the_command_l
         assert answer["result"]["content"] == [{"type": "text", "text": "Plan updated"}]
         bad = await wire.call(3, "update_plan", {"plan": [{"step": "x"}]})
         assert bad["result"]["isError"] is True
-    called = toolyard("tools", "call", "update_plan", "--input", json.dumps(GOOD), cwd=tmp_path)
+    called = toolstead("tools", "call", "update_plan", "--input", json.dumps(GOOD), cwd=tmp_path)
     assert (called.returncode, called.stdout) == (0, "Plan updated\n"), called.stderr
 
 
 def _write_config(home: Path, text: str) -> None:
-    file = home / ".config" / "toolyard" / "config.toml"
+    file = home / ".config" / "toolstead" / "config.toml"
     file.parent.mkdir(parents=True)
     file.write_text(text)

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.programs.running import PATIENCE, TOOLYARD, Program, Wire, is_alive, running, text_in, until
+from tests.programs.running import PATIENCE, TOOLSTEAD, Program, Wire, is_alive, running, text_in, until
 from tests.surfaces.rest_server import Client
 
 pytestmark = pytest.mark.promise("P7")
@@ -24,7 +24,7 @@ DOORS = {"serve": ["serve", "--port", "0"], "mcp": ["mcp"]}
 
 PLUGIN = '''
 import asyncio, atexit, os, pathlib, subprocess, threading
-from toolyard.plugins.contract import Plugin, Tool
+from toolstead.plugins.contract import Plugin, Tool
 
 NAME = pathlib.Path(__file__).stem
 FOLDER = pathlib.Path(os.environ["JOURNAL"])
@@ -133,12 +133,12 @@ class House:
 
 @asynccontextmanager
 async def house(door: str, home: Path, folder: Path, **environ: str) -> AsyncIterator[House]:
-    """`toolyard serve` or `toolyard mcp` with three plugins."""
-    plugins = home / ".config" / "toolyard" / "plugins"
+    """`toolstead serve` or `toolstead mcp` with three plugins."""
+    plugins = home / ".config" / "toolstead" / "plugins"
     plugins.mkdir(parents=True)
     for name in ("alpha", "beta", "gamma"):
         (plugins / f"{name}.py").write_text(PLUGIN)
-    command = [*TOOLYARD, *DOORS[door], "--project", str(folder)]
+    command = [*TOOLSTEAD, *DOORS[door], "--project", str(folder)]
     env = {"JOURNAL": str(folder), **environ}
     async with running(command, errors=folder / "stderr.txt", cwd=folder, env=env) as program:
         yield House(program, folder)

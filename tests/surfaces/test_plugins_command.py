@@ -1,4 +1,4 @@
-"""`toolyard plugins`: by the running server of this project, by another one, and in the command itself."""
+"""`toolstead plugins`: by the running server of this project, by another one, and in the command itself."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from tests.flows.http_internet import reply, serving
 from tests.surfaces.fake_plugins import FakePlugins, plugin
 from tests.surfaces.rest_server import SAY, Live, running
 from tests.surfaces.talking_project import Finished, Project
-from toolyard.app.server_file import ServerFile
+from toolstead.app.server_file import ServerFile
 
 SHOUTY = '''
 from dataclasses import dataclass
 
-from toolyard import Hooks, Plugin, PluginContext, tool
+from toolstead import Hooks, Plugin, PluginContext, tool
 
 
 @dataclass
@@ -55,7 +55,7 @@ TOKEN = "the-general-token"
 @pytest.fixture
 def project(tmp_path: Path, home: Path) -> Project:
     folder = tmp_path / "project"
-    (folder / ".toolyard").mkdir(parents=True)
+    (folder / ".toolstead").mkdir(parents=True)
     return Project(folder, home)
 
 
@@ -81,7 +81,7 @@ async def served(project: Project) -> AsyncIterator[Served]:
 
 @contextmanager
 def announced(project: Project, live: Live) -> Iterator[None]:
-    data = Path(os.environ["TOOLYARD_HOME"], "data")
+    data = Path(os.environ["TOOLSTEAD_HOME"], "data")
     with ServerFile(data).announced(project.folder.resolve(), live.url, PRIVATE):
         yield
 
@@ -190,7 +190,7 @@ async def test_an_unknown_plugin_is_wrong_usage_with_the_nearest_name(served: Se
     assert (done.returncode, done.stdout) == (2, "")
     assert "unknown plugin 'shoutty'; did you mean 'shouty'?" in done.stderr
     far = await served.command(*arguments, "zzz")
-    assert (far.returncode, "`toolyard plugins list` shows them all" in far.stderr) == (2, True)
+    assert (far.returncode, "`toolstead plugins list` shows them all" in far.stderr) == (2, True)
     assert served.plugins.asked == []
 
 
@@ -205,14 +205,14 @@ async def test_settings_that_do_not_fit_are_wrong_usage_in_the_words_of_the_plug
 
 async def test_with_a_url_only_the_token_of_that_server_does(served: Served, tmp_path: Path) -> None:
     elsewhere = tmp_path / "elsewhere"
-    (elsewhere / ".toolyard").mkdir(parents=True)
+    (elsewhere / ".toolstead").mkdir(parents=True)
     by_url = await served.command("disable", "shouty", "--url", served.live.url, "--project", str(elsewhere))
     assert by_url.returncode == 0
     assert served.plugins.asked == [("shouty", False, None)]
     async with running(SAY, plugins=served.plugins, token=TOKEN) as unannounced:
-        listed = await served.command("list", "--url", unannounced.url, TOOLYARD_TOKEN=TOKEN)
+        listed = await served.command("list", "--url", unannounced.url, TOOLSTEAD_TOKEN=TOKEN)
         assert listed.returncode == 0
-        refused = await served.command("disable", "shouty", "--url", unannounced.url, TOOLYARD_TOKEN=TOKEN)
+        refused = await served.command("disable", "shouty", "--url", unannounced.url, TOOLSTEAD_TOKEN=TOKEN)
         assert (refused.returncode, "answered 403" in refused.stderr) == (2, True)
         assert "it needs the private token" in refused.stderr
     assert len(served.plugins.asked) == 1
@@ -226,12 +226,12 @@ async def test_an_answer_that_is_none_of_ours_is_said(project: Project, answer: 
         address = f"http://127.0.0.1:{other.port}"
         done = await asyncio.to_thread(project.command, "plugins", "list", "--url", address)
     assert (done.returncode, done.stdout, "Traceback" in done.stderr) == (2, "", False)
-    assert "not as a Toolyard server does" in done.stderr
+    assert "not as a Toolstead server does" in done.stderr
 
 
 @pytest.mark.parametrize("server", [False, True], ids=["alone", "server"])
 async def test_real_plugins_are_switched_set_and_reset_alone_and_by_a_server(project: Project, server: bool) -> None:
-    folder = Path(os.environ["TOOLYARD_HOME"], "plugins")
+    folder = Path(os.environ["TOOLSTEAD_HOME"], "plugins")
     folder.mkdir(parents=True)
     (folder / "shouty.py").write_text(SHOUTY)
     (folder / "broken.py").write_text("raise ValueError('no weather today')")

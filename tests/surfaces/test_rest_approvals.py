@@ -14,13 +14,13 @@ import pytest
 
 from tests.programs import running as programs
 from tests.surfaces.rest_server import PATIENCE, Client, Reply, nothing_left, running, tool
-from tests.surfaces.rest_yard import SCRIPT, ended, follow, settings_of
-from toolyard import Toolyard
-from toolyard.app.server_file import ServerFile
-from toolyard.errors import StorageError
-from toolyard.orchestrator.approvals import CLOSING, STOPPED, WITHDRAWN, Approvals
-from toolyard.orchestrator.event_log import EventLog
-from toolyard.types.call import Ask, Decision, ToolCall
+from tests.surfaces.rest_stead import SCRIPT, ended, follow, settings_of
+from toolstead import Toolstead
+from toolstead.app.server_file import ServerFile
+from toolstead.errors import StorageError
+from toolstead.orchestrator.approvals import CLOSING, STOPPED, WITHDRAWN, Approvals
+from toolstead.orchestrator.event_log import EventLog
+from toolstead.types.call import Ask, Decision, ToolCall
 
 SCHEMA = {
     "type": "object",
@@ -36,9 +36,9 @@ SENDING = f"""
 
 
 class Person(Client):
-    """Somebody who has the private token, and the yard that asks them."""
+    """Somebody who has the private token, and the stead that asks them."""
 
-    yard: Toolyard
+    stead: Toolstead
     sent: list[str]
     private: dict[str, str]
 
@@ -80,7 +80,7 @@ async def careful(call: ToolCall) -> Decision:
 
 @asynccontextmanager
 async def asked(folder: Path, gate: Callable[[ToolCall], Awaitable[Decision]] = careful) -> AsyncIterator[Person]:
-    """A yard with a gate that asks, served."""
+    """A stead with a gate that asks, served."""
     project = folder / "project"
     project.mkdir(exist_ok=True)
     (folder / "script.yaml").write_text(SENDING)
@@ -90,16 +90,16 @@ async def asked(folder: Path, gate: Callable[[ToolCall], Awaitable[Decision]] = 
         sent.append(input["to"])
         return f"sent to {input['to']}"
 
-    async with Toolyard(project, settings=settings_of(folder / "script.yaml"), gates=[gate], watch=False) as yard:
-        yard.registry.register(tool("send", send, schema=SCHEMA, timeout=0.5))
+    async with Toolstead(project, settings=settings_of(folder / "script.yaml"), gates=[gate], watch=False) as stead:
+        stead.registry.register(tool("send", send, schema=SCHEMA, timeout=0.5))
         ready: asyncio.Future[str] = asyncio.get_running_loop().create_future()
         stop = asyncio.Event()
         serving = asyncio.create_task(
-            yard.serve_http(port=0, on_ready=lambda address: ready.set_result(address.url), stop=stop)
+            stead.serve_http(port=0, on_ready=lambda address: ready.set_result(address.url), stop=stop)
         )
         person = Person(await asyncio.wait_for(ready, PATIENCE))
-        person.yard, person.sent = yard, sent
-        server = ServerFile(yard.places.data).find(yard.places.project)
+        person.stead, person.sent = stead, sent
+        server = ServerFile(stead.places.data).find(stead.places.project)
         assert server is not None
         person.private = {"Authorization": f"Bearer {server.token}"}
         try:
@@ -226,10 +226,10 @@ async def test_a_cancelled_run_withdraws_its_question_before_its_own_end(person:
     assert (await person.approvals(), person.sent) == ([], [])
 
 
-async def test_a_yard_that_closes_denies_what_waits(tmp_path: Path) -> None:
+async def test_a_stead_that_closes_denies_what_waits(tmp_path: Path) -> None:
     async with nothing_left():
         async with asked(tmp_path) as person:
-            calling = asyncio.create_task(person.yard.call("send", {"to": "everybody"}))
+            calling = asyncio.create_task(person.stead.call("send", {"to": "everybody"}))
             shown = await person.waiting()
         result = await asyncio.wait_for(calling, PATIENCE)
         assert result.text == f"send was refused: {CLOSING}"
@@ -289,21 +289,21 @@ async def test_an_unknown_approval_is_a_404(person: Person, name: str) -> None:
 
 async def test_a_database_that_does_not_answer_is_a_503() -> None:
     async def closed() -> Any:
-        raise StorageError("toolyard.db cannot be opened")
+        raise StorageError("toolstead.db cannot be opened")
 
     approvals = Approvals(open_store=closed, log=EventLog())
     async with running(approvals=approvals, private_token="private") as live:
         for method, path in (("GET", "/api/approvals"), ("POST", "/api/approvals/x")):
             body = {"decision": "deny"} if method == "POST" else None
             reply = await live.ask(method, path, body, {"Authorization": "Bearer private"})
-            assert (reply.status, reply.problem["detail"]) == (503, "Toolyard.db cannot be opened.")
+            assert (reply.status, reply.problem["detail"]) == (503, "Toolstead.db cannot be opened.")
             assert "retry-after" in reply.headers
 
 
 _ELSEWHERE = """
 import asyncio, os, sys
-from toolyard import Toolyard, tool
-from toolyard.types.call import Ask
+from toolstead import Toolstead, tool
+from toolstead.types.call import Ask
 
 async def careful(call):
     return Ask("it goes to others", timeout=600)
@@ -314,10 +314,10 @@ async def send(to: str) -> str:
     return f"process {os.getpid()} sent to {to}"
 
 async def main():
-    async with Toolyard(sys.argv[1], gates=[careful], watch=False) as yard:
-        yard.registry.register(send)
+    async with Toolstead(sys.argv[1], gates=[careful], watch=False) as stead:
+        stead.registry.register(send)
         print(os.getpid(), flush=True)
-        print((await yard.call("send", {"to": "everybody"})).text, flush=True)
+        print((await stead.call("send", {"to": "everybody"})).text, flush=True)
 
 asyncio.run(main())
 """
@@ -326,7 +326,7 @@ asyncio.run(main())
 @asynccontextmanager
 async def asking_elsewhere(person: Person, folder: Path) -> AsyncIterator[programs.Program]:
     """Another process of the same user, in which a call waits."""
-    command = [sys.executable, "-c", _ELSEWHERE, str(person.yard.places.project)]
+    command = [sys.executable, "-c", _ELSEWHERE, str(person.stead.places.project)]
     async with programs.running(command, errors=folder / "elsewhere.txt", cwd=folder) as program:
         pid = (await program.line()).decode().strip()
         assert pid == str(program.pid) != str(os.getpid()), program.stderr

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from tests.surfaces.rest_server import PATIENCE, SAY, Live, nothing_left, request, running, tool, until
-from toolyard.adapters.rest.disconnect import Watch
-from toolyard.plugins.contract import Tool
+from toolstead.adapters.rest.disconnect import Watch
+from toolstead.plugins.contract import Tool
 
 
 class Waiting:

@@ -15,12 +15,12 @@ from openapi_spec_validator import OpenAPIV31SpecValidator
 from tests.surfaces.fake_plugins import FakePlugins
 from tests.surfaces.rest_server import SAY, Live
 from tests.surfaces.rest_server import running as running_with
-from toolyard.adapters.rest.asgi import Receive, Scope, Send
-from toolyard.adapters.rest.options import ServerOptions
-from toolyard.adapters.rest.problem import KINDS
-from toolyard.errors import StorageError
-from toolyard.orchestrator.approvals import Approvals
-from toolyard.orchestrator.event_log import EventLog
+from toolstead.adapters.rest.asgi import Receive, Scope, Send
+from toolstead.adapters.rest.options import ServerOptions
+from toolstead.adapters.rest.problem import KINDS
+from toolstead.errors import StorageError
+from toolstead.orchestrator.approvals import Approvals
+from toolstead.orchestrator.event_log import EventLog
 
 HTTP_PAGE = Path(__file__).parents[2] / "docs" / "http.md"
 PRIVATE = "the-private-token"
@@ -147,7 +147,7 @@ async def test_the_page_shows_every_route_with_an_example_that_names_the_address
             assert path in text
             assert method in text
         assert f"curl http://127.0.0.1:{live.port}/api/tools" in text
-        assert "toolyard.invalid" not in text
+        assert "toolstead.invalid" not in text
 
 
 async def test_the_page_loads_nothing_runs_nothing_and_its_links_lead_somewhere() -> None:

@@ -14,19 +14,19 @@ from typing import Any
 import pytest
 
 from tests.surfaces.rest_server import PATIENCE, nothing_left, request
-from tests.surfaces.rest_yard import ENDS, Stream, YardClient, ended, follow, readers, served_elsewhere, serving
-from toolyard.adapters.rest import server, sse
-from toolyard.adapters.rest.options import ServerOptions
-from toolyard.adapters.rest.port import open_sockets
-from toolyard.errors import StorageError
-from toolyard.orchestrator import feed
-from toolyard.types.call import Caller
+from tests.surfaces.rest_stead import ENDS, SteadClient, Stream, ended, follow, readers, served_elsewhere, serving
+from toolstead.adapters.rest import server, sse
+from toolstead.adapters.rest.options import ServerOptions
+from toolstead.adapters.rest.port import open_sockets
+from toolstead.errors import StorageError
+from toolstead.orchestrator import feed
+from toolstead.types.call import Caller
 
 SLOW = 500
 
 
 @pytest.fixture
-async def client(tmp_path: Path) -> AsyncIterator[YardClient]:
+async def client(tmp_path: Path) -> AsyncIterator[SteadClient]:
     async with serving(tmp_path) as client:
         yield client
 
@@ -37,7 +37,7 @@ async def start(client: Any, prompt: str, **more: Any) -> Any:
     return reply.json
 
 
-async def tell(client: YardClient, count: int, size: int = 0) -> None:
+async def tell(client: SteadClient, count: int, size: int = 0) -> None:
     """Emit stored events of a run that nobody started; each carries its number."""
     log = (await client.conversations()).log
     for number in range(count):
@@ -50,7 +50,7 @@ async def numbers(stream: Stream, count: int) -> list[int]:
     return [(await stream.until("usage")).data["data"]["number"] for _ in range(count)]
 
 
-async def test_the_head_of_a_stream_says_what_it_is_and_a_head_request_opens_none(client: YardClient) -> None:
+async def test_the_head_of_a_stream_says_what_it_is_and_a_head_request_opens_none(client: SteadClient) -> None:
     stream = await follow(client, "/api/events")
     assert stream.headers["content-type"] == "text/event-stream"
     assert stream.headers["cache-control"] == "no-store"
@@ -69,7 +69,7 @@ async def test_the_head_of_a_stream_says_what_it_is_and_a_head_request_opens_non
         await connection.close()
 
 
-async def test_all_events_begin_now_and_a_threads_and_a_runs_with_the_first(client: YardClient) -> None:
+async def test_all_events_begin_now_and_a_threads_and_a_runs_with_the_first(client: SteadClient) -> None:
     before = await start(client, "before")
     await ended(client, before["runId"])
     now = await follow(client, "/api/events?thread=&run=&task=&type=")
@@ -88,7 +88,7 @@ async def test_all_events_begin_now_and_a_threads_and_a_runs_with_the_first(clie
     assert [told for told in everything.seen if told.type not in ("tools.changed", "plugin.status")] == thread.seen
 
 
-async def test_a_stream_shows_only_what_was_asked_for(client: YardClient) -> None:
+async def test_a_stream_shows_only_what_was_asked_for(client: SteadClient) -> None:
     one, two = await start(client, "one"), await start(client, "two")
     for run in (one, two):
         await ended(client, run["runId"])
@@ -123,7 +123,7 @@ REFUSED: list[tuple[str, dict[str, str], str]] = [
 ]
 
 
-async def test_a_bad_id_or_parameter_is_refused(client: YardClient) -> None:
+async def test_a_bad_id_or_parameter_is_refused(client: SteadClient) -> None:
     for path, headers, words in REFUSED:
         reply = await client.ask("GET", path, headers=headers)
         assert (reply.status, reply.problem["type"]) == (422, "/docs#bad-query"), path
@@ -131,7 +131,7 @@ async def test_a_bad_id_or_parameter_is_refused(client: YardClient) -> None:
         assert (await client.ask("HEAD", path, headers=headers)).status == 422
 
 
-async def test_a_client_that_drops_and_returns_misses_nothing_and_sees_nothing_twice(client: YardClient) -> None:
+async def test_a_client_that_drops_and_returns_misses_nothing_and_sees_nothing_twice(client: SteadClient) -> None:
     feeling = asyncio.create_task(tell(client, 3_000))
     seen: list[int] = []
     last = "0"
@@ -146,7 +146,7 @@ async def test_a_client_that_drops_and_returns_misses_nothing_and_sees_nothing_t
     assert seen == list(range(3_000))
 
 
-async def test_an_id_above_all_others_is_taken_up_where_the_events_go_on(client: YardClient) -> None:
+async def test_an_id_above_all_others_is_taken_up_where_the_events_go_on(client: SteadClient) -> None:
     """The newest events may have been deleted with their thread; who saw them comes back with their id."""
     stream = await follow(client, "/api/events?after=999999999999999999&type=usage")
     await tell(client, 3)
@@ -195,7 +195,7 @@ async def test_a_run_that_died_with_its_process_has_its_one_end_after_the_restar
         assert [(event.type, event.data["data"]["code"]) for event in told] == [("error", "lost")]
 
 
-async def test_a_failing_call_outside_a_run_is_stored_and_a_good_one_is_only_told_live(client: YardClient) -> None:
+async def test_a_failing_call_outside_a_run_is_stored_and_a_good_one_is_only_told_live(client: SteadClient) -> None:
     await client.ask("POST", "/api/tools/file-reader/call", {"input": {"path": "early.txt"}})
     await client.conversations()
     live = await follow(client, "/api/events?type=tool_result")
@@ -212,7 +212,7 @@ async def test_a_failing_call_outside_a_run_is_stored_and_a_good_one_is_only_tol
 
 
 async def test_silence_is_broken_by_a_comment_and_a_deleted_threads_stream_ends(
-    client: YardClient, monkeypatch: pytest.MonkeyPatch
+    client: SteadClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sse, "HEARTBEAT", 0.05)
     thread = (await client.ask("POST", "/api/threads", {})).json["id"]
@@ -230,7 +230,7 @@ async def test_silence_is_broken_by_a_comment_and_a_deleted_threads_stream_ends(
 
 
 async def test_a_runs_stream_tells_the_end_that_was_only_found_in_silence(
-    client: YardClient, monkeypatch: pytest.MonkeyPatch
+    client: SteadClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Whatever kept the news from the feed: the store has the end, and the stream tells it."""
     monkeypatch.setattr(sse, "HEARTBEAT", 0.05)
@@ -243,7 +243,7 @@ async def test_a_runs_stream_tells_the_end_that_was_only_found_in_silence(
 
 
 async def test_a_stream_whose_database_fails_ends_and_can_be_taken_up_again(
-    client: YardClient, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    client: SteadClient, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     store: Any = (await client.conversations()).store
 
@@ -265,7 +265,7 @@ async def test_a_stream_whose_database_fails_ends_and_can_be_taken_up_again(
     assert await numbers(stream, 2) == [0, 1]
 
 
-async def test_a_client_that_goes_away_leaves_nothing_behind(client: YardClient) -> None:
+async def test_a_client_that_goes_away_leaves_nothing_behind(client: SteadClient) -> None:
     log = (await client.conversations()).log
     run = await start(client, "hang")
     for _ in range(2):  # the first ones leave open what everybody needs
@@ -296,7 +296,7 @@ async def test_streams_end_in_order_when_the_server_stops(tmp_path: Path) -> Non
         await asyncio.wait_for(client.task, PATIENCE)
 
 
-async def stuck(client: YardClient, path: str) -> socket.socket:
+async def stuck(client: SteadClient, path: str) -> socket.socket:
     """A client that asks for a stream and never reads it."""
     made = socket.socket()
     made.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 2_048)
@@ -308,7 +308,7 @@ async def stuck(client: YardClient, path: str) -> socket.socket:
 
 
 @pytest.fixture
-async def narrow(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[YardClient]:
+async def narrow(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[SteadClient]:
     """A server whose connections hold little on the way: a client that does not read is noticed early."""
 
     async def narrow_sockets(options: ServerOptions) -> list[socket.socket]:
@@ -323,10 +323,10 @@ async def narrow(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterat
 
 
 async def test_many_slow_clients_do_not_hold_up_a_fast_one_and_are_cut_off(
-    narrow: YardClient, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    narrow: SteadClient, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     client = narrow
-    caplog.set_level(logging.WARNING, "toolyard.adapters.rest.protocol")
+    caplog.set_level(logging.WARNING, "toolstead.adapters.rest.protocol")
     slow = [await stuck(client, "/api/events?type=usage") for _ in range(SLOW)]
     try:
         fast = await follow(client, "/api/events?type=usage")
@@ -345,7 +345,7 @@ async def test_many_slow_clients_do_not_hold_up_a_fast_one_and_are_cut_off(
             made.close()
 
 
-async def test_a_stuck_client_does_not_hold_up_the_end_of_the_server(narrow: YardClient) -> None:
+async def test_a_stuck_client_does_not_hold_up_the_end_of_the_server(narrow: SteadClient) -> None:
     made = await stuck(narrow, "/api/events?type=usage")
     fast = await follow(narrow, "/api/events?type=usage")
     try:
@@ -361,7 +361,7 @@ async def test_a_stuck_client_does_not_hold_up_the_end_of_the_server(narrow: Yar
 
 
 async def test_a_reader_that_falls_behind_is_bounded_and_misses_nothing(
-    client: YardClient, monkeypatch: pytest.MonkeyPatch
+    client: SteadClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(feed, "MOST_WAITING", 20)
     stream = await follow(client, "/api/events?run=r")

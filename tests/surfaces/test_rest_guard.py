@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 
 from tests.surfaces.rest_server import SAY, running
-from toolyard.adapters.rest.app import ServerOptions
-from toolyard.adapters.rest.asgi import Message, Receive, Scope, Send
-from toolyard.adapters.rest.names import Names
-from toolyard.adapters.rest.token import Token, without_token
-from toolyard.errors import ServeError
+from toolstead.adapters.rest.app import ServerOptions
+from toolstead.adapters.rest.asgi import Message, Receive, Scope, Send
+from toolstead.adapters.rest.names import Names
+from toolstead.adapters.rest.token import Token, without_token
+from toolstead.errors import ServeError
 
 TOKEN = "s3cret-token"
 BEARER = f"Bearer {TOKEN}"
@@ -86,14 +86,14 @@ async def test_loopback_names_pass_with_any_port_and_their_own_pages_too(name: s
         ({"host": "127.0.0.1"}, b"192.168.1.5", False),
         ({"host": "192.168.1.5"}, b"192.168.1.5:99", True),
         ({"host": "192.168.1.5"}, b"192.168.1.6", False),
-        ({"host": "yard.local"}, b"YARD.local:8420", True),
-        ({"allowed_hosts": ["yard.example"]}, b"yard.example", True),
-        ({"allowed_hosts": ["yard.example"]}, b"yard.example:1234", True),
-        ({"allowed_hosts": ["yard.example:80"]}, b"yard.example:80", True),
-        ({"allowed_hosts": ["yard.example:80"]}, b"yard.example", False),
-        ({"allowed_hosts": ["yard.example:80"]}, b"yard.example:81", False),
+        ({"host": "stead.local"}, b"STEAD.local:8420", True),
+        ({"allowed_hosts": ["stead.example"]}, b"stead.example", True),
+        ({"allowed_hosts": ["stead.example"]}, b"stead.example:1234", True),
+        ({"allowed_hosts": ["stead.example:80"]}, b"stead.example:80", True),
+        ({"allowed_hosts": ["stead.example:80"]}, b"stead.example", False),
+        ({"allowed_hosts": ["stead.example:80"]}, b"stead.example:81", False),
         ({"allowed_hosts": ["fe80::1"]}, b"[fe80::1]:8420", True),
-        ({"allowed_hosts": ["yard.example"]}, b"a.yard.example", False),
+        ({"allowed_hosts": ["stead.example"]}, b"a.stead.example", False),
         ({}, b"user@localhost", False),
         ({}, b"localhost/../x", False),
         ({}, b"localhost\x00", False),
@@ -107,16 +107,16 @@ def test_which_names_pass(given: dict[str, Any], host: bytes, passes: bool) -> N
 @pytest.mark.parametrize(
     ("origin", "host", "own"),
     [
-        (b"http://yard:8420", b"yard:8420", True),
-        (b"HTTP://YARD:8420", b"yard:8420", True),
-        (b"http://yard", b"yard:80", True),
-        (b"https://yard", b"yard", True),
-        (b"https://yard", b"yard:443", True),
-        (b"http://yard:81", b"yard:80", False),
-        (b"http://yard", b"yard:8420", False),
-        (b"ftp://yard:8420", b"yard:8420", False),
-        (b"http://yard:8420/", b"yard:8420", False),
-        (b"http://yard:8420@evil", b"yard:8420", False),
+        (b"http://stead:8420", b"stead:8420", True),
+        (b"HTTP://STEAD:8420", b"stead:8420", True),
+        (b"http://stead", b"stead:80", True),
+        (b"https://stead", b"stead", True),
+        (b"https://stead", b"stead:443", True),
+        (b"http://stead:81", b"stead:80", False),
+        (b"http://stead", b"stead:8420", False),
+        (b"ftp://stead:8420", b"stead:8420", False),
+        (b"http://stead:8420/", b"stead:8420", False),
+        (b"http://stead:8420@evil", b"stead:8420", False),
         (b"null", b"null", False),
     ],
 )
@@ -164,8 +164,8 @@ async def test_a_listed_page_may_ask_call_and_read() -> None:
         {"Authorization": TOKEN},
         {"Authorization": f"Bearer {TOKEN}x"},
         {"Authorization": "Bearer "},
-        {"Cookie": f"toolyard-8420={TOKEN}"},
-        {"Cookie": "toolyard-8420=" + "0" * 64},
+        {"Cookie": f"toolstead-8420={TOKEN}"},
+        {"Cookie": "toolstead-8420=" + "0" * 64},
     ],
 )
 async def test_without_the_token_no_route_answers(shown: dict[str, str]) -> None:
@@ -174,7 +174,7 @@ async def test_without_the_token_no_route_answers(shown: dict[str, str]) -> None
         for path in PATHS:
             reply = await live.ask("GET", path, headers=shown)
             assert reply.status == 401
-            assert reply.headers["www-authenticate"] == 'Bearer realm="toolyard"'
+            assert reply.headers["www-authenticate"] == 'Bearer realm="toolstead"'
             assert reply.problem["type"] == "/docs#no-token"
         assert mcp.reached == 0
 
@@ -199,7 +199,7 @@ async def test_a_page_takes_the_token_once_and_keeps_a_cookie_that_is_not_the_to
         assert first.headers["cache-control"] == "no-store"
         cookie, *attributes = first.headers["set-cookie"].split("; ")
         assert sorted(attributes) == ["HttpOnly", "Path=/", "SameSite=Strict"]
-        assert cookie.startswith(f"toolyard-{live.port}=")
+        assert cookie.startswith(f"toolstead-{live.port}=")
         assert TOKEN not in cookie
         for path in ("/docs", "/api/tools", "/mcp"):
             assert (await live.get(path, cookie=f"other=1; {cookie}; more=2")).status == 200

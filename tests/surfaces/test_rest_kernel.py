@@ -17,8 +17,8 @@ from tests.e2e.captured import instructions_of, results_of, user_texts
 from tests.e2e.model_stage import MODELS
 from tests.flows.tool_files import shell, write
 from tests.surfaces.rest_server import until
-from tests.surfaces.rest_yard import ENDS, YardClient, ended, follow, serving
-from toolyard.testing import ScriptedModels, scripted_models
+from tests.surfaces.rest_stead import ENDS, SteadClient, ended, follow, serving
+from toolstead.testing import ScriptedModels, scripted_models
 
 KEY = "sk-never-shown-0123456789"
 SCRIPT = """
@@ -41,8 +41,8 @@ SCRIPT = """
 """
 
 
-class Kernel(YardClient):
-    """A yard behind HTTP, and the model APIs behind the yard."""
+class Kernel(SteadClient):
+    """A stead behind HTTP, and the model APIs behind the stead."""
 
     api: ScriptedModels
 
@@ -56,7 +56,7 @@ class Kernel(YardClient):
 async def served(folder: Path, monkeypatch: pytest.MonkeyPatch, **settings: Any) -> AsyncIterator[Kernel]:
     (folder / "project" / "inside").mkdir(parents=True)
     home = folder / "home"
-    monkeypatch.setenv("TOOLYARD_HOME", str(home))
+    monkeypatch.setenv("TOOLSTEAD_HOME", str(home))
     (home / "tools").mkdir(parents=True)
     for name, command in {"here": "pwd", "environment": "env", "waiting": f"cat {folder / 'gate'}"}.items():
         write(home / "tools" / f"{name}.json", shell(name, command))
@@ -64,7 +64,7 @@ async def served(folder: Path, monkeypatch: pytest.MonkeyPatch, **settings: Any)
         for name, value in api.environ().items():
             monkeypatch.setenv(name, KEY if name.endswith("_KEY") else value)
         async with serving(folder, **{"runtime": {"default": "kernel"}, **settings}) as client:
-            kernel = Kernel(client.url, client.yard, client.project, client.stop, client.task, made=client.made)
+            kernel = Kernel(client.url, client.stead, client.project, client.stop, client.task, made=client.made)
             kernel.api = api
             yield kernel
         await until(lambda: api.active == 0)
@@ -204,7 +204,7 @@ async def test_health_says_what_is_needed_where_no_runtime_can_be_had(tmp_path: 
         assert health["runtimeReason"].startswith("no model key is set (ANTHROPIC_API_KEY, ")
         refused = await client.ask("POST", "/api/runs", {"prompt": "hi"})
         assert (refused.status, refused.problem["type"]) == (422, "/docs#no-runtime")
-        assert "`toolyard doctor`" in refused.problem["detail"]
+        assert "`toolstead doctor`" in refused.problem["detail"]
 
 
 async def test_a_thread_can_be_warmed_up_and_its_message_finds_the_session(client: Kernel) -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from tests.surfaces.fake_plugins import FakePlugins, plugin
 from tests.surfaces.rest_server import SAY, Live, Reply, running
-from toolyard.errors import PluginError, StateError, StorageError
+from toolstead.errors import PluginError, StateError, StorageError
 
 PRIVATE = "the-private-token"
 HEADERS = {"Authorization": f"Bearer {PRIVATE}"}

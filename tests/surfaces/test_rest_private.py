@@ -10,16 +10,16 @@ from pathlib import Path
 import pytest
 
 from tests.flows.tool_files import shell, write
-from tests.programs.running import TOOLYARD, until
+from tests.programs.running import TOOLSTEAD, until
 from tests.programs.running import running as program
 from tests.surfaces.fake_plugins import FakePlugins
 from tests.surfaces.rest_server import SAY, Client, Live, Reply, running
 from tests.surfaces.test_rest_guard import Mcp
-from toolyard.adapters.rest.app import ServerOptions
-from toolyard.adapters.rest.asgi import Answer, Message, Request
-from toolyard.adapters.rest.routing import Endpoint, Routes
-from toolyard.adapters.rest.token import Token
-from toolyard.app.server_file import ServerFile
+from toolstead.adapters.rest.app import ServerOptions
+from toolstead.adapters.rest.asgi import Answer, Message, Request
+from toolstead.adapters.rest.routing import Endpoint, Routes
+from toolstead.adapters.rest.token import Token
+from toolstead.app.server_file import ServerFile
 
 TOKEN = "s3cret-token"
 PRIVATE = "the-private-token"
@@ -51,7 +51,7 @@ async def private_cookie(live: Live) -> str:
         {"Authorization": "Bearer "},
         {"Authorization": f"Basic {PRIVATE}"},
         {"Authorization": f"Bearer {PRIVATE}x"},
-        {"Cookie": f"toolyard-8420={PRIVATE}"},
+        {"Cookie": f"toolstead-8420={PRIVATE}"},
         {"Cookie": Token(TOKEN).cookie(b"x:8420").partition(b";")[0].decode()},
         {"Cookie": Token("").cookie(b"x:8420").partition(b";")[0].decode()},
     ],
@@ -201,9 +201,9 @@ async def test_the_token_of_a_served_project_is_in_its_private_file_and_nowhere_
     tools.mkdir()
     project.mkdir()
     write(tools / "look.json", shell("look-around", "env"))
-    data = Path(os.environ["TOOLYARD_HOME"], "data")
-    environ = {"TOOLYARD_TOOLS_DIR": str(tools), "TOOLYARD_TOKEN": TOKEN}
-    command = [*TOOLYARD, "-v", "-v", "serve", "--port", "0"]
+    data = Path(os.environ["TOOLSTEAD_HOME"], "data")
+    environ = {"TOOLSTEAD_TOOLS_DIR": str(tools), "TOOLSTEAD_TOKEN": TOKEN}
+    command = [*TOOLSTEAD, "-v", "-v", "serve", "--port", "0"]
     async with program(command, errors=tmp_path / "stderr.txt", cwd=project, env=environ) as served:
         found = await until(lambda: ServerFile(data).find(project.resolve()))
         await served.stderr_with("/docs")

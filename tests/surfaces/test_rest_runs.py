@@ -10,12 +10,12 @@ from typing import Any
 import jsonschema_rs
 import pytest
 
-from tests.surfaces.rest_yard import ENDS, YardClient, ended, follow, readers, served_elsewhere, serving
-from toolyard.adapters.rest import sse
+from tests.surfaces.rest_stead import ENDS, SteadClient, ended, follow, readers, served_elsewhere, serving
+from toolstead.adapters.rest import sse
 
 
 @pytest.fixture
-async def client(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[YardClient]:
+async def client(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[SteadClient]:
     monkeypatch.setattr(sse, "HEARTBEAT", 600.0)  # no end is found by looking: it must come by itself
     async with serving(tmp_path) as client:
         yield client
@@ -29,7 +29,7 @@ async def start(client: Any, prompt: str, **more: Any) -> Any:
 
 
 @pytest.mark.promise("R7")
-async def test_a_run_is_started_followed_and_read_afterwards(client: YardClient) -> None:
+async def test_a_run_is_started_followed_and_read_afterwards(client: SteadClient) -> None:
     started = await start(client, "read the file")
     stream = await follow(client, f"/api/runs/{started['runId']}/events")
     told = await stream.rest()
@@ -76,7 +76,7 @@ async def test_a_run_is_started_followed_and_read_afterwards(client: YardClient)
     ],
 )
 async def test_a_runs_stream_has_exactly_one_end_also_when_it_is_read_again(
-    client: YardClient, body: dict[str, Any], status: str, end: str, code: str | None
+    client: SteadClient, body: dict[str, Any], status: str, end: str, code: str | None
 ) -> None:
     run_id = (await start(client, **body))["runId"]
     live = await follow(client, f"/api/runs/{run_id}/events")
@@ -102,7 +102,7 @@ async def test_a_runs_stream_has_exactly_one_end_also_when_it_is_read_again(
     await readers(client, 0)
 
 
-async def test_a_queued_run_that_is_cancelled_never_begins_and_the_next_one_does(client: YardClient) -> None:
+async def test_a_queued_run_that_is_cancelled_never_begins_and_the_next_one_does(client: SteadClient) -> None:
     first = await start(client, "hang")
     thread = first["threadId"]
     second, third = [await start(client, prompt, threadId=thread) for prompt in ("two", "three")]
@@ -117,7 +117,7 @@ async def test_a_queued_run_that_is_cancelled_never_begins_and_the_next_one_does
     assert [told.type for told in await stream.rest()] == ["message", "cancelled"]
 
 
-async def test_two_who_cancel_at_once_read_the_same_end(client: YardClient) -> None:
+async def test_two_who_cancel_at_once_read_the_same_end(client: SteadClient) -> None:
     run = (await start(client, "hang"))["runId"]
     replies = await asyncio.gather(*(client.ask("POST", f"/api/runs/{run}/cancel") for _ in range(5)))
     assert [reply.status for reply in replies] == [200] * 5
@@ -125,7 +125,7 @@ async def test_two_who_cancel_at_once_read_the_same_end(client: YardClient) -> N
 
 
 async def test_a_run_of_another_process_can_be_seen_and_followed_but_not_cancelled_here(
-    client: YardClient, tmp_path: Path
+    client: SteadClient, tmp_path: Path
 ) -> None:
     elsewhere = tmp_path / "elsewhere"
     elsewhere.mkdir()
@@ -140,7 +140,7 @@ async def test_a_run_of_another_process_can_be_seen_and_followed_but_not_cancell
         assert [told.type for told in await stream.rest()] == ["cancelled"]
 
 
-async def test_a_run_takes_a_thread_of_its_own_choice_and_a_key_with_it(client: YardClient) -> None:
+async def test_a_run_takes_a_thread_of_its_own_choice_and_a_key_with_it(client: SteadClient) -> None:
     headers = {"Idempotency-Key": "k"}
     body = {"prompt": "hello", "threadId": "my-thread", "agent": "other", "model": "small", "runtime": "scripted"}
     replies = [await client.ask("POST", "/api/runs", body, headers) for _ in range(3)]
@@ -154,7 +154,7 @@ async def test_a_run_takes_a_thread_of_its_own_choice_and_a_key_with_it(client: 
 
 
 @pytest.mark.promise("R7")
-async def test_a_run_works_in_a_folder_inside_the_project(client: YardClient) -> None:
+async def test_a_run_works_in_a_folder_inside_the_project(client: SteadClient) -> None:
     inner = client.project / "src" / "deep"
     inner.mkdir(parents=True)
     (client.project / "link").symlink_to(inner)
@@ -171,7 +171,7 @@ async def test_a_run_works_in_a_folder_inside_the_project(client: YardClient) ->
 
 
 @pytest.mark.promise("R7")
-async def test_a_folder_outside_the_project_or_none_at_all_is_refused(client: YardClient) -> None:
+async def test_a_folder_outside_the_project_or_none_at_all_is_refused(client: SteadClient) -> None:
     twin = client.project.with_name("project-twin")
     (twin / "inside").mkdir(parents=True)
     (client.project / "src").mkdir()
@@ -212,7 +212,7 @@ REFUSED: list[tuple[str, Any, str, str]] = [
 ]
 
 
-async def test_what_does_not_fit_is_refused_with_a_reason(client: YardClient) -> None:
+async def test_what_does_not_fit_is_refused_with_a_reason(client: SteadClient) -> None:
     for asked, body, kind, words in REFUSED:
         method, _, path = asked.partition(" ")
         reply = await client.ask(method, path, body)
@@ -226,7 +226,7 @@ async def test_what_does_not_fit_is_refused_with_a_reason(client: YardClient) ->
 
 
 @pytest.mark.promise("S5")
-async def test_a_prewarmed_thread_answers_its_next_message_warm_and_health_counts_it(client: YardClient) -> None:
+async def test_a_prewarmed_thread_answers_its_next_message_warm_and_health_counts_it(client: SteadClient) -> None:
     thread = (await client.ask("POST", "/api/threads", {})).json["id"]
     nothing = {"idle": 0, "live": 0, "hits": 0, "misses": 0, "rebuilt": 0, "evicted": 0}
     health = (await client.get("/api/health")).json
@@ -242,7 +242,7 @@ async def test_a_prewarmed_thread_answers_its_next_message_warm_and_health_count
 async def test_health_does_not_open_the_database_and_says_when_no_runtime_can_be_had(
     tmp_path: Path, home: Path
 ) -> None:
-    (home / ".config" / "toolyard" / "data" / "toolyard.db").mkdir(parents=True)
+    (home / ".config" / "toolstead" / "data" / "toolstead.db").mkdir(parents=True)
     async with serving(tmp_path, runtime={}) as client:
         health = await client.get("/api/health")
         assert health.status == 200
@@ -270,7 +270,7 @@ async def test_a_server_that_stops_cancels_its_runs_and_their_end_is_stored(tmp_
         assert (shown["status"], shown["error"]["code"]) == ("cancelled", "cancelled")
 
 
-async def test_every_answer_has_the_shape_that_the_document_shows(client: YardClient) -> None:
+async def test_every_answer_has_the_shape_that_the_document_shows(client: SteadClient) -> None:
     document = (await client.get("/openapi.json")).json
 
     def check(shape: str, value: Any) -> None:

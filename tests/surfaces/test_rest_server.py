@@ -19,20 +19,20 @@ import pytest
 
 from tests.surfaces.rest_server import PATIENCE, SAY, Live, nothing_left, request, running, tool
 from tests.surfaces.test_rest_calls import Waiting, calling
-from toolyard.adapters.rest import port
-from toolyard.adapters.rest.app import ServerOptions
-from toolyard.adapters.rest.asgi import Receive, Scope, Send
-from toolyard.errors import ServeError
+from toolstead.adapters.rest import port
+from toolstead.adapters.rest.app import ServerOptions
+from toolstead.adapters.rest.asgi import Receive, Scope, Send
+from toolstead.errors import ServeError
 
 PROGRAM = """
 import asyncio, sys
 from pathlib import Path
-from toolyard.adapters.rest.app import ServerOptions, create_app
-from toolyard.adapters.rest.server import serve
-from toolyard.orchestrator.event_log import EventLog
-from toolyard.plugins.contract import Tool
-from toolyard.tools.dispatch import Dispatcher
-from toolyard.tools.registry import Registry
+from toolstead.adapters.rest.app import ServerOptions, create_app
+from toolstead.adapters.rest.server import serve
+from toolstead.orchestrator.event_log import EventLog
+from toolstead.plugins.contract import Tool
+from toolstead.tools.dispatch import Dispatcher
+from toolstead.tools.registry import Registry
 
 async def hang(ctx, input, meta):
     print("hangs", flush=True)
@@ -136,9 +136,9 @@ async def test_with_a_token_a_wildcard_bind_opens_and_is_told_by_an_address_one_
 
 
 @pytest.mark.parametrize("token", ["", "s3cret"])
-async def test_a_port_held_by_another_toolyard_says_so(token: str) -> None:
+async def test_a_port_held_by_another_toolstead_says_so(token: str) -> None:
     async with running(SAY, token=token) as live:
-        whom = "a toolyard server" if token else r"a toolyard 1\.2\.3 server"
+        whom = "a toolstead server" if token else r"a toolstead 1\.2\.3 server"
         with pytest.raises(ServeError, match=f"port {live.port} of '127.0.0.1' is taken by {whom}; .*--port 0"):
             async with running(SAY, port=live.port):
                 pytest.fail("the port must not open twice")
@@ -227,7 +227,7 @@ async def test_calls_that_take_longer_than_the_grace_are_cancelled_and_told_so(
 async def test_a_call_that_ignores_its_cancellation_does_not_keep_the_server_up(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr("toolyard.adapters.rest.server._UNWIND", 0.05)
+    monkeypatch.setattr("toolstead.adapters.rest.server._UNWIND", 0.05)
     begun, go = asyncio.Event(), asyncio.Event()
 
     async def stubborn(_: dict[str, Any]) -> str:

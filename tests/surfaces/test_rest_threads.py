@@ -10,18 +10,18 @@ from typing import Any
 import pytest
 
 from tests.surfaces.rest_server import nothing_left
-from tests.surfaces.rest_yard import ENDS, SCRIPT, YardClient, ended, follow, serving
-from toolyard.errors import StorageError
-from toolyard.orchestrator.orchestrator import Orchestrator
+from tests.surfaces.rest_stead import ENDS, SCRIPT, SteadClient, ended, follow, serving
+from toolstead.errors import StorageError
+from toolstead.orchestrator.orchestrator import Orchestrator
 
 
 @pytest.fixture
-async def client(tmp_path: Path) -> AsyncIterator[YardClient]:
+async def client(tmp_path: Path) -> AsyncIterator[SteadClient]:
     async with serving(tmp_path) as client:
         yield client
 
 
-async def begin(client: YardClient, **body: Any) -> str:
+async def begin(client: SteadClient, **body: Any) -> str:
     reply = await client.ask("POST", "/api/threads", body)
     assert reply.status == 201, reply.body
     thread_id: str = reply.json["id"]
@@ -29,7 +29,7 @@ async def begin(client: YardClient, **body: Any) -> str:
     return thread_id
 
 
-async def say(client: YardClient, thread_id: str, content: str, *, steer: bool = False, key: str | None = None) -> Any:
+async def say(client: SteadClient, thread_id: str, content: str, *, steer: bool = False, key: str | None = None) -> Any:
     headers = {} if key is None else {"Idempotency-Key": key}
     body = {"content": content, **({"steer": True} if steer else {})}
     reply = await client.ask("POST", f"/api/threads/{thread_id}/messages", body, headers)
@@ -38,12 +38,12 @@ async def say(client: YardClient, thread_id: str, content: str, *, steer: bool =
     return reply.json
 
 
-async def said(client: YardClient, thread_id: str) -> list[tuple[str, str]]:
+async def said(client: SteadClient, thread_id: str) -> list[tuple[str, str]]:
     thread = (await client.get(f"/api/threads/{thread_id}")).json
     return [(message["role"], message["content"]) for message in thread["messages"]]
 
 
-async def test_a_thread_is_begun_shown_changed_listed_and_deleted(client: YardClient) -> None:
+async def test_a_thread_is_begun_shown_changed_listed_and_deleted(client: SteadClient) -> None:
     assert (await client.get("/api/threads")).json == {"threads": []}
     reply = await client.ask("POST", "/api/threads", {"title": "One", "agent": "main", "model": "haiku"})
     thread = reply.json
@@ -69,7 +69,7 @@ async def test_a_thread_is_begun_shown_changed_listed_and_deleted(client: YardCl
 
 
 @pytest.mark.promise("P11")
-async def test_a_message_is_answered_and_a_command_in_it_is_only_text(client: YardClient) -> None:
+async def test_a_message_is_answered_and_a_command_in_it_is_only_text(client: SteadClient) -> None:
     thread = await begin(client)
     sent = await say(client, thread, "/delegate x")
     run = await ended(client, sent["runId"])
@@ -80,7 +80,7 @@ async def test_a_message_is_answered_and_a_command_in_it_is_only_text(client: Ya
 
 
 async def test_twenty_messages_at_once_are_answered_one_at_a_time_in_the_order_of_their_arrival(
-    client: YardClient,
+    client: SteadClient,
 ) -> None:
     thread = await begin(client)
     sent = await asyncio.gather(*(say(client, thread, f"n{number}") for number in range(20)))
@@ -95,7 +95,7 @@ async def test_twenty_messages_at_once_are_answered_one_at_a_time_in_the_order_o
     await stream.close()
 
 
-async def test_many_threads_answer_at_once(client: YardClient) -> None:
+async def test_many_threads_answer_at_once(client: SteadClient) -> None:
     threads = await asyncio.gather(*(begin(client) for _ in range(30)))
     hanging = await say(client, threads[0], "hang")
     sent = await asyncio.gather(*(say(client, thread, f"for {thread}") for thread in threads[1:]))
@@ -104,7 +104,7 @@ async def test_many_threads_answer_at_once(client: YardClient) -> None:
     assert (await client.get(f"/api/runs/{hanging['runId']}")).json["status"] == "running"
 
 
-async def test_a_repeated_post_with_the_same_key_counts_once_in_its_thread(client: YardClient) -> None:
+async def test_a_repeated_post_with_the_same_key_counts_once_in_its_thread(client: SteadClient) -> None:
     thread, other = await begin(client), await begin(client)
     answers = await asyncio.gather(*(say(client, thread, "hello", key="k1") for _ in range(10)))
     assert all(answer == answers[0] for answer in answers)
@@ -127,7 +127,7 @@ async def test_a_key_is_remembered_over_a_restart(tmp_path: Path) -> None:
         assert len(await said(second, thread)) == 2
 
 
-async def test_a_steering_message_goes_to_the_run_that_is_under_way_once_for_each_key(client: YardClient) -> None:
+async def test_a_steering_message_goes_to_the_run_that_is_under_way_once_for_each_key(client: SteadClient) -> None:
     thread = await begin(client)
     running = await say(client, thread, "hang", key="first", steer=True)
     stream = await follow(client, f"/api/threads/{thread}/events")
@@ -145,7 +145,7 @@ async def test_a_steering_message_goes_to_the_run_that_is_under_way_once_for_eac
     assert (await ended(client, alone["runId"]))["result"] == "You said: hello"
 
 
-async def test_deleting_a_thread_ends_what_runs_in_it(client: YardClient) -> None:
+async def test_deleting_a_thread_ends_what_runs_in_it(client: SteadClient) -> None:
     thread = await begin(client)
     sent = [await say(client, thread, "hang"), await say(client, thread, "hello")]
     streams = [await follow(client, f"/api/runs/{one['runId']}/events") for one in sent]
@@ -179,7 +179,7 @@ REFUSED: list[tuple[str, Any, str, str]] = [
 ]
 
 
-async def test_what_does_not_fit_is_refused_with_a_reason(client: YardClient) -> None:
+async def test_what_does_not_fit_is_refused_with_a_reason(client: SteadClient) -> None:
     thread = await begin(client)
     for asked, body, kind, words in REFUSED:
         method, _, path = asked.replace("{id}", thread).partition(" ")
@@ -190,7 +190,7 @@ async def test_what_does_not_fit_is_refused_with_a_reason(client: YardClient) ->
     assert await said(client, thread) == []
 
 
-async def test_a_key_that_cannot_be_one_is_refused(client: YardClient) -> None:
+async def test_a_key_that_cannot_be_one_is_refused(client: SteadClient) -> None:
     place = f"/api/threads/{await begin(client)}/messages"
     for key in ("", "x" * 201, "a b", "ä"):
         reply = await client.ask("POST", place, {"content": "x"}, {"idempotency-key": key})
@@ -198,7 +198,7 @@ async def test_a_key_that_cannot_be_one_is_refused(client: YardClient) -> None:
         assert "visible ASCII" in reply.problem["detail"]
 
 
-async def test_a_runtime_that_cannot_be_had_is_said_and_nothing_is_stored(client: YardClient) -> None:
+async def test_a_runtime_that_cannot_be_had_is_said_and_nothing_is_stored(client: SteadClient) -> None:
     thread = await begin(client, runtime="kernal")
     reply = await client.ask("POST", f"/api/threads/{thread}/messages", {"content": "hello"})
     assert (reply.status, reply.problem["type"]) == (422, "/docs#no-runtime")
@@ -216,13 +216,13 @@ async def test_a_script_that_cannot_be_read_is_a_runtime_that_cannot_be_had(tmp_
 async def test_a_database_that_cannot_be_opened_is_said_each_time_and_tools_go_on(
     tmp_path: Path, home: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    database = home / ".config" / "toolyard" / "data" / "toolyard.db"
+    database = home / ".config" / "toolstead" / "data" / "toolstead.db"
     database.mkdir(parents=True)
     async with serving(tmp_path, SCRIPT) as client:
         for _ in range(2):
             reply = await client.get("/api/threads")
             assert (reply.status, reply.problem["type"]) == (503, "/docs#storage")
-            assert "toolyard.db" in reply.problem["detail"]
+            assert "toolstead.db" in reply.problem["detail"]
         assert (await client.get("/api/health")).status == 200
         assert (await client.ask("POST", "/api/tools/workspace-info/call", {})).status == 200
         assert "there are no threads and runs for now" in caplog.text
@@ -230,7 +230,7 @@ async def test_a_database_that_cannot_be_opened_is_said_each_time_and_tools_go_o
         assert (await client.get("/api/threads")).json == {"threads": []}
 
 
-async def test_a_yard_that_is_being_closed_takes_no_more_messages(client: YardClient) -> None:
+async def test_a_stead_that_is_being_closed_takes_no_more_messages(client: SteadClient) -> None:
     thread = await begin(client)
     conversations = await client.conversations()
     conversations._closing = True
@@ -256,7 +256,7 @@ async def test_a_database_that_opens_only_half_is_closed_again_and_the_next_requ
                 assert (await client.get("/api/threads")).problem["detail"] == "The runs cannot be read."
         try:
             assert (await client.get("/api/threads")).json == {"threads": []}
-            journals = [task for task in asyncio.all_tasks() if task.get_name() == "toolyard-journal"]
+            journals = [task for task in asyncio.all_tasks() if task.get_name() == "toolstead-journal"]
             assert len(journals) == 1
         finally:
             await context.__aexit__(None, None, None)

@@ -11,13 +11,13 @@ import jsonschema_rs
 import pytest
 
 from tests.surfaces.rest_server import SAY, Live, running, tool
-from toolyard.plugins.contract import PluginContext, Tool
-from toolyard.plugins.tool_meta import ToolMeta
-from toolyard.tools.sources import Offer, Offers
-from toolyard.tools.visibility import Visibility
-from toolyard.types.content import Audio, EmbeddedResource, Image, ResourceLink, Text
-from toolyard.types.result import ToolResult
-from toolyard.types.tool import Problem, Provenance, Source
+from toolstead.plugins.contract import PluginContext, Tool
+from toolstead.plugins.tool_meta import ToolMeta
+from toolstead.tools.sources import Offer, Offers
+from toolstead.tools.visibility import Visibility
+from toolstead.types.content import Audio, EmbeddedResource, Image, ResourceLink, Text
+from toolstead.types.result import ToolResult
+from toolstead.types.tool import Problem, Provenance, Source
 
 PNG = b"\x89PNG\r\n\x1a\n\x00\xff"
 
@@ -57,7 +57,7 @@ def named(name: str) -> Tool:
 @pytest.mark.promise("R5")
 async def test_the_list_shows_every_tool_with_its_source_and_the_counts_by_source() -> None:
     shelf = Shelf()
-    shelf.put(named("built"), "builtin", "toolyard.tools.builtin")
+    shelf.put(named("built"), "builtin", "toolstead.tools.builtin")
     shelf.put(named("filed"), "plugin", "tools/filed.json", plugin_name="filed")
     shelf.put(named("asked"), "agent", "agents/a.md", agent_name="a")
     shelf.put(named("far"), "mcp", "https://example.org/mcp")

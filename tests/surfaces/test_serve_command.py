@@ -1,17 +1,17 @@
-"""`toolyard serve` as a process: what its memory is like once it listens."""
+"""`toolstead serve` as a process: what its memory is like once it listens."""
 
 from __future__ import annotations
 
 import json
 from pathlib import Path
 
-from tests.programs.running import TOOLYARD, running
+from tests.programs.running import TOOLSTEAD, running
 from tests.surfaces.rest_server import Client
-from toolyard.console.cli.collecting import COLLECT_AFTER
+from toolstead.console.cli.collecting import COLLECT_AFTER
 
 PLUGIN = '''
 import gc, json
-from toolyard import Plugin, tool
+from toolstead import Plugin, tool
 
 
 class Knot:
@@ -37,10 +37,10 @@ plugin = Plugin(name="memory", tools=[look])
 
 
 async def test_the_collector_comes_seldom_and_leaves_alone_what_the_start_made(home: Path, tmp_path: Path) -> None:
-    plugins = home / ".config" / "toolyard" / "plugins"
+    plugins = home / ".config" / "toolstead" / "plugins"
     plugins.mkdir(parents=True)
     (plugins / "memory.py").write_text(PLUGIN)
-    async with running([*TOOLYARD, "serve", "--port", "0"], errors=tmp_path / "serve.txt", cwd=tmp_path) as program:
+    async with running([*TOOLSTEAD, "serve", "--port", "0"], errors=tmp_path / "serve.txt", cwd=tmp_path) as program:
         said = await program.stderr_with("docs  http")
         client = Client(said.partition("MCP   ")[2].split()[0].removesuffix("/mcp"))
         reply = await client.call("memory__look", {})

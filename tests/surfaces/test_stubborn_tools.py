@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.programs.running import TOOLYARD, Program, Wire, running, text_in
+from tests.programs.running import TOOLSTEAD, Program, Wire, running, text_in
 from tests.surfaces.rest_server import Client
 from tests.surfaces.test_plugin_shutdown import client_of
 
@@ -18,7 +18,7 @@ pytestmark = pytest.mark.promise("P7")
 
 PLUGIN = '''
 import asyncio, os, pathlib, time
-from toolyard import Plugin, tool
+from toolstead import Plugin, tool
 
 began = pathlib.Path(os.environ["BEGAN"])
 
@@ -55,10 +55,10 @@ THREAD = ("a thread does not end (",)
 
 @asynccontextmanager
 async def started(home: Path, folder: Path, *words: str) -> AsyncIterator[Program]:
-    plugins = home / ".config" / "toolyard" / "plugins"
+    plugins = home / ".config" / "toolstead" / "plugins"
     plugins.mkdir(parents=True)
     (plugins / "stubborn.py").write_text(PLUGIN)
-    command = [*TOOLYARD, *words, "--project", str(folder)]
+    command = [*TOOLSTEAD, *words, "--project", str(folder)]
     env = {"BEGAN": str(folder / "began")}
     async with running(command, errors=folder / "stderr.txt", cwd=folder, env=env) as program:
         yield program

@@ -1,4 +1,4 @@
-"""`toolyard threads`: run as a user runs it, by itself and beside a running server."""
+"""`toolstead threads`: run as a user runs it, by itself and beside a running server."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`toolyard tools check`, `test`, `show --input`, `schema` and `reload`, each in a process of its own."""
+"""`toolstead tools check`, `test`, `show --input`, `schema` and `reload`, each in a process of its own."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ import pytest
 from tests.flows.broken_files import MISTAKES, SHAPES, base
 from tests.flows.http_internet import Seen, reply, serving
 from tests.flows.tool_files import DOCUMENT, content, shell, tool, write
-from tests.programs.running import TOOLYARD, Program, running, until
-from toolyard.app.server_file import RunningServer, ServerFile
+from tests.programs.running import TOOLSTEAD, Program, running, until
+from toolstead.app.server_file import RunningServer, ServerFile
 
 Finished = subprocess.CompletedProcess[str]
 
@@ -32,11 +32,11 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def toolyard(folder: Path, *arguments: str, **environ: str) -> Finished:
+def toolstead(folder: Path, *arguments: str, **environ: str) -> Finished:
     return subprocess.run(
-        [sys.executable, "-m", "toolyard", *arguments],
+        [sys.executable, "-m", "toolstead", *arguments],
         cwd=folder,
-        env={**os.environ, "COLUMNS": "80", "TOOLYARD_TOOLS_DIR": str(folder / "tools"), **environ},
+        env={**os.environ, "COLUMNS": "80", "TOOLSTEAD_TOOLS_DIR": str(folder / "tools"), **environ},
         stdin=subprocess.DEVNULL,
         capture_output=True,
         encoding="utf-8",
@@ -54,7 +54,7 @@ def test_check_says_every_problem_as_a_compiler_would_and_exits_with_1(folder: P
     (tools / "a-good.json").write_text(base("good-a"))
     for mistake in MISTAKES:
         (tools / f"{mistake.name}.json").write_bytes(mistake.file)
-    done = toolyard(folder, "tools", "check")
+    done = toolstead(folder, "tools", "check")
     assert done.returncode == 1
     lines = done.stdout.splitlines()
     assert all(re.match(r"/.*\.json:\d+:\d+: ", line) for line in lines)
@@ -72,19 +72,19 @@ def test_check_looks_at_the_files_and_folders_that_are_named(folder: Path) -> No
     other = folder / "other"
     other.mkdir()
     write(other / "good.json", shell("one", "true"), shell("two", "true"))
-    done = toolyard(folder, "tools", "check", "other")
+    done = toolstead(folder, "tools", "check", "other")
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "1 file, 2 good tools, no problems\n")
-    done = toolyard(folder, "tools", "check", "other/good.json", "tools/bad.json")
+    done = toolstead(folder, "tools", "check", "other/good.json", "tools/bad.json")
     assert (done.returncode, done.stdout.count("\n")) == (1, 1)
     assert done.stdout.startswith(f"{folder / 'tools' / 'bad.json'}:1:1: not valid JSON: a value is needed here")
-    done = toolyard(folder, "tools", "check", "nothing.json")
+    done = toolstead(folder, "tools", "check", "nothing.json")
     assert (done.returncode, done.stdout) == (2, "")
     assert "no such file or folder: nothing.json" in done.stderr
 
 
 def test_check_warns_of_a_default_that_does_not_fit(folder: Path) -> None:
     (folder / "tools" / "a.json").write_text(base("a").replace('"TODO"', "5").replace('"examples"', '"examples"'))
-    done = toolyard(folder, "tools", "check")
+    done = toolstead(folder, "tools", "check")
     assert done.returncode == 0
     assert "a.json:12:24: tool 'a': the default 5 does not fit its own schema and is not filled in" in done.stderr
 
@@ -103,7 +103,7 @@ EXAMPLES = [
 @pytest.mark.promise("B4")
 def test_examples_are_run_and_compared_by_exact_text_part_and_schema(folder: Path) -> None:
     write(folder / "tools" / "a.json", *EXAMPLES)
-    done = toolyard(folder, "tools", "test")
+    done = toolstead(folder, "tools", "test")
     assert (done.returncode, done.stderr) == (0, "4 examples, none failed, no problems\n")
     assert done.stdout.splitlines() == [f"ok   {name} example 1" for name in ("exact", "contains", "schema", "runs")]
 
@@ -125,7 +125,7 @@ def test_an_example_that_fails_says_why_and_the_exit_status_is_1(
 ) -> None:
     example = {"input": {}} if expect is None else {"input": {}, "expect": expect}
     write(folder / "tools" / "a.json", shell("bad", command, examples=[example]), *EXAMPLES)
-    done = toolyard(folder, "tools", "test")
+    done = toolstead(folder, "tools", "test")
     assert (done.returncode, done.stderr) == (1, "5 examples, 1 failed, no problems\n")
     assert done.stdout.splitlines()[:2] == ["FAIL bad example 1", f"     {reason}"] or reason in done.stdout
 
@@ -137,15 +137,15 @@ def test_tools_and_files_are_tested_by_name(folder: Path) -> None:
     other.mkdir()
     write(other / "b.json", shell("other", "echo b", examples=[{"input": {}, "expect": "b"}]))
     write(other / "c.json", shell("third", "echo c", examples=[{"input": {}, "expect": "c"}]))
-    assert toolyard(folder, "tools", "test", "exact", "runs").stdout == "ok   exact example 1\nok   runs example 1\n"
-    assert toolyard(folder, "tools", "test", "other/b.json").stdout == "ok   other example 1\n"
-    unknown = toolyard(folder, "tools", "test", "exat")
+    assert toolstead(folder, "tools", "test", "exact", "runs").stdout == "ok   exact example 1\nok   runs example 1\n"
+    assert toolstead(folder, "tools", "test", "other/b.json").stdout == "ok   other example 1\n"
+    unknown = toolstead(folder, "tools", "test", "exat")
     assert (unknown.returncode, unknown.stdout) == (2, "")
     assert "unknown tool 'exat'; did you mean 'exact'" in unknown.stderr
-    missing = toolyard(folder, "tools", "test", "missing.json")
+    missing = toolstead(folder, "tools", "test", "missing.json")
     assert (missing.returncode, missing.stdout) == (2, "")
     assert "no such file or folder" in missing.stderr
-    both = toolyard(folder, "tools", "test", "tools/a.json", "other/b.json")
+    both = toolstead(folder, "tools", "test", "tools/a.json", "other/b.json")
     assert (both.returncode, both.stdout) == (2, "")
     assert "one folder" in both.stderr
 
@@ -153,12 +153,12 @@ def test_tools_and_files_are_tested_by_name(folder: Path) -> None:
 @pytest.mark.promise("B4")
 def test_a_tool_that_could_not_be_loaded_or_called_is_a_failure_and_no_example_is_a_note(folder: Path) -> None:
     write(folder / "tools" / "a.json", {"name": "broken"}, shell("fine", "true"))
-    done = toolyard(folder, "tools", "test")
+    done = toolstead(folder, "tools", "test")
     assert done.returncode == 1
     assert re.match(r"FAIL .*a\.json:\d+:\d+: tool 'broken': \"description\" is missing", done.stdout)
     assert "no example was run" in done.stderr
     write(folder / "tools" / "a.json", *EXAMPLES)
-    blocked = toolyard(folder, "tools", "test", "--set", "tools.blocked=['runs']")
+    blocked = toolstead(folder, "tools", "test", "--set", "tools.blocked=['runs']")
     assert blocked.returncode == 1
     assert "it cannot be called here: it is switched off or blocked" in blocked.stdout
 
@@ -182,7 +182,7 @@ def test_show_prints_what_would_run_and_runs_nothing(folder: Path) -> None:
         tool("read", {"type": "file-read", "basePath": "tools"}, {"path": {"type": "string"}}),
     )
     given = json.dumps({"file": str(marker), "n": "2"})
-    shown = json.loads(toolyard(folder, "tools", "show", "touch", "--input", given).stdout)
+    shown = json.loads(toolstead(folder, "tools", "show", "touch", "--input", given).stdout)
     assert shown == {
         "command": f"touch {marker} && sort -r | head -n 2 || true",
         "argv": [[["touch", str(marker)]], [["sort", "-r"], ["head", "-n", "2"]], [["true"]]],
@@ -191,10 +191,10 @@ def test_show_prints_what_would_run_and_runs_nothing(folder: Path) -> None:
     }
     assert not marker.exists()
     given = json.dumps({"id": "a/b c", "q": ["x"]})
-    shown = json.loads(toolyard(folder, "tools", "show", "fetch", "--input", given, KEY="s3cret-value").stdout)
+    shown = json.loads(toolstead(folder, "tools", "show", "fetch", "--input", given, KEY="s3cret-value").stdout)
     assert (shown["method"], shown["url"], shown["body"]) == ("POST", "https://example.org/a%2Fb%20c/x", {"q": ["x"]})
     assert shown["headers"] == {"Authorization": "Bearer ********"}
-    shown = json.loads(toolyard(folder, "tools", "show", "read", "--input", '{"path": "a.json"}').stdout)
+    shown = json.loads(toolstead(folder, "tools", "show", "read", "--input", '{"path": "a.json"}').stdout)
     assert shown == {"file": str(folder / "tools" / "a.json"), "maxSize": 1_048_576}
 
 
@@ -210,7 +210,7 @@ def test_show_prints_what_would_run_and_runs_nothing(folder: Path) -> None:
 )
 def test_what_could_not_run_is_said_instead(folder: Path, name: str, given: str, said: str) -> None:
     write(folder / "tools" / "a.json", shell("say", "echo {{x}}", "x"))
-    done = toolyard(folder, "tools", "show", name, "--input", given)
+    done = toolstead(folder, "tools", "show", name, "--input", given)
     assert (done.returncode, done.stdout) == (2, "")
     assert said in done.stderr
     assert "Traceback" not in done.stderr
@@ -253,7 +253,7 @@ EVERY_KEY = {
 
 @pytest.mark.promise("R2")
 def test_the_schema_of_the_format_takes_every_good_file_and_no_misshapen_one(folder: Path) -> None:
-    done = toolyard(folder, "tools", "schema")
+    done = toolstead(folder, "tools", "schema")
     assert (done.returncode, done.stderr) == (0, "")
     schema = json.loads(done.stdout)
     assert schema["$schema"] == "https://json-schema.org/draft/2020-12/schema"
@@ -267,7 +267,7 @@ def test_the_schema_of_the_format_takes_every_good_file_and_no_misshapen_one(fol
     ):
         validator.validate(good)
     (folder / "tools" / "all.json").write_text(json.dumps(EVERY_KEY))
-    assert toolyard(folder, "tools", "check").stdout == ""
+    assert toolstead(folder, "tools", "check").stdout == ""
     for mistake in MISTAKES:
         if mistake.name in SHAPES:
             assert not validator.is_valid(json.loads(mistake.file)), mistake.name
@@ -289,15 +289,15 @@ def test_the_schema_of_the_format_takes_every_good_file_and_no_misshapen_one(fol
 
 @asynccontextmanager
 async def server(folder: Path, *arguments: str, **environ: str) -> AsyncIterator[tuple[Program, RunningServer]]:
-    """`toolyard serve` for this project, once it is in `server.json`."""
-    environ["TOOLYARD_TOOLS_DIR"] = str(folder / "tools")
-    command = [*TOOLYARD, "serve", "--port", "0", *arguments]
+    """`toolstead serve` for this project, once it is in `server.json`."""
+    environ["TOOLSTEAD_TOOLS_DIR"] = str(folder / "tools")
+    command = [*TOOLSTEAD, "serve", "--port", "0", *arguments]
     async with running(command, errors=folder / "stderr.txt", cwd=folder, env=environ) as program:
         yield program, await until(lambda: servers().find(folder.resolve()))
 
 
 def servers() -> ServerFile:
-    return ServerFile(Path(os.environ["TOOLYARD_HOME"], "data"))
+    return ServerFile(Path(os.environ["TOOLSTEAD_HOME"], "data"))
 
 
 @pytest.mark.promise("R5")
@@ -305,17 +305,17 @@ async def test_reload_asks_the_running_server_of_this_project_and_says_so(folder
     tools = folder / "tools"
     write(tools / "a.json", shell("a", "echo {{x}}", "x"))
     async with server(folder, "--set", "server.token='auto'") as (program, found):
-        assert (Path(os.environ["TOOLYARD_HOME"]) / "data" / "server.json").stat().st_mode & 0o777 == 0o600
+        assert (Path(os.environ["TOOLSTEAD_HOME"]) / "data" / "server.json").stat().st_mode & 0o777 == 0o600
         assert (found.pid, len(found.token) > 20) == (program.pid, True)
-        done = await asyncio.to_thread(toolyard, folder, "tools", "reload")
+        done = await asyncio.to_thread(toolstead, folder, "tools", "reload")
         assert (done.returncode, done.stdout) == (0, "")
         assert done.stderr == f"reloaded by the server at {found.url}\n7 tools\n"
         # The command looks elsewhere, so it is the server that has read this.
         (tools / "b.json").write_text("nonsense")
-        done = await asyncio.to_thread(toolyard, folder, "tools", "reload", "--json", TOOLYARD_TOOLS_DIR="elsewhere")
+        done = await asyncio.to_thread(toolstead, folder, "tools", "reload", "--json", TOOLSTEAD_TOOLS_DIR="elsewhere")
         assert done.returncode == 1
         assert [Path(error["source"]).name for error in json.loads(done.stdout)["errors"]] == ["b.json"]
-        by_url = await asyncio.to_thread(toolyard, folder.parent, "tools", "reload", "--url", found.url)
+        by_url = await asyncio.to_thread(toolstead, folder.parent, "tools", "reload", "--url", found.url)
         assert by_url.stderr.startswith(f"reloaded by the server at {found.url}\n")
         assert f"{tools / 'b.json'}:1:1: not valid JSON" in by_url.stdout
         os.kill(program.pid, 15)
@@ -340,7 +340,7 @@ async def test_what_a_reload_changed_is_printed_with_what_breaks_callers(folder:
         },
     }
     async with serving(reply(body=json.dumps(answer), content_type="application/json")) as other:
-        done = await asyncio.to_thread(toolyard, folder, "tools", "reload", "--url", f"http://127.0.0.1:{other.port}/")
+        done = await asyncio.to_thread(toolstead, folder, "tools", "reload", "--url", f"http://127.0.0.1:{other.port}/")
     assert done.stdout.splitlines() == [
         "added  new",
         "removed  old",
@@ -353,11 +353,11 @@ async def test_what_a_reload_changed_is_printed_with_what_breaks_callers(folder:
 @pytest.mark.promise("R5")
 def test_without_a_server_reload_works_in_the_command_itself(folder: Path) -> None:
     write(folder / "tools" / "a.json", shell("a", "true"))
-    done = toolyard(folder, "tools", "reload")
+    done = toolstead(folder, "tools", "reload")
     assert (done.returncode, done.stdout) == (0, "")
     assert done.stderr == "no server runs for this project; the files were read by this command only\n7 tools\n"
     (folder / "tools" / "b.json").write_text("nonsense")
-    assert toolyard(folder, "tools", "reload").returncode == 1
+    assert toolstead(folder, "tools", "reload").returncode == 1
 
 
 @pytest.mark.promise("R5")
@@ -365,11 +365,11 @@ def test_a_server_that_was_killed_counts_as_absent(folder: Path) -> None:
     ended = subprocess.Popen([sys.executable, "-c", ""])
     ended.wait(timeout=30)
     for pid in (ended.pid, os.getpid()):  # gone, and given to somebody else
-        data = Path(os.environ["TOOLYARD_HOME"], "data")
+        data = Path(os.environ["TOOLSTEAD_HOME"], "data")
         data.mkdir(parents=True, exist_ok=True)
         entry = {"url": "http://127.0.0.1:9", "token": "t", "pid": pid}
         (data / "server.json").write_text(json.dumps({str(folder.resolve()): entry}))
-        done = toolyard(folder, "tools", "reload")
+        done = toolstead(folder, "tools", "reload")
         assert done.returncode == 0
         assert "no server runs for this project" in done.stderr
         assert ("does not answer any more" in done.stderr) == (pid == os.getpid())
@@ -388,10 +388,12 @@ async def test_the_token_of_a_server_goes_nowhere_else(folder: Path) -> None:
     with servers().announced(folder.resolve(), "http://127.0.0.1:9", "the-secret-token"):
         async with serving(script) as other:
             address = f"http://127.0.0.1:{other.port}"
-            away = await asyncio.to_thread(toolyard, folder, "tools", "reload", "--url", f"{address}/away")
+            away = await asyncio.to_thread(toolstead, folder, "tools", "reload", "--url", f"{address}/away")
             assert (away.returncode, "answered 302" in away.stderr) == (2, True)
-            odd = await asyncio.to_thread(toolyard, folder, "tools", "reload", "--url", address, TOOLYARD_TOKEN="mine")
-            assert (odd.returncode, "not as a Toolyard server does" in odd.stderr) == (2, True)
+            odd = await asyncio.to_thread(
+                toolstead, folder, "tools", "reload", "--url", address, TOOLSTEAD_TOKEN="mine"
+            )
+            assert (odd.returncode, "not as a Toolstead server does" in odd.stderr) == (2, True)
     assert heard == [None, "Bearer mine"]
 
 
@@ -404,7 +406,7 @@ async def test_the_token_of_a_server_goes_nowhere_else(folder: Path) -> None:
     ],
 )
 def test_an_address_that_cannot_be_asked_is_a_sentence(folder: Path, url: str, said: str) -> None:
-    done = toolyard(folder, "tools", "reload", "--url", url)
+    done = toolstead(folder, "tools", "reload", "--url", url)
     assert (done.returncode, done.stdout) == (2, "")
     assert said in done.stderr
     assert "Traceback" not in done.stderr
@@ -412,7 +414,7 @@ def test_an_address_that_cannot_be_asked_is_a_sentence(folder: Path, url: str, s
 
 def test_the_list_names_what_was_set_aside_with_its_place(folder: Path) -> None:
     (folder / "tools" / "a.json").write_text(content(shell("fine", "true"), {"name": "bad"}))
-    done = toolyard(folder, "tools", "list")
+    done = toolstead(folder, "tools", "list")
     assert done.returncode == 0
     assert "fine" in done.stdout
     assert re.search(

@@ -1,4 +1,4 @@
-"""`toolyard tools`: run as a user runs it, in a process of its own, in a project of its own."""
+"""`toolstead tools`: run as a user runs it, in a process of its own, in a project of its own."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ import pytest
 Finished = subprocess.CompletedProcess[str]
 
 
-def toolyard(*arguments: str, cwd: Path, stdin: str = "", **environ: str) -> Finished:
+def toolstead(*arguments: str, cwd: Path, stdin: str = "", **environ: str) -> Finished:
     return subprocess.run(
-        [sys.executable, "-m", "toolyard", *arguments],
+        [sys.executable, "-m", "toolstead", *arguments],
         cwd=cwd,
         env={**os.environ, "COLUMNS": "80", **environ},
         input=stdin,
@@ -39,14 +39,14 @@ def project(tmp_path: Path) -> Path:
 
 @pytest.mark.promise("R1")
 def test_git_status_prints_what_git_says(project: Path) -> None:
-    done = toolyard("tools", "call", "git-status", cwd=project)
+    done = toolstead("tools", "call", "git-status", cwd=project)
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout == "?? README.md\n?? way-out\n"
 
 
 @pytest.mark.promise("R1")
 def test_file_reader_prints_the_lines_that_were_asked_for(project: Path) -> None:
-    done = toolyard("tools", "call", "file-reader", "path=README.md", "startLine=1", "endLine=5", cwd=project)
+    done = toolstead("tools", "call", "file-reader", "path=README.md", "startLine=1", "endLine=5", cwd=project)
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout == "line 1\nline 2\nline 3\nline 4\nline 5\n"
 
@@ -72,7 +72,7 @@ def test_file_reader_prints_the_lines_that_were_asked_for(project: Path) -> None
 def test_what_goes_wrong_is_said_on_stderr_with_its_exit_status(
     project: Path, arguments: list[str], status: int, said: str
 ) -> None:
-    done = toolyard("tools", "call", *arguments, cwd=project)
+    done = toolstead("tools", "call", *arguments, cwd=project)
     assert (done.returncode, done.stdout) == (status, "")
     assert said in done.stderr
     assert "Traceback" not in done.stderr
@@ -80,28 +80,28 @@ def test_what_goes_wrong_is_said_on_stderr_with_its_exit_status(
 
 def test_input_comes_from_an_option_or_stdin_and_pairs_win(project: Path) -> None:
     given = json.dumps({"path": "README.md", "startLine": 2, "endLine": 9})
-    from_stdin = toolyard("tools", "call", "file-reader", "--input", "-", "endLine=3", cwd=project, stdin=given)
+    from_stdin = toolstead("tools", "call", "file-reader", "--input", "-", "endLine=3", cwd=project, stdin=given)
     assert from_stdin.stdout == "line 2\nline 3\n"
-    as_option = toolyard("tools", "call", "file-reader", "--input", given, "endLine:=2", cwd=project)
+    as_option = toolstead("tools", "call", "file-reader", "--input", given, "endLine:=2", cwd=project)
     assert as_option.stdout == "line 2\n"
 
 
 def test_a_result_is_json_when_asked(project: Path) -> None:
-    done = toolyard("tools", "call", "workspace-info", "--json", cwd=project)
+    done = toolstead("tools", "call", "workspace-info", "--json", cwd=project)
     answer = json.loads(done.stdout)
     assert answer["isError"] is False
     assert answer["structuredContent"] == {"projectPath": str(project), "branch": "main", "remoteUrl": None}
 
 
 def test_outside_a_repository_git_tools_say_a_sentence(tmp_path: Path) -> None:
-    done = toolyard("tools", "call", "git-status", cwd=tmp_path)
+    done = toolstead("tools", "call", "git-status", cwd=tmp_path)
     assert done.returncode == 1
     assert "not a git repository" in done.stderr.lower() or "no git repository" in done.stderr.lower()
     assert "Traceback" not in done.stderr
 
 
 def test_the_list_fits_80_columns_and_has_a_form_for_programs(project: Path) -> None:
-    shown = toolyard("tools", "list", cwd=project)
+    shown = toolstead("tools", "list", cwd=project)
     assert [line.split()[0] for line in shown.stdout.splitlines()] == [
         "git-status",
         "git-diff-summary",
@@ -111,33 +111,33 @@ def test_the_list_fits_80_columns_and_has_a_form_for_programs(project: Path) -> 
         "time__current_time",
     ]
     assert all(len(line) <= 80 for line in shown.stdout.splitlines())
-    listed = json.loads(toolyard("tools", "list", "--json", cwd=project).stdout)["tools"]
+    listed = json.loads(toolstead("tools", "list", "--json", cwd=project).stdout)["tools"]
     assert listed[0]["name"] == "git-status"
     assert {tool["source"] for tool in listed} == {"builtin", "plugin"}
     assert all({"description", "origin", "inputSchema"} <= tool.keys() for tool in listed)
 
 
 def test_show_tells_what_a_tool_takes(project: Path) -> None:
-    shown = toolyard("tools", "show", "file-reader", cwd=project)
+    shown = toolstead("tools", "show", "file-reader", cwd=project)
     assert "path (string)" in shown.stdout
     assert "startLine (integer, optional)" in shown.stdout
-    assert json.loads(toolyard("tools", "show", "file-reader", "--json", cwd=project).stdout)["name"] == "file-reader"
-    assert toolyard("tools", "show", "nothing", cwd=project).returncode == 2
+    assert json.loads(toolstead("tools", "show", "file-reader", "--json", cwd=project).stdout)["name"] == "file-reader"
+    assert toolstead("tools", "show", "nothing", cwd=project).returncode == 2
 
 
 @pytest.mark.promise("T1")
 def test_a_tool_that_is_switched_off_is_neither_listed_nor_callable_until_it_is_on_again(project: Path) -> None:
-    off = toolyard("tools", "disable", "git-status", cwd=project)
+    off = toolstead("tools", "disable", "git-status", cwd=project)
     assert (off.returncode, off.stderr) == (0, "git-status is now switched off\n")
-    assert "git-status" not in toolyard("tools", "list", cwd=project).stdout
-    assert toolyard("tools", "call", "git-status", cwd=project).returncode == 2
-    assert "already" in toolyard("tools", "disable", "git-status", cwd=project).stderr
-    toolyard("tools", "enable", "git-status", cwd=project)
-    assert toolyard("tools", "call", "git-status", cwd=project).returncode == 0
+    assert "git-status" not in toolstead("tools", "list", cwd=project).stdout
+    assert toolstead("tools", "call", "git-status", cwd=project).returncode == 2
+    assert "already" in toolstead("tools", "disable", "git-status", cwd=project).stderr
+    toolstead("tools", "enable", "git-status", cwd=project)
+    assert toolstead("tools", "call", "git-status", cwd=project).returncode == 0
 
 
 def test_switching_a_name_that_does_not_exist_is_noted(project: Path) -> None:
-    done = toolyard("tools", "disable", "later-tool", cwd=project)
+    done = toolstead("tools", "disable", "later-tool", cwd=project)
     assert done.returncode == 0
     assert "no tool of this project is called 'later-tool'" in done.stderr
 
@@ -147,9 +147,9 @@ def test_switching_a_name_that_does_not_exist_is_noted(project: Path) -> None:
     "setting", ["tools.blocked=['git-*', 'update_plan', 'time__*']", "tools.allowed=['file-reader', 'workspace-info']"]
 )
 def test_what_the_settings_hide_is_hidden_on_the_command_line(project: Path, setting: str) -> None:
-    listed = json.loads(toolyard("--set", setting, "tools", "list", "--json", cwd=project).stdout)["tools"]
+    listed = json.loads(toolstead("--set", setting, "tools", "list", "--json", cwd=project).stdout)["tools"]
     assert [tool["name"] for tool in listed] == ["workspace-info", "file-reader"]
-    assert toolyard("tools", "call", "git-status", "--set", setting, cwd=project).returncode == 2
+    assert toolstead("tools", "call", "git-status", "--set", setting, cwd=project).returncode == 2
 
 
 def test_a_project_may_be_named_before_or_after_the_command(project: Path, tmp_path: Path) -> None:
@@ -157,8 +157,8 @@ def test_a_project_may_be_named_before_or_after_the_command(project: Path, tmp_p
         ["--project", str(project), "tools", "call", "git-status"],
         ["tools", "call", "git-status", "--project", str(project)],
     ):
-        assert toolyard(*arguments, cwd=tmp_path).stdout == "?? README.md\n?? way-out\n"
-    assert "does not exist" in toolyard("tools", "list", "--project", "nowhere", cwd=tmp_path).stderr
+        assert toolstead(*arguments, cwd=tmp_path).stdout == "?? README.md\n?? way-out\n"
+    assert "does not exist" in toolstead("tools", "list", "--project", "nowhere", cwd=tmp_path).stderr
 
 
 @pytest.mark.parametrize(
@@ -171,20 +171,20 @@ def test_a_project_may_be_named_before_or_after_the_command(project: Path, tmp_p
     ],
 )
 def test_wrong_usage_exits_with_2_and_says_what_would_be_right(project: Path, arguments: list[str], said: str) -> None:
-    done = toolyard(*arguments, cwd=project)
+    done = toolstead(*arguments, cwd=project)
     assert done.returncode == 2
     assert said in done.stderr
     assert "Traceback" not in done.stderr
 
 
 def test_the_version_is_told(project: Path) -> None:
-    assert toolyard("--version", cwd=project).stdout.startswith("toolyard ")
+    assert toolstead("--version", cwd=project).stdout.startswith("toolstead ")
 
 
 def test_starting_the_command_imports_no_sdk(project: Path) -> None:
     heavy = "{'mcp', 'mcp_types', 'pydantic', 'starlette', 'uvicorn', 'uvloop', 'httpx2', 'anyio'}"
     program = (
-        "import sys\nfrom toolyard.console.cli.main import main\n"
+        "import sys\nfrom toolstead.console.cli.main import main\n"
         "try:\n    main(['tools', 'call', 'workspace-info'])\n"
         f"except SystemExit:\n    print(sorted({heavy} & set(sys.modules)), file=sys.stderr)\n"
     )

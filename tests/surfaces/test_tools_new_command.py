@@ -1,4 +1,4 @@
-"""`toolyard tools new`: a template in, a file out that checks, tests and can be called at once."""
+"""`toolstead tools new`: a template in, a file out that checks, tests and can be called at once."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ import pytest
 
 from tests.flows.http_internet import reply, serving
 from tests.flows.tool_files import content, shell, write
-from tests.programs.running import TOOLYARD, running
-from toolyard.console.cli.main import main
-from toolyard.tools.sources.json_format import format_schema
+from tests.programs.running import TOOLSTEAD, running
+from toolstead.console.cli.main import main
+from toolstead.tools.sources.json_format import format_schema
 
 pytestmark = pytest.mark.promise("B4")
 
@@ -32,13 +32,13 @@ class Desk:
     """Where somebody writes tools: a project, their own folder of tool files, programs that are first on PATH."""
 
     def __init__(self, folder: Path, home: Path) -> None:
-        self.project, self.programs, self.tools = folder / "project", folder / "bin", home / ".config/toolyard/tools"
+        self.project, self.programs, self.tools = folder / "project", folder / "bin", home / ".config/toolstead/tools"
         self.project.mkdir()
         self.programs.mkdir()
 
     def spawn(self, *arguments: str, **environ: str) -> Finished:
-        """Run `toolyard tools …` in a process of its own; without an editor unless one is given."""
-        command = [*TOOLYARD, "tools", *arguments]
+        """Run `toolstead tools …` in a process of its own; without an editor unless one is given."""
+        command = [*TOOLSTEAD, "tools", *arguments]
         env = {**os.environ, "COLUMNS": "80", "VISUAL": "", "EDITOR": "", **environ}
         return subprocess.run(
             command,
@@ -53,9 +53,9 @@ class Desk:
 
     def run(self, *arguments: str, **environ: str) -> Finished:
         """The same in this process, which is ten times faster; what is logged is not in its stderr."""
-        return self.toolyard("tools", *arguments, **environ)
+        return self.toolstead("tools", *arguments, **environ)
 
-    def toolyard(self, *arguments: str, **environ: str) -> Finished:
+    def toolstead(self, *arguments: str, **environ: str) -> Finished:
         output, errors, status = io.StringIO(), io.StringIO(), None
         with pytest.MonkeyPatch.context() as patch, redirect_stdout(output), redirect_stderr(errors):
             patch.chdir(self.project)
@@ -84,9 +84,9 @@ class Desk:
 
 @pytest.fixture
 def desk(tmp_path: Path, home: Path) -> Iterator[Desk]:
-    before = logging.getLogger("toolyard").level
+    before = logging.getLogger("toolstead").level
     yield Desk(tmp_path, home)
-    logging.getLogger("toolyard").setLevel(before)
+    logging.getLogger("toolstead").setLevel(before)
 
 
 TEMPLATES = {
@@ -138,8 +138,8 @@ def test_what_is_printed_fits_a_small_terminal_and_its_commands_work(desk: Desk)
     done = desk.spawn("new", "find-text", *SEARCH)
     assert all(len(line) <= 80 for line in done.stderr.splitlines())
     assert "  find-text pattern [dir]\n  Run `grep -rn -- <pattern> <dir>`. Answers its output.\n" in done.stderr
-    commands = [shlex.split(line, comments=True) for line in done.stderr.splitlines() if line.startswith("  toolyard")]
-    assert [command[:3] for command in commands] == [["toolyard", "tools", each] for each in ("check", "test", "call")]
+    commands = [shlex.split(line, comments=True) for line in done.stderr.splitlines() if line.startswith("  toolstead")]
+    assert [command[:3] for command in commands] == [["toolstead", "tools", each] for each in ("check", "test", "call")]
     answers = [desk.spawn(*command[2:]) for command in commands]
     assert [answer.returncode for answer in answers] == [0, 0, 0]
     assert answers[-1].stdout == "./a.txt:1:TODO: rest\n"
@@ -167,7 +167,7 @@ def test_a_description_may_be_given(desk: Desk) -> None:
     desk.run("new", "find-text", *SEARCH, "--description", 'Find "it" – ünd more.')
     assert desk.tool("find-text")["description"] == 'Find "it" – ünd more.'
     done = desk.run("new", "other", *SEARCH, "--description", "")
-    assert (done.returncode, desk.written) == (2, [".toolyard-schema.json", "find-text.json"])
+    assert (done.returncode, desk.written) == (2, [".toolstead-schema.json", "find-text.json"])
     assert "tool 'other': description: it is empty" in done.stderr
 
 
@@ -175,7 +175,7 @@ async def test_a_host_of_this_machine_that_is_written_out_can_be_reached_at_once
     async with serving(reply(body="pong")) as server:
         done = desk.spawn("new", "ping", "--http", f"http://127.0.0.1:{server.port}/ping/{{{{id}}}}")
         assert f"It may reach 127.0.0.1:{server.port}, which is private" in done.stderr
-        call = [*TOOLYARD, "tools", "call", "ping", "id=a/b"]
+        call = [*TOOLSTEAD, "tools", "call", "ping", "id=a/b"]
         async with running(call, errors=tmp_path / "errors.txt", cwd=desk.project) as program:
             assert await program.line() == b"pong\n"
             assert await program.ended() == 0
@@ -187,7 +187,7 @@ async def test_a_host_of_this_machine_that_is_written_out_can_be_reached_at_once
 
 def test_the_schema_that_editors_go_by_stands_beside_the_file_and_is_brought_up_to_date(desk: Desk) -> None:
     desk.run("new", "one", "--shell", "true")
-    schema = desk.tools / ".toolyard-schema.json"
+    schema = desk.tools / ".toolstead-schema.json"
     named = json.loads((desk.tools / "one.json").read_text())["$schema"]
     assert (desk.tools / named).resolve() == schema.resolve()
     assert schema.read_text() == desk.run("schema").stdout
@@ -201,7 +201,7 @@ def test_the_file_is_opened_in_the_users_editor_and_checked_when_that_is_closed(
     done = desk.spawn("new", "find-text", *SEARCH, "--edit", VISUAL=editor, EDITOR="false")
     assert (done.returncode, done.stdout) == (0, f"{desk.tools / 'find-text.json'}\n")
     assert "Runs well: `grep" in done.stderr
-    assert "toolyard tools call find-text pattern=TODO" in done.stderr
+    assert "toolstead tools call find-text pattern=TODO" in done.stderr
     assert desk.tool("find-text")["description"].startswith("Runs well: ")
 
 
@@ -211,7 +211,7 @@ def test_what_the_edit_broke_is_said_as_a_compiler_would(desk: Desk) -> None:
     file = desk.tools / "find-text.json"
     problem = "handler.command: {{patern}} is no property of the inputSchema; did you mean 'pattern'?"
     assert done.stdout == f"{file}\n{file}:20:47: tool 'find-text': {problem}\n"
-    assert (done.returncode, done.stderr) == (1, "1 problem; mend the file, then: toolyard tools check\n")
+    assert (done.returncode, done.stderr) == (1, "1 problem; mend the file, then: toolstead tools check\n")
 
 
 def test_an_edit_that_takes_anothers_name_or_a_bad_default_is_told_of(desk: Desk) -> None:
@@ -230,7 +230,7 @@ def test_a_tool_that_was_renamed_in_the_editor_is_shown_by_its_new_name(desk: De
     editor = desk.editor("path.write_text(path.read_text().replace('find-text', 'look-for'))")
     done = desk.run("new", "find-text", *SEARCH, "--edit", EDITOR=editor)
     assert done.returncode == 0
-    assert "toolyard tools call look-for pattern=TODO" in done.stderr
+    assert "toolstead tools call look-for pattern=TODO" in done.stderr
     editor = desk.editor("""path.write_text('{"name": "x", "tools": []}')""")
     done = desk.run("new", "other", "--shell", "true", "--edit", EDITOR=editor)
     assert (done.returncode, done.stderr) == (0, f"{desk.tools / 'other.json'} holds no tool\n")
@@ -259,8 +259,8 @@ def test_without_an_editor_the_path_is_said_and_no_editor_hangs_where_nobody_sit
     assert (done.returncode, done.stdout) == (1, f"{desk.tools / 'one.json'}\n")
     assert done.stderr == f"no editor is set: set VISUAL or EDITOR, or open {desk.tools / 'one.json'} yourself\n"
     done = desk.run("new", "two", "--shell", "true", "--edit", EDITOR="no-such-editor")
-    assert (done.returncode, desk.written) == (2, [".toolyard-schema.json", "one.json"])
-    assert done.stderr.startswith("toolyard: environment EDITOR: 'no-such-editor' begins with no program")
+    assert (done.returncode, desk.written) == (2, [".toolstead-schema.json", "one.json"])
+    assert done.stderr.startswith("toolstead: environment EDITOR: 'no-such-editor' begins with no program")
 
 
 # Into the project
@@ -268,11 +268,11 @@ def test_without_an_editor_the_path_is_said_and_no_editor_hangs_where_nobody_sit
 
 def test_a_tool_of_the_project_is_written_there_and_trust_is_pointed_to(desk: Desk) -> None:
     done = desk.run("new", "ours", *SEARCH, "--in-project")
-    file = desk.project / ".toolyard" / "tools" / "ours.json"
+    file = desk.project / ".toolstead" / "tools" / "ours.json"
     assert (done.returncode, done.stdout) == (0, f"{file}\n")
-    assert "  toolyard trust " in done.stderr
+    assert "  toolstead trust " in done.stderr
     assert not desk.written
-    commands = [shlex.split(line, comments=True)[2:] for line in done.stderr.splitlines() if "toolyard tools" in line]
+    commands = [shlex.split(line, comments=True)[2:] for line in done.stderr.splitlines() if "toolstead tools" in line]
     assert [desk.run(*command).returncode for command in commands[:2]] == [0, 0]
     again = desk.run("new", "ours", *SEARCH, "--in-project")
     assert (again.returncode, again.stderr.count("\n")) == (2, 1)
@@ -280,12 +280,12 @@ def test_a_tool_of_the_project_is_written_there_and_trust_is_pointed_to(desk: De
     again = desk.run("new", "ours", *SEARCH, "--in-project")
     assert f"the name is already held by {file.with_name('theirs.json')}" in again.stderr
     assert desk.run("new", "more", "--shell", "true", "--in-project").returncode == 0
-    assert desk.toolyard("trust", "--yes").returncode == 0
+    assert desk.toolstead("trust", "--yes").returncode == 0
     assert desk.run("call", "more").returncode == 0
     last = desk.run("new", "last", "--shell", "true", "--in-project")
     assert (last.returncode, desk.run("call", "last").returncode) == (0, 2)
     elsewhere = desk.run("new", "ours", *SEARCH, "--in-project", "--project", str(desk.programs))
-    assert elsewhere.stdout == f"{desk.programs / '.toolyard' / 'tools' / 'ours.json'}\n"
+    assert elsewhere.stdout == f"{desk.programs / '.toolstead' / 'tools' / 'ours.json'}\n"
 
 
 # Refused, with nothing written
@@ -311,7 +311,7 @@ def test_a_template_that_could_not_work_is_refused_in_the_loaders_words(
 ) -> None:
     done = desk.run("new", "mine", *template)
     assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1)
-    assert done.stderr.startswith("toolyard: tool 'mine': ")
+    assert done.stderr.startswith("toolstead: tool 'mine': ")
     assert said in done.stderr
     assert not desk.tools.exists()
 
@@ -336,7 +336,7 @@ def test_a_name_that_has_a_holder_is_refused_with_the_holders_place(desk: Desk) 
         ("taken", str(desk.tools / "others.json")),
         ("off", str(desk.tools / "others.json")),
         ("broken", str(desk.tools / "bad.json")),
-        ("git-status", "builtin toolyard.tools.builtin.git_status"),
+        ("git-status", "builtin toolstead.tools.builtin.git_status"),
         ("workspace-info", "a tool that is blocked or switched off here"),
     ):
         for where in ((), ("--in-project",)):
@@ -344,7 +344,7 @@ def test_a_name_that_has_a_holder_is_refused_with_the_holders_place(desk: Desk) 
             assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1)
             assert f"name: the name is already held by {holder}; choose another" in done.stderr
     assert desk.written == before
-    assert not (desk.project / ".toolyard").exists()
+    assert not (desk.project / ".toolstead").exists()
 
 
 def test_a_file_that_is_there_is_never_written_over(desk: Desk) -> None:
@@ -353,7 +353,7 @@ def test_a_file_that_is_there_is_never_written_over(desk: Desk) -> None:
     file.write_text("my notes")
     done = desk.run("new", "mine", *SEARCH)
     assert (done.returncode, done.stdout, file.read_text()) == (2, "", "my notes")
-    assert done.stderr == f"toolyard: {file} exists already; edit that file, or choose another name\n"
+    assert done.stderr == f"toolstead: {file} exists already; edit that file, or choose another name\n"
     assert desk.written == ["mine.json"]
 
 
@@ -361,13 +361,13 @@ def test_a_folder_that_cannot_be_written_is_told_of_in_one_line(desk: Desk, tmp_
     locked = Path("/sys") if os.geteuid() == 0 else tmp_path / "locked"  # root may write wherever writing is possible
     if locked.parent == tmp_path:
         locked.mkdir(0o555)
-    done = desk.run("new", "mine", *SEARCH, TOOLYARD_TOOLS_DIR=str(locked))
+    done = desk.run("new", "mine", *SEARCH, TOOLSTEAD_TOOLS_DIR=str(locked))
     assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1)
-    assert done.stderr.startswith(f"toolyard: {locked / 'mine.json'} cannot be written: ")
+    assert done.stderr.startswith(f"toolstead: {locked / 'mine.json'} cannot be written: ")
     (tmp_path / "file").touch()
-    done = desk.run("new", "mine", *SEARCH, TOOLYARD_TOOLS_DIR=str(tmp_path / "file"))
+    done = desk.run("new", "mine", *SEARCH, TOOLSTEAD_TOOLS_DIR=str(tmp_path / "file"))
     assert done.returncode == 2
-    assert done.stderr.splitlines()[-1] == f"toolyard: the folder {tmp_path / 'file'} cannot be made: File exists"
+    assert done.stderr.splitlines()[-1] == f"toolstead: the folder {tmp_path / 'file'} cannot be made: File exists"
 
 
 @pytest.mark.parametrize(
@@ -389,7 +389,7 @@ def test_exactly_one_template_is_needed(arguments: tuple[str, ...], desk: Desk) 
 def test_text_that_is_not_utf_8_is_refused(desk: Desk) -> None:
     done = desk.spawn("new", "mine", "--shell", os.fsdecode(b"echo \xff"))
     assert (done.returncode, desk.tools.exists()) == (2, False)
-    assert done.stderr == "toolyard: the arguments are not valid UTF-8, which a tool file must be\n"
+    assert done.stderr == "toolstead: the arguments are not valid UTF-8, which a tool file must be\n"
 
 
 def test_a_tool_that_the_settings_hide_is_written_with_a_note(desk: Desk) -> None:

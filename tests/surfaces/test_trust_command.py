@@ -1,4 +1,4 @@
-"""`toolyard trust`, and the question on a terminal: each in a process of its own, as people and scripts run it."""
+"""`toolstead trust`, and the question on a terminal: each in a process of its own, as people and scripts run it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ import pytest
 
 from tests.flows.hostile_project import TOOLS, HostileProject, hostile_project
 from tests.flows.tool_files import content, shell
-from tests.programs.running import HANDSHAKE, PATIENCE, TOOLYARD, running, until
+from tests.programs.running import HANDSHAKE, PATIENCE, TOOLSTEAD, running, until
 
 pytestmark = pytest.mark.promise("R8")
 
@@ -41,7 +41,7 @@ class Terminal:
     def __init__(self, project: HostileProject, *arguments: str) -> None:
         self._master, slave = pty.openpty()
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "toolyard", *arguments],
+            [sys.executable, "-m", "toolstead", *arguments],
             cwd=project.folder,
             stdin=slave,
             stderr=slave,
@@ -110,113 +110,113 @@ def on_terminal(project: HostileProject, *arguments: str, answers: Sequence[str]
 
 @pytest.mark.promise("B3", "B4")
 def test_from_the_clone_to_the_approval_through_a_change_and_back(project: HostileProject) -> None:
-    listed = project.toolyard("tools", "list")
+    listed = project.toolstead("tools", "list")
     assert listed.returncode == 0
     assert not [name for name in TOOLS if name in listed.stdout]
     assert "git-status" in listed.stdout
     assert listed.stderr == (
-        f"toolyard.trust: {project.folder}: this project brings .claude/agents, .mcp.json, .toolyard: skipped, until"
-        " you look at it and approve it with `toolyard trust`\n"
+        f"toolstead.trust: {project.folder}: this project brings .claude/agents, .mcp.json, .toolstead: skipped, until"
+        " you look at it and approve it with `toolstead trust`\n"
     )
-    called = project.toolyard("tools", "call", "evil")
+    called = project.toolstead("tools", "call", "evil")
     assert (called.returncode, called.stdout) == (2, "")
-    explained = project.toolyard("config", "explain", "tools.allowed_hosts")
+    explained = project.toolstead("config", "explain", "tools.allowed_hosts")
     assert "127.0.0.1" not in explained.stdout
-    assert project.toolyard("trust", "--list").stderr.startswith("no project is trusted")
+    assert project.toolstead("trust", "--list").stderr.startswith("no project is trusted")
     assert project.left == []
 
-    trusted = project.toolyard("trust")
+    trusted = project.toolstead("trust")
     assert (trusted.returncode, trusted.stdout) == (0, "")
     for line in (
         f"evil: runs  tee {project.traces}/tool; stdin old",
-        "evil-program: runs  .toolyard/bin/program",
-        "evil-read: reads files in .toolyard/docs",
-        ".toolyard/bin/program (a program)",
+        "evil-program: runs  .toolstead/bin/program",
+        "evil-read: reads files in .toolstead/docs",
+        ".toolstead/bin/program (a program)",
         "sets  tools.allowed_hosts = ['127.0.0.1:9']",
         f"MCP server evil: starts  touch {project.traces}/mcp",
-        "Python that would run inside Toolyard: 3 lines",
+        "Python that would run inside Toolstead: 3 lines",
         f"trusted: 8 files of {project.folder}",
     ):
         assert line in trusted.stderr
     assert project.left == []
-    called = project.toolyard("tools", "call", "evil-program")
+    called = project.toolstead("tools", "call", "evil-program")
     assert (called.returncode, called.stdout, called.stderr) == (0, "old\n", "")
-    explained = project.toolyard("config", "explain", "tools.allowed_hosts")
+    explained = project.toolstead("config", "explain", "tools.allowed_hosts")
     assert f"{project.config}:2" in explained.stdout
-    again = project.toolyard("trust")
+    again = project.toolstead("trust")
     assert (again.returncode, again.stderr) == (0, f"{project.folder}: nothing changed since you approved it\n")
 
     project.write_program("new")
-    called = project.toolyard("tools", "call", "evil-program")
+    called = project.toolstead("tools", "call", "evil-program")
     assert (called.returncode, called.stdout) == (0, "old\n")
     assert called.stderr.count("\n") == 1
-    assert "changed since you approved it: .toolyard/bin/program changed; the approved version stays" in called.stderr
-    assert "8 files, approved " in (listing := project.toolyard("trust", "--list").stdout)
-    assert "; waits: .toolyard/bin/program changed\n" in listing
-    row = json.loads(project.toolyard("trust", "--list", "--json").stdout)["trusted"][0]
-    assert (row["project"], row["state"]) == (str(project.folder), "waits: .toolyard/bin/program changed")
-    trusted = project.toolyard("trust")
+    assert "changed since you approved it: .toolstead/bin/program changed; the approved version stays" in called.stderr
+    assert "8 files, approved " in (listing := project.toolstead("trust", "--list").stdout)
+    assert "; waits: .toolstead/bin/program changed\n" in listing
+    row = json.loads(project.toolstead("trust", "--list", "--json").stdout)["trusted"][0]
+    assert (row["project"], row["state"]) == (str(project.folder), "waits: .toolstead/bin/program changed")
+    trusted = project.toolstead("trust")
     assert "\n-echo old\n+echo new\n" in trusted.stderr
-    assert project.toolyard("tools", "call", "evil-program").stdout == "new\n"
+    assert project.toolstead("tools", "call", "evil-program").stdout == "new\n"
 
-    revoked = project.toolyard("trust", "--revoke")
+    revoked = project.toolstead("trust", "--revoke")
     assert (revoked.returncode, revoked.stderr) == (0, f"not trusted any more: {project.folder}\n")
-    assert project.toolyard("tools", "call", "evil-program").returncode == 2
-    revoked = project.toolyard("trust", "--revoke")
+    assert project.toolstead("tools", "call", "evil-program").returncode == 2
+    revoked = project.toolstead("trust", "--revoke")
     assert revoked.returncode == 1
     assert "nothing to take back" in revoked.stderr
 
 
 def test_a_copy_that_was_damaged_or_lost_is_made_whole_by_trusting_again(project: HostileProject) -> None:
     project.approve()
-    copies = project.trust.copy / ".toolyard"
+    copies = project.trust.copy / ".toolstead"
     (copies / "tools/evil.json").unlink()
-    assert project.toolyard("tools", "call", "evil").returncode == 2
-    mended = project.toolyard("trust")
+    assert project.toolstead("tools", "call", "evil").returncode == 2
+    mended = project.toolstead("trust")
     assert "its kept copy was damaged, and is whole again" in mended.stderr
-    assert project.toolyard("tools", "call", "evil").stdout == "old\n"
+    assert project.toolstead("tools", "call", "evil").stdout == "old\n"
     (copies / "tools/evil.json").unlink()
     project.write_tools("new")
-    trusted = project.toolyard("trust")
+    trusted = project.toolstead("trust")
     assert trusted.returncode == 0
-    assert "the kept copy of .toolyard/tools/evil.json cannot be read" in trusted.stderr
-    assert project.toolyard("tools", "call", "evil").stdout == "new\n"
+    assert "the kept copy of .toolstead/tools/evil.json cannot be read" in trusted.stderr
+    assert project.toolstead("tools", "call", "evil").stdout == "new\n"
 
 
 def test_pins_that_are_broken_are_said_with_what_to_do_and_approve_nothing(project: HostileProject) -> None:
     project.approve()
     (project.trust.approvals.place(project.folder) / "approval.json").write_text("{}")
-    listed = project.toolyard("tools", "list")
+    listed = project.toolstead("tools", "list")
     assert listed.returncode == 0
     assert "evil" not in listed.stdout
     assert listed.stderr.count("approval.json cannot be understood") == 1
-    trusted = project.toolyard("trust")
+    trusted = project.toolstead("trust")
     assert trusted.returncode == 2
-    assert "delete it and run `toolyard trust` again" in trusted.stderr
-    assert project.toolyard("trust", "--revoke").returncode == 0
+    assert "delete it and run `toolstead trust` again" in trusted.stderr
+    assert project.toolstead("trust", "--revoke").returncode == 0
 
 
 def test_names_that_hide_or_steer_are_shown_escaped_in_every_output(tmp_path: Path) -> None:
     project = hostile_project(tmp_path)
     odd = project.folder.rename(project.folder.with_name("clo\u202e\x07ne\nx"))
     project.folder = odd
-    folder = odd / ".toolyard/tools"
+    folder = odd / ".toolstead/tools"
     (folder / "na\u202eme\x1b]0;x\x07.json").write_text(content(shell("odd-one", "echo \x1b[2J")))
     (folder / "li\nnk").symlink_to("/")
     os.close(os.open(os.fsencode(folder) + b"/\xff.json", os.O_CREAT | os.O_WRONLY))
     for arguments in (["tools", "list"], ["trust"], ["trust", "--list"], ["tools", "list"], ["trust", "--revoke"]):
-        done = project.toolyard(*arguments, NO_COLOR="1")
+        done = project.toolstead(*arguments, NO_COLOR="1")
         assert done.returncode == 0, done.stderr
         assert is_plain(done.stderr), done.stderr
         assert is_plain(done.stdout), done.stdout
         if arguments == ["trust"]:
-            assert r".toolyard/tools/na\u{202e}me\u{1b}]0;x\u{7}.json" in done.stderr
+            assert r".toolstead/tools/na\u{202e}me\u{1b}]0;x\u{7}.json" in done.stderr
             assert r"odd-one: runs  echo \u{1b}[2J" in done.stderr
-            assert r".toolyard/tools/\u{dcff}.json: no regular file; it is never read" in done.stderr
+            assert r".toolstead/tools/\u{dcff}.json: no regular file; it is never read" in done.stderr
 
 
 def test_options_that_exclude_each_other_are_wrong_usage(project: HostileProject) -> None:
-    done = project.toolyard("trust", "--list", "--revoke")
+    done = project.toolstead("trust", "--list", "--revoke")
     assert done.returncode == 2
     assert "--follow, --list and --revoke exclude each other" in done.stderr
 
@@ -224,7 +224,7 @@ def test_options_that_exclude_each_other_are_wrong_usage(project: HostileProject
 def test_a_project_that_brings_nothing_has_nothing_to_approve(tmp_path: Path) -> None:
     project = hostile_project(tmp_path)
     project.folder = tmp_path
-    assert "brings no files of its own" in project.toolyard("--project", str(project.traces), "trust").stderr
+    assert "brings no files of its own" in project.toolstead("--project", str(project.traces), "trust").stderr
     assert project.trust.approvals.all() == []
 
 
@@ -236,9 +236,9 @@ def test_a_person_is_asked_once_and_a_no_is_for_exactly_these_bytes(project: Hos
     assert status == 0
     assert "git-status" in output
     assert "evil" not in output
-    assert "evil-program: runs  .toolyard/bin/program" in shown
+    assert "evil-program: runs  .toolstead/bin/program" in shown
     assert QUESTION in shown
-    assert "not trusted; `toolyard trust` asks again" in shown
+    assert "not trusted; `toolstead trust` asks again" in shown
     status, _, shown = on_terminal(project, "tools", "list")
     assert status == 0
     assert "Trust these" not in shown
@@ -270,7 +270,7 @@ def test_what_is_approved_is_what_was_shown_though_it_is_replaced_while_the_ques
         project.write_program("again")
         opened.type("y\n")
         assert opened.end()[0] == 0
-    assert project.toolyard("tools", "call", "evil-program").stdout == "replaced\n"
+    assert project.toolstead("tools", "call", "evil-program").stdout == "replaced\n"
 
 
 def test_a_no_to_trust_is_exit_1_and_an_interrupt_approves_nothing(project: HostileProject) -> None:
@@ -286,7 +286,7 @@ def test_a_no_to_trust_is_exit_1_and_an_interrupt_approves_nothing(project: Host
 
 
 def test_what_cannot_be_read_whole_is_said_and_the_command_goes_on(project: HostileProject) -> None:
-    with (project.folder / ".toolyard/huge").open("wb") as huge:
+    with (project.folder / ".toolstead/huge").open("wb") as huge:
         huge.truncate(9 * 1024 * 1024)
     status, output, shown = on_terminal(project, "tools", "list")
     assert status == 0
@@ -302,7 +302,7 @@ def test_a_server_on_stdio_never_asks(project: HostileProject) -> None:
         opened.until("this project brings")
         opened.type(json.dumps({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": params}) + "\n\x04")
         status, output, shown = opened.end()
-    assert json.loads(output.splitlines()[0])["result"]["serverInfo"]["name"] == "toolyard"
+    assert json.loads(output.splitlines()[0])["result"]["serverInfo"]["name"] == "toolstead"
     assert status == 0
     assert "[y/N]" not in shown
 
@@ -312,13 +312,13 @@ def test_a_server_on_stdio_never_asks(project: HostileProject) -> None:
 
 async def test_following_approves_changes_while_it_runs_and_none_after(project: HostileProject, tmp_path: Path) -> None:
     def approved() -> bytes | None:
-        return project.trust.approvals.content(project.folder, ".toolyard/bin/program")
+        return project.trust.approvals.content(project.folder, ".toolstead/bin/program")
 
-    async with running([*TOOLYARD, "trust", "--follow"], errors=tmp_path / "stderr", cwd=project.folder) as following:
+    async with running([*TOOLSTEAD, "trust", "--follow"], errors=tmp_path / "stderr", cwd=project.folder) as following:
         await following.stderr_with("approving every change as it comes")
         project.write_program("new")
         await until(lambda: approved() == project.program.read_bytes())
-        assert "approved as it changed: .toolyard/bin/program changed" in await following.stderr_with("approved as it")
+        assert "approved as it changed: .toolstead/bin/program changed" in await following.stderr_with("approved as it")
     project.write_program("after the end")
-    done = await asyncio.to_thread(project.toolyard, "tools", "call", "evil-program")
+    done = await asyncio.to_thread(project.toolstead, "tools", "call", "evil-program")
     assert done.stdout == "new\n"

@@ -18,18 +18,18 @@ from tests.flows.hostile_project import TOOLS, HostileProject, hostile_project
 from tests.flows.http_internet import reply, serving
 from tests.flows.tool_files import ask
 from tests.programs.clients import Ear, connected, in_a_task, names_of, names_with, text_of
-from tests.programs.running import PATIENCE, TOOLYARD, running, until
-from toolyard.app.server_file import ServerFile
+from tests.programs.running import PATIENCE, TOOLSTEAD, running, until
+from toolstead.app.server_file import ServerFile
 
 pytestmark = pytest.mark.promise("R8")
 
 
 @asynccontextmanager
 async def serving_project(project: HostileProject, *options: str) -> AsyncIterator[str]:
-    """`toolyard serve` in a process of its own."""
-    command = [*TOOLYARD, "serve", "--port", "0", *options]
+    """`toolstead serve` in a process of its own."""
+    command = [*TOOLSTEAD, "serve", "--port", "0", *options]
     async with running(command, errors=project.traces.with_name("serve.txt"), cwd=project.folder):
-        data = Path(os.environ["TOOLYARD_HOME"], "data")
+        data = Path(os.environ["TOOLSTEAD_HOME"], "data")
         yield (await until(lambda: ServerFile(data).find(project.folder))).url
 
 
@@ -75,7 +75,7 @@ class Doors:
 
 @asynccontextmanager
 async def doors(project: HostileProject, *options: str) -> AsyncIterator[Doors]:
-    command, *arguments = [*TOOLYARD, "mcp"]
+    command, *arguments = [*TOOLSTEAD, "mcp"]
     async with AsyncExitStack() as stack:
         address = await stack.enter_async_context(serving_project(project, *options))
         errors = stack.enter_context(project.traces.with_name("mcp.txt").open("w"))
@@ -98,10 +98,10 @@ async def test_clients_that_were_there_before_hear_of_trust_and_of_its_end(tmp_p
             assert await opened.is_unknown("evil")
             (waits,) = await opened.quarantined()
             assert waits["source"] == str(project.folder)
-            assert waits["message"].startswith("this project brings .claude/agents, .mcp.json, .toolyard: skipped")
+            assert waits["message"].startswith("this project brings .claude/agents, .mcp.json, .toolstead: skipped")
             assert project.left == []
 
-            assert project.toolyard("trust").returncode == 0
+            assert project.toolstead("trust").returncode == 0
             await opened.hear(named=True)
             assert await opened.answers("evil") == await opened.answers("evil-program") == {"old"}
             assert await opened.answers("evil-http") == {"inside"}
@@ -111,13 +111,13 @@ async def test_clients_that_were_there_before_hear_of_trust_and_of_its_end(tmp_p
             project.write_tools("new")
             project.write_program("new")
             project.config.write_text("")
-            await _waiting(opened, ".toolyard/bin/program, .toolyard/config.toml, .toolyard/tools/evil.json changed")
+            await _waiting(opened, ".toolstead/bin/program, .toolstead/config.toml, .toolstead/tools/evil.json changed")
             assert await opened.answers("evil") == await opened.answers("evil-program") == {"old"}
             assert await opened.answers("evil-http") == {"inside"}
-            assert project.toolyard("tools", "call", "evil").stdout == "old\n"
+            assert project.toolstead("tools", "call", "evil").stdout == "old\n"
             assert project.left == ["plugin", "program", "tool"]
 
-            assert project.toolyard("trust", "--revoke").returncode == 0
+            assert project.toolstead("trust", "--revoke").returncode == 0
             await opened.hear(named=False)
             assert await opened.is_unknown("evil")
             assert "git-status" in await opened.names()
@@ -142,13 +142,13 @@ async def test_a_server_for_authors_trusts_what_they_change_while_it_runs_and_no
         while text_of(await client.call_tool("evil", {})).strip() != "new":
             await ear.next()
     project.write_tools("after the end")
-    done = project.toolyard("tools", "call", "evil")
+    done = project.toolstead("tools", "call", "evil")
     assert (done.stdout, "evil.json changed" in done.stderr) == ("new\n", True)
 
 
 async def test_odd_names_are_escaped_in_what_rest_answers(tmp_path: Path) -> None:
     project = hostile_project(tmp_path)
-    folder = project.folder / ".toolyard/tools"
+    folder = project.folder / ".toolstead/tools"
     (folder / "li\x1b[31m\nnk\u202e.json").symlink_to("/etc/passwd")
     os.close(os.open(os.fsencode(folder) + b"/\xff.json", os.O_CREAT | os.O_WRONLY))
     (folder / "na\u202eme.json").write_text(project.tools.read_text().replace("evil", "odd"))

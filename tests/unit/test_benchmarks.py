@@ -8,7 +8,7 @@ from benchmarks import processes, workload
 from benchmarks.contestants import with_plugin
 from benchmarks.harness import Bench, Contestant, Entry, Goal, Outcome, Role, Row, Sample, Scale
 from benchmarks.table import render
-from toolyard import Toolyard
+from toolstead import Toolstead
 
 
 def entry(name: str, role: Role, *samples: Sample) -> Entry:
@@ -57,9 +57,9 @@ async def test_a_plugin_brings_the_same_tools_to_the_shipped_commands(tmp_path: 
     bench = Bench(scale=Scale(), project=tmp_path, home=tmp_path / "home")
     for tools, name in ((None, "repeat"), (3, workload.many_name(2))):
         environ = processes.environment(with_plugin(bench, tools).home)
-        async with Toolyard(project=tmp_path, environ=environ) as yard:
-            names = [info.name for info in yard.registry.list_tools() if info.name.startswith(workload.PLUGIN)]
+        async with Toolstead(project=tmp_path, environ=environ) as stead:
+            names = [info.name for info in stead.registry.list_tools() if info.name.startswith(workload.PLUGIN)]
             assert len(names) == (tools or 1)
-            result = await yard.call(workload.name_in_plugin(name), workload.REPEAT_ARGUMENTS)
+            result = await stead.call(workload.name_in_plugin(name), workload.REPEAT_ARGUMENTS)
             assert result.text == workload.REPEAT_ANSWER
-            assert (await yard.call(workload.name_in_plugin(name), {"text": 7})).is_error
+            assert (await stead.call(workload.name_in_plugin(name), {"text": 7})).is_error

@@ -6,11 +6,11 @@ import inspect
 
 import pytest
 
-from toolyard import errors
-from toolyard.errors import (
+from toolstead import errors
+from toolstead.errors import (
     DuplicateToolError,
     SettingsError,
-    ToolyardError,
+    ToolsteadError,
     UnknownToolError,
 )
 
@@ -46,7 +46,7 @@ def test_every_error_of_the_tree_is_told_in_words_beside_it() -> None:
 def test_every_error_has_one_base_and_a_docstring() -> None:
     for name in real():
         error = getattr(errors, name)
-        assert issubclass(error, ToolyardError)
+        assert issubclass(error, ToolsteadError)
         assert len(error.__bases__) == 1
         assert error.__doc__
 

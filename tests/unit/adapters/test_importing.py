@@ -9,7 +9,7 @@ import pytest
 
 AT_ONCE = """
 import sys, threading
-from toolyard.adapters.importing import imported
+from toolstead.adapters.importing import imported
 sys.setswitchinterval(1e-6)  # workers take turns as often as they can
 failed = []
 def load(name):
@@ -17,7 +17,7 @@ def load(name):
         imported(name)
     except Exception as error:
         failed.append(f"{name}: {error!r}")
-names = ("claude_agent_sdk", "toolyard.adapters.codex.door", "toolyard.adapters.mcp.sdk_side")
+names = ("claude_agent_sdk", "toolstead.adapters.codex.door", "toolstead.adapters.mcp.sdk_side")
 workers = [threading.Thread(target=load, args=(name,)) for name in names]
 for worker in workers: worker.start()
 for worker in workers: worker.join()

@@ -10,17 +10,17 @@ from pathlib import Path
 
 import pytest
 
-from toolyard.app.authoring import add_file, authoring_folder, find_editor, put_file
-from toolyard.app.places import Places
-from toolyard.errors import SettingsError, ToolyardError
+from toolstead.app.authoring import add_file, authoring_folder, find_editor, put_file
+from toolstead.app.places import Places
+from toolstead.errors import SettingsError, ToolsteadError
 
 
 def test_a_file_goes_where_the_users_files_are_read_from_or_into_the_project(tmp_path: Path) -> None:
     places = Places(project=tmp_path / "project", user=tmp_path / "user", data=tmp_path / "data")
     assert authoring_folder(places, in_project=False, environ={}) == tmp_path / "user" / "tools"
-    named = {"TOOLYARD_TOOLS_DIR": str(tmp_path / "other")}
+    named = {"TOOLSTEAD_TOOLS_DIR": str(tmp_path / "other")}
     assert authoring_folder(places, in_project=False, environ=named) == tmp_path / "other"
-    assert authoring_folder(places, in_project=True, environ=named) == tmp_path / "project" / ".toolyard" / "tools"
+    assert authoring_folder(places, in_project=True, environ=named) == tmp_path / "project" / ".toolstead" / "tools"
 
 
 def test_the_editor_is_visual_then_editor_cut_into_words() -> None:
@@ -58,11 +58,11 @@ def test_a_file_is_added_whole_and_never_over_another(
         monkeypatch.setattr(os, "link", without_links)
     file = tmp_path / "deep" / "tools" / "a.json"
     add_file(file, b"one")
-    with pytest.raises(ToolyardError, match="exists already; edit that file, or choose another name"):
+    with pytest.raises(ToolsteadError, match="exists already; edit that file, or choose another name"):
         add_file(file, b"two")
     dangling = file.with_name("b.json")
     dangling.symlink_to("nowhere")
-    with pytest.raises(ToolyardError, match="exists already"):
+    with pytest.raises(ToolsteadError, match="exists already"):
         add_file(dangling, b"two")
     assert file.read_bytes() == b"one"
     assert sorted(entry.name for entry in file.parent.iterdir()) == ["a.json", "b.json"]
@@ -76,7 +76,7 @@ def test_of_many_who_add_the_same_file_one_does(tmp_path: Path) -> None:
         together.wait(30)
         try:
             add_file(file, str(number).encode())
-        except ToolyardError:
+        except ToolsteadError:
             lost.append(number)
 
     workers = [threading.Thread(target=add, args=(number,)) for number in range(8)]
@@ -115,13 +115,13 @@ def test_what_cannot_be_written_is_an_error_that_names_it_and_leaves_nothing(
 ) -> None:
     assert callable(write)
     (tmp_path / "file").touch()
-    with pytest.raises(ToolyardError, match=r"the folder .*/file cannot be made: File exists"):
+    with pytest.raises(ToolsteadError, match=r"the folder .*/file cannot be made: File exists"):
         write(tmp_path / "file" / "a.json", b"one")
 
     def full(descriptor: int) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
 
     monkeypatch.setattr(os, "fsync", full)
-    with pytest.raises(ToolyardError, match=r"a\.json cannot be written: No space left on device"):
+    with pytest.raises(ToolsteadError, match=r"a\.json cannot be written: No space left on device"):
         write(tmp_path / "a.json", b"one")
     assert list(tmp_path.iterdir()) == [tmp_path / "file"]

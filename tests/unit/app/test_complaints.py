@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from toolyard.app.layers import load_settings
-from toolyard.errors import SettingsError
+from toolstead.app.layers import load_settings
+from toolstead.errors import SettingsError
 
 
 @pytest.fixture
@@ -217,16 +217,16 @@ def test_a_file_that_cannot_be_read_is_refused(file: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "reason"),
     [
-        ("TOOLYARD_TOOLS_TIMEOUT", "unknown name; the nearest is TOOLYARD_TOOLS__TIMEOUT"),
-        ("TOOLYARD_TOKN", "unknown name; the nearest is TOOLYARD_TOKEN"),
-        ("TOOLYARD_HOM", "unknown name; the nearest is TOOLYARD_HOME"),
-        ("TOOLYARD_TOOLS__", "unknown name; the nearest is TOOLYARD_TOOLS_DIR"),
-        ("TOOLYARD___PORT", "unknown name; the nearest is TOOLYARD_SERVER__PORT"),
-        ("TOOLYARD_", "unknown name; the nearest is "),
-        ("TOOLYARD_TOOLS__TIMEOT", "unknown key; did you mean TOOLYARD_TOOLS__TIMEOUT?"),
-        ("TOOLYARD_TOOL__TIMEOUT", "unknown key; did you mean TOOLYARD_TOOLS__<KEY>?"),
-        ("TOOLYARD_tools__timeout", "settings in the environment are written in capitals: TOOLYARD_TOOLS__TIMEOUT"),
-        ("TOOLYARD_TOOLS__TIMEOUT", 'found "x" (text)'),
+        ("TOOLSTEAD_TOOLS_TIMEOUT", "unknown name; the nearest is TOOLSTEAD_TOOLS__TIMEOUT"),
+        ("TOOLSTEAD_TOKN", "unknown name; the nearest is TOOLSTEAD_TOKEN"),
+        ("TOOLSTEAD_HOM", "unknown name; the nearest is TOOLSTEAD_HOME"),
+        ("TOOLSTEAD_TOOLS__", "unknown name; the nearest is TOOLSTEAD_TOOLS_DIR"),
+        ("TOOLSTEAD___PORT", "unknown name; the nearest is TOOLSTEAD_SERVER__PORT"),
+        ("TOOLSTEAD_", "unknown name; the nearest is "),
+        ("TOOLSTEAD_TOOLS__TIMEOT", "unknown key; did you mean TOOLSTEAD_TOOLS__TIMEOUT?"),
+        ("TOOLSTEAD_TOOL__TIMEOUT", "unknown key; did you mean TOOLSTEAD_TOOLS__<KEY>?"),
+        ("TOOLSTEAD_tools__timeout", "settings in the environment are written in capitals: TOOLSTEAD_TOOLS__TIMEOUT"),
+        ("TOOLSTEAD_TOOLS__TIMEOUT", 'found "x" (text)'),
     ],
 )
 def test_a_wrong_name_in_the_environment_is_refused_with_the_nearest(name: str, reason: str) -> None:
@@ -263,7 +263,7 @@ def test_an_override_of_another_form_is_refused(override: str) -> None:
 def test_what_toml_cannot_hold_is_refused_from_python_too(given: Any, found: str) -> None:
     error = refused(given=given)
 
-    assert error.origin == "Toolyard(settings=…)"
+    assert error.origin == "Toolstead(settings=…)"
     assert error.reason.startswith(f"found {found}")
 
 
@@ -279,8 +279,8 @@ def test_an_endless_value_is_shown_in_part() -> None:
     ("override", "environ", "given"),
     [
         ("server.token=[4711]", None, None),
-        (None, {"TOOLYARD_TOKEN": "47 11"}, None),
-        (None, {"TOOLYARD_SERVER__TOKEN": "4711"}, None),
+        (None, {"TOOLSTEAD_TOKEN": "47 11"}, None),
+        (None, {"TOOLSTEAD_SERVER__TOKEN": "4711"}, None),
         (None, None, {"server": {"token": datetime.date(4711, 1, 1)}}),
         ("plugins.api_key=4711", None, None),
         ("tools.timeout=http://me:4711@x/", None, None),

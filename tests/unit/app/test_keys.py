@@ -10,11 +10,11 @@ import pytest
 from keyring.errors import KeyringLocked, NoKeyringError
 
 from tests.flows.key_drawer import Drawer, keyring_of_the_test
-from toolyard.app import keys as module
-from toolyard.app.keys import Keys
-from toolyard.app.models import Models
-from toolyard.app.runtime_choice import lacking_keys, usual_keys
-from toolyard.app.settings import RuntimeSettings
+from toolstead.app import keys as module
+from toolstead.app.keys import Keys
+from toolstead.app.models import Models
+from toolstead.app.runtime_choice import lacking_keys, usual_keys
+from toolstead.app.settings import RuntimeSettings
 
 
 @pytest.fixture
@@ -24,7 +24,7 @@ def drawer() -> Iterator[Drawer]:
 
 
 def test_the_environment_comes_first_and_the_keyring_is_not_even_asked(drawer: Drawer) -> None:
-    keyring.set_password("toolyard", "ANTHROPIC_API_KEY", "from the drawer")
+    keyring.set_password("toolstead", "ANTHROPIC_API_KEY", "from the drawer")
     keys = Keys({"ANTHROPIC_API_KEY": " from outside \n"})
     keys.load(["ANTHROPIC_API_KEY"])
     assert keys("ANTHROPIC_API_KEY") == "from outside"
@@ -34,7 +34,7 @@ def test_the_environment_comes_first_and_the_keyring_is_not_even_asked(drawer: D
 
 @pytest.mark.parametrize("blank", [None, "", "  \t"])
 def test_the_keyring_comes_second_also_for_a_name_that_is_set_to_nothing(drawer: Drawer, blank: str | None) -> None:
-    keyring.set_password("toolyard", "ANTHROPIC_API_KEY", " from the drawer\n")
+    keyring.set_password("toolstead", "ANTHROPIC_API_KEY", " from the drawer\n")
     keys = Keys({} if blank is None else {"ANTHROPIC_API_KEY": blank})
     assert keys("ANTHROPIC_API_KEY") is None, "looking asks nobody"
     keys.load(["ANTHROPIC_API_KEY"])
@@ -44,14 +44,14 @@ def test_the_keyring_comes_second_also_for_a_name_that_is_set_to_nothing(drawer:
 
 def test_only_what_is_kept_for_this_program_counts(drawer: Drawer) -> None:
     keyring.set_password("another", "ANTHROPIC_API_KEY", "theirs")
-    keyring.set_password("toolyard", "OPENAI_API_KEY", "  ")
+    keyring.set_password("toolstead", "OPENAI_API_KEY", "  ")
     keys = Keys({})
     keys.load(["ANTHROPIC_API_KEY", "OPENAI_API_KEY"])
     assert (keys("ANTHROPIC_API_KEY"), keys("OPENAI_API_KEY")) == (None, None)
 
 
 def test_a_name_is_asked_for_once_whatever_came_of_it(drawer: Drawer) -> None:
-    keyring.set_password("toolyard", "OPENAI_API_KEY", "kept")
+    keyring.set_password("toolstead", "OPENAI_API_KEY", "kept")
     keys = Keys({})
     for _ in range(3):
         keys.load(["OPENAI_API_KEY", "ANTHROPIC_API_KEY"])
@@ -81,7 +81,7 @@ def test_a_machine_without_a_keyring_is_nothing_to_talk_about(drawer: Drawer, ca
 
 
 def test_without_the_package_nobody_is_asked(drawer: Drawer, monkeypatch: pytest.MonkeyPatch) -> None:
-    keyring.set_password("toolyard", "OPENAI_API_KEY", "kept")
+    keyring.set_password("toolstead", "OPENAI_API_KEY", "kept")
     monkeypatch.setattr(module, "find_spec", lambda _name: None)
     keys = Keys({})
     keys.load(["OPENAI_API_KEY"])
@@ -92,7 +92,7 @@ def test_without_the_package_nobody_is_asked(drawer: Drawer, monkeypatch: pytest
 @pytest.mark.parametrize("model", ["", "ollama:qwen", "vllm:qwen", "groq:x", "google:x", "no such"])
 def test_the_keyring_is_never_asked_for_an_address_or_a_proxy(drawer: Drawer, model: str) -> None:
     for name in ("ANTHROPIC_BASE_URL", "OPENAI_BASE_URL", "GROQ_BASE_URL", "VLLM_BASE_URL", "HTTPS_PROXY"):
-        keyring.set_password("toolyard", name, "https://elsewhere.example")
+        keyring.set_password("toolstead", name, "https://elsewhere.example")
     keys = Keys({})
     keys.load([*lacking_keys(RuntimeSettings(model=model), keys), *usual_keys()])
     assert drawer.asked
@@ -102,7 +102,7 @@ def test_the_keyring_is_never_asked_for_an_address_or_a_proxy(drawer: Drawer, mo
 
 
 async def test_a_model_that_is_asked_for_finds_its_key_in_the_keyring(drawer: Drawer) -> None:
-    keyring.set_password("toolyard", "GROQ_API_KEY", "kept")
+    keyring.set_password("toolstead", "GROQ_API_KEY", "kept")
     models = Models(Keys({}))
     assert (await models.connect("groq:openai/gpt-oss-120b")).name == "groq:openai/gpt-oss-120b"
     assert drawer.asked == ["GROQ_API_KEY"]

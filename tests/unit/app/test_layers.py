@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from toolyard.app.effective import Explained, LoadedSettings
-from toolyard.app.layers import GIVEN, load_settings, settings_for
-from toolyard.app.places import Places
-from toolyard.errors import SettingsError
+from toolstead.app.effective import Explained, LoadedSettings
+from toolstead.app.layers import GIVEN, load_settings, settings_for
+from toolstead.app.places import Places
+from toolstead.errors import SettingsError
 
 
 @pytest.fixture
@@ -52,7 +52,7 @@ def test_each_layer_overrides_those_below_and_says_so(top: int, user: Path, proj
         (60, "default"),
         (1, f"{user}:2"),
         (2, f"{project}:3"),
-        (3, "environment TOOLYARD_TOOLS__TIMEOUT"),
+        (3, "environment TOOLSTEAD_TOOLS__TIMEOUT"),
         (4, GIVEN),
         (5, "--set"),
     ]
@@ -60,7 +60,7 @@ def test_each_layer_overrides_those_below_and_says_so(top: int, user: Path, proj
     loaded = load(
         user=user if top >= 1 else None,
         project=project if top >= 2 else None,
-        environ={"TOOLYARD_TOOLS__TIMEOUT": "3"} if top >= 3 else None,
+        environ={"TOOLSTEAD_TOOLS__TIMEOUT": "3"} if top >= 3 else None,
         given={"tools": {"timeout": 4}} if top >= 4 else None,
         overrides=("tools.timeout=5",) if top >= 5 else (),
     )
@@ -179,7 +179,7 @@ def test_the_explanation_tells_what_nothing_reads_yet() -> None:
 )
 def test_a_value_is_toml_and_what_is_no_toml_is_text(text: str, value: object) -> None:
     by_option = load(overrides=(f"plugins.p.x={text}",)).settings.plugins["p"]["x"]
-    by_environment = load(environ={"TOOLYARD_PLUGINS__P__X": text}).settings.plugins["p"]["x"]
+    by_environment = load(environ={"TOOLSTEAD_PLUGINS__P__X": text}).settings.plugins["p"]["x"]
 
     assert by_option == value
     assert by_environment == value
@@ -188,11 +188,11 @@ def test_a_value_is_toml_and_what_is_no_toml_is_text(text: str, value: object) -
 def test_the_environment_reaches_deeper_tables() -> None:
     settings = load(
         environ={
-            "TOOLYARD_RUNTIME__CLAUDE__TOOLS": '["Read"]',
-            "TOOLYARD_MCP_SERVERS__GITHUB__ENV__A": "1",
-            "TOOLYARD_MCP_SERVERS__GITHUB__ENV": '{GITHUB_TOKEN = "x", a = 0}',
+            "TOOLSTEAD_RUNTIME__CLAUDE__TOOLS": '["Read"]',
+            "TOOLSTEAD_MCP_SERVERS__GITHUB__ENV__A": "1",
+            "TOOLSTEAD_MCP_SERVERS__GITHUB__ENV": '{GITHUB_TOKEN = "x", a = 0}',
             "HOME": "/home/me",
-            "NOT_TOOLYARD_X": "1",
+            "NOT_TOOLSTEAD_X": "1",
         }
     ).settings
 
@@ -202,10 +202,10 @@ def test_the_environment_reaches_deeper_tables() -> None:
 
 def test_the_names_with_one_underscore_are_no_settings() -> None:
     fixed = {
-        "TOOLYARD_HOME": "/x",
-        "TOOLYARD_TOOLS_DIR": "/y",
-        "TOOLYARD_DATABASE_URL": "postgres://",
-        "TOOLYARD_REQUIRE": "git",
+        "TOOLSTEAD_HOME": "/x",
+        "TOOLSTEAD_TOOLS_DIR": "/y",
+        "TOOLSTEAD_DATABASE_URL": "postgres://",
+        "TOOLSTEAD_REQUIRE": "git",
     }
 
     assert load(environ=fixed).settings == load().settings
@@ -214,17 +214,17 @@ def test_the_names_with_one_underscore_are_no_settings() -> None:
 def test_the_token_may_come_from_its_own_name_word_for_word(user: Path) -> None:
     user.write_text('[server]\ntoken = "auto"\n', encoding="utf-8")
 
-    loaded = load(user=user, environ={"TOOLYARD_TOKEN": "12345"})
+    loaded = load(user=user, environ={"TOOLSTEAD_TOKEN": "12345"})
 
     assert loaded.settings.server.token == "12345"
-    assert told(loaded, "server.token").origin == "environment TOOLYARD_TOKEN"
+    assert told(loaded, "server.token").origin == "environment TOOLSTEAD_TOKEN"
     assert told(loaded, "server.token").overrode == (("auto", f"{user}:2"), ("", "default"))
 
 
 def test_an_empty_token_variable_counts_as_none_and_takes_no_token_away(user: Path) -> None:
     user.write_text('[server]\ntoken = "auto"\n', encoding="utf-8")
 
-    assert load(user=user, environ={"TOOLYARD_TOKEN": ""}).settings.server.token == "auto"
+    assert load(user=user, environ={"TOOLSTEAD_TOKEN": ""}).settings.server.token == "auto"
 
 
 def test_a_later_override_wins_and_quoted_parts_are_understood() -> None:
@@ -256,7 +256,7 @@ class TestSettingsForAProject:
     @pytest.fixture
     def places(self, tmp_path: Path) -> Places:
         project = tmp_path / "project"
-        (project / ".toolyard").mkdir(parents=True)
+        (project / ".toolstead").mkdir(parents=True)
         (tmp_path / "user").mkdir()
         return Places(project=project, user=tmp_path / "user", data=tmp_path / "data")
 
@@ -290,7 +290,7 @@ class TestSettingsForAProject:
     def test_the_environment_of_the_process_counts_unless_another_is_given(
         self, places: Places, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setenv("TOOLYARD_TOOLS__TIMEOUT", "3")
+        monkeypatch.setenv("TOOLSTEAD_TOOLS__TIMEOUT", "3")
 
         assert settings_for(places).settings.tools.timeout == 3
         assert settings_for(places, environ={}).settings.tools.timeout == 60

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from toolyard.app.layers import load_settings
-from toolyard.app.masks import MASK, masked
+from toolstead.app.layers import load_settings
+from toolstead.app.masks import MASK, masked
 
 
 @pytest.mark.parametrize(
@@ -48,7 +48,7 @@ def test_a_value_is_shown_or_masked_by_its_name(path: str, value: Any, shown: An
 
 def test_the_explanation_masks_the_value_and_what_it_overrode_but_the_settings_have_it() -> None:
     loaded = load_settings(
-        environ={"TOOLYARD_TOKEN": "first-secret"},
+        environ={"TOOLSTEAD_TOKEN": "first-secret"},
         user_config=None,
         project_config=None,
         given={"plugins": {"p": {"api_key": "third-secret"}}},
@@ -62,7 +62,7 @@ def test_the_explanation_masks_the_value_and_what_it_overrode_but_the_settings_h
     (token,) = [item for item in loaded.explain() if item.key == "server.token"]
     assert token.value == MASK
     assert token.masked
-    assert token.overrode == ((MASK, "environment TOOLYARD_TOKEN"), ("", "default"))
+    assert token.overrode == ((MASK, "environment TOOLSTEAD_TOKEN"), ("", "default"))
 
 
 def test_a_table_that_was_replaced_is_masked_by_its_own_names() -> None:
@@ -75,4 +75,4 @@ def test_a_table_that_was_replaced_is_masked_by_its_own_names() -> None:
     )
 
     (login,) = [item for item in loaded.explain() if item.key == "plugins.p.login"]
-    assert login.overrode == (({"token": MASK}, "Toolyard(settings=…)"),)
+    assert login.overrode == (({"token": MASK}, "Toolstead(settings=…)"),)

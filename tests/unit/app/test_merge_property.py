@@ -11,9 +11,9 @@ import msgspec
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from toolyard.app.layers import environment_name, load_settings
-from toolyard.app.settings import Settings, keys
-from toolyard.app.toml_text import toml_key, toml_value
+from toolstead.app.layers import environment_name, load_settings
+from toolstead.app.settings import Settings, keys
+from toolstead.app.toml_text import toml_key, toml_value
 
 _PATTERNS = st.lists(st.sampled_from(["git-*", "a", "b", "c__d"]), max_size=3)
 _SECONDS = st.one_of(st.integers(1, 99), st.sampled_from([0.5, 2.25]))

@@ -1,4 +1,4 @@
-"""The models of a yard: one object for a name, connected off the event loop, closed at the end."""
+"""The models of a stead: one object for a name, connected off the event loop, closed at the end."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from toolyard.adapters.providers import connect as adapter
-from toolyard.app.keys import Keys
-from toolyard.app.models import Models
-from toolyard.errors import RuntimeFailureError
+from toolstead.adapters.providers import connect as adapter
+from toolstead.app.keys import Keys
+from toolstead.app.models import Models
+from toolstead.errors import RuntimeFailureError
 
 KEYED = {"ANTHROPIC_API_KEY": "a", "OPENAI_API_KEY": "o", "OPENAI_BASE_URL": "http://127.0.0.1:9/v1"}
 SONNET, TERRA = "anthropic:claude-sonnet-5-5", "openai:gpt-6.1-terra"
@@ -101,7 +101,10 @@ def test_a_name_is_completed_and_no_name_means_the_first_api_with_a_key(
 @pytest.mark.parametrize(
     ("name", "says"),
     [
-        ("", r"no key is set \(ANTHROPIC_API_KEY, OPENAI_API_KEY, GOOGLE_API_KEY\).*`toolyard doctor` says what to do"),
+        (
+            "",
+            r"no key is set \(ANTHROPIC_API_KEY, OPENAI_API_KEY, GOOGLE_API_KEY\).*`toolstead doctor` says what to do",
+        ),
         ("antropic:x", "did you mean 'anthropic'"),
         ("sonet", "did you mean 'sonnet'"),
     ],

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from toolyard.app.places import find_places, find_project_root
-from toolyard.errors import SettingsError
+from toolstead.app.places import find_places, find_project_root
+from toolstead.errors import SettingsError
 
 
 @pytest.fixture
@@ -18,7 +18,7 @@ def deep(tmp_path: Path) -> Path:
     return folder
 
 
-@pytest.mark.parametrize("marker", [".toolyard", ".git"])
+@pytest.mark.parametrize("marker", [".toolstead", ".git"])
 def test_the_nearest_folder_upward_with_a_marker_is_the_project(marker: str, deep: Path, tmp_path: Path) -> None:
     (tmp_path / "outer" / marker).mkdir()
     assert find_project_root(deep) == tmp_path / "outer"
@@ -26,7 +26,7 @@ def test_the_nearest_folder_upward_with_a_marker_is_the_project(marker: str, dee
     (tmp_path / "outer" / "inner" / ".git").mkdir()
     assert find_project_root(deep) == tmp_path / "outer" / "inner"
 
-    (deep / ".toolyard").mkdir()
+    (deep / ".toolstead").mkdir()
     assert find_project_root(deep) == deep
 
 
@@ -36,9 +36,9 @@ def test_a_worktree_whose_git_is_a_file_counts(deep: Path) -> None:
     assert find_project_root(deep) == deep.parent
 
 
-def test_a_file_called_toolyard_marks_nothing(deep: Path) -> None:
+def test_a_file_called_toolstead_marks_nothing(deep: Path) -> None:
     (deep.parent / ".git").mkdir()
-    (deep / ".toolyard").write_text("", encoding="utf-8")
+    (deep / ".toolstead").write_text("", encoding="utf-8")
 
     assert find_project_root(deep) == deep.parent
 
@@ -84,11 +84,11 @@ def test_a_folder_that_may_not_be_looked_into_is_no_marker(deep: Path, monkeypat
 def test_the_usual_folders_are_below_the_home(tmp_path: Path) -> None:
     places = find_places(environ={"HOME": "/home/me"}, cwd=tmp_path)
 
-    assert places.user == Path("/home/me/.config/toolyard")
-    assert places.data == Path("/home/me/.local/share/toolyard")
+    assert places.user == Path("/home/me/.config/toolstead")
+    assert places.data == Path("/home/me/.local/share/toolstead")
     assert places.user_config == places.user / "config.toml"
     assert places.project == tmp_path
-    assert places.project_config == tmp_path / ".toolyard" / "config.toml"
+    assert places.project_config == tmp_path / ".toolstead" / "config.toml"
 
 
 def test_xdg_folders_are_honoured_when_they_are_absolute(tmp_path: Path) -> None:
@@ -96,28 +96,28 @@ def test_xdg_folders_are_honoured_when_they_are_absolute(tmp_path: Path) -> None
         environ={"HOME": "/home/me", "XDG_CONFIG_HOME": "/cfg", "XDG_DATA_HOME": "relative"}, cwd=tmp_path
     )
 
-    assert places.user == Path("/cfg/toolyard")
-    assert places.data == Path("/home/me/.local/share/toolyard")
-    assert find_places(environ={"HOME": "/h", "XDG_DATA_HOME": "/d"}, cwd=tmp_path).data == Path("/d/toolyard")
+    assert places.user == Path("/cfg/toolstead")
+    assert places.data == Path("/home/me/.local/share/toolstead")
+    assert find_places(environ={"HOME": "/h", "XDG_DATA_HOME": "/d"}, cwd=tmp_path).data == Path("/d/toolstead")
 
 
 def test_one_variable_moves_everything(tmp_path: Path) -> None:
     environ = {"HOME": "/home/me", "XDG_CONFIG_HOME": "/cfg", "XDG_DATA_HOME": "/data"}
 
-    places = find_places(environ={**environ, "TOOLYARD_HOME": str(tmp_path / "own")}, cwd=tmp_path)
+    places = find_places(environ={**environ, "TOOLSTEAD_HOME": str(tmp_path / "own")}, cwd=tmp_path)
 
     assert places.user == tmp_path / "own"
     assert places.data == tmp_path / "own" / "data"
-    assert find_places(environ={**environ, "TOOLYARD_HOME": "own"}, cwd=tmp_path).user == tmp_path / "own"
-    assert find_places(environ={**environ, "TOOLYARD_HOME": "~/own"}, cwd=tmp_path).user == Path("/home/me/own")
-    assert find_places(environ={**environ, "TOOLYARD_HOME": ""}, cwd=tmp_path).user == Path("/cfg/toolyard")
+    assert find_places(environ={**environ, "TOOLSTEAD_HOME": "own"}, cwd=tmp_path).user == tmp_path / "own"
+    assert find_places(environ={**environ, "TOOLSTEAD_HOME": "~/own"}, cwd=tmp_path).user == Path("/home/me/own")
+    assert find_places(environ={**environ, "TOOLSTEAD_HOME": ""}, cwd=tmp_path).user == Path("/cfg/toolstead")
 
 
 def test_a_home_that_is_a_file_is_refused(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("", encoding="utf-8")
 
-    with pytest.raises(SettingsError, match=r"TOOLYARD_HOME.*is not a folder"):
-        find_places(environ={"TOOLYARD_HOME": "file"}, cwd=tmp_path)
+    with pytest.raises(SettingsError, match=r"TOOLSTEAD_HOME.*is not a folder"):
+        find_places(environ={"TOOLSTEAD_HOME": "file"}, cwd=tmp_path)
 
 
 def test_without_a_home_in_the_environment_the_systems_answer_counts(
@@ -129,7 +129,7 @@ def test_without_a_home_in_the_environment_the_systems_answer_counts(
         raise RuntimeError("Could not determine home directory.")
 
     monkeypatch.setattr(Path, "home", unknown)
-    with pytest.raises(SettingsError, match="set HOME, or TOOLYARD_HOME"):
+    with pytest.raises(SettingsError, match="set HOME, or TOOLSTEAD_HOME"):
         find_places(environ={}, cwd=tmp_path)
 
 
@@ -141,7 +141,7 @@ def test_the_process_itself_is_asked_when_nothing_is_given(
     places = find_places()
 
     assert places.project == tmp_path
-    assert places.user == home / ".config" / "toolyard"
+    assert places.user == home / ".config" / "toolstead"
 
 
 def test_a_current_folder_that_is_gone_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

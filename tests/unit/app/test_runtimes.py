@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from toolyard.app.keys import Keys
-from toolyard.app.runtime_choice import NAMES, PROGRAMS, Choice, Program, absence, lacking_keys, usual_runtime
-from toolyard.app.runtimes import Runtimes
-from toolyard.app.settings import ClaudeSettings, CodexSettings, LimitSettings, RuntimeSettings, ScriptedSettings
-from toolyard.errors import RuntimeFailureError
+from toolstead.app.keys import Keys
+from toolstead.app.runtime_choice import NAMES, PROGRAMS, Choice, Program, absence, lacking_keys, usual_runtime
+from toolstead.app.runtimes import Runtimes
+from toolstead.app.settings import ClaudeSettings, CodexSettings, LimitSettings, RuntimeSettings, ScriptedSettings
+from toolstead.errors import RuntimeFailureError
 
 SCRIPTED = ScriptedSettings(script="script.yaml")
 NO_KEY = "no model key is set (ANTHROPIC_API_KEY, OPENAI_API_KEY, GOOGLE_API_KEY), and no runtime.model that needs none"
@@ -112,12 +112,12 @@ def test_the_model_that_is_wanted_has_a_say_in_what_is_chosen(tmp_path: Path) ->
 def test_without_any_key_a_model_that_needs_none_can_still_be_named(tmp_path: Path) -> None:
     found = runtimes(RuntimeSettings(), {}, tmp_path)("")
     assert found.resolve("ollama:qwen") == "ollama:qwen"
-    with pytest.raises(RuntimeFailureError, match=r"no key is set .*`toolyard doctor` says what to do"):
+    with pytest.raises(RuntimeFailureError, match=r"no key is set .*`toolstead doctor` says what to do"):
         found.resolve("")
 
 
 def test_a_set_model_without_its_key_is_refused_before_anything_is_stored(tmp_path: Path) -> None:
-    with pytest.raises(RuntimeFailureError, match="for Groq set GROQ_API_KEY; `toolyard doctor` says what to do"):
+    with pytest.raises(RuntimeFailureError, match="for Groq set GROQ_API_KEY; `toolstead doctor` says what to do"):
         runtimes(RuntimeSettings(model="groq:x"), {"OPENAI_API_KEY": "o"}, tmp_path)("")
 
 
@@ -141,11 +141,11 @@ def test_a_program_that_is_not_installed_is_refused_with_the_command_before_anyt
 ) -> None:
     found = runtimes(RuntimeSettings(), {}, tmp_path)
     monkeypatch.setattr(Program, "installed", property(lambda _self: False))
-    monkeypatch.setattr("toolyard.app.runtime_choice.find_spec", lambda _package: None)
+    monkeypatch.setattr("toolstead.app.runtime_choice.find_spec", lambda _package: None)
     with pytest.raises(RuntimeFailureError) as refused:
         found(program.name)
-    assert str(refused.value) == f'{program.title} is not installed: pip install "toolyard[{program.name}]"'
-    monkeypatch.setattr("toolyard.app.runtime_choice.find_spec", lambda _package: "it is there by now")
+    assert str(refused.value) == f'{program.title} is not installed: pip install "toolstead[{program.name}]"'
+    monkeypatch.setattr("toolstead.app.runtime_choice.find_spec", lambda _package: "it is there by now")
     assert found(program.name).name == program.name
 
 

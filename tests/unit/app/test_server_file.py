@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from toolyard.app.server_file import RunningServer, ServerFile
+from toolstead.app.server_file import RunningServer, ServerFile
 
 pytestmark = pytest.mark.promise("R5")
 

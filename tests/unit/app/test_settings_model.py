@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from toolyard.app.layers import load_settings
-from toolyard.app.settings import IN_EFFECT, OPEN_TABLES, UNIONS, ServerSettings, Settings, keys
-from toolyard.app.toml_text import toml_value
+from toolstead.app.layers import load_settings
+from toolstead.app.settings import IN_EFFECT, OPEN_TABLES, UNIONS, ServerSettings, Settings, keys
+from toolstead.app.toml_text import toml_value
 
 PAGE = Path(__file__).parents[3] / "docs" / "settings.md"
 ROW = re.compile(r"^\| `(?P<key>[a-z_.]+)` \| `(?P<default>[^`]*)` \| (?P<allowed>.*?) \| (?P<used>yes|not yet) \|")

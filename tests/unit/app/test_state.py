@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from toolyard.app import private_file
-from toolyard.app.state import State, Switches
-from toolyard.errors import StateError
-from toolyard.orchestrator.store import PluginRow
+from toolstead.app import private_file
+from toolstead.app.state import State, Switches
+from toolstead.errors import StateError
+from toolstead.orchestrator.store import PluginRow
 
 
 @pytest.fixture
@@ -103,7 +103,7 @@ def test_a_file_that_cannot_be_understood_is_told_and_left_as_it_is(switches: Sw
             attempt()
         assert str(switches.path) in str(caught.value)
         assert why in str(caught.value)
-        assert "delete it" in str(caught.value) or "update Toolyard" in str(caught.value)
+        assert "delete it" in str(caught.value) or "update Toolstead" in str(caught.value)
     assert switches.path.read_text(encoding="utf-8") == text
 
 

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from toolyard.app.state import State, Switches, SwitchWatcher
-from toolyard.errors import StateError
+from toolstead.app.state import State, Switches, SwitchWatcher
+from toolstead.errors import StateError
 
 
 class Listener:
@@ -62,7 +62,7 @@ async def test_the_first_look_tells_what_is_and_later_ones_what_changed(switches
 async def test_a_change_by_another_process_arrives_while_the_loop_runs(switches: Switches, tmp_path: Path) -> None:
     listener = Listener()
     program = (
-        "import sys; from pathlib import Path; from toolyard.app.state import Switches;"
+        "import sys; from pathlib import Path; from toolstead.app.state import Switches;"
         "Switches(Path(sys.argv[1])).set_tool_enabled('far', False)"
     )
     async with SwitchWatcher(switches, listener, interval=0.01):

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from toolyard.app.toml_lines import find_lines, read_key
+from toolstead.app.toml_lines import find_lines, read_key
 
 
 def test_plain_tables_and_keys_have_their_lines() -> None:

@@ -14,8 +14,8 @@ import pytest
 import watchfiles
 
 from tests.programs.running import PATIENCE, until
-from toolyard.app import watching
-from toolyard.app.watching import FolderWatcher, is_network_folder
+from toolstead.app import watching
+from toolstead.app.watching import FolderWatcher, is_network_folder
 
 pytestmark = pytest.mark.promise("R5")
 
@@ -58,7 +58,7 @@ async def watched(*folders: Path) -> AsyncIterator[Files]:
     files = Files(*folders)
     async with FolderWatcher(folders, files, files.take):
         yield files
-    assert not [task for task in asyncio.all_tasks() if task.get_name().startswith("toolyard-watch")]
+    assert not [task for task in asyncio.all_tasks() if task.get_name().startswith("toolstead-watch")]
 
 
 @pytest.fixture(autouse=True)

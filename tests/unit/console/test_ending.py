@@ -11,8 +11,8 @@ import pytest
 import uvloop
 
 from tests.virtual_time import VirtualLoop
-from toolyard.console.cli.ending import PATIENCE, run_to_the_end
-from toolyard.plugins.held import keep_for_ever
+from toolstead.console.cli.ending import PATIENCE, run_to_the_end
+from toolstead.plugins.held import keep_for_ever
 
 
 async def forever() -> None:
@@ -121,7 +121,7 @@ def test_whoever_does_not_wait_for_that_either_gets_away(monkeypatch: pytest.Mon
         kept.append(task)
         keep_for_ever(task)
 
-    monkeypatch.setattr("toolyard.console.cli.ending.keep_for_ever", keep)
+    monkeypatch.setattr("toolstead.console.cli.ending.keep_for_ever", keep)
 
     async def main() -> None:
         tasks.append(asyncio.create_task(deaf()))

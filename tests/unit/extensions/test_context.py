@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from toolyard.extensions.context import FIRST_READ, ContextSettings, estimated_tokens, plugin
-from toolyard.plugins.contract import PluginContext
-from toolyard.types.run import Invoking, Warmth
-from toolyard.types.thread import Message, Role
+from toolstead.extensions.context import FIRST_READ, ContextSettings, estimated_tokens, plugin
+from toolstead.plugins.contract import PluginContext
+from toolstead.types.run import Invoking, Warmth
+from toolstead.types.thread import Message, Role
 
 PROMPT = "and now?"
 LEFT_OUT = re.compile(r"^\[(more than )?(\d+) earlier messages? left out\]$", re.MULTILINE)

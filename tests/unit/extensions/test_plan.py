@@ -9,16 +9,16 @@ from typing import Any
 import pytest
 
 from tests.unit.tools.shelf import Shelf
-from toolyard.extensions.plan import plugin
-from toolyard.orchestrator.event_log import EventLog
-from toolyard.plugins.contract import PluginContext
-from toolyard.plugins.tool_meta import ToolMeta
-from toolyard.tools.dispatch import Dispatcher
-from toolyard.tools.registry import Registry
-from toolyard.tools.sources import Offer
-from toolyard.types.call import Caller
-from toolyard.types.result import Failure, ToolResult
-from toolyard.types.tool import Provenance
+from toolstead.extensions.plan import plugin
+from toolstead.orchestrator.event_log import EventLog
+from toolstead.plugins.contract import PluginContext
+from toolstead.plugins.tool_meta import ToolMeta
+from toolstead.tools.dispatch import Dispatcher
+from toolstead.tools.registry import Registry
+from toolstead.tools.sources import Offer
+from toolstead.types.call import Caller
+from toolstead.types.result import Failure, ToolResult
+from toolstead.types.tool import Provenance
 
 GOOD = {"step": "Read the file", "status": "completed"}
 
@@ -39,7 +39,7 @@ class Bench:
     def __init__(self) -> None:
         self.threads = RecordingThreads()
         context = PluginContext(name="plan", threads=self.threads)  # pyright: ignore[reportArgumentType] - broadcast is all it uses
-        origin = Provenance(source="builtin", origin="toolyard.extensions.plan")
+        origin = Provenance(source="builtin", origin="toolstead.extensions.plan")
         self.shelf = Shelf("plan", source="builtin")
         self.shelf.put(*(Offer(tool=tool, provenance=origin, context=context) for tool in plugin.tools))
         self.registry = Registry([self.shelf])

@@ -13,20 +13,20 @@ from typing import Any
 import pytest
 
 from tests.unit.tools.shelf import Shelf
-from toolyard.extensions.time import WEEKDAYS, TimeSettings, _nearest, plugin
-from toolyard.orchestrator.event_log import EventLog
-from toolyard.plugins.contract import PluginContext
-from toolyard.tools.dispatch import Dispatcher
-from toolyard.tools.registry import Registry
-from toolyard.tools.sources import Offer
-from toolyard.types.result import Failure, ToolResult
-from toolyard.types.tool import Provenance
+from toolstead.extensions.time import WEEKDAYS, TimeSettings, _nearest, plugin
+from toolstead.orchestrator.event_log import EventLog
+from toolstead.plugins.contract import PluginContext
+from toolstead.tools.dispatch import Dispatcher
+from toolstead.tools.registry import Registry
+from toolstead.tools.sources import Offer
+from toolstead.types.result import Failure, ToolResult
+from toolstead.types.tool import Provenance
 
 
 async def ask(input: dict[str, Any], settings: TimeSettings | None = None) -> ToolResult:
     """Ask through the real dispatcher, which also holds the answer against the output schema."""
     context = PluginContext(name="time", settings=settings or TimeSettings())
-    origin = Provenance(source="builtin", origin="toolyard.extensions.time", plugin_name="time")
+    origin = Provenance(source="builtin", origin="toolstead.extensions.time", plugin_name="time")
     shelf = Shelf("time", source="builtin")
     shelf.put(*(Offer(tool=tool, provenance=origin, context=context) for tool in plugin.tools))
     registry = Registry([shelf])
@@ -123,6 +123,6 @@ async def test_without_zone_files_utc_works_and_the_rest_says_what_is_missing(mo
 
 @pytest.mark.parametrize("name", ["time", "context", "plan"])
 def test_importing_an_extension_costs_no_pydantic_and_no_zone_files(name: str) -> None:
-    program = f"import sys, toolyard.extensions.{name}; print(*sys.modules)"
+    program = f"import sys, toolstead.extensions.{name}; print(*sys.modules)"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=True)
     assert not {"pydantic", "zoneinfo", "difflib"} & set(done.stdout.split())

@@ -8,12 +8,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from toolyard.errors import SessionLostError
-from toolyard.invoker.invoker import Invocation
-from toolyard.invoker.lease import SessionRequest
-from toolyard.invoker.runtime import Answer, Runtime, SessionSpec, Turn
-from toolyard.types.call import Caller
-from toolyard.types.result import ToolResult
+from toolstead.errors import SessionLostError
+from toolstead.invoker.invoker import Invocation
+from toolstead.invoker.lease import SessionRequest
+from toolstead.invoker.runtime import Answer, Runtime, SessionSpec, Turn
+from toolstead.types.call import Caller
+from toolstead.types.result import ToolResult
 
 SPEC = SessionSpec(agent="main", model="m", cwd=Path("/project"), tools=("a", "b"))
 

@@ -10,11 +10,11 @@ import pytest
 
 from tests.unit.invoker.bench import SPEC, BenchRuntime, Gate, invocation, request, settle
 from tests.virtual_time import run_virtually
-from toolyard.errors import InvocationError, RuntimeFailureError, SessionLostError, TimedOutError
-from toolyard.invoker.invoker import Invoker, Outcome
-from toolyard.invoker.pool import SessionPool
-from toolyard.invoker.runtime import Answer, Turn
-from toolyard.types.run import Warmth
+from toolstead.errors import InvocationError, RuntimeFailureError, SessionLostError, TimedOutError
+from toolstead.invoker.invoker import Invoker, Outcome
+from toolstead.invoker.pool import SessionPool
+from toolstead.invoker.runtime import Answer, Turn
+from toolstead.types.run import Warmth
 
 
 class Hooks:

@@ -12,17 +12,17 @@ import pytest
 
 from tests.unit.kernel.scripted_model import Hang, ScriptedModel, calls, check_whole, echo, fault, info, says, use
 from tests.virtual_time import run_virtually
-from toolyard.errors import ModelError, RuntimeFailureError, SessionLostError
-from toolyard.invoker import kernel_runtime
-from toolyard.invoker.kernel_runtime import MOST_KEPT, KernelRuntime
-from toolyard.invoker.runtime import SessionSpec, Turn
-from toolyard.kernel.activation import Limits
-from toolyard.kernel.messages import Replied, Said
-from toolyard.kernel.model import Delta
-from toolyard.types.call import Caller
-from toolyard.types.result import ToolResult
-from toolyard.types.run import Usage
-from toolyard.types.tool import ToolInfo
+from toolstead.errors import ModelError, RuntimeFailureError, SessionLostError
+from toolstead.invoker import kernel_runtime
+from toolstead.invoker.kernel_runtime import MOST_KEPT, KernelRuntime
+from toolstead.invoker.runtime import SessionSpec, Turn
+from toolstead.kernel.activation import Limits
+from toolstead.kernel.messages import Replied, Said
+from toolstead.kernel.model import Delta
+from toolstead.types.call import Caller
+from toolstead.types.result import ToolResult
+from toolstead.types.run import Usage
+from toolstead.types.tool import ToolInfo
 
 SPEC = SessionSpec(agent="main", model="one", cwd=Path("/somewhere"), tools=("echo",))
 

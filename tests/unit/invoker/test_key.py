@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.unit.invoker.bench import SPEC
-from toolyard.invoker.key import fingerprint, session_key
+from toolstead.invoker.key import fingerprint, session_key
 
 
 @pytest.mark.promise("S3")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 
 from tests.unit.invoker.bench import BenchRuntime, request
-from toolyard.invoker.pool import SessionPool
+from toolstead.invoker.pool import SessionPool
 
 
 async def test_an_idle_session_that_is_outdated_is_not_resumed_also_while_it_is_closing() -> None:

@@ -11,11 +11,11 @@ import pytest
 
 from tests.unit.invoker.bench import SPEC, BenchRuntime, BenchSession, Clock, request, settle
 from tests.virtual_time import run_virtually
-from toolyard.errors import InvocationError, NoRoomError, RuntimeFailureError, SessionLostError
-from toolyard.invoker.lease import Lease
-from toolyard.invoker.pool import STARTS, SessionPool
-from toolyard.invoker.rooms import Rooms
-from toolyard.invoker.runtime import SessionSpec
+from toolstead.errors import InvocationError, NoRoomError, RuntimeFailureError, SessionLostError
+from toolstead.invoker.lease import Lease
+from toolstead.invoker.pool import STARTS, SessionPool
+from toolstead.invoker.rooms import Rooms
+from toolstead.invoker.runtime import SessionSpec
 
 
 def numbers(pool: SessionPool) -> tuple[int, int, int, int]:

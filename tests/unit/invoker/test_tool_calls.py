@@ -6,11 +6,11 @@ from collections.abc import Mapping
 from typing import Any
 
 from tests.unit.invoker.bench import BenchRuntime, invocation, request
-from toolyard.invoker.invoker import Invoker
-from toolyard.invoker.pool import SessionPool
-from toolyard.invoker.runtime import Answer, Turn
-from toolyard.types.call import Caller
-from toolyard.types.result import ToolResult
+from toolstead.invoker.invoker import Invoker
+from toolstead.invoker.pool import SessionPool
+from toolstead.invoker.runtime import Answer, Turn
+from toolstead.types.call import Caller
+from toolstead.types.result import ToolResult
 
 
 async def test_a_call_names_its_session_as_soon_as_that_has_an_id() -> None:

@@ -7,15 +7,15 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequen
 from dataclasses import dataclass, field
 from typing import Any
 
-from toolyard.errors import ModelError, ModelFault
-from toolyard.kernel.activation import Activation, Limits
-from toolyard.kernel.conversation import Conversation
-from toolyard.kernel.messages import Answered, Message, Replied, ToolUse
-from toolyard.kernel.model import Delta, Request
-from toolyard.types.content import Text
-from toolyard.types.result import ToolResult
-from toolyard.types.run import NOTHING_USED, Usage
-from toolyard.types.tool import Annotations, Provenance, ToolInfo
+from toolstead.errors import ModelError, ModelFault
+from toolstead.kernel.activation import Activation, Limits
+from toolstead.kernel.conversation import Conversation
+from toolstead.kernel.messages import Answered, Message, Replied, ToolUse
+from toolstead.kernel.model import Delta, Request
+from toolstead.types.content import Text
+from toolstead.types.result import ToolResult
+from toolstead.types.run import NOTHING_USED, Usage
+from toolstead.types.tool import Annotations, Provenance, ToolInfo
 
 
 @dataclass(frozen=True)

@@ -25,14 +25,14 @@ from tests.unit.kernel.scripted_model import (
     use,
 )
 from tests.virtual_time import run_virtually
-from toolyard.errors import ModelError, ModelFault
-from toolyard.kernel.activation import Limits
-from toolyard.kernel.asking import MOST_EMPTY
-from toolyard.kernel.loop import Conclusion, converse
-from toolyard.kernel.messages import Answered, Replied, Said
-from toolyard.kernel.model import Delta
-from toolyard.types.content import Text
-from toolyard.types.run import Usage
+from toolstead.errors import ModelError, ModelFault
+from toolstead.kernel.activation import Limits
+from toolstead.kernel.asking import MOST_EMPTY
+from toolstead.kernel.loop import Conclusion, converse
+from toolstead.kernel.messages import Answered, Replied, Said
+from toolstead.kernel.model import Delta
+from toolstead.types.content import Text
+from toolstead.types.run import Usage
 
 
 def _run(bench: Bench) -> tuple[Conclusion, float]:
@@ -230,7 +230,7 @@ def test_the_oldest_results_are_cut_first(caplog: pytest.LogCaptureFixture) -> N
     assert earlier[0].startswith("result 0")
     assert len(last) == len("result 3 ") + 5000
     said = [message.text for message in bench.conversation.messages if isinstance(message, Said | Replied)]
-    assert not any("toolyard:" in text for text in said)
+    assert not any("toolstead:" in text for text in said)
     assert "too long for scripted:one: the 3 oldest of 4 long tool results were shortened" in caplog.text
     check_whole(bench.conversation.messages)
 

@@ -21,12 +21,12 @@ from tests.unit.kernel.scripted_model import (
     use,
 )
 from tests.virtual_time import run_virtually
-from toolyard.errors import LimitError
-from toolyard.kernel.activation import Limits
-from toolyard.kernel.loop import converse
-from toolyard.kernel.messages import ToolUse
-from toolyard.types.content import Image, Text
-from toolyard.types.result import ToolResult
+from toolstead.errors import LimitError
+from toolstead.kernel.activation import Limits
+from toolstead.kernel.loop import converse
+from toolstead.kernel.messages import ToolUse
+from toolstead.types.content import Image, Text
+from toolstead.types.result import ToolResult
 
 
 async def _answered(*wanted: ToolUse, **given: Any) -> Bench:
@@ -214,9 +214,9 @@ async def test_the_same_failing_call_is_noted_the_second_time_and_stopped_the_th
     assert f"the same failing call of {call.name!r} 3 times" in str(stopped)
     assert error in str(stopped)
     first, second, third = bench.texts()
-    assert "toolyard:" not in first
+    assert "toolstead:" not in first
     assert second.endswith(
-        "[toolyard: this very call has failed 2 times now; at 3 you are stopped. Do something else.]"
+        "[toolstead: this very call has failed 2 times now; at 3 you are stopped. Do something else.]"
     )
     assert "has failed 3 times" in third
 
@@ -232,7 +232,7 @@ async def test_other_arguments_make_another_call() -> None:
     plays = [calls(use("fail", n=n)) for n in range(6)]
     bench = Bench(ScriptedModel(*plays, says("I give up.")), tools={"fail": failing}).hear()
     assert (await converse(bench.conversation, bench.activation)).text == "I give up."
-    assert not any("toolyard:" in text for text in bench.texts())
+    assert not any("toolstead:" in text for text in bench.texts())
 
 
 async def test_a_success_in_between_forgives() -> None:

@@ -24,14 +24,14 @@ from tests.unit.kernel.scripted_model import (
     use,
 )
 from tests.virtual_time import run_virtually
-from toolyard.errors import LimitError, ModelError
-from toolyard.kernel.activation import Limits
-from toolyard.kernel.loop import Conclusion, converse
-from toolyard.kernel.messages import Replied, ToolUse
-from toolyard.kernel.model import Delta
-from toolyard.types.content import Text
-from toolyard.types.result import ToolResult
-from toolyard.types.run import Usage
+from toolstead.errors import LimitError, ModelError
+from toolstead.kernel.activation import Limits
+from toolstead.kernel.loop import Conclusion, converse
+from toolstead.kernel.messages import Replied, ToolUse
+from toolstead.kernel.model import Delta
+from toolstead.types.content import Text
+from toolstead.types.result import ToolResult
+from toolstead.types.run import Usage
 
 LIMITS = Limits(turns=8, tokens=5_000, attempts=3, stall=60, failing_turns=4, parallel=2, calls=6)
 

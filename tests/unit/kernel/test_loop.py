@@ -22,13 +22,13 @@ from tests.unit.kernel.scripted_model import (
     use,
 )
 from tests.virtual_time import run_virtually
-from toolyard.errors import LimitError
-from toolyard.kernel.activation import Limits
-from toolyard.kernel.loop import CUT, converse
-from toolyard.kernel.messages import Answered, Replied, Said
-from toolyard.kernel.model import Delta
-from toolyard.types.result import ToolResult
-from toolyard.types.run import Usage
+from toolstead.errors import LimitError
+from toolstead.kernel.activation import Limits
+from toolstead.kernel.loop import CUT, converse
+from toolstead.kernel.messages import Answered, Replied, Said
+from toolstead.kernel.model import Delta
+from toolstead.types.result import ToolResult
+from toolstead.types.run import Usage
 
 USED = Usage(input_tokens=10, output_tokens=4, cost=0.25)
 

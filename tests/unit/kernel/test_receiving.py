@@ -13,14 +13,14 @@ import pytest
 
 from tests.unit.kernel.scripted_model import Bench, ScriptedModel, broken, calls, check_whole, echo, failing, says, use
 from tests.virtual_time import run_virtually
-from toolyard.errors import ModelError
-from toolyard.kernel.activation import Limits
-from toolyard.kernel.loop import converse
-from toolyard.kernel.messages import Replied, Said, ToolUse
-from toolyard.kernel.model import Delta, Request
-from toolyard.kernel.receiving import DEEPEST, received
-from toolyard.types.content import whole_text
-from toolyard.types.run import Usage
+from toolstead.errors import ModelError
+from toolstead.kernel.activation import Limits
+from toolstead.kernel.loop import converse
+from toolstead.kernel.messages import Replied, Said, ToolUse
+from toolstead.kernel.model import Delta, Request
+from toolstead.kernel.receiving import DEEPEST, received
+from toolstead.types.content import whole_text
+from toolstead.types.run import Usage
 
 SMALL = Limits(reply=1000, calls=10)
 

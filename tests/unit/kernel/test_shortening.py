@@ -6,9 +6,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.unit.kernel.scripted_model import broken, check_whole, use
-from toolyard.kernel.messages import Answered, Message, Replied, Said, ToolUse
-from toolyard.kernel.shortening import LONG, shorten
-from toolyard.types.content import Audio, Content, EmbeddedResource, Image, ResourceLink, Text
+from toolstead.kernel.messages import Answered, Message, Replied, Said, ToolUse
+from toolstead.kernel.shortening import LONG, shorten
+from toolstead.types.content import Audio, Content, EmbeddedResource, Image, ResourceLink, Text
 
 CALL = use("look")
 
@@ -63,7 +63,7 @@ def test_what_was_said_goes_after_the_results_and_the_last_question_never() -> N
 def test_pictures_become_words() -> None:
     messages: list[Message] = [_answer(Text("see"), Image(data=b"x" * 5000, mime_type="image/png"))]
     assert shorten(messages) is not None
-    assert _text(messages[0]).startswith("see\n[image/png, 5,000 bytes]\n[toolyard: this answer of look was shortened")
+    assert _text(messages[0]).startswith("see\n[image/png, 5,000 bytes]\n[toolstead: this answer of look was shortened")
     assert _text(messages[0]).count("image/png") == 1
     assert "-" not in _text(messages[0])
 

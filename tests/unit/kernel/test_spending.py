@@ -6,10 +6,10 @@ import math
 
 import pytest
 
-from toolyard.errors import LimitError
-from toolyard.kernel.activation import Limits
-from toolyard.kernel.spending import Spending
-from toolyard.types.run import Usage
+from toolstead.errors import LimitError
+from toolstead.kernel.activation import Limits
+from toolstead.kernel.spending import Spending
+from toolstead.types.run import Usage
 
 
 def test_everything_is_summed() -> None:

@@ -8,14 +8,14 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, cast
 
-from toolyard.adapters.storage.store import open_store
-from toolyard.errors import StorageError
-from toolyard.orchestrator.approvals import Approvals
-from toolyard.orchestrator.event_log import EventLog
-from toolyard.orchestrator.store import EventFilter, Store
-from toolyard.types.approval import Approval
-from toolyard.types.call import Allow, Ask, Caller, Deny, Rewrite, ToolCall
-from toolyard.types.event import Event
+from toolstead.adapters.storage.store import open_store
+from toolstead.errors import StorageError
+from toolstead.orchestrator.approvals import Approvals
+from toolstead.orchestrator.event_log import EventLog
+from toolstead.orchestrator.store import EventFilter, Store
+from toolstead.types.approval import Approval
+from toolstead.types.call import Allow, Ask, Caller, Deny, Rewrite, ToolCall
+from toolstead.types.event import Event
 
 PATIENCE = 20
 ASK = Ask("it is a mail", timeout=600)
@@ -95,7 +95,7 @@ class Process:
 
 @asynccontextmanager
 async def on(folder: Path, **more: Any) -> AsyncIterator[Process]:
-    process = Process(await open_store(folder / "toolyard.db"), **more)
+    process = Process(await open_store(folder / "toolstead.db"), **more)
     try:
         yield process
     finally:

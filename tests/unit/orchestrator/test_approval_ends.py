@@ -9,15 +9,15 @@ from typing import Any
 import pytest
 
 from tests.unit.orchestrator.approval_process import ASK, CALL, OTHER, PATIENCE, Process, on, soon
-from toolyard.adapters.storage.store import open_store
-from toolyard.errors import ApprovalDecidedError, StorageError
-from toolyard.orchestrator import approvals as module
-from toolyard.orchestrator.approvals import CLOSING, GONE, STOPPED, UNSTORED, WITHDRAWN, Approvals
-from toolyard.orchestrator.event_log import EventLog
-from toolyard.orchestrator.store import Store
-from toolyard.types.approval import Approval
-from toolyard.types.call import Allow, Ask, Deny
-from toolyard.types.thread import Thread
+from toolstead.adapters.storage.store import open_store
+from toolstead.errors import ApprovalDecidedError, StorageError
+from toolstead.orchestrator import approvals as module
+from toolstead.orchestrator.approvals import CLOSING, GONE, STOPPED, UNSTORED, WITHDRAWN, Approvals
+from toolstead.orchestrator.event_log import EventLog
+from toolstead.orchestrator.store import Store
+from toolstead.types.approval import Approval
+from toolstead.types.call import Allow, Ask, Deny
+from toolstead.types.thread import Thread
 
 
 class TestLeaving:
@@ -102,11 +102,11 @@ class TestLeaving:
 class TestDatabaseTroubles:
     async def test_a_database_that_cannot_be_opened_is_a_no_that_says_so(self) -> None:
         async def closed() -> Store:
-            raise StorageError("toolyard.db cannot be opened")
+            raise StorageError("toolstead.db cannot be opened")
 
         approvals = Approvals(open_store=closed, log=EventLog())
         assert await approvals.ask(CALL, ASK, "careful") == Deny(
-            "careful wants a person to decide (it is a mail), and nobody can be asked: toolyard.db cannot be opened"
+            "careful wants a person to decide (it is a mail), and nobody can be asked: toolstead.db cannot be opened"
         )
         for failing in (approvals.pending(), approvals.recover(), approvals.decide("x", "allow")):
             with pytest.raises(StorageError):
@@ -345,7 +345,7 @@ class TestEnds:
 
 class TestRestarts:
     async def test_what_a_dead_process_asked_is_denied_once(self, tmp_path: Path, here: Process) -> None:
-        dead = Process(await open_store(tmp_path / "toolyard.db"))
+        dead = Process(await open_store(tmp_path / "toolstead.db"))
         asked = await self._left_by(dead)
         mine = here.ask()
         await here.waiting(2)
@@ -361,12 +361,12 @@ class TestRestarts:
         assert await here.outcome() == [("deny", STOPPED), ("allow", "")]
 
     async def test_nobody_is_shown_what_a_dead_process_asked(self, tmp_path: Path, here: Process) -> None:
-        await self._left_by(Process(await open_store(tmp_path / "toolyard.db")))
+        await self._left_by(Process(await open_store(tmp_path / "toolstead.db")))
         assert await here.approvals.pending() == []
         assert await here.outcome() == [("deny", STOPPED)]
 
     async def test_nobody_can_allow_what_a_dead_process_asked(self, tmp_path: Path, here: Process) -> None:
-        asked = await self._left_by(Process(await open_store(tmp_path / "toolyard.db")))
+        asked = await self._left_by(Process(await open_store(tmp_path / "toolstead.db")))
         with pytest.raises(ApprovalDecidedError, match=STOPPED):
             await here.approvals.decide(asked.id, "allow")
         assert await here.outcome() == [("deny", STOPPED)]

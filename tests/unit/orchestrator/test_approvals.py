@@ -9,12 +9,12 @@ from typing import Any, cast
 import pytest
 
 from tests.unit.orchestrator.approval_process import CALL, OTHER, PATIENCE, Process, on, soon
-from toolyard.errors import ApprovalDecidedError, InvalidApprovalError, NotFoundError
-from toolyard.orchestrator import approvals as module
-from toolyard.orchestrator.event_log import LASTING, EventLog
-from toolyard.orchestrator.store import EventFilter
-from toolyard.types.approval import Approval
-from toolyard.types.call import Allow, Ask, Caller, Deny, Rewrite, ToolCall
+from toolstead.errors import ApprovalDecidedError, InvalidApprovalError, NotFoundError
+from toolstead.orchestrator import approvals as module
+from toolstead.orchestrator.event_log import LASTING, EventLog
+from toolstead.orchestrator.store import EventFilter
+from toolstead.types.approval import Approval
+from toolstead.types.call import Allow, Ask, Caller, Deny, Rewrite, ToolCall
 
 
 async def test_a_call_waits_is_shown_and_goes_on_when_a_person_allows_it(here: Process) -> None:

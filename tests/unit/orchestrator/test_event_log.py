@@ -11,10 +11,10 @@ from types import SimpleNamespace
 
 import pytest
 
-from toolyard.orchestrator import event_log
-from toolyard.orchestrator.event_log import MOST_KEPT, MOST_WAITING, EventLog, EventStream
-from toolyard.types.call import Caller
-from toolyard.types.event import Event
+from toolstead.orchestrator import event_log
+from toolstead.orchestrator.event_log import MOST_KEPT, MOST_WAITING, EventLog, EventStream
+from toolstead.types.call import Caller
+from toolstead.types.event import Event
 
 
 async def read(stream: EventStream, count: int) -> list[Event]:

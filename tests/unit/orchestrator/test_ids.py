@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from toolyard.orchestrator.ids import Ids, kept_id, resumable
+from toolstead.orchestrator.ids import Ids, kept_id, resumable
 
 
 def test_later_ids_of_a_process_sort_after_earlier_ones_and_no_two_are_equal() -> None:

@@ -7,10 +7,10 @@ from collections.abc import Sequence
 
 import pytest
 
-from toolyard.errors import StorageError
-from toolyard.orchestrator.journal import Journal
-from toolyard.orchestrator.store import NewEvent
-from toolyard.types.event import Event
+from toolstead.errors import StorageError
+from toolstead.orchestrator.journal import Journal
+from toolstead.orchestrator.store import NewEvent
+from toolstead.types.event import Event
 
 
 class Shelf:

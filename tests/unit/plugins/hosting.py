@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from toolyard.plugins.contract import Hooks, Plugin, PluginContext, Tool
-from toolyard.plugins.discovery import Discovered
-from toolyard.plugins.health import Health
-from toolyard.plugins.hook_runner import HookRunner
-from toolyard.plugins.host import PluginHost, PluginView, Wanted
+from toolstead.plugins.contract import Hooks, Plugin, PluginContext, Tool
+from toolstead.plugins.discovery import Discovered
+from toolstead.plugins.health import Health
+from toolstead.plugins.hook_runner import HookRunner
+from toolstead.plugins.host import PluginHost, PluginView, Wanted
 
 
 class House:

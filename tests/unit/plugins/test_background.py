@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from toolyard.plugins import background
-from toolyard.plugins.background import BackgroundTasks
-from toolyard.plugins.health import Health
+from toolstead.plugins import background
+from toolstead.plugins.background import BackgroundTasks
+from toolstead.plugins.health import Health
 
 
 async def wait() -> None:

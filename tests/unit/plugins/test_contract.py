@@ -11,11 +11,11 @@ from typing import Any
 import msgspec
 import pytest
 
-from toolyard.errors import DefinitionError, NoClientError, ToolError
-from toolyard.plugins.contract import PluginContext, Tool
-from toolyard.plugins.tool_meta import Client, Progress, ToolMeta
-from toolyard.types.call import Caller
-from toolyard.types.tool import Annotations
+from toolstead.errors import DefinitionError, NoClientError, ToolError
+from toolstead.plugins.contract import PluginContext, Tool
+from toolstead.plugins.tool_meta import Client, Progress, ToolMeta
+from toolstead.types.call import Caller
+from toolstead.types.tool import Annotations
 
 
 async def handler(ctx: PluginContext, input: dict[str, Any], meta: ToolMeta) -> str:
@@ -129,6 +129,6 @@ def test_a_caller_that_cannot_be_asked_is_a_foreseen_failure_the_model_can_read(
 
 def test_a_context_has_empty_settings_and_a_logger_unless_given() -> None:
     context = PluginContext(name="shouty")
-    assert (context.name, context.settings, context.logger.name) == ("shouty", {}, "toolyard.plugin")
+    assert (context.name, context.settings, context.logger.name) == ("shouty", {}, "toolstead.plugin")
     given = PluginContext(name="p", settings={"a": 1}, logger=logging.getLogger("mine"))
     assert (given.settings, given.logger.name) == ({"a": 1}, "mine")

@@ -12,7 +12,7 @@ import pytest
 import uvloop
 
 from tests.virtual_time import run_virtually
-from toolyard.plugins.deadline import GRACE, DeadlineError, DeafError, finish_in_time
+from toolstead.plugins.deadline import GRACE, DeadlineError, DeafError, finish_in_time
 
 SOON = 0.01
 LATE = 60.0
@@ -346,7 +346,7 @@ def test_a_handler_that_goes_on_after_its_caller_gave_up_is_let_go(
 
 
 async def test_a_handler_that_only_yields_and_never_listens_is_let_go(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("toolyard.plugins.deadline.GRACE", SOON)
+    monkeypatch.setattr("toolstead.plugins.deadline.GRACE", SOON)
     with pytest.raises(DeadlineError) as late:
         await begin(deaf_without_waiting_for_anything(), SOON)
     assert late.value.deaf

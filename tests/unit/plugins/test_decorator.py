@@ -20,18 +20,18 @@ import pytest
 import typing_extensions
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, RootModel, StringConstraints
 
-from toolyard.errors import DefinitionError
-from toolyard.orchestrator.event_log import EventLog
-from toolyard.plugins.annotations import place
-from toolyard.plugins.contract import PluginContext, Tool
-from toolyard.plugins.decorator import tool
-from toolyard.plugins.tool_meta import ToolMeta
-from toolyard.tools.dispatch import Dispatcher
-from toolyard.tools.registry import Registry
-from toolyard.types.call import Caller
-from toolyard.types.content import Text
-from toolyard.types.result import Failure, ToolResult
-from toolyard.types.tool import Annotations
+from toolstead.errors import DefinitionError
+from toolstead.orchestrator.event_log import EventLog
+from toolstead.plugins.annotations import place
+from toolstead.plugins.contract import PluginContext, Tool
+from toolstead.plugins.decorator import tool
+from toolstead.plugins.tool_meta import ToolMeta
+from toolstead.tools.dispatch import Dispatcher
+from toolstead.tools.registry import Registry
+from toolstead.types.call import Caller
+from toolstead.types.content import Text
+from toolstead.types.result import Failure, ToolResult
+from toolstead.types.tool import Annotations
 
 if typing.TYPE_CHECKING:
     from decimal import Context as OnlyForCheckers

@@ -13,14 +13,14 @@ from typing import Any
 import pytest
 
 from tests.unit.plugins.hosting import House
-from toolyard.errors import PluginError
-from toolyard.plugins.discovery import Discovered, entry_point_plugins, file_plugins
-from toolyard.plugins.host import Wanted
+from toolstead.errors import PluginError
+from toolstead.plugins.discovery import Discovered, entry_point_plugins, file_plugins
+from toolstead.plugins.host import Wanted
 
 GOOD = b"""
 from __future__ import annotations
 from dataclasses import dataclass
-from toolyard.plugins.contract import Plugin
+from toolstead.plugins.contract import Plugin
 @dataclass
 class Settings:
     volume: int = 1
@@ -52,7 +52,7 @@ def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 
 
 def modules() -> list[str]:
-    return [name for name in sys.modules if name.startswith("toolyard_plugin_")]
+    return [name for name in sys.modules if name.startswith("toolstead_plugin_")]
 
 
 def wanted(*found: Discovered, **of: Any) -> list[Wanted]:
@@ -60,7 +60,7 @@ def wanted(*found: Discovered, **of: Any) -> list[Wanted]:
 
 
 def test_entry_points_are_found_by_name_without_running_anything(site: Path) -> None:
-    distribution(site, "ty_many", "[toolyard.plugins]\nb = ty_b:plugin\na = ty_a:plugin\n[console_scripts]\nx = y:z\n")
+    distribution(site, "ty_many", "[toolstead.plugins]\nb = ty_b:plugin\na = ty_a:plugin\n[console_scripts]\nx = y:z\n")
     distribution(site, "ty_none", "[console_scripts]\nx = y:z\n")
     found = entry_point_plugins([str(site)])
     assert [(one.name, one.origin) for one in found] == [("a", "ty_a:plugin"), ("b", "ty_b:plugin")]
@@ -69,8 +69,8 @@ def test_entry_points_are_found_by_name_without_running_anything(site: Path) -> 
 
 
 def test_an_entry_point_is_loaded(site: Path) -> None:
-    (site / "ty_a.py").write_text("from toolyard.plugins.contract import Plugin\nplugin = Plugin(name='a')\n")
-    distribution(site, "ty_a", "[toolyard.plugins]\na = ty_a:plugin\n")
+    (site / "ty_a.py").write_text("from toolstead.plugins.contract import Plugin\nplugin = Plugin(name='a')\n")
+    distribution(site, "ty_a", "[toolstead.plugins]\na = ty_a:plugin\n")
     (found,) = [one for one in entry_point_plugins() if one.name == "a"]
     assert found.load().name == "a"
 
@@ -78,7 +78,7 @@ def test_an_entry_point_is_loaded(site: Path) -> None:
 @pytest.mark.parametrize("value", ["ty_absent:plugin", "ty_empty:plugin", "not a reference !"])
 async def test_an_entry_point_that_leads_nowhere_fails_alone(site: Path, value: str) -> None:
     (site / "ty_empty.py").write_text("")
-    distribution(site, "ty_bad", f"[toolyard.plugins]\nbad = {value}\n")
+    distribution(site, "ty_bad", f"[toolstead.plugins]\nbad = {value}\n")
     house = House()
     await house.host.apply([*wanted(*entry_point_plugins([str(site)])), house.wanted("good")])
     assert house.states() == {"bad": "failed", "good": "running"}
@@ -86,8 +86,8 @@ async def test_an_entry_point_that_leads_nowhere_fails_alone(site: Path, value: 
 
 
 async def test_entry_points_that_cannot_be_read_are_seen(site: Path) -> None:
-    distribution(site, "ty_bytes", b"[toolyard.plugins]\na = \xff\xfe\n")
-    distribution(site, "ty_good", "[toolyard.plugins]\ngood = ty_a:plugin\n")
+    distribution(site, "ty_bytes", b"[toolstead.plugins]\na = \xff\xfe\n")
+    distribution(site, "ty_good", "[toolstead.plugins]\ngood = ty_a:plugin\n")
     found = entry_point_plugins([str(site)])
     assert [one.name for one in found] == ["good", "ty-bytes"]
     with pytest.raises(PluginError, match="the entry points of 'ty-bytes' cannot be read"):
@@ -96,13 +96,13 @@ async def test_entry_points_that_cannot_be_read_are_seen(site: Path) -> None:
 
 def test_the_first_distribution_of_a_name_on_the_path_counts(tmp_path: Path) -> None:
     distribution(tmp_path / "one", "Ty.Some_thing", "[console_scripts]\nx = y:z\n", version="2")
-    distribution(tmp_path / "two", "ty_some_thing", "[toolyard.plugins]\na = ty_a:plugin\n")
+    distribution(tmp_path / "two", "ty_some_thing", "[toolstead.plugins]\na = ty_a:plugin\n")
     assert entry_point_plugins([str(tmp_path / "one"), str(tmp_path / "two")]) == []
     assert len(entry_point_plugins([str(tmp_path / "two"), str(tmp_path / "one"), str(tmp_path / "two")])) == 1
 
 
 def test_an_archive_on_the_path_is_looked_into_and_a_missing_entry_is_nothing(tmp_path: Path) -> None:
-    info = distribution(tmp_path, "ty_zip", "[toolyard.plugins]\nz = ty_zip:plugin\n")
+    info = distribution(tmp_path, "ty_zip", "[toolstead.plugins]\nz = ty_zip:plugin\n")
     archive = tmp_path / "all.zip"
     with zipfile.ZipFile(archive, "w") as file:
         for path in info.iterdir():
@@ -171,7 +171,7 @@ async def test_a_file_is_in_sys_modules_as_long_as_it_is_used() -> None:
         (b"x = '\x00'\n", "load: "),
         (b"x = '\xff'\n", "load: SyntaxError"),
         (b"class E(Exception):\n  def __str__(self): raise KeyError\nraise E\n", "load: E: its text cannot be made"),
-        (b"from toolyard.plugins.decorator import tool\n@tool\ndef f(): ...\n", "(plugins/bad.py:2)"),
+        (b"from toolstead.plugins.decorator import tool\n@tool\ndef f(): ...\n", "(plugins/bad.py:2)"),
         (b"plugin = 3\n", "plugin: a Plugin(name='bad', …) is needed, not an int"),
     ],
 )
@@ -187,7 +187,7 @@ async def test_a_traceback_shows_the_lines_that_ran(tmp_path: Path, caplog: pyte
     path = tmp_path / "bad.py"
     path.write_text("never = 'this line'\n")
     house = House()
-    caplog.set_level("INFO", logger="toolyard.plugins")
+    caplog.set_level("INFO", logger="toolstead.plugins")
     await house.host.apply(wanted(*file_plugins([(path, b"raise ValueError('this one')\n")])))
     assert "raise ValueError('this one')" in caplog.text
     assert "this line" not in caplog.text
@@ -204,7 +204,7 @@ async def test_a_keyboard_interrupt_is_nobodys_failure() -> None:
 
 def test_a_start_without_plugins_imports_nothing_heavy(tmp_path: Path) -> None:
     program = (
-        "import sys\nimport toolyard.plugins.host\nfrom toolyard.plugins.discovery import entry_point_plugins\n"
+        "import sys\nimport toolstead.plugins.host\nfrom toolstead.plugins.discovery import entry_point_plugins\n"
         f"assert entry_point_plugins([{str(tmp_path)!r}]) == []\n"
         "print(*[name for name in ('pydantic', 'importlib.metadata', 'hashlib') if name in sys.modules])\n"
     )

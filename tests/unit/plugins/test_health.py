@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from toolyard.plugins.health import FAILURES_UNTIL_CUT_OFF, Health
+from toolstead.plugins.health import FAILURES_UNTIL_CUT_OFF, Health
 
 
 def healthy() -> tuple[Health, list[tuple[str, str | None]]]:

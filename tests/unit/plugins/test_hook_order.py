@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from toolyard.plugins.contract import Hooks
-from toolyard.plugins.hook_order import hook_order
+from toolstead.plugins.contract import Hooks
+from toolstead.plugins.hook_order import hook_order
 
 
 def ordered(names: str, **wishes: Any) -> tuple[str, list[str]]:

@@ -14,15 +14,15 @@ from typing import Any
 import pytest
 
 from tests.virtual_time import run_virtually
-from toolyard.errors import Rejected
-from toolyard.plugins import leash
-from toolyard.plugins.contract import Hooks
-from toolyard.plugins.health import FAILURES_UNTIL_CUT_OFF, Health
-from toolyard.plugins.hook_runner import HOOKS, Hooked, HookRunner, Review
-from toolyard.types.call import ANONYMOUS, Allow, Ask, Deny, Rewrite, ToolCall
-from toolyard.types.result import ToolResult
-from toolyard.types.run import Invoking, Run
-from toolyard.types.task import Verdict
+from toolstead.errors import Rejected
+from toolstead.plugins import leash
+from toolstead.plugins.contract import Hooks
+from toolstead.plugins.health import FAILURES_UNTIL_CUT_OFF, Health
+from toolstead.plugins.hook_runner import HOOKS, Hooked, HookRunner, Review
+from toolstead.types.call import ANONYMOUS, Allow, Ask, Deny, Rewrite, ToolCall
+from toolstead.types.result import ToolResult
+from toolstead.types.run import Invoking, Run
+from toolstead.types.task import Verdict
 
 INVOKING = Invoking(run_id="r", agent="main", model="m", runtime="demo", session="cold")
 RUN = Run(id="r", thread_id="t", prompt="p", created_at=0.0, owner="o")
@@ -224,7 +224,7 @@ def test_whatever_a_hook_does_the_rest_goes_on_and_the_culprit_is_named(
         assert world.health["evil"].state == "degraded"
         assert (world.health["evil"].error or "").startswith(f"{hook}: ")
         assert {world.health[name].state for name in ("one", "two")} == {"running"}
-        errors = [record for record in caplog.records if record.name == "toolyard.plugins.hook_call"]
+        errors = [record for record in caplog.records if record.name == "toolstead.plugins.hook_call"]
         assert [f"plugin 'evil': {hook} failed: " in record.getMessage() for record in errors] == [True]
         task = asyncio.current_task()
         assert task is not None
@@ -649,10 +649,10 @@ async def test_a_hook_that_closes_everything_itself_is_not_waited_for() -> None:
 def test_a_hook_that_cannot_be_closed_does_not_keep_the_process_from_ending() -> None:
     program = """
 import asyncio
-from toolyard.plugins import leash
-from toolyard.plugins.contract import Hooks
-from toolyard.plugins.health import Health
-from toolyard.plugins.hook_runner import Hooked, HookRunner
+from toolstead.plugins import leash
+from toolstead.plugins.contract import Hooks
+from toolstead.plugins.health import Health
+from toolstead.plugins.hook_runner import Hooked, HookRunner
 
 async def endless(*_):
     while True:

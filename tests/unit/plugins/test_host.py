@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 
 from tests.unit.plugins.hosting import House, a_tool, found, gated, registering
-from toolyard.errors import NotFoundError
-from toolyard.plugins import guest as guests
-from toolyard.plugins import leash
-from toolyard.plugins.contract import Hooks, Plugin, PluginContext
-from toolyard.plugins.step import take_step
-from toolyard.types.call import ANONYMOUS, Deny, ToolCall
+from toolstead.errors import NotFoundError
+from toolstead.plugins import guest as guests
+from toolstead.plugins import leash
+from toolstead.plugins.contract import Hooks, Plugin, PluginContext
+from toolstead.plugins.step import take_step
+from toolstead.types.call import ANONYMOUS, Deny, ToolCall
 
 CALL = ToolCall(name="x", input={}, caller=ANONYMOUS)
 

@@ -10,12 +10,12 @@ from typing import Any
 import pytest
 
 from tests.unit.plugins.hosting import House, a_tool, echo, found, registering
-from toolyard.errors import PluginError, ToolError
-from toolyard.plugins import guest as guests
-from toolyard.plugins.contract import Hooks, Plugin, PluginContext
-from toolyard.plugins.decorator import tool
-from toolyard.tools.definition import define
-from toolyard.types.tool import Provenance
+from toolstead.errors import PluginError, ToolError
+from toolstead.plugins import guest as guests
+from toolstead.plugins.contract import Hooks, Plugin, PluginContext
+from toolstead.plugins.decorator import tool
+from toolstead.tools.definition import define
+from toolstead.types.tool import Provenance
 
 
 @dataclass(frozen=True, kw_only=True)

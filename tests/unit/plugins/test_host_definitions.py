@@ -10,7 +10,7 @@ import msgspec
 import pytest
 
 from tests.unit.plugins.hosting import House, a_tool, echo, found, registering
-from toolyard.plugins.contract import Hooks, Plugin, PluginContext
+from toolstead.plugins.contract import Hooks, Plugin, PluginContext
 
 
 async def fine(ctx: PluginContext) -> None: ...

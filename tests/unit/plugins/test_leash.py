@@ -11,10 +11,10 @@ import pytest
 import uvloop
 
 from tests.virtual_time import run_virtually
-from toolyard.plugins.contract import Hooks
-from toolyard.plugins.health import FAILURES_UNTIL_CUT_OFF, Health
-from toolyard.plugins.hook_runner import Hooked, HookRunner
-from toolyard.plugins.leash import LateError, Leash, StuckError
+from toolstead.plugins.contract import Hooks
+from toolstead.plugins.health import FAILURES_UNTIL_CUT_OFF, Health
+from toolstead.plugins.hook_runner import Hooked, HookRunner
+from toolstead.plugins.leash import LateError, Leash, StuckError
 
 
 async def held(steps: Coroutine[Any, Any, Any], seconds: float = 10) -> tuple[Any, BaseException | None]:

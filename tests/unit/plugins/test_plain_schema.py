@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 from pydantic import ConfigDict, Field, create_model
 
-from toolyard.plugins.decorator import tool
-from toolyard.plugins.model_schema import input_schema
-from toolyard.plugins.plain_schema import plain_schema
+from toolstead.plugins.decorator import tool
+from toolstead.plugins.model_schema import input_schema
+from toolstead.plugins.plain_schema import plain_schema
 
 
 async def nothing() -> str: ...

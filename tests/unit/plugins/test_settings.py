@@ -11,9 +11,9 @@ import msgspec
 import pydantic
 import pytest
 
-from toolyard.errors import PluginError
-from toolyard.plugins.contract import Plugin
-from toolyard.plugins.settings import check_settings_class, read_settings
+from toolstead.errors import PluginError
+from toolstead.plugins.contract import Plugin
+from toolstead.plugins.settings import check_settings_class, read_settings
 
 SECRET = "hunter2-hunter2"
 

@@ -7,7 +7,7 @@ from typing import Any
 import jsonschema_rs
 import pytest
 
-from toolyard.schema.adapted import RULES, Adapted, adapted_schema
+from toolstead.schema.adapted import RULES, Adapted, adapted_schema
 
 APIS = sorted(RULES)
 
@@ -309,12 +309,12 @@ def test_gemini_sees_what_it_knows_and_is_told_the_rest(given: Any, taken: dict[
 
 def test_gemini_finds_what_is_referred_to_under_defs() -> None:
     schema = {
-        "$id": "https://yard.example/tool",
+        "$id": "https://stead.example/tool",
         "type": "object",
         "properties": {
             "a": {"type": "string"},
             "b": {"$ref": "#/properties/a", "description": "Like a."},
-            "c": {"$ref": "https://yard.example/tool#/definitions/D%25"},
+            "c": {"$ref": "https://stead.example/tool#/definitions/D%25"},
             "d": {"$ref": "#named"},
             "e": {"$id": "https://other.example/", "$ref": "#/properties/a"},
             "f": {"$ref": "#/properties/a", "anyOf": [{}]},

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from toolyard.schema.adapted import RULES, adapted_schema
+from toolstead.schema.adapted import RULES, adapted_schema
 
 _NAMES = ("a", "b", "c", "odd name", "$ref")
 _VALUES: tuple[Any, ...] = (None, True, False, 0, 1, 1.0, 2, 3.5, "", "a", "bb", "2020-01-01", [], [1], ["a", "a"], {})

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from toolyard.errors import SchemaError
-from toolyard.schema.compiled import MAX_DEPTH, compile_input_schema, compile_schema
+from toolstead.errors import SchemaError
+from toolstead.schema.compiled import MAX_DEPTH, compile_input_schema, compile_schema
 
 pytestmark = pytest.mark.promise("S1")
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from toolyard.schema.compiled import compile_input_schema
+from toolstead.schema.compiled import compile_input_schema
 
 pytestmark = pytest.mark.promise("S1")
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from toolyard.schema.difference import MOST_CHANGES, SchemaChange, compare_schemas
+from toolstead.schema.difference import MOST_CHANGES, SchemaChange, compare_schemas
 
 pytestmark = pytest.mark.promise("B4")
 

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from toolyard.schema.compiled import compile_input_schema
-from toolyard.schema.explanation import LONGEST_LINE, MOST_LINES
+from toolstead.schema.compiled import compile_input_schema
+from toolstead.schema.explanation import LONGEST_LINE, MOST_LINES
 
 pytestmark = pytest.mark.promise("S1")
 

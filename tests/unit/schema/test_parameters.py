@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from toolyard.errors import SchemaError
-from toolyard.schema.parameters import schema_from_parameters
+from toolstead.errors import SchemaError
+from toolstead.schema.parameters import schema_from_parameters
 
 pytestmark = pytest.mark.promise("K1")
 

@@ -8,10 +8,10 @@ from typing import Any
 import jsonschema_rs
 import pytest
 
-from toolyard.errors import SchemaError
-from toolyard.schema import compiled
-from toolyard.schema.compiled import compile_input_schema, compile_schema
-from toolyard.schema.plain import is_plain
+from toolstead.errors import SchemaError
+from toolstead.schema import compiled
+from toolstead.schema.compiled import compile_input_schema, compile_schema
+from toolstead.schema.plain import is_plain
 
 PROPERTY = {"type": "string", "enum": ["a", "b"], "default": "a", "description": "d", "minLength": 1}
 COMMON: dict[str, Any] = {

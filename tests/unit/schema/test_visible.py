@@ -7,7 +7,7 @@ import re
 import pytest
 
 from tests.flows.hidden_strings import HIDDEN, JOINED, SPACED, HiddenString, bits, tags
-from toolyard.schema.visible import Kind, Unseen, escaped, first_unseen, is_plain, unseen
+from toolstead.schema.visible import Kind, Unseen, escaped, first_unseen, is_plain, unseen
 
 ZWNJ, ZWJ, TEXT, EMOJI = "\u200c", "\u200d", "\ufe0e", "\ufe0f"
 VIRAMA = "\u094d"

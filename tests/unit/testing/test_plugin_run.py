@@ -9,14 +9,25 @@ from typing import Any
 
 import pytest
 
-from toolyard import Deny, Hooks, Plugin, PluginContext, Rejected, ToolMeta, ToolResult, UnknownToolError, Verdict, tool
-from toolyard.errors import PluginError
-from toolyard.plugins.definition import HOOKS
-from toolyard.plugins.ports import HttpAnswer
-from toolyard.testing import call_tool, fake_context, run_hook
-from toolyard.types.call import Caller, ToolCall
-from toolyard.types.run import Invoking, Run
-from toolyard.types.thread import Message
+from toolstead import (
+    Deny,
+    Hooks,
+    Plugin,
+    PluginContext,
+    Rejected,
+    ToolMeta,
+    ToolResult,
+    UnknownToolError,
+    Verdict,
+    tool,
+)
+from toolstead.errors import PluginError
+from toolstead.plugins.definition import HOOKS
+from toolstead.plugins.ports import HttpAnswer
+from toolstead.testing import call_tool, fake_context, run_hook
+from toolstead.types.call import Caller, ToolCall
+from toolstead.types.run import Invoking, Run
+from toolstead.types.thread import Message
 
 CALL = ToolCall(name="probe__where", input={}, caller=Caller())
 GIVEN: Mapping[str, tuple[Any, ...]] = {
@@ -132,7 +143,7 @@ async def test_a_context_of_another_plugin_is_refused() -> None:
         await call_tool(plugin, "where", context=fake_context("probe"))
 
 
-def test_a_bad_plugin_or_bad_settings_are_refused_as_in_a_yard() -> None:
+def test_a_bad_plugin_or_bad_settings_are_refused_as_in_a_stead() -> None:
     with pytest.raises(PluginError, match="name"):
         fake_context(Plugin(name="two words"))
     with pytest.raises(PluginError, match="did you mean 'volume'"):

@@ -6,11 +6,11 @@ import asyncio
 from collections.abc import Mapping
 from typing import Any
 
-from toolyard.plugins.contract import PluginContext, Tool
-from toolyard.plugins.tool_meta import ToolMeta
-from toolyard.tools.registry import Registry
-from toolyard.tools.sources import Offer, Offers
-from toolyard.types.tool import Problem, Provenance, Source
+from toolstead.plugins.contract import PluginContext, Tool
+from toolstead.plugins.tool_meta import ToolMeta
+from toolstead.tools.registry import Registry
+from toolstead.tools.sources import Offer, Offers
+from toolstead.types.tool import Problem, Provenance, Source
 
 
 async def handler(ctx: PluginContext, input: dict[str, Any], meta: ToolMeta) -> str:

@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from toolyard.errors import RefusedError, ToolError
-from toolyard.tools import confinement
-from toolyard.tools.confinement import LONGEST_PATH, open_inside, resolve_inside
+from toolstead.errors import RefusedError, ToolError
+from toolstead.tools import confinement
+from toolstead.tools.confinement import LONGEST_PATH, open_inside, resolve_inside
 
 pytestmark = pytest.mark.promise("R8")
 

@@ -11,11 +11,11 @@ import msgspec
 import pytest
 from msgspec import structs
 
-from toolyard.errors import DefinitionError, SchemaError
-from toolyard.plugins.contract import PluginContext, Tool
-from toolyard.plugins.tool_meta import ToolMeta
-from toolyard.tools.definition import LONGEST_DESCRIPTION, LONGEST_NAME, RegisteredTool, define
-from toolyard.types.tool import Annotations, Provenance
+from toolstead.errors import DefinitionError, SchemaError
+from toolstead.plugins.contract import PluginContext, Tool
+from toolstead.plugins.tool_meta import ToolMeta
+from toolstead.tools.definition import LONGEST_DESCRIPTION, LONGEST_NAME, RegisteredTool, define
+from toolstead.types.tool import Annotations, Provenance
 
 HERE = Provenance(source="plugin", origin="here.py", plugin_name="p")
 

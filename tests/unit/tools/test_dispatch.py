@@ -10,16 +10,16 @@ from typing import Any
 
 import pytest
 
-from toolyard.errors import RefusedError, ToolError, UnknownToolError
-from toolyard.orchestrator.event_log import EventLog
-from toolyard.plugins.contract import Handler, PluginContext, Tool
-from toolyard.plugins.tool_meta import ToolMeta
-from toolyard.tools.dispatch import Dispatcher
-from toolyard.tools.gates import Gate
-from toolyard.tools.registry import Registry
-from toolyard.types.call import Allow, Caller, Decision, Deny, Rewrite, ToolCall
-from toolyard.types.content import Image, Text
-from toolyard.types.result import Failure, ToolResult
+from toolstead.errors import RefusedError, ToolError, UnknownToolError
+from toolstead.orchestrator.event_log import EventLog
+from toolstead.plugins.contract import Handler, PluginContext, Tool
+from toolstead.plugins.tool_meta import ToolMeta
+from toolstead.tools.dispatch import Dispatcher
+from toolstead.tools.gates import Gate
+from toolstead.tools.registry import Registry
+from toolstead.types.call import Allow, Caller, Decision, Deny, Rewrite, ToolCall
+from toolstead.types.content import Image, Text
+from toolstead.types.result import Failure, ToolResult
 
 
 class Bench:
@@ -132,7 +132,7 @@ async def test_every_failure_is_a_text_an_error_result_a_log_line_and_an_event(
     assert result.is_error
     assert result.failure is failure
     assert said in result.text
-    assert any(record.name == "toolyard.tools.dispatch" and "t failed" in record.message for record in caplog.records)
+    assert any(record.name == "toolstead.tools.dispatch" and "t failed" in record.message for record in caplog.records)
     (event,) = bench.log.recent
     assert (event.type, event.thread_id, event.data["isError"], event.data["name"]) == ("tool_result", "th", True, "t")
     assert said in event.data["content"]
@@ -253,16 +253,16 @@ async def test_long_text_keeps_its_head_and_tail_and_says_what_was_cut(
     assert shown.endswith("TAIL")
     assert len(shown.encode()) < 4096 + 200
     total, cut = len(("HEAD" + text + "TAIL").encode()), 0
-    note = shown.split("[toolyard: ")[1].split("]")[0]
+    note = shown.split("[toolstead: ")[1].split("]")[0]
     cut = int(note.split(" of ")[0].replace(",", ""))
     assert f"of {total:,} bytes left out here" in note
-    assert len(shown.encode()) - len(f"\n[toolyard: {note}]\n".encode()) + cut == total
+    assert len(shown.encode()) - len(f"\n[toolstead: {note}]\n".encode()) + cut == total
     assert any("was cut" in record.message for record in caplog.records)
 
 
 async def test_a_huge_image_or_structure_is_left_out_and_said_so() -> None:
     image = await Bench(returning(Image(data=b"x" * 9_000, mime_type="image/png")), max_output=4096).call({})
-    assert image.text == "[toolyard: image/png of 9,000 bytes left out: more than the limit allows]"
+    assert image.text == "[toolstead: image/png of 9,000 bytes left out: more than the limit allows]"
     structure = await Bench(returning({"x": "y" * 9_000}), max_output=4096).call({})
     assert structure.structured is None
     assert "the structured answer was larger than 4,096 bytes" in structure.text

@@ -9,16 +9,16 @@ from typing import Any
 
 import pytest
 
-from toolyard.errors import RefusedError, ToolError, UnknownToolError
-from toolyard.orchestrator.event_log import EventLog
-from toolyard.plugins.contract import Handler, PluginContext, Tool
-from toolyard.plugins.tool_meta import ToolMeta
-from toolyard.tools.dispatch import Dispatcher
-from toolyard.tools.gates import Approve, Gate, Observer
-from toolyard.tools.registry import Registry
-from toolyard.types.call import Allow, Ask, Caller, Decision, Deny, Rewrite, ToolCall
-from toolyard.types.content import Text
-from toolyard.types.result import Failure, ToolResult
+from toolstead.errors import RefusedError, ToolError, UnknownToolError
+from toolstead.orchestrator.event_log import EventLog
+from toolstead.plugins.contract import Handler, PluginContext, Tool
+from toolstead.plugins.tool_meta import ToolMeta
+from toolstead.tools.dispatch import Dispatcher
+from toolstead.tools.gates import Approve, Gate, Observer
+from toolstead.tools.registry import Registry
+from toolstead.types.call import Allow, Ask, Caller, Decision, Deny, Rewrite, ToolCall
+from toolstead.types.content import Text
+from toolstead.types.result import Failure, ToolResult
 
 pytestmark = pytest.mark.promise("P6")
 
@@ -401,8 +401,8 @@ async def test_without_gates_and_observers_nothing_is_built(monkeypatch: pytest.
     bench = Bench(quiet)
     bench.dispatcher.set_hooks((), ())
     for name in ("ToolMeta", "Gates"):
-        monkeypatch.setattr(f"toolyard.tools.dispatch.{name}", never)
-    monkeypatch.setattr("toolyard.tools.gates.ToolCall", never)
+        monkeypatch.setattr(f"toolstead.tools.dispatch.{name}", never)
+    monkeypatch.setattr("toolstead.tools.gates.ToolCall", never)
     assert (await bench.call()).text == "quiet"
     assert bench.dispatcher._gates is None
 

@@ -13,14 +13,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from toolyard.orchestrator.event_log import EventLog
-from toolyard.plugins.contract import PluginContext, Tool
-from toolyard.plugins.tool_meta import ToolMeta
-from toolyard.tools.dispatch import Dispatcher
-from toolyard.tools.output import NonsenseError, as_result, cap
-from toolyard.tools.registry import Registry
-from toolyard.types.content import Audio, Content, EmbeddedResource, Image, ResourceLink, Text
-from toolyard.types.result import Failure, ToolResult
+from toolstead.orchestrator.event_log import EventLog
+from toolstead.plugins.contract import PluginContext, Tool
+from toolstead.plugins.tool_meta import ToolMeta
+from toolstead.tools.dispatch import Dispatcher
+from toolstead.tools.output import NonsenseError, as_result, cap
+from toolstead.tools.registry import Registry
+from toolstead.types.content import Audio, Content, EmbeddedResource, Image, ResourceLink, Text
+from toolstead.types.result import Failure, ToolResult
 
 
 class Pair(NamedTuple):
@@ -171,7 +171,7 @@ def test_bytes_are_counted_not_characters() -> None:
 def test_text_keeps_its_head_and_its_tail() -> None:
     result, left_out = cap(as_result("HEAD" + "x" * 1000 + "TAIL"), 100)
     assert left_out == 908
-    assert result.text.startswith("HEAD" + "x" * 71 + "\n[toolyard: 908 of 1,008 bytes left out here;")
+    assert result.text.startswith("HEAD" + "x" * 71 + "\n[toolstead: 908 of 1,008 bytes left out here;")
     assert result.text.endswith("]\n" + "x" * 21 + "TAIL")
 
 
@@ -186,7 +186,7 @@ def test_a_structured_answer_that_is_too_large_is_left_out_whole_and_said_so() -
     assert left_out == 104
     assert [part.text for part in cut.content if isinstance(part, Text)] == [
         "short",
-        "[toolyard: the structured answer was larger than 50 bytes and is left out]",
+        "[toolstead: the structured answer was larger than 50 bytes and is left out]",
     ]
 
 
@@ -200,7 +200,7 @@ def test_a_picture_that_is_too_large_leaves_room_for_the_words_beside_it() -> No
     cut, left_out = cap(ToolResult(content=[Text("before"), picture, Text("after")]), 1_000)
     assert [part.text for part in cut.content if isinstance(part, Text)] == [
         "before",
-        "[toolyard: image/png of 9,000 bytes left out: more than the limit allows]",
+        "[toolstead: image/png of 9,000 bytes left out: more than the limit allows]",
         "after",
     ]
     assert left_out == 9_000
@@ -217,7 +217,7 @@ def test_very_many_parts_do_not_make_very_many_notes(part: Content) -> None:
 
 def test_even_a_tiny_limit_says_what_is_missing() -> None:
     cut, left_out = cap(as_result(Image(data=b"x" * 10, mime_type="image/png")), 1)
-    assert (cut.text, left_out) == ("[toolyard: image/png of 10 bytes left out: more than the limit allows]", 10)
+    assert (cut.text, left_out) == ("[toolstead: image/png of 10 bytes left out: more than the limit allows]", 10)
     cut, left_out = cap(as_result("xy"), 1)
     assert left_out == 1
     assert "1 of 2 bytes left out" in cut.text

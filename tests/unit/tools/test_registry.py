@@ -11,17 +11,17 @@ from typing import Any
 import pytest
 
 from tests.unit.tools.shelf import Shelf, handler, held_by, hidden, holder, names, offer, problems, tool
-from toolyard.errors import DefinitionError, DuplicateToolError, UnknownToolError
-from toolyard.orchestrator.event_log import EventLog
-from toolyard.plugins.contract import PluginContext
-from toolyard.plugins.tool_meta import ToolMeta
-from toolyard.schema import compiled
-from toolyard.tools.dispatch import Dispatcher
-from toolyard.tools.generation import MOST_COMPARED
-from toolyard.tools.registry import Registry, Swap
-from toolyard.tools.sources import FixedSource, Offers
-from toolyard.tools.visibility import Visibility
-from toolyard.types.tool import Changes, Problem, Provenance
+from toolstead.errors import DefinitionError, DuplicateToolError, UnknownToolError
+from toolstead.orchestrator.event_log import EventLog
+from toolstead.plugins.contract import PluginContext
+from toolstead.plugins.tool_meta import ToolMeta
+from toolstead.schema import compiled
+from toolstead.tools.dispatch import Dispatcher
+from toolstead.tools.generation import MOST_COMPARED
+from toolstead.tools.registry import Registry, Swap
+from toolstead.tools.sources import FixedSource, Offers
+from toolstead.tools.visibility import Visibility
+from toolstead.types.tool import Changes, Problem, Provenance
 
 HERE = handler.__module__
 """Where the tools of these tests come from, as the registry tells it."""
@@ -62,7 +62,7 @@ def test_registered_tools_are_added_together_and_told_as_such() -> None:
     assert registry.current.tools["c"].info.provenance == Provenance(
         source="plugin", origin="shouty.py", plugin_name="shouty"
     )
-    assert registry.current.tools["c"].context.logger.name == "toolyard.plugin.shouty"
+    assert registry.current.tools["c"].context.logger.name == "toolstead.plugin.shouty"
 
 
 @pytest.mark.promise("R4")

@@ -13,14 +13,14 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from toolyard.errors import DuplicateToolError, UnknownToolError
-from toolyard.plugins.contract import PluginContext, Tool
-from toolyard.plugins.tool_meta import ToolMeta
-from toolyard.tools.definition import RegisteredTool, define
-from toolyard.tools.registry import Registry
-from toolyard.tools.sources import Delta, Offers
-from toolyard.tools.visibility import Visibility
-from toolyard.types.tool import Changes, Provenance
+from toolstead.errors import DuplicateToolError, UnknownToolError
+from toolstead.plugins.contract import PluginContext, Tool
+from toolstead.plugins.tool_meta import ToolMeta
+from toolstead.tools.definition import RegisteredTool, define
+from toolstead.tools.registry import Registry
+from toolstead.tools.sources import Delta, Offers
+from toolstead.tools.visibility import Visibility
+from toolstead.types.tool import Changes, Provenance
 
 PYTHON = "python"
 BUILTIN = "builtin"

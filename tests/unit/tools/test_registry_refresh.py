@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 
 from tests.unit.tools.shelf import Shelf, held_by, hidden, holder, names, offer, problems, tool
-from toolyard.tools.definition import RegisteredTool, define
-from toolyard.tools.registry import Registry
-from toolyard.tools.sources import Delta, Offers
-from toolyard.tools.visibility import Visibility
-from toolyard.types.tool import Changes, Problem
+from toolstead.tools.definition import RegisteredTool, define
+from toolstead.tools.registry import Registry
+from toolstead.tools.sources import Delta, Offers
+from toolstead.tools.visibility import Visibility
+from toolstead.types.tool import Changes, Problem
 
 HERE = "tests.unit.tools.shelf"
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from toolyard.tools.visibility import Visibility
+from toolstead.tools.visibility import Visibility
 
 NAMES = ("git-status", "git-diff", "file-reader", "shouty__shout", "Git-Status")
 
@@ -55,8 +55,8 @@ def test_a_block_list_hides_what_one_of_its_patterns_names_and_says_which() -> N
 def test_blocking_wins_over_allowing_and_switching_off_over_both() -> None:
     rules = Visibility(allowed=["git-*"], blocked=["git-diff"], disabled=frozenset({"git-status", "git-diff"}))
     assert seen(rules) == []
-    assert rules.hides("git-status") == "switched off with `toolyard tools disable`"
-    assert rules.hides("git-diff") == "switched off with `toolyard tools disable`"
+    assert rules.hides("git-status") == "switched off with `toolstead tools disable`"
+    assert rules.hides("git-diff") == "switched off with `toolstead tools disable`"
     assert seen(replace(rules, disabled=frozenset())) == ["git-status"]
 
 

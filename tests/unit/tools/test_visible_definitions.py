@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 
 from tests.flows.hidden_strings import HIDDEN, JOINED, SPACED, HiddenString
-from toolyard.errors import DefinitionError, SchemaError
-from toolyard.plugins.contract import PluginContext, Tool
-from toolyard.plugins.tool_meta import ToolMeta
-from toolyard.tools.definition import define
-from toolyard.types.tool import Provenance
+from toolstead.errors import DefinitionError, SchemaError
+from toolstead.plugins.contract import PluginContext, Tool
+from toolstead.plugins.tool_meta import ToolMeta
+from toolstead.tools.definition import define
+from toolstead.types.tool import Provenance
 
 CONTEXT = PluginContext(name="p")
 

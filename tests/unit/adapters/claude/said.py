@@ -8,9 +8,9 @@ from typing import Any
 
 from claude_agent_sdk import AssistantMessage, ResultMessage, StreamEvent, SystemMessage, TextBlock, UserMessage
 
-from toolyard.invoker.runtime import Turn
-from toolyard.types.call import Caller
-from toolyard.types.result import Failure, ToolResult
+from toolstead.invoker.runtime import Turn
+from toolstead.types.call import Caller
+from toolstead.types.result import Failure, ToolResult
 
 
 def delta(text: str, *, kind: str = "text", parent: str | None = None) -> StreamEvent:

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from toolyard.adapters.claude.launch import Launch, Launches, own_tools
-from toolyard.errors import RuntimeFailureError
-from toolyard.invoker.runtime import SessionSpec
+from toolstead.adapters.claude.launch import Launch, Launches, own_tools
+from toolstead.errors import RuntimeFailureError
+from toolstead.invoker.runtime import SessionSpec
 
 ENVIRON = {
     "PATH": "/bin",
@@ -74,11 +74,11 @@ def test_the_arguments_switch_off_what_nobody_named_and_let_nobody_be_asked(tmp_
     assert argv[0] == "/bin/claude"
     said = dict(itertools.pairwise(argv))
     assert said["--tools"] == "Bash,Read"
-    assert said["--allowedTools"] == "mcp__toolyard"  # Claude's own go through our hook, or nowhere
+    assert said["--allowedTools"] == "mcp__toolstead"  # Claude's own go through our hook, or nowhere
     assert said["--permission-mode"] == "dontAsk"
     assert said["--max-turns"] == "7"
     assert said["--model"] == "claude-x"
-    assert json.loads(said["--mcp-config"]) == {"mcpServers": {"toolyard": {"type": "sdk", "name": "toolyard"}}}
+    assert json.loads(said["--mcp-config"]) == {"mcpServers": {"toolstead": {"type": "sdk", "name": "toolstead"}}}
     assert "--strict-mcp-config" in argv
     assert "--setting-sources=" in argv
     assert not any("resume" in word or "bypass" in word or "Be brief" in word for word in argv)
@@ -94,7 +94,7 @@ def test_a_model_of_claudes_own_choice_is_not_named_and_a_conversation_is_resume
 def test_every_launch_has_a_mark_of_its_own(tmp_path: Path) -> None:
     one, other = launched(tmp_path), launched(tmp_path)
     assert one.mark != other.mark
-    assert one.environment["TOOLYARD_CALL"] == one.mark
+    assert one.environment["TOOLSTEAD_CALL"] == one.mark
 
 
 def test_a_folder_that_cannot_be_written_is_named(tmp_path: Path) -> None:

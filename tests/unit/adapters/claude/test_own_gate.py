@@ -9,11 +9,11 @@ import pytest
 from claude_agent_sdk import ToolResultBlock, UserMessage
 
 from tests.unit.adapters.claude.said import Listener
-from toolyard.adapters.claude.own_gate import OwnGate
-from toolyard.adapters.claude.spending import Spending
-from toolyard.adapters.claude.turn_progress import TurnProgress
-from toolyard.types.content import Image, Text
-from toolyard.types.result import Failure, ToolResult
+from toolstead.adapters.claude.own_gate import OwnGate
+from toolstead.adapters.claude.spending import Spending
+from toolstead.adapters.claude.turn_progress import TurnProgress
+from toolstead.types.content import Image, Text
+from toolstead.types.result import Failure, ToolResult
 
 
 def staged(listener: Listener) -> tuple[OwnGate, TurnProgress]:
@@ -65,7 +65,7 @@ async def test_a_refusal_is_what_the_model_reads_and_is_told_once(caplog: pytest
 async def test_nobody_is_asked_about_one_of_ours() -> None:
     listener = Listener()
     gate, _ = staged(listener)
-    assert await gate.before(used("mcp__toolyard__probe"), "c1", {"signal": None}) == {}
+    assert await gate.before(used("mcp__toolstead__probe"), "c1", {"signal": None}) == {}
     assert not listener.asked
 
 

@@ -15,10 +15,10 @@ from typing import Any
 import pytest
 from claude_agent_sdk import CLIConnectionError, ProcessError
 
-from toolyard.adapters.claude import process as under_test
-from toolyard.adapters.claude.launch import Launch
-from toolyard.adapters.claude.process import ClaudeProcess
-from toolyard.adapters.claude.watcher import Watcher
+from toolstead.adapters.claude import process as under_test
+from toolstead.adapters.claude.launch import Launch
+from toolstead.adapters.claude.process import ClaudeProcess
+from toolstead.adapters.claude.watcher import Watcher
 
 PATIENCE = 30
 ECHO = "import sys\nfor line in sys.stdin: print(line, end='', flush=True)\n"
@@ -33,7 +33,7 @@ async def start(tmp_path: Path) -> AsyncIterator[Start]:
 
     async def begin(program: str, *, key: str = "", cwd: Path = tmp_path) -> ClaudeProcess:
         mark = secrets.token_hex(8)  # the same one in two runs of these tests would have one end the other's programs
-        environment = {"PATH": os.environ["PATH"], "TOOLYARD_CALL": mark}
+        environment = {"PATH": os.environ["PATH"], "TOOLSTEAD_CALL": mark}
         launch = Launch(argv=(sys.executable, "-c", program), environment=environment, cwd=cwd, mark=mark, key=key)
         process = ClaudeProcess(launch)
         started.append(process)
@@ -99,7 +99,7 @@ async def test_it_is_given_the_environment_it_is_given_and_nothing_else(
 ) -> None:
     monkeypatch.setenv("A_SECRET", "of somebody else")
     process = await start("import json, os; print(json.dumps(dict(os.environ)))")
-    assert (await first(process)).keys() - {"LC_CTYPE"} == {"PATH", "TOOLYARD_CALL"}
+    assert (await first(process)).keys() - {"LC_CTYPE"} == {"PATH", "TOOLSTEAD_CALL"}
 
 
 async def test_the_key_comes_through_a_descriptor_of_its_own(start: Start) -> None:

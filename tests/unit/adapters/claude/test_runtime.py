@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from toolyard.adapters.claude.runtime import ClaudeRuntime
-from toolyard.errors import RuntimeFailureError, SessionLostError
-from toolyard.invoker.runtime import SessionSpec
+from toolstead.adapters.claude.runtime import ClaudeRuntime
+from toolstead.errors import RuntimeFailureError, SessionLostError
+from toolstead.invoker.runtime import SessionSpec
 
 KEYS = {"ANTHROPIC_API_KEY": "a key"}
 
@@ -59,7 +59,7 @@ async def test_a_missing_extra_says_what_to_install(
     for name in [name for name in sys.modules if name.startswith("claude_agent_sdk")]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, "claude_agent_sdk", None)
-    with pytest.raises(RuntimeFailureError, match=r'pip install "toolyard\[claude\]"'):
+    with pytest.raises(RuntimeFailureError, match=r'pip install "toolstead\[claude\]"'):
         await runtime(tmp_path).open(spec, thread_id="t")
 
 

@@ -13,14 +13,14 @@ import pytest
 from claude_agent_sdk import SystemMessage, ToolResultBlock, UserMessage
 
 from tests.unit.adapters.claude.said import Listener, result, state, taken, whole
-from toolyard.adapters.claude import session as under_test
-from toolyard.adapters.claude.connection import BrokenError
-from toolyard.adapters.claude.launch import Launch
-from toolyard.adapters.claude.session import ClaudeSession
-from toolyard.adapters.claude.tool_copies import claude_copies
-from toolyard.errors import LimitError, RuntimeFailureError, SessionLostError
-from toolyard.invoker.runtime import SessionSpec
-from toolyard.types.result import Failure
+from toolstead.adapters.claude import session as under_test
+from toolstead.adapters.claude.connection import BrokenError
+from toolstead.adapters.claude.launch import Launch
+from toolstead.adapters.claude.session import ClaudeSession
+from toolstead.adapters.claude.tool_copies import claude_copies
+from toolstead.errors import LimitError, RuntimeFailureError, SessionLostError
+from toolstead.invoker.runtime import SessionSpec
+from toolstead.types.result import Failure
 
 SPEC = SessionSpec(agent="main", model="anthropic:a", cwd=Path("/project"))
 

@@ -3,8 +3,8 @@ from __future__ import annotations
 import pytest
 
 from tests.unit.adapters.claude.said import result
-from toolyard.adapters.claude.spending import Spending
-from toolyard.types.run import Usage
+from toolstead.adapters.claude.spending import Spending
+from toolstead.types.run import Usage
 
 MODEL = {"inputTokens": 6, "outputTokens": 10, "cacheReadInputTokens": 0, "cacheCreationInputTokens": 0}
 

@@ -9,13 +9,13 @@ import pytest
 from mcp.client.client import Client
 
 from tests.unit.adapters.claude.said import Listener
-from toolyard.adapters.claude.spending import Spending
-from toolyard.adapters.claude.tool_copies import claude_copies
-from toolyard.adapters.claude.tools_server import ToolsServer
-from toolyard.adapters.claude.turn_progress import TurnProgress
-from toolyard.types.content import Text
-from toolyard.types.result import ToolResult
-from toolyard.types.tool import Annotations, Provenance, ToolInfo
+from toolstead.adapters.claude.spending import Spending
+from toolstead.adapters.claude.tool_copies import claude_copies
+from toolstead.adapters.claude.tools_server import ToolsServer
+from toolstead.adapters.claude.turn_progress import TurnProgress
+from toolstead.types.content import Text
+from toolstead.types.result import ToolResult
+from toolstead.types.tool import Annotations, Provenance, ToolInfo
 
 CHOICE = {"type": "object", "properties": {"a": {}, "b": {}}, "anyOf": [{"required": ["a"]}, {"required": ["b"]}]}
 
@@ -52,7 +52,7 @@ async def test_what_is_offered_now_is_listed() -> None:
 async def test_a_choice_at_the_top_level_is_told_otherwise_and_that_is_logged_once(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    caplog.set_level(logging.INFO, logger="toolyard")
+    caplog.set_level(logging.INFO, logger="toolstead")
     stage = Stage(info("either", input_schema=CHOICE), info("plain"))
     async with stage.client() as client:
         for _ in range(2):
@@ -111,7 +111,7 @@ async def test_an_answer_without_content_is_told_as_text() -> None:
 async def test_an_answer_that_claude_code_will_not_show_whole_is_named_in_the_log(
     caplog: pytest.LogCaptureFixture, text: str, is_error: bool, told: str | None
 ) -> None:
-    caplog.set_level(logging.WARNING, logger="toolyard")
+    caplog.set_level(logging.WARNING, logger="toolstead")
     stage = Stage(info("one"))
     stage.listener.answer = ToolResult(content=(Text(text),), is_error=is_error)
     stage.begin()

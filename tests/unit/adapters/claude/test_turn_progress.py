@@ -5,9 +5,9 @@ from typing import Any
 import pytest
 
 from tests.unit.adapters.claude.said import Listener, begins, delta, result, retry, state, taken, whole
-from toolyard.adapters.claude.spending import Spending
-from toolyard.adapters.claude.turn_progress import TurnProgress
-from toolyard.errors import LimitError, RuntimeFailureError, SessionLostError
+from toolstead.adapters.claude.spending import Spending
+from toolstead.adapters.claude.turn_progress import TurnProgress
+from toolstead.errors import LimitError, RuntimeFailureError, SessionLostError
 
 
 def progress(listener: Listener | None = None) -> TurnProgress:

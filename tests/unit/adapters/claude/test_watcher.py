@@ -13,8 +13,8 @@ from contextlib import suppress
 
 import pytest
 
-from toolyard.adapters.claude import watcher as under_test
-from toolyard.adapters.claude.watcher import Watcher
+from toolstead.adapters.claude import watcher as under_test
+from toolstead.adapters.claude.watcher import Watcher
 
 PATIENCE = 30
 SLEEPS = "import time; print(flush=True); time.sleep(1000)"
@@ -28,7 +28,7 @@ def mark() -> str:
 @pytest.fixture
 def marked(mark: str) -> Iterator[subprocess.Popen[bytes]]:
     """A program with the mark, in a session of its own."""
-    environ = {"PATH": os.environ["PATH"], "TOOLYARD_CALL": mark}
+    environ = {"PATH": os.environ["PATH"], "TOOLSTEAD_CALL": mark}
     command = [sys.executable, "-c", SLEEPS]
     with subprocess.Popen(command, env=environ, stdout=subprocess.PIPE, start_new_session=True) as program:
         assert program.stdout is not None
@@ -97,7 +97,7 @@ async def test_one_that_cannot_be_started_is_named_in_the_log_and_stops_nobody(
 async def test_without_a_place_to_look_processes_up_there_is_none_and_that_is_logged(
     mark: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    caplog.set_level(logging.INFO, logger="toolyard")
+    caplog.set_level(logging.INFO, logger="toolstead")
     monkeypatch.setattr(under_test, "_ENVIRONS", "/nowhere/environ")
     watcher = Watcher(mark)
     await watcher.start()

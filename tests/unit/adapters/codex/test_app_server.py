@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from toolyard.adapters.codex import app_server
-from toolyard.adapters.codex.app_server import AppServer, GoneError, RefusedByCodexError
-from toolyard.adapters.codex.program import Program
-from toolyard.errors import RuntimeFailureError
+from toolstead.adapters.codex import app_server
+from toolstead.adapters.codex.app_server import AppServer, GoneError, RefusedByCodexError
+from toolstead.adapters.codex.program import Program
+from toolstead.errors import RuntimeFailureError
 
 PATIENCE = 20
 ANSWERS = """

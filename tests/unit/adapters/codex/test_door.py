@@ -7,10 +7,10 @@ import httpx2
 import mcp_types
 import pytest
 
-from toolyard.adapters.codex.door import ToolDoor
-from toolyard.adapters.codex.own_tools import GATE
-from toolyard.types.content import Text
-from toolyard.types.result import ToolResult
+from toolstead.adapters.codex.door import ToolDoor
+from toolstead.adapters.codex.own_tools import GATE
+from toolstead.types.content import Text
+from toolstead.types.result import ToolResult
 
 
 class Host:

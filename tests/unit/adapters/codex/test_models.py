@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from toolyard.adapters.codex.models import written
-from toolyard.errors import RuntimeFailureError
+from toolstead.adapters.codex.models import written
+from toolstead.errors import RuntimeFailureError
 
 SAID: dict[str, Any] = {"supports_search_tool": False, "experimental_supported_tools": []}
 

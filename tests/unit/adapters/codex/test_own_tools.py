@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from toolyard.adapters.codex.own_tools import OwnUses
-from toolyard.types.result import Failure, ToolResult
+from toolstead.adapters.codex.own_tools import OwnUses
+from toolstead.types.result import Failure, ToolResult
 
 BEFORE = {"event": "PreToolUse", "name": "Bash", "input": {"command": "ls"}, "id": "c1"}
 AFTER = {**BEFORE, "event": "PostToolUse", "response": "found"}
@@ -34,7 +34,7 @@ class House:
         self.told.append((name, input, result.text, result.is_error, call_id))
 
     def uses(self) -> OwnUses:
-        return OwnUses(self, ours="toolyard", refuse=self.refused.append)
+        return OwnUses(self, ours="toolstead", refuse=self.refused.append)
 
 
 async def test_what_the_gates_let_through_is_asked_and_told_once() -> None:
@@ -108,7 +108,7 @@ async def test_what_never_ended_is_told_with_the_turn() -> None:
     "item",
     [
         {"type": "agentMessage", "id": "m1", "text": "hello"},
-        {"type": "mcpToolCall", "id": "m2", "server": "toolyard", "tool": "add"},
+        {"type": "mcpToolCall", "id": "m2", "server": "toolstead", "tool": "add"},
     ],
 )
 async def test_words_and_our_own_tools_are_none_of_this(item: dict[str, Any]) -> None:
@@ -127,7 +127,7 @@ async def test_words_and_our_own_tools_are_none_of_this(item: dict[str, Any]) ->
         ({"type": "imageGeneration"}, "imageGeneration"),
         ({"type": "collabAgentToolCall", "tool": "spawn"}, "agents_spawn"),
         ({"type": "mcpToolCall", "server": "theirs", "tool": "add"}, "mcp__theirs__add"),
-        ({"type": "mcpToolCall", "server": "toolyard", "tool": "read_mcp_resource"}, "read_mcp_resource"),
+        ({"type": "mcpToolCall", "server": "toolstead", "tool": "read_mcp_resource"}, "read_mcp_resource"),
     ],
 )
 async def test_every_kind_of_use_is_known_by_a_name(item: dict[str, Any], name: str) -> None:

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from toolyard.adapters.codex.program import OFF, prepared
-from toolyard.errors import RuntimeFailureError
+from toolstead.adapters.codex.program import OFF, prepared
+from toolstead.errors import RuntimeFailureError
 
 KEY = {"OPENAI_API_KEY": "sk-secret", "PATH": "/bin"}
 
@@ -42,8 +42,8 @@ class TestPrepared:
         assert settings["approval_policy"] == '"never"'
         assert settings["web_search"] == '"disabled"'
         assert settings["project_doc_max_bytes"] == "0"
-        assert settings["model_providers.toolyard.base_url"] == '"http://127.0.0.1:1/v1"'
-        assert settings["model_providers.toolyard.env_key"] == '"OPENAI_API_KEY"'
+        assert settings["model_providers.toolstead.base_url"] == '"http://127.0.0.1:1/v1"'
+        assert settings["model_providers.toolstead.env_key"] == '"OPENAI_API_KEY"'
 
     def test_without_a_key_it_says_what_to_do(self, tmp_path: Path) -> None:
         with pytest.raises(RuntimeFailureError, match="set OPENAI_API_KEY"):
@@ -82,5 +82,5 @@ class TestPrepared:
 
 def test_a_missing_extra_says_how_to_install_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "codex_cli_bin", None)
-    with pytest.raises(RuntimeFailureError, match=r'pip install "toolyard\[codex\]"'):
+    with pytest.raises(RuntimeFailureError, match=r'pip install "toolstead\[codex\]"'):
         prepared(folder=tmp_path, lookup=KEY.get, login=False)

@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from toolyard.adapters.codex.running_turn import RunningTurn
-from toolyard.errors import LimitError, RuntimeFailureError
-from toolyard.invoker.runtime import Turn
-from toolyard.types.call import Caller
-from toolyard.types.result import Failure, ToolResult
+from toolstead.adapters.codex.running_turn import RunningTurn
+from toolstead.errors import LimitError, RuntimeFailureError
+from toolstead.invoker.runtime import Turn
+from toolstead.types.call import Caller
+from toolstead.types.result import Failure, ToolResult
 
 
 class Stage:
@@ -25,7 +25,7 @@ class Stage:
                 tell=lambda kind, data: self.told.append((kind, data)),
                 call_tool=self.call,
             ),
-            ours="toolyard",
+            ours="toolstead",
             max_turns=3,
         )
         self.turn.begin("x")

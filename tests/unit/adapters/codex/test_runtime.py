@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from toolyard.adapters.codex.runtime import CodexRuntime
-from toolyard.errors import RuntimeFailureError
-from toolyard.invoker.runtime import SessionSpec
+from toolstead.adapters.codex.runtime import CodexRuntime
+from toolstead.errors import RuntimeFailureError
+from toolstead.invoker.runtime import SessionSpec
 
 
 def runtime(folder: Path, **more: Any) -> CodexRuntime:

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from toolyard.adapters.codex.program import Program
-from toolyard.adapters.codex.station import Station, Stations
-from toolyard.errors import RuntimeFailureError
+from toolstead.adapters.codex.program import Program
+from toolstead.adapters.codex.station import Station, Stations
+from toolstead.errors import RuntimeFailureError
 
 
 class Ends:
@@ -57,7 +57,7 @@ async def test_the_last_one_to_leave_ends_everything_even_when_it_is_cancelled()
 
 async def test_a_door_ends_with_whoever_opens_it() -> None:
     def doors() -> list[asyncio.Task[Any]]:
-        return [task for task in asyncio.all_tasks() if task.get_name() == "toolyard-codex-door"]
+        return [task for task in asyncio.all_tasks() if task.get_name() == "toolstead-codex-door"]
 
     stations = Stations(lambda: Program(command=("nothing",), environ={}, folder=Path()), version="0")
     entering = asyncio.create_task(stations.enter())

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from tests.e2e.delegate_schema import DELEGATE_AGENT
-from toolyard.adapters.codex.tool_copies import codex_copies, copy_for_codex
-from toolyard.types.tool import Annotations, Provenance, ToolInfo
+from toolstead.adapters.codex.tool_copies import codex_copies, copy_for_codex
+from toolstead.types.tool import Annotations, Provenance, ToolInfo
 
 
 def shown(schema: Any) -> Any:
@@ -84,7 +84,7 @@ def test_of_a_large_schema_the_descriptions_are_told_with_the_tool() -> None:
 
 
 def test_a_copy_is_made_once_has_its_hints_and_is_logged_once(caplog: pytest.LogCaptureFixture) -> None:
-    caplog.set_level(logging.INFO, logger="toolyard")
+    caplog.set_level(logging.INFO, logger="toolstead")
     copies = codex_copies()
     schema = {"type": "object", "properties": {"n": {"type": "integer", "minimum": 1}}}
     one = info(schema, annotations=Annotations(read_only=True), output_schema={"type": "object"})

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from toolyard.adapters.mcp.lane.messages import NoMessage, cancelled_id, read_handshake, read_modern, sound
+from toolstead.adapters.mcp.lane.messages import NoMessage, cancelled_id, read_handshake, read_modern, sound
 
 CANCELLED = b'"jsonrpc":"2.0","method":"notifications\\/cancelled","params":{"requestId":7,"more":[]}'
 

@@ -8,11 +8,11 @@ from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from typing import Any
 
-from toolyard.adapters.providers.connect import connect
-from toolyard.adapters.providers.model import ProviderModel
-from toolyard.kernel.messages import Message, Replied, Said
-from toolyard.kernel.model import Delta, Request
-from toolyard.types.tool import Provenance, ToolInfo
+from toolstead.adapters.providers.connect import connect
+from toolstead.adapters.providers.model import ProviderModel
+from toolstead.kernel.messages import Message, Replied, Said
+from toolstead.kernel.model import Delta, Request
+from toolstead.types.tool import Provenance, ToolInfo
 
 ANTHROPIC = "anthropic:claude-sonnet-5-5"
 OPENAI = "openai:gpt-5-mini"

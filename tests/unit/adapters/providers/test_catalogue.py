@@ -6,8 +6,8 @@ import sys
 import pytest
 from pydantic_ai.models import known_model_names
 
-from toolyard.adapters.providers.catalogue import VENDORS, WORDS, complete, default_model, find, state_of, states
-from toolyard.errors import RuntimeFailureError
+from toolstead.adapters.providers.catalogue import VENDORS, WORDS, complete, default_model, find, state_of, states
+from toolstead.errors import RuntimeFailureError
 
 
 @pytest.mark.parametrize(
@@ -86,7 +86,7 @@ def test_a_server_of_ones_own_needs_an_address_and_no_key() -> None:
 
 def test_reading_the_table_imports_no_sdk() -> None:
     program = (
-        "import sys; from toolyard.adapters.providers.catalogue import default_model; default_model({}.get); "
+        "import sys; from toolstead.adapters.providers.catalogue import default_model; default_model({}.get); "
         "print(*{'pydantic_ai', 'anthropic', 'openai', 'google.genai', 'httpx2', 'pydantic'} & set(sys.modules))"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=True)

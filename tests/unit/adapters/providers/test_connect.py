@@ -9,14 +9,14 @@ import httpx2
 import pytest
 
 from tests.unit.adapters.providers.asking import ANTHROPIC, APIS, CHAT, GOOGLE, OPENAI, TOOLS, answer, canned, connected
-from toolyard.adapters.providers.catalogue import VENDORS
-from toolyard.adapters.providers.connect import connect
-from toolyard.adapters.providers.http_client import open_client
-from toolyard.adapters.providers.rehearsal import rehearse_responses
-from toolyard.errors import ModelError, RuntimeFailureError
-from toolyard.kernel.messages import Answered, Replied, Said, ToolUse
-from toolyard.testing import scripted_models
-from toolyard.types.content import Image, Text
+from toolstead.adapters.providers.catalogue import VENDORS
+from toolstead.adapters.providers.connect import connect
+from toolstead.adapters.providers.http_client import open_client
+from toolstead.adapters.providers.rehearsal import rehearse_responses
+from toolstead.errors import ModelError, RuntimeFailureError
+from toolstead.kernel.messages import Answered, Replied, Said, ToolUse
+from toolstead.testing import scripted_models
+from toolstead.types.content import Image, Text
 
 HOSTILE = {
     "ANTHROPIC_API_KEY": "leaked-key",
@@ -77,7 +77,7 @@ def test_a_missing_key_is_named(name: str, says: str) -> None:
 
 def test_a_missing_library_names_the_command_that_installs_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "pydantic_ai", None)
-    with pytest.raises(RuntimeFailureError, match=r'pip install "toolyard\[models\]"'):
+    with pytest.raises(RuntimeFailureError, match=r'pip install "toolstead\[models\]"'):
         connect("sonnet", {"ANTHROPIC_API_KEY": "k"}.get)
 
 

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from toolyard.adapters.providers.definitions import tool_definitions
-from toolyard.errors import ToolyardError
-from toolyard.types.tool import Provenance, ToolInfo
+from toolstead.adapters.providers.definitions import tool_definitions
+from toolstead.errors import ToolsteadError
+from toolstead.types.tool import Provenance, ToolInfo
 
 pytestmark = pytest.mark.promise("K1")
 
@@ -26,7 +26,7 @@ def _info(schema: dict[str, Any]) -> ToolInfo:
     return ToolInfo(
         name="find",
         description="Finds.",
-        provenance=Provenance(source="builtin", origin="toolyard"),
+        provenance=Provenance(source="builtin", origin="toolstead"),
         input_schema=schema,
     )
 
@@ -58,5 +58,5 @@ def test_a_choice_at_the_top_level_is_told_in_words_and_the_log_says_so(
 
 
 def test_an_unknown_provider_is_refused_with_the_known_ones() -> None:
-    with pytest.raises(ToolyardError, match="unknown provider 'mistral'; one of anthropic, openai, gemini is needed"):
+    with pytest.raises(ToolsteadError, match="unknown provider 'mistral'; one of anthropic, openai, gemini is needed"):
         tool_definitions([_info(_PLAIN)], "mistral")

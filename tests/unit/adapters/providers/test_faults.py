@@ -18,9 +18,9 @@ from tests.unit.adapters.providers.asking import (
     connected,
     events,
 )
-from toolyard.adapters.providers.catalogue import find
-from toolyard.errors import ModelError
-from toolyard.testing import scripted_models
+from toolstead.adapters.providers.catalogue import find
+from toolstead.errors import ModelError
+from toolstead.testing import scripted_models
 
 TITLES = {name: find(name)[0].title for name in APIS}
 

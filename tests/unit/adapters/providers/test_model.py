@@ -20,11 +20,11 @@ from tests.unit.adapters.providers.asking import (
     connected,
     events,
 )
-from toolyard.errors import ModelError
-from toolyard.kernel.messages import Answered, Message, Replied, Said, ToolUse
-from toolyard.kernel.model import Delta, Request
-from toolyard.testing import ScriptedModels, scripted_models
-from toolyard.types.content import Audio, Content, EmbeddedResource, Image, ResourceLink, Text
+from toolstead.errors import ModelError
+from toolstead.kernel.messages import Answered, Message, Replied, Said, ToolUse
+from toolstead.kernel.model import Delta, Request
+from toolstead.testing import ScriptedModels, scripted_models
+from toolstead.types.content import Audio, Content, EmbeddedResource, Image, ResourceLink, Text
 
 TALK = """
 - when: hello
@@ -275,7 +275,7 @@ async def test_cancelling_ends_the_request(name: str, script: str) -> None:
 
 async def test_a_model_without_a_price_is_named_once_and_counts_as_free(caplog: pytest.LogCaptureFixture) -> None:
     async with scripted_models(TALK) as api, connected("anthropic:claude-next-9", api.environ()) as model:
-        with caplog.at_level(logging.WARNING, logger="toolyard.adapters.providers"):
+        with caplog.at_level(logging.WARNING, logger="toolstead.adapters.providers"):
             replies = [await answer(model, "hello") for _ in range(2)]
     assert [reply.usage.cost for _, reply in replies] == [0, 0]
     assert all(reply.usage.input_tokens for _, reply in replies)

@@ -6,11 +6,11 @@ from typing import Any
 import pytest
 
 from tests.unit.adapters.providers.asking import ANTHROPIC, APIS, CHAT, GOOGLE, OPENAI, TOOLS, answer, connected, tool
-from toolyard.adapters.providers.tool_copies import api_copies
-from toolyard.adapters.tool_copies import ToolCopies
-from toolyard.schema.adapted import RULES, adapted_schema
-from toolyard.testing import scripted_models
-from toolyard.types.tool import ToolInfo
+from toolstead.adapters.providers.tool_copies import api_copies
+from toolstead.adapters.tool_copies import ToolCopies
+from toolstead.schema.adapted import RULES, adapted_schema
+from toolstead.testing import scripted_models
+from toolstead.types.tool import ToolInfo
 
 RICH: dict[str, Any] = {
     "$schema": "https://json-schema.org/draft/2020-12/schema",
@@ -92,7 +92,7 @@ async def test_gemini_does_not_hold_the_model_to_schemas_either() -> None:
 def test_a_change_is_logged_once_and_not_with_every_request(caplog: pytest.LogCaptureFixture) -> None:
     copies = api_copies("anthropic", "anthropic:x")
     choice = tool("choice", CHOICE)
-    with caplog.at_level(logging.INFO, logger="toolyard.adapters"):
+    with caplog.at_level(logging.INFO, logger="toolstead.adapters"):
         for _ in range(3):
             copies.of((choice, *TOOLS))
         copies.of((tool("choice", CHOICE),))
@@ -107,7 +107,7 @@ def test_a_tool_is_adapted_once(monkeypatch: pytest.MonkeyPatch) -> None:
         asked.append(schema)
         return adapted_schema(schema, rules)
 
-    monkeypatch.setattr("toolyard.adapters.providers.tool_copies.adapted_schema", watched)
+    monkeypatch.setattr("toolstead.adapters.providers.tool_copies.adapted_schema", watched)
     copies = api_copies("openai", "openai:x")
     tools = tuple(TOOLS)
     first = copies.of(tools)

@@ -6,9 +6,9 @@ import asyncio
 
 import pytest
 
-from toolyard.adapters.rest.keyed_posts import KeyedPosts
-from toolyard.errors import StorageError
-from toolyard.orchestrator.store import Accepted
+from toolstead.adapters.rest.keyed_posts import KeyedPosts
+from toolstead.errors import StorageError
+from toolstead.orchestrator.store import Accepted
 
 
 class Posting:

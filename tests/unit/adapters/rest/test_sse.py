@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-from toolyard.adapters.rest.sse import EventStreamAnswer, frame
-from toolyard.adapters.rest.stopping import Stopping
-from toolyard.types.event import Event
+from toolstead.adapters.rest.sse import EventStreamAnswer, frame
+from toolstead.adapters.rest.stopping import Stopping
+from toolstead.types.event import Event
 
 
 class Never:

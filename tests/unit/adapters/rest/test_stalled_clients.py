@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-from toolyard.adapters.rest.protocol import BoundedProtocol, Together
+from toolstead.adapters.rest.protocol import BoundedProtocol, Together
 
 PATIENCE = 30.0
 

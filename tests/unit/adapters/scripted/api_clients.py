@@ -15,7 +15,7 @@ import pytest
 from google import genai
 from google.genai import errors, types
 
-from toolyard.testing import ScriptedModels
+from toolstead.testing import ScriptedModels
 
 APIS = ["anthropic", "openai", "openai-chat", "gemini"]
 BOTH = pytest.mark.parametrize("stream", [True, False], ids=["stream", "whole"])

@@ -8,7 +8,7 @@ from contextlib import AsyncExitStack
 import pytest
 
 from tests.unit.adapters.scripted.api_clients import APIS, Asking, Client, connected
-from toolyard.testing import ScriptedModels, scripted_models
+from toolstead.testing import ScriptedModels, scripted_models
 
 
 @pytest.fixture(params=APIS)

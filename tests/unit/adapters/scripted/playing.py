@@ -7,12 +7,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from toolyard.adapters.scripted.runtime import ScriptedRuntime
-from toolyard.adapters.scripted.session import ScriptedSession
-from toolyard.invoker.runtime import SessionSpec, Turn
-from toolyard.types.call import Caller
-from toolyard.types.content import Text
-from toolyard.types.result import ToolResult
+from toolstead.adapters.scripted.runtime import ScriptedRuntime
+from toolstead.adapters.scripted.session import ScriptedSession
+from toolstead.invoker.runtime import SessionSpec, Turn
+from toolstead.types.call import Caller
+from toolstead.types.content import Text
+from toolstead.types.result import ToolResult
 
 SPEC = SessionSpec(agent="main", model="m", cwd=Path("/project"))
 

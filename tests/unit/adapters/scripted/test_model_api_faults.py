@@ -23,9 +23,9 @@ from tests.unit.adapters.scripted.api_clients import (
     refusal,
 )
 from tests.unit.adapters.scripted.playing import Listener, opened
-from toolyard.adapters.scripted.script import FAULT_KINDS, ScriptedFault
-from toolyard.adapters.scripted.script_file import parse_script
-from toolyard.errors import RuntimeFailureError, ScriptError
+from toolstead.adapters.scripted.script import FAULT_KINDS, ScriptedFault
+from toolstead.adapters.scripted.script_file import parse_script
+from toolstead.errors import RuntimeFailureError, ScriptError
 
 BROKEN = (httpx2.TransportError, openai.APIConnectionError, anthropic.APIConnectionError)
 

@@ -25,10 +25,10 @@ from tests.unit.adapters.scripted.api_clients import (
     idle,
     refusal,
 )
-from toolyard.adapters.scripted import api_exchange
-from toolyard.adapters.scripted.script_file import parse_script
-from toolyard.errors import ScriptError
-from toolyard.testing import scripted_models
+from toolstead.adapters.scripted import api_exchange
+from toolstead.adapters.scripted.script_file import parse_script
+from toolstead.errors import ScriptError
+from toolstead.testing import scripted_models
 
 WEATHER = """
 - when: weather
@@ -123,8 +123,8 @@ async def test_usage_is_told_once_for_a_turn(asking: Asking, api: str) -> None:
 
 async def test_a_tool_is_found_behind_the_prefix_a_client_gave_it(asking: Asking, api: str) -> None:
     _, client = await asking("- call: [{tool: today}, {tool: other}]", api)
-    got = await client.ask(User("go"), tools=["mcp__yard__today", "mcp__a__other", "mcp__b__other"])
-    assert [call.name for call in got.calls] == ["mcp__yard__today", "other"]
+    got = await client.ask(User("go"), tools=["mcp__stead__today", "mcp__a__other", "mcp__b__other"])
+    assert [call.name for call in got.calls] == ["mcp__stead__today", "other"]
 
 
 async def test_conversations_at_once_do_not_touch_each_other(asking: Asking, api: str) -> None:
@@ -339,26 +339,26 @@ async def test_calls_told_one_by_one_with_their_results_are_one_reply() -> None:
 async def test_a_tool_in_a_namespace_is_called_there() -> None:
     async with (
         scripted_models(
-            "- call: [{tool: mcp__yard__today}, {tool: today}, {tool: patch, input: {input: x y}}]"
+            "- call: [{tool: mcp__stead__today}, {tool: today}, {tool: patch, input: {input: x y}}]"
         ) as models,
         openai.AsyncOpenAI(base_url=f"{models.url}/v1", api_key="k", max_retries=0) as client,
     ):
         inner = {"type": "function", "name": "today", "parameters": {}}
         tools: list[Any] = [
-            {"type": "namespace", "name": "mcp__yard", "tools": [inner]},
+            {"type": "namespace", "name": "mcp__stead", "tools": [inner]},
             {"type": "custom", "name": "patch"},
         ]
         async with client.responses.stream(model="m", input="go", tools=tools) as stream:
             kinds = [event.type async for event in stream]
             one, two, three = (await stream.get_final_response()).output
-        assert (one.name, one.namespace) == (two.name, two.namespace) == ("today", "mcp__yard")
+        assert (one.name, one.namespace) == (two.name, two.namespace) == ("today", "mcp__stead")
         assert (three.type, three.name, three.input) == ("custom_tool_call", "patch", "x y")
         assert "response.custom_tool_call_input.delta" in kinds
 
 
 async def test_tools_that_stand_among_the_messages_are_offered_too() -> None:
     tools = [
-        {"type": "namespace", "name": "mcp__yard", "tools": [{"type": "function", "name": "today", "parameters": {}}]},
+        {"type": "namespace", "name": "mcp__stead", "tools": [{"type": "function", "name": "today", "parameters": {}}]},
         {"type": "namespace", "name": "functions", "tools": [{"type": "custom", "name": "patch"}]},
     ]
     given = [
@@ -370,7 +370,7 @@ async def test_tools_that_stand_among_the_messages_are_offered_too() -> None:
         httpx2.AsyncClient(base_url=models.url) as client,
     ):
         one, two = (await client.post("/v1/responses", json={"model": "m", "input": given})).json()["output"]
-        assert (one["name"], one["namespace"], one["type"]) == ("today", "mcp__yard", "function_call")
+        assert (one["name"], one["namespace"], one["type"]) == ("today", "mcp__stead", "function_call")
         assert (two["name"], two["namespace"], two["type"]) == ("patch", "functions", "custom_tool_call")
         assert two["input"] == "x y"
 
@@ -397,6 +397,6 @@ async def test_a_script_may_be_given_parsed_and_a_bad_one_is_refused() -> None:
 
 
 def test_importing_the_doubles_does_not_import_a_server() -> None:
-    program = "import sys, toolyard.adapters.scripted.model_apis; print('uvicorn' in sys.modules)"
+    program = "import sys, toolstead.adapters.scripted.model_apis; print('uvicorn' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, encoding="utf-8", check=True)
     assert done.stdout == "False\n"

@@ -12,10 +12,10 @@ import pytest
 
 from tests.unit.adapters.scripted.playing import SPEC, Listener, opened
 from tests.virtual_time import run_virtually
-from toolyard.errors import RuntimeFailureError, SessionLostError
-from toolyard.invoker.runtime import CallTool
-from toolyard.testing import ScriptedRuntime
-from toolyard.types.result import ToolResult
+from toolstead.errors import RuntimeFailureError, SessionLostError
+from toolstead.invoker.runtime import CallTool
+from toolstead.testing import ScriptedRuntime
+from toolstead.types.result import ToolResult
 
 
 def _gated(inside: asyncio.Event, gate: asyncio.Event) -> CallTool:

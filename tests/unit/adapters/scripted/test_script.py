@@ -7,9 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.unit.adapters.scripted.playing import SPEC, Listener, answers, opened
-from toolyard.adapters.scripted.script import pieces
-from toolyard.errors import RuntimeFailureError, SessionLostError
-from toolyard.types.run import Usage
+from toolstead.adapters.scripted.script import pieces
+from toolstead.errors import RuntimeFailureError, SessionLostError
+from toolstead.types.run import Usage
 
 
 async def test_turns_without_when_are_played_in_order_and_the_last_one_repeats() -> None:

@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from toolyard.adapters.scripted import script_file
-from toolyard.adapters.scripted.script import ScriptedCall
-from toolyard.adapters.scripted.script_file import parse_script
-from toolyard.errors import ScriptError
-from toolyard.testing import ScriptedRuntime, load_script
-from toolyard.types.run import Usage
+from toolstead.adapters.scripted import script_file
+from toolstead.adapters.scripted.script import ScriptedCall
+from toolstead.adapters.scripted.script_file import parse_script
+from toolstead.errors import ScriptError
+from toolstead.testing import ScriptedRuntime, load_script
+from toolstead.types.run import Usage
 
 
 def problem(text: str) -> str:

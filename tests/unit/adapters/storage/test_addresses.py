@@ -6,15 +6,15 @@ from pathlib import Path
 
 import pytest
 
-from toolyard.adapters.storage.address import parse_address
-from toolyard.adapters.storage.failures import Place
-from toolyard.errors import StorageError
+from toolstead.adapters.storage.address import parse_address
+from toolstead.adapters.storage.failures import Place
+from toolstead.errors import StorageError
 
 
 @pytest.mark.parametrize(
     ("text", "path"),
     [
-        ("toolyard.db", "toolyard.db"),
+        ("toolstead.db", "toolstead.db"),
         ("/a b/c.db", "/a b/c.db"),
         (Path("/x/y.db"), "/x/y.db"),
         ("sqlite:///rel.db", "rel.db"),
@@ -55,7 +55,7 @@ def test_a_password_that_a_url_cannot_hold_is_refused_unseen(password: str) -> N
 
 @pytest.mark.parametrize("url", ["mysql://h/db", "sqlite://", "sqlite://host/x.db", "http://x"])
 def test_another_kind_of_url_is_refused(url: str) -> None:
-    with pytest.raises(StorageError, match="is no database that Toolyard can use"):
+    with pytest.raises(StorageError, match="is no database that Toolstead can use"):
         parse_address(url)
 
 

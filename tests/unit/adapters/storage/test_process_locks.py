@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from toolyard.adapters.storage.process_locks import ProcessLock, living, opening, sweep
-from toolyard.errors import StorageError
+from toolstead.adapters.storage.process_locks import ProcessLock, living, opening, sweep
+from toolstead.errors import StorageError
 
 
 def test_who_holds_a_lock_is_alive_until_it_is_released(tmp_path: Path) -> None:

@@ -17,12 +17,12 @@ from typing import Any, cast
 import pytest
 
 from tests.contracts.samples import event, lost, message, run, thread
-from toolyard.adapters.storage import sqlite
-from toolyard.adapters.storage.migrations import MIGRATIONS
-from toolyard.adapters.storage.process_locks import opening
-from toolyard.adapters.storage.store import SqlStore, open_store
-from toolyard.errors import StorageError
-from toolyard.orchestrator.store import Accepted, EventFilter
+from toolstead.adapters.storage import sqlite
+from toolstead.adapters.storage.migrations import MIGRATIONS
+from toolstead.adapters.storage.process_locks import opening
+from toolstead.adapters.storage.store import SqlStore, open_store
+from toolstead.errors import StorageError
+from toolstead.orchestrator.store import Accepted, EventFilter
 
 ALL = EventFilter()
 NOBODY = 65534
@@ -30,7 +30,7 @@ NOBODY = 65534
 
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
-    return tmp_path / "data" / "toolyard.db"
+    return tmp_path / "data" / "toolstead.db"
 
 
 @pytest.fixture
@@ -47,7 +47,7 @@ async def folder_of_a_plain_user(store: SqlStore) -> AsyncGenerator[Path]:
     A store was opened before: who is nobody may not be allowed to import what it needs.
     """
     await store.append([event()])
-    folder = Path(tempfile.mkdtemp(prefix="toolyard-"))
+    folder = Path(tempfile.mkdtemp(prefix="toolstead-"))
     was = os.geteuid()
     try:
         if was == 0:
@@ -89,7 +89,7 @@ async def test_file_and_folder_are_private_to_the_user(path: Path) -> None:
         await store.close()
     finally:
         os.umask(before)
-    private = {"toolyard.db": 0o600, "toolyard.db-wal": 0o600, "toolyard.db-shm": 0o600}
+    private = {"toolstead.db": 0o600, "toolstead.db-wal": 0o600, "toolstead.db-shm": 0o600}
     assert modes == {"data": 0o700, "locks": 0o700} | private
     assert locks == {0o600}
 
@@ -109,17 +109,17 @@ async def test_any_file_name_will_do(tmp_path: Path, name: str) -> None:
 
 async def test_a_relative_path_and_a_url_name_the_same_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    store = await open_store("sqlite:///x/toolyard.db")
+    store = await open_store("sqlite:///x/toolstead.db")
     monkeypatch.chdir("/")  # where it was opened counts
     await store.append([event()])
     await store.close()
-    store = await open_store(f"sqlite:///{tmp_path}/x/toolyard.db")
+    store = await open_store(f"sqlite:///{tmp_path}/x/toolstead.db")
     assert len(await store.events(ALL)) == 1
     await store.close()
 
 
 async def test_a_file_that_may_not_be_written_is_refused(folder_of_a_plain_user: Path) -> None:
-    path = folder_of_a_plain_user / "toolyard.db"
+    path = folder_of_a_plain_user / "toolstead.db"
     await (await open_store(path)).close()
     path.chmod(0o400)
     assert f"{path} cannot be written: it is read-only here; make the file" in await refusal(path)
@@ -127,7 +127,7 @@ async def test_a_file_that_may_not_be_written_is_refused(folder_of_a_plain_user:
 
 async def test_a_folder_that_may_not_be_written_is_refused(folder_of_a_plain_user: Path) -> None:
     folder_of_a_plain_user.chmod(0o500)
-    path = folder_of_a_plain_user / "data" / "toolyard.db"
+    path = folder_of_a_plain_user / "data" / "toolstead.db"
     assert f"{path} cannot be used: Permission denied" in await refusal(path)
 
 
@@ -201,13 +201,13 @@ async def test_a_file_that_vanishes_during_a_write_is_noticed_before_it_is_ackno
 async def test_a_database_of_a_newer_version_is_left_alone(path: Path) -> None:
     await (await open_store(path)).close()
     with sqlite3.connect(path) as other:
-        other.execute("UPDATE toolyard_version SET version = 99")
+        other.execute("UPDATE toolstead_version SET version = 99")
     other.close()
     before = path.read_bytes()
     said = await refusal(path)
     newest = MIGRATIONS[-1].version
     assert said.startswith(
-        f"{path} has version 99, and this Toolyard understands up to {newest}: a newer one wrote it; update"
+        f"{path} has version 99, and this Toolstead understands up to {newest}: a newer one wrote it; update"
     )
     assert path.read_bytes() == before
     assert list((path.parent / "locks").glob("*.lock")) == []
@@ -238,14 +238,14 @@ async def test_damage_inside_is_told(path: Path) -> None:
 async def test_a_path_that_cannot_be_a_file_is_refused(tmp_path: Path) -> None:
     assert f"{tmp_path} cannot be opened (unable to open database file); see that it is" in await refusal(tmp_path)
     (tmp_path / "file").write_text("")
-    assert "cannot be reached: " in await refusal(tmp_path / "file" / "toolyard.db")
+    assert "cannot be reached: " in await refusal(tmp_path / "file" / "toolstead.db")
 
 
 async def test_a_store_that_did_not_open_leaves_no_worker_behind(path: Path) -> None:
     path.parent.mkdir()
     path.write_bytes(b"this is no database\n" * 500)
     await refusal(path)
-    assert not [one.name for one in threading.enumerate() if one.name.startswith("toolyard-store")]
+    assert not [one.name for one in threading.enumerate() if one.name.startswith("toolstead-store")]
 
 
 async def test_processes_open_one_after_the_other_and_none_waits_for_ever(
@@ -283,17 +283,17 @@ async def test_a_second_store_of_this_process_does_not_cost_the_first_its_locks(
 async def test_another_kind_of_url_is_refused_without_its_password() -> None:
     said = await refusal("mysql://me:secret@host/db")
     assert said == (
-        "mysql://me:***@host/db is no database that Toolyard can use:"
+        "mysql://me:***@host/db is no database that Toolstead can use:"
         " give a path, sqlite:///PATH or postgresql://USER@HOST/NAME"
     )
 
 
 async def test_a_missing_driver_is_named_with_its_extra(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delitem(sys.modules, "toolyard.adapters.storage.postgres", raising=False)
+    monkeypatch.delitem(sys.modules, "toolstead.adapters.storage.postgres", raising=False)
     monkeypatch.setitem(sys.modules, "asyncpg", None)
     said = await refusal("postgresql://me:secret@host/db")
     assert "asyncpg is missing" in said
-    assert "pip install 'toolyard[postgres]'" in said
+    assert "pip install 'toolstead[postgres]'" in said
     assert "secret" not in said
 
 

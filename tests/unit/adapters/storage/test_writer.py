@@ -11,18 +11,18 @@ import pytest
 from sqlalchemy import Connection
 
 from tests.contracts.samples import ending, event, message, run, thread
-from toolyard.adapters.storage import queries, writer
-from toolyard.adapters.storage.operations import EndRuns
-from toolyard.adapters.storage.store import SqlStore, open_store
-from toolyard.errors import NotFoundError
-from toolyard.orchestrator.store import EventFilter
+from toolstead.adapters.storage import queries, writer
+from toolstead.adapters.storage.operations import EndRuns
+from toolstead.adapters.storage.store import SqlStore, open_store
+from toolstead.errors import NotFoundError
+from toolstead.orchestrator.store import EventFilter
 
 ALL = EventFilter()
 
 
 @pytest.fixture
 async def store(tmp_path: Path) -> AsyncGenerator[SqlStore]:
-    opened = cast("SqlStore", await open_store(tmp_path / "toolyard.db"))
+    opened = cast("SqlStore", await open_store(tmp_path / "toolstead.db"))
     yield opened
     await opened.close()
 

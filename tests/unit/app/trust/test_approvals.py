@@ -14,18 +14,18 @@ from typing import Any
 
 import pytest
 
-from toolyard.app import private_file
-from toolyard.app.trust import approvals as module
-from toolyard.app.trust.approvals import Approvals, difference
-from toolyard.app.trust.snapshot import PinnedFile, Snapshot
-from toolyard.errors import TrustError
+from toolstead.app import private_file
+from toolstead.app.trust import approvals as module
+from toolstead.app.trust.approvals import Approvals, difference
+from toolstead.app.trust.snapshot import PinnedFile, Snapshot
+from toolstead.errors import TrustError
 
 pytestmark = pytest.mark.promise("R8")
 
 PROJECT = Path("/somewhere/project")
-PROGRAM = ".toolyard/bin/run"
-OLD = Snapshot(files={PROGRAM: PinnedFile(data=b"old", executable=True), ".toolyard/x": PinnedFile(data=b"same")})
-NEW = Snapshot(files={PROGRAM: PinnedFile(data=b"new", executable=True), ".toolyard/x": PinnedFile(data=b"same")})
+PROGRAM = ".toolstead/bin/run"
+OLD = Snapshot(files={PROGRAM: PinnedFile(data=b"old", executable=True), ".toolstead/x": PinnedFile(data=b"same")})
+NEW = Snapshot(files={PROGRAM: PinnedFile(data=b"new", executable=True), ".toolstead/x": PinnedFile(data=b"same")})
 
 
 @pytest.fixture
@@ -59,9 +59,9 @@ def test_what_is_approved_is_kept_privately_byte_for_byte_with_its_mode(approval
     kept = approvals.approve(PROJECT, OLD)
     assert approvals.read(PROJECT) == kept
     assert approved(approvals) == b"old"
-    assert approvals.content(PROJECT, ".toolyard/other") is None
+    assert approvals.content(PROJECT, ".toolstead/other") is None
     modes = {path: (approvals.copy(PROJECT) / path).stat().st_mode & 0o777 for path in OLD.files}
-    assert modes == {PROGRAM: 0o500, ".toolyard/x": 0o400}
+    assert modes == {PROGRAM: 0o500, ".toolstead/x": 0o400}
     private = [approvals.folder, place, place / OLD.digest, place / "approval.json"]
     assert [path.stat().st_mode & 0o077 for path in private] == [0, 0, 0, 0]
 
@@ -113,9 +113,9 @@ def test_additions_removals_renames_bytes_and_modes_are_differences(approvals: A
     program = OLD.files[PROGRAM]
     assert not difference(kept, OLD)
     assert str(difference(kept, NEW)) == f"{PROGRAM} changed"
-    assert str(difference(kept, Snapshot(files={PROGRAM: program}))) == ".toolyard/x removed"
-    renamed = Snapshot(files={PROGRAM: program, ".toolyard/y": plain})
-    assert str(difference(kept, renamed)) == ".toolyard/y added; .toolyard/x removed"
+    assert str(difference(kept, Snapshot(files={PROGRAM: program}))) == ".toolstead/x removed"
+    renamed = Snapshot(files={PROGRAM: program, ".toolstead/y": plain})
+    assert str(difference(kept, renamed)) == ".toolstead/y added; .toolstead/x removed"
     no_program = Snapshot(files={**OLD.files, PROGRAM: PinnedFile(data=b"old")})
     assert difference(kept, no_program).changed == (PROGRAM,)
     many = Snapshot(files={**OLD.files, **{f"\x1b[{number}m": plain for number in range(5)}})
@@ -304,7 +304,7 @@ def test_pins_that_cannot_be_understood_approve_nothing_and_say_what_to_do(
         else json.dumps(broken).encode()
     )
     for ask in (approvals.read, lambda project: approvals.content(project, PROGRAM)):
-        with pytest.raises(TrustError, match=r"approval\.json .*; delete it and run `toolyard trust` again"):
+        with pytest.raises(TrustError, match=r"approval\.json .*; delete it and run `toolstead trust` again"):
             ask(PROJECT)
     assert approvals.all() == []
     assert "approval.json" in caplog.text
@@ -345,12 +345,12 @@ def test_a_project_whose_path_is_no_text_cannot_be_approved_and_is_told_so(appro
 AT_ONCE = """
 import sys
 from pathlib import Path
-from toolyard.app.trust.approvals import Approvals
-from toolyard.app.trust.snapshot import PinnedFile, Snapshot
+from toolstead.app.trust.approvals import Approvals
+from toolstead.app.trust.snapshot import PinnedFile, Snapshot
 
 approvals, mine = Approvals(Path(sys.argv[1])), sys.argv[2].encode()
 for number in range(15):
-    files = {".toolyard/bin/run": PinnedFile(data=mine + str(number).encode(), executable=True)}
+    files = {".toolstead/bin/run": PinnedFile(data=mine + str(number).encode(), executable=True)}
     approvals.approve(Path("/somewhere/project"), Snapshot(files=files))
 """
 

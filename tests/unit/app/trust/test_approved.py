@@ -10,15 +10,15 @@ from pathlib import Path
 import pytest
 
 from tests.flows.tool_files import content, shell
-from toolyard.app.places import Places
-from toolyard.app.trust import approvals as kept_approvals
-from toolyard.app.trust.approved import ApprovedFiles, ApprovedReader, ProjectTrust
-from toolyard.tools.handlers.http_client import GuardedClient
-from toolyard.tools.handlers.surroundings import Surroundings
-from toolyard.tools.sources import Offers
-from toolyard.tools.sources.json_file import FileReader
-from toolyard.tools.sources.json_files import describe
-from toolyard.types.tool import Problem
+from toolstead.app.places import Places
+from toolstead.app.trust import approvals as kept_approvals
+from toolstead.app.trust.approved import ApprovedFiles, ApprovedReader, ProjectTrust
+from toolstead.tools.handlers.http_client import GuardedClient
+from toolstead.tools.handlers.surroundings import Surroundings
+from toolstead.tools.sources import Offers
+from toolstead.tools.sources.json_file import FileReader
+from toolstead.tools.sources.json_files import describe
+from toolstead.types.tool import Problem
 
 pytestmark = pytest.mark.promise("R8")
 
@@ -26,8 +26,8 @@ pytestmark = pytest.mark.promise("R8")
 @pytest.fixture
 def places(tmp_path: Path) -> Places:
     project = tmp_path / "project"
-    (project / ".toolyard/tools").mkdir(parents=True)
-    (project / ".toolyard/tools/a.json").write_text(content(shell("mine", "echo old")))
+    (project / ".toolstead/tools").mkdir(parents=True)
+    (project / ".toolstead/tools/a.json").write_text(content(shell("mine", "echo old")))
     return Places(project=project, user=tmp_path / "user", data=tmp_path / "data")
 
 
@@ -38,7 +38,7 @@ def trust(places: Places) -> ProjectTrust:
 
 @pytest.fixture
 def file(places: Places) -> Path:
-    return places.project / ".toolyard/tools/a.json"
+    return places.project / ".toolstead/tools/a.json"
 
 
 @pytest.fixture
@@ -64,7 +64,7 @@ async def test_a_project_nobody_looked_at_is_one_problem_and_no_tool(trust: Proj
     assert trust.look() is False
     assert (trust.approval, trust.config()) == (None, None)
     assert messages(trust) == [
-        "this project brings .toolyard: skipped, until you look at it and approve it with `toolyard trust`"
+        "this project brings .toolstead: skipped, until you look at it and approve it with `toolstead trust`"
     ]
     assert (await trust.load()).tools == ()
     assert await files.load() == Offers()
@@ -81,7 +81,7 @@ async def test_files_of_an_approval_that_is_newer_than_the_one_in_hand_are_refus
     between = await files.load()
     assert commands(between) == ["echo old"]
     (problem,) = between.problems
-    assert problem.message.startswith("the kept copy of .toolyard/tools/a.json is not what was approved, so it")
+    assert problem.message.startswith("the kept copy of .toolstead/tools/a.json is not what was approved, so it")
     trust.look()
     after = await files.load()
     assert (commands(after), after.problems) == (["echo new"], [])
@@ -106,12 +106,12 @@ async def test_an_approval_that_was_taken_back_has_no_tools_though_its_bytes_are
 async def test_a_kept_copy_that_was_tampered_with_is_refused_and_said(
     trust: ProjectTrust, files: ApprovedFiles, caplog: pytest.LogCaptureFixture
 ) -> None:
-    config = trust.project / ".toolyard/config.toml"
+    config = trust.project / ".toolstead/config.toml"
     config.write_text("[tools]\n")
     approve(trust)
     trust.look()
     assert trust.config() == b"[tools]\n"
-    for path in (".toolyard/tools/a.json", ".toolyard/config.toml"):
+    for path in (".toolstead/tools/a.json", ".toolstead/config.toml"):
         (trust.copy / path).chmod(0o600)
         (trust.copy / path).write_text(content(shell("evil", "evil")))
     assert (await files.load()).tools == []
@@ -129,7 +129,7 @@ def test_pins_that_became_unreadable_change_nothing_that_was_learnt_and_are_a_pr
     (trust.approvals.place(trust.project) / "approval.json").write_text("{")
     assert trust.look() is True
     assert trust.approval is learnt
-    assert "delete it and run `toolyard trust` again" in messages(trust)[0]
+    assert "delete it and run `toolstead trust` again" in messages(trust)[0]
     fresh = ProjectTrust(places)
     fresh.look()
     assert fresh.approval is None
@@ -139,7 +139,7 @@ def test_what_cannot_be_read_now_leaves_the_approved_version(
     trust: ProjectTrust, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     approve(trust)
-    monkeypatch.setattr("toolyard.app.trust.snapshot.MOST_FILES", 1)
+    monkeypatch.setattr("toolstead.app.trust.snapshot.MOST_FILES", 1)
     trust.look()
     assert trust.approval is not None
     assert "brings more than 1 files" in messages(trust)[0]
@@ -147,22 +147,22 @@ def test_what_cannot_be_read_now_leaves_the_approved_version(
 
 def test_names_are_escaped_in_problems_and_in_the_log(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     project = tmp_path / "pro\x1b[31mject"
-    (project / ".toolyard").mkdir(parents=True)
+    (project / ".toolstead").mkdir(parents=True)
     for name in (b"link\x1b[2J\n", b"\xff"):
-        Path(os.fsdecode(os.fsencode(project) + b"/.toolyard/" + name)).symlink_to("/")
-    (project / ".toolyard/na\u202eme").write_text("")
+        Path(os.fsdecode(os.fsencode(project) + b"/.toolstead/" + name)).symlink_to("/")
+    (project / ".toolstead/na\u202eme").write_text("")
     trust = ProjectTrust(Places(project=project, user=tmp_path / "user", data=tmp_path / "data"))
     with caplog.at_level(logging.WARNING):
         trust.look()
         approve(trust)
-        (project / ".toolyard/na\u202eme").write_text("other")
+        (project / ".toolstead/na\u202eme").write_text("other")
         trust.look()
     assert [problem.source.removeprefix(str(tmp_path)) for problem in trust.waiting] == [
-        r"/pro\u{1b}[31mject/.toolyard/link\u{1b}[2J\n",
-        r"/pro\u{1b}[31mject/.toolyard/\u{dcff}",
+        r"/pro\u{1b}[31mject/.toolstead/link\u{1b}[2J\n",
+        r"/pro\u{1b}[31mject/.toolstead/\u{dcff}",
         r"/pro\u{1b}[31mject",
     ]
-    assert r"changed since you approved it: .toolyard/na\u{202e}me changed;" in messages(trust)[-1]
+    assert r"changed since you approved it: .toolstead/na\u{202e}me changed;" in messages(trust)[-1]
     told = [record.getMessage() for record in caplog.records]
     assert len(told) >= 3
     assert all(message.isprintable() for message in told)
@@ -172,13 +172,13 @@ def test_a_problem_is_told_with_the_name_of_its_file_escaped() -> None:
     assert describe(Problem(source="/a\x1bb\n", message="bad", line=1, column=2)) == r"/a\u{1b}b\n:1:2: bad"
 
 
-@pytest.mark.parametrize(("own", "brought"), [(".toolyard", []), (".toolyard/mine", [".toolyard/config.toml"])])
+@pytest.mark.parametrize(("own", "brought"), [(".toolstead", []), (".toolstead/mine", [".toolstead/config.toml"])])
 def test_the_users_own_folder_needs_no_trust_though_it_lies_in_the_project(
     tmp_path: Path, own: str, brought: list[str]
 ) -> None:
     user = tmp_path / own
     user.mkdir(parents=True)
-    for folder in (tmp_path / ".toolyard", user):
+    for folder in (tmp_path / ".toolstead", user):
         (folder / "config.toml").write_text("")
     trust = ProjectTrust(Places(project=tmp_path, user=user, data=user / "data"))
     for _ in range(2):
@@ -190,7 +190,7 @@ def test_a_link_to_the_users_own_folder_is_no_way_around_trust(tmp_path: Path) -
     project, user = tmp_path / "project", tmp_path / "user"
     for folder in (project, user):
         folder.mkdir()
-    (project / ".toolyard").symlink_to(user)
+    (project / ".toolstead").symlink_to(user)
     trust = ProjectTrust(Places(project=project, user=user, data=tmp_path / "data"))
     assert trust.users_own is None
-    assert trust.snapshot().skipped == (".toolyard",)
+    assert trust.snapshot().skipped == (".toolstead",)

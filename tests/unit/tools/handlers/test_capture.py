@@ -8,11 +8,11 @@ import tracemalloc
 
 import pytest
 
-from toolyard.tools.handlers.capture import LONGEST_LINE, Capture
+from toolstead.tools.handlers.capture import LONGEST_LINE, Capture
 
 pytestmark = pytest.mark.promise("R2")
 
-NOTE = re.compile(r"\n\[toolyard: ([\d,]+) of ([\d,]+) bytes left out here\]\n")
+NOTE = re.compile(r"\n\[toolstead: ([\d,]+) of ([\d,]+) bytes left out here\]\n")
 
 
 def fed(limit: int, *parts: bytes) -> Capture:

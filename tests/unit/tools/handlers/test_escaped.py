@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from toolyard.tools.handlers import escaped
-from toolyard.tools.handlers.escaped import MARK, kill_escaped
+from toolstead.tools.handlers import escaped
+from toolstead.tools.handlers.escaped import MARK, kill_escaped
 
 pytestmark = pytest.mark.promise("R8")
 

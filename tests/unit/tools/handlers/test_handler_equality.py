@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from toolyard.tools.handlers.file_read import FileReadConfig, FileReadHandler
-from toolyard.tools.handlers.shell import ShellConfig, ShellHandler, load_shell
-from toolyard.tools.handlers.surroundings import Surroundings
+from toolstead.tools.handlers.file_read import FileReadConfig, FileReadHandler
+from toolstead.tools.handlers.shell import ShellConfig, ShellHandler, load_shell
+from toolstead.tools.handlers.surroundings import Surroundings
 
 pytestmark = pytest.mark.promise("R6")
 

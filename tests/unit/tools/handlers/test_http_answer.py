@@ -9,10 +9,10 @@ from collections.abc import AsyncGenerator
 import httpx2
 import pytest
 
-from toolyard.tools.handlers.http_answer import COUNTED, ERROR_SHOWN, read_answer
-from toolyard.tools.handlers.secrets import Mask
-from toolyard.types.content import Image, Text
-from toolyard.types.result import ToolResult
+from toolstead.tools.handlers.http_answer import COUNTED, ERROR_SHOWN, read_answer
+from toolstead.tools.handlers.secrets import Mask
+from toolstead.types.content import Image, Text
+from toolstead.types.result import ToolResult
 
 pytestmark = pytest.mark.promise("R2")
 
@@ -127,12 +127,12 @@ async def test_an_image_is_an_image() -> None:
 
 async def test_an_image_just_above_the_limit_is_a_sentence_whatever_room_a_mask_needs() -> None:
     result = await answer(b"\x89" * 1_001, "image/png", limit=1_000, mask=MASK)
-    assert result.content == (Text("[toolyard: image/png, 1,001 bytes: more than the 1,000 that are shown]"),)
+    assert result.content == (Text("[toolstead: image/png, 1,001 bytes: more than the 1,000 that are shown]"),)
 
 
 async def test_an_image_above_the_limit_is_a_sentence() -> None:
     result = await answer(b"\x89PNG" * 500, "image/png", limit=1_000)
-    assert result.content == (Text("[toolyard: image/png, 2,000 bytes: more than the 1,000 that are shown]"),)
+    assert result.content == (Text("[toolstead: image/png, 2,000 bytes: more than the 1,000 that are shown]"),)
 
 
 @pytest.mark.parametrize(
@@ -145,7 +145,7 @@ async def test_an_image_above_the_limit_is_a_sentence() -> None:
     ],
 )
 async def test_other_data_is_a_sentence_with_type_and_size(body: bytes, kind: str, said: str) -> None:
-    assert (await answer(body, kind)).text == f"[toolyard: {said}: neither text nor an image]"
+    assert (await answer(body, kind)).text == f"[toolstead: {said}: neither text nor an image]"
 
 
 @pytest.mark.parametrize(("status", "text"), [(200, "HTTP 200 OK"), (204, "HTTP 204 No Content"), (299, "HTTP 299")])
@@ -184,7 +184,7 @@ async def test_text_above_the_limit_keeps_its_head_and_says_how_much_is_missing(
         return
     assert len(result.text) <= 1_000
     assert set(head) == {"x"}
-    assert note == f"[toolyard: {size - len(head):,} bytes more, left out]"
+    assert note == f"[toolstead: {size - len(head):,} bytes more, left out]"
 
 
 async def test_an_endless_body_is_counted_up_to_a_bound_and_then_left() -> None:
@@ -243,7 +243,7 @@ async def test_no_part_of_a_secret_is_left_where_a_text_is_cut(offset: int, stat
     secret = "0123456789abcdef"
     for body in (b"x" * (880 + offset) + secret.encode() * 50, (b"x" * offset) + secret.encode() * 1_000):
         result = await answer(Stream(body), status=status, limit=1_000, mask=Mask((secret,)))
-        shown = result.text.partition("[toolyard")[0].removeprefix("HTTP 500 Internal Server Error")
+        shown = result.text.partition("[toolstead")[0].removeprefix("HTTP 500 Internal Server Error")
         assert not set(shown) & set(secret), shown
 
 

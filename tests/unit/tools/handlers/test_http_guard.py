@@ -8,8 +8,8 @@ from collections.abc import Sequence
 
 import pytest
 
-from toolyard.errors import RefusedError, ToolError
-from toolyard.tools.handlers.http_guard import (
+from toolstead.errors import RefusedError, ToolError
+from toolstead.tools.handlers.http_guard import (
     MOST_ADDRESSES,
     AllowedHosts,
     Guard,

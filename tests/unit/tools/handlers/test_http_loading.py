@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from tests.flows.http_internet import handler_for
-from toolyard.errors import RefusedError, SettingsError, ToolError
-from toolyard.tools.handlers.http import METHODS, HttpHandler, retry_after
-from toolyard.tools.handlers.http_client import GuardedClient
-from toolyard.tools.handlers.template import TemplateError
+from toolstead.errors import RefusedError, SettingsError, ToolError
+from toolstead.tools.handlers.http import METHODS, HttpHandler, retry_after
+from toolstead.tools.handlers.http_client import GuardedClient
+from toolstead.tools.handlers.template import TemplateError
 
 pytestmark = pytest.mark.promise("R2")
 
@@ -63,7 +63,7 @@ def test_what_could_not_work_is_a_load_error(options: dict[str, Any], why: str) 
 
 @pytest.mark.parametrize("name", ["Host", "content-length", "Transfer-Encoding", "Connection", "Proxy-Authorization"])
 def test_headers_that_are_not_the_tools_to_say_are_a_load_error(name: str) -> None:
-    with pytest.raises(TemplateError, match="set by toolyard itself"):
+    with pytest.raises(TemplateError, match="set by toolstead itself"):
         loaded(headers={name: "x"})
 
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from toolyard.errors import RefusedError
-from toolyard.tools.handlers.http_client import Request, following
-from toolyard.tools.handlers.http_url import parse_url
+from toolstead.errors import RefusedError
+from toolstead.tools.handlers.http_client import Request, following
+from toolstead.tools.handlers.http_url import parse_url
 
 pytestmark = pytest.mark.promise("R8")
 

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from toolyard.errors import RefusedError, ToolError
-from toolyard.tools.handlers.http_url import Url, joined, load_url, parse_url, query_pairs
-from toolyard.tools.handlers.template import LONGEST_VALUE, TemplateError
+from toolstead.errors import RefusedError, ToolError
+from toolstead.tools.handlers.http_url import Url, joined, load_url, parse_url, query_pairs
+from toolstead.tools.handlers.template import LONGEST_VALUE, TemplateError
 
 pytestmark = [pytest.mark.promise("R2"), pytest.mark.promise("R8")]
 

@@ -13,11 +13,11 @@ from pathlib import Path
 
 import pytest
 
-from toolyard.app.yard import Toolyard
-from toolyard.errors import ToolError
-from toolyard.tools.handlers import shell_argv
-from toolyard.tools.handlers.shell_argv import Parameters, build_argv, load_template, surely_good
-from toolyard.tools.handlers.template import TemplateError
+from toolstead.app.stead import Toolstead
+from toolstead.errors import ToolError
+from toolstead.tools.handlers import shell_argv
+from toolstead.tools.handlers.shell_argv import Parameters, build_argv, load_template, surely_good
+from toolstead.tools.handlers.template import TemplateError
 
 pytestmark = pytest.mark.promise("R8")
 
@@ -503,12 +503,12 @@ async def test_the_problem_of_a_file_is_told_with_its_line_and_column_and_the_re
     ]
     text = json.dumps({"name": "mine", "tools": tools}, indent=2)
     (tmp_path / "tools/mine.json").write_text(text, "utf-8")
-    async with Toolyard(tmp_path, tools_dir=tmp_path / "tools", watch=False) as yard:
-        (file,) = yard.tool_files()
+    async with Toolstead(tmp_path, tools_dir=tmp_path / "tools", watch=False) as stead:
+        (file,) = stead.tool_files()
         (problem,) = file.problems
-        assert yard.registry.has_tool("good")
-        assert yard.registry.has_tool("also-good")
-        assert not yard.registry.has_tool("bad")
+        assert stead.registry.has_tool("good")
+        assert stead.registry.has_tool("also-good")
+        assert not stead.registry.has_tool("bad")
     lines = text.splitlines()
     assert problem.line is not None
     assert problem.column is not None

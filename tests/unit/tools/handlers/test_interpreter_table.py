@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import pytest
 
-from toolyard.tools.handlers.shell_argv import Parameters, load_template
-from toolyard.tools.handlers.template import TemplateError
+from toolstead.tools.handlers.shell_argv import Parameters, load_template
+from toolstead.tools.handlers.template import TemplateError
 
 pytestmark = pytest.mark.promise("R8")
 

@@ -7,8 +7,8 @@ import asyncio
 import pytest
 
 from tests.programs.running import PATIENCE
-from toolyard.tools.handlers import line_progress
-from toolyard.tools.handlers.line_progress import LineProgress
+from toolstead.tools.handlers import line_progress
+from toolstead.tools.handlers.line_progress import LineProgress
 
 pytestmark = pytest.mark.promise("R2")
 

@@ -23,10 +23,10 @@ import pytest
 import uvloop
 
 from tests.programs.running import PATIENCE, PROGRAMS, is_alive, until
-from toolyard.errors import ToolError
-from toolyard.tools.handlers import pipeline, process_pipes
-from toolyard.tools.handlers.capture import Capture
-from toolyard.tools.handlers.pipeline import MARK, Setting, run_pipeline
+from toolstead.errors import ToolError
+from toolstead.tools.handlers import pipeline, process_pipes
+from toolstead.tools.handlers.capture import Capture
+from toolstead.tools.handlers.pipeline import MARK, Setting, run_pipeline
 
 pytestmark = pytest.mark.promise("R2")
 
@@ -263,8 +263,8 @@ def test_the_environments_own_path_finds_the_program(run: Run, tmp_path: Path) -
 IN_ANOTHER_LOCALE = """
 import asyncio, sys
 from pathlib import Path
-from toolyard.tools.handlers.capture import Capture
-from toolyard.tools.handlers.pipeline import Setting, run_pipeline
+from toolstead.tools.handlers.capture import Capture
+from toolstead.tools.handlers.pipeline import Setting, run_pipeline
 assert sys.getfilesystemencoding() == "ascii"
 here = Setting(cwd=Path("/"), env={"PATH": sys.argv[1]}, stdout=Capture(100), stderr=Capture(100))
 asyncio.run(run_pipeline([["printf", "%s", "\\u20ac"]], here))

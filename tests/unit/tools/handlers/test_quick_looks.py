@@ -6,11 +6,11 @@ import random
 
 import pytest
 
-from toolyard.tools.handlers import shell_argv
-from toolyard.tools.handlers.http_url import common_url, load_url
-from toolyard.tools.handlers.interpreter_table import FINDERS, INTERPRETERS, WRAPPERS
-from toolyard.tools.handlers.shell_argv import Parameters, load_template, surely_good
-from toolyard.tools.handlers.template import TemplateError
+from toolstead.tools.handlers import shell_argv
+from toolstead.tools.handlers.http_url import common_url, load_url
+from toolstead.tools.handlers.interpreter_table import FINDERS, INTERPRETERS, WRAPPERS
+from toolstead.tools.handlers.shell_argv import Parameters, load_template, surely_good
+from toolstead.tools.handlers.template import TemplateError
 
 PARAMETERS = Parameters(names=["x", "y"], required=["x"])
 OTHERS = "{{x}} {{y}} -n -- - a log -la x{{x}} -{{x}} --{{x}} -q{{x}} +{{x}} run exec A=1 PATH={{x}} '{{x}}' | ="

@@ -10,8 +10,8 @@ from urllib.parse import quote
 
 import pytest
 
-from toolyard.errors import ToolError
-from toolyard.tools.handlers.secrets import MASK, Mask, MaskedStream, expand, references, too_short
+from toolstead.errors import ToolError
+from toolstead.tools.handlers.secrets import MASK, Mask, MaskedStream, expand, references, too_short
 
 pytestmark = pytest.mark.promise("R2")
 

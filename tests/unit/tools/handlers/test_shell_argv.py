@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from toolyard.errors import ToolError
-from toolyard.tools.handlers.shell_argv import MOST_WORDS, Parameters, build_argv, load_template, suspicious
-from toolyard.tools.handlers.template import TemplateError
+from toolstead.errors import ToolError
+from toolstead.tools.handlers.shell_argv import MOST_WORDS, Parameters, build_argv, load_template, suspicious
+from toolstead.tools.handlers.template import TemplateError
 
 pytestmark = pytest.mark.promise("R2")
 

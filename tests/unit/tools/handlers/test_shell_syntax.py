@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from toolyard.tools.handlers.shell_syntax import Script, Word, parse
-from toolyard.tools.handlers.template import Slot, TemplateError
+from toolstead.tools.handlers.shell_syntax import Script, Word, parse
+from toolstead.tools.handlers.template import Slot, TemplateError
 
 pytestmark = pytest.mark.promise("R2")
 

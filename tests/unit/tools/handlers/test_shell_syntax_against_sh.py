@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from toolyard.tools.handlers.shell_syntax import parse
-from toolyard.tools.handlers.template import TemplateError
+from toolstead.tools.handlers.shell_syntax import parse
+from toolstead.tools.handlers.template import TemplateError
 
 pytestmark = pytest.mark.promise("R2")
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from toolyard.errors import ToolError
-from toolyard.tools.handlers.shell_argv import Parameters, build_argv, load_template
-from toolyard.tools.handlers.template import checked_text, cut, fill, value_text
+from toolstead.errors import ToolError
+from toolstead.tools.handlers.shell_argv import Parameters, build_argv, load_template
+from toolstead.tools.handlers.template import checked_text, cut, fill, value_text
 
 pytestmark = pytest.mark.promise("R8")
 

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from toolyard.tools.sources.json_draft import draft_file_read, draft_http, draft_shell, file_text, placeholders
-from toolyard.tools.sources.json_format import format_schema
-from toolyard.tools.sources.validation import validate_tool_file
+from toolstead.tools.sources.json_draft import draft_file_read, draft_http, draft_shell, file_text, placeholders
+from toolstead.tools.sources.json_format import format_schema
+from toolstead.tools.sources.validation import validate_tool_file
 
 
 def tool_of(document: dict[str, Any]) -> dict[str, Any]:
@@ -166,7 +166,7 @@ def test_a_template_that_cannot_work_is_drafted_and_refused_by_the_loader(templa
 def test_the_text_is_laid_out_for_people() -> None:
     assert file_text(draft_shell("search", "rg {{pattern}} {{dir}}")) == (
         """{
-  "$schema": "./.toolyard-schema.json",
+  "$schema": "./.toolstead-schema.json",
   "name": "search",
   "tools": [
     {

@@ -13,14 +13,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.flows.tool_files import DOCUMENT, content, shell, tool
-from toolyard.tools.handlers.http import HttpHandler
-from toolyard.tools.handlers.http_client import GuardedClient
-from toolyard.tools.handlers.surroundings import Surroundings
-from toolyard.tools.sources import json_report
-from toolyard.tools.sources.json_file import FileReader, LoadedFile
-from toolyard.tools.sources.json_positions import locate
-from toolyard.tools.sources.json_report import DEEPEST, LARGEST_FILE, MOST_PROBLEMS
-from toolyard.types.tool import Annotations
+from toolstead.tools.handlers.http import HttpHandler
+from toolstead.tools.handlers.http_client import GuardedClient
+from toolstead.tools.handlers.surroundings import Surroundings
+from toolstead.tools.sources import json_report
+from toolstead.tools.sources.json_file import FileReader, LoadedFile
+from toolstead.tools.sources.json_positions import locate
+from toolstead.tools.sources.json_report import DEEPEST, LARGEST_FILE, MOST_PROBLEMS
+from toolstead.types.tool import Annotations
 
 pytestmark = pytest.mark.promise("R4")
 
@@ -187,8 +187,8 @@ def property_(schema: Any) -> str:
         ),
         (handled("shell", command="ls", env={"A": "${A"}), "handler.env.A: a ${…} that names no variable; write it as"),
         (
-            handled("shell", command="ls", env={"TOOLYARD_CALL": ""}),
-            "handler.env.TOOLYARD_CALL: set by toolyard itself",
+            handled("shell", command="ls", env={"TOOLSTEAD_CALL": ""}),
+            "handler.env.TOOLSTEAD_CALL: set by toolstead itself",
         ),
         (handled("shell", command="ls", allowScript=["txt"]), "handler.allowScript: 'txt' is no property of the input"),
         (handled("http"), 'handler: "url" is missing (the address, with {{parameters}})'),
@@ -198,7 +198,7 @@ def property_(schema: Any) -> str:
             handled("http", url="http://x", method="get"),
             'handler.method: expected one of ["GET", "POST", "PUT", "PATCH"',
         ),
-        (handled("http", url="http://x", headers={"Host": "y"}), "handler.headers: 'Host' is set by toolyard itself"),
+        (handled("http", url="http://x", headers={"Host": "y"}), "handler.headers: 'Host' is set by toolstead itself"),
         (handled("http", url="http://x", headers={"A": "{{text}}"}), "handler.headers.A: a placeholder may not stand"),
         (handled("http", url="http://x", allowedHosts=["http://y"]), "handler.allowedHosts: "),
         (handled("file-read"), 'handler: "basePath" is missing (the folder it reads from; relative to the project'),

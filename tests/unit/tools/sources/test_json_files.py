@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 
 from tests.flows.tool_files import content, shell, write
-from toolyard.tools.handlers.http_client import GuardedClient
-from toolyard.tools.handlers.surroundings import Surroundings
-from toolyard.tools.sources.json_file import FileReader, LoadedFile
-from toolyard.tools.sources.json_files import JsonFiles, is_tool_file
+from toolstead.tools.handlers.http_client import GuardedClient
+from toolstead.tools.handlers.surroundings import Surroundings
+from toolstead.tools.sources.json_file import FileReader, LoadedFile
+from toolstead.tools.sources.json_files import JsonFiles, is_tool_file
 
 pytestmark = pytest.mark.promise("R4", "R6")
 
@@ -176,7 +176,7 @@ async def test_a_file_that_grows_while_it_is_read_is_read_to_its_end(
 ) -> None:
     file = write(tmp_path / "a.json", shell("a", "ls"))
     small = os.stat_result((0o100600, *[0] * 9))
-    monkeypatch.setattr("toolyard.tools.sources.json_files.os.fstat", lambda _: small)
+    monkeypatch.setattr("toolstead.tools.sources.json_files.os.fstat", lambda _: small)
     offers = await JsonFiles([tmp_path], Counting()).load()
     assert (names(offers), list(offers.problems)) == (["a"], [])
     assert file.stat().st_size > 1

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from toolyard.tools.sources.json_positions import first_deeper_than, locate, locate_each, position_of, repeated_names
+from toolstead.tools.sources.json_positions import first_deeper_than, locate, locate_each, position_of, repeated_names
 
 pytestmark = pytest.mark.promise("R4")
 

@@ -7,8 +7,8 @@ import random
 from pathlib import Path
 from typing import Any
 
-from toolyard.schema.compiled import MAX_DEPTH
-from toolyard.tools.sources.json_report import Report
+from toolstead.schema.compiled import MAX_DEPTH
+from toolstead.tools.sources.json_report import Report
 
 STRINGS = ["a", "b", "", ":", '":', '\\":', "{{x}}", "[", "}", "\\", '"', "\u0022", "é", "\n", "x\\", ' " : "']
 

@@ -1,4 +1,4 @@
-"""`validate_tool_file`: the verdict on a value, without a file and without a yard."""
+"""`validate_tool_file`: the verdict on a value, without a file and without a stead."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tests.flows.tool_files import DOCUMENT, shell, tool
-from toolyard import Validation, validate_tool_file
+from toolstead import Validation, validate_tool_file
 
 pytestmark = pytest.mark.promise("R4")
 

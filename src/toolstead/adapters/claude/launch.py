@@ -1,0 +1,184 @@
+"""What is started for a session: the program with its arguments, and an environment that is written, not inherited.
+
+Above: the runtime, the process. Below: nothing of ours but the port's words.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import secrets
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from hashlib import blake2b
+from pathlib import Path
+
+from toolstead.adapters.claude.names import SERVER
+from toolstead.errors import RuntimeFailureError
+from toolstead.invoker.runtime import SessionSpec
+from toolstead.tools.handlers.escaped import MARK
+
+Lookup = Callable[[str], str | None]
+"""The value of an environment name, or None; whoever gives it decides where values are kept."""
+
+KEY, ADDRESS = "ANTHROPIC_API_KEY", "ANTHROPIC_BASE_URL"
+
+_PASSED = frozenset(
+    {
+        *("PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "TZ", "TERM", "TMPDIR"),
+        *("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY", "http_proxy", "https_proxy", "all_proxy", "no_proxy"),
+        *("SSL_CERT_FILE", "SSL_CERT_DIR", "NODE_EXTRA_CA_CERTS", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE"),
+    }
+)
+_OF_A_LOGIN = ("ANTHROPIC_", "CLAUDE_", "XDG_")
+
+_ALWAYS = {
+    "CLAUDE_CODE_ENTRYPOINT": "sdk-py",
+    "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
+    "CLAUDE_CODE_DISABLE_BACKGROUND_TASKS": "1",  # a turn that has ended leaves nothing at work
+    "CLAUDE_CODE_DISABLE_AUTO_MEMORY": "1",
+    "CLAUDE_CODE_EMIT_SESSION_STATE_EVENTS": "1",  # they say when a turn is really over
+    "DISABLE_AUTOUPDATER": "1",
+    "ENABLE_TOOL_SEARCH": "false",  # it would hide our tools behind a search
+    "MAX_MCP_OUTPUT_TOKENS": "1000000",  # tools.max_output is the cap; text beside an image would be cut at 25,000
+    "MCP_TOOL_TIMEOUT": str(24 * 3_600_000),  # the dispatcher has the deadlines, and a person may take a while
+}
+_OWN_TOOL = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,63}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Launch:
+    """A program to start.
+
+    Attributes:
+        argv: It and its arguments.
+        environment: All of it.
+        cwd: The folder it works in.
+        mark: In the environment of everything it starts, so that all of it can be ended.
+        key: Handed over beside the environment, which a shell that Claude starts could show; empty with a login.
+    """
+
+    argv: tuple[str, ...]
+    environment: Mapping[str, str]
+    cwd: Path
+    mark: str
+    key: str = field(default="", repr=False)
+
+
+class Launches:
+    """Says what to start; the folders and files that it needs are made on the way."""
+
+    def __init__(
+        self, *, environ: Mapping[str, str], lookup: Lookup, folder: Path, login: bool, max_turns: int
+    ) -> None:
+        """Decide whose configuration counts.
+
+        Args:
+            environ: What of it may be passed on is.
+            lookup: Knows the key and the address.
+            folder: Private: configuration, conversations and temporary files are kept here.
+            login: The user's own configuration counts instead, and a key is not needed.
+            max_turns: How often the model may be asked for one prompt.
+        """
+        self._environ = environ
+        self._lookup = lookup
+        self._folder = folder
+        self._login = login
+        self._max_turns = max_turns
+
+    def of(
+        self, program: Path, spec: SessionSpec, *, instructions: str, own: Sequence[str], resume: str | None
+    ) -> Launch:
+        """What to start for a session. It touches the disk.
+
+        Raises:
+            RuntimeFailureError: No key, a tool of Claude's own that cannot be one, or no place to keep things.
+        """
+        try:
+            prompt = self._prompt(instructions)
+            mark = secrets.token_hex(8)
+            environment = self._environment() | {MARK: mark, "PWD": str(spec.cwd)}
+            key = self._key()
+        except OSError as error:
+            raise RuntimeFailureError(f"the claude runtime cannot keep its files in {self._folder}: {error}") from error
+        return Launch(
+            argv=(str(program), *self._arguments(spec, prompt, own, resume)),
+            environment=environment,
+            cwd=spec.cwd,
+            mark=mark,
+            key=key,
+        )
+
+    def _arguments(self, spec: SessionSpec, prompt: Path, own: Sequence[str], resume: str | None) -> list[str]:
+        servers = {"mcpServers": {SERVER: {"type": "sdk", "name": SERVER}}}
+        arguments = ["--output-format", "stream-json", "--input-format", "stream-json", "--verbose"]
+        arguments += ["--include-partial-messages", "--replay-user-messages"]
+        arguments += ["--max-turns", str(self._max_turns)]
+        arguments += ["--system-prompt-file", str(prompt)]
+        arguments += ["--tools", ",".join(own)]
+        # Ours are allowed as a whole, those of a later reload included. Claude's own ones are not: what our hook
+        # does not let through is refused, never asked.
+        arguments += ["--allowedTools", f"mcp__{SERVER}", "--permission-mode", "dontAsk"]
+        arguments += ["--mcp-config", json.dumps(servers), "--strict-mcp-config"]
+        arguments += [f"--setting-sources={'user' if self._login else ''}"]
+        if model := model_name(spec.model):
+            arguments += ["--model", model]
+        return [*arguments, f"--resume={resume}"] if resume is not None else arguments
+
+    def _environment(self) -> dict[str, str]:
+        folder = self._folder
+        places = {"CLAUDE_CODE_TMPDIR": folder / "tmp"}
+        if not self._login:
+            places |= {"CLAUDE_CONFIG_DIR": folder / "config", "XDG_CACHE_HOME": folder / "cache"}
+        for place in places.values():
+            place.mkdir(mode=0o700, parents=True, exist_ok=True)
+        passed = {name: value for name, value in self._environ.items() if self._passes(name)}
+        address = (self._lookup(ADDRESS) or "").strip()
+        reached = {ADDRESS: address} if address and not self._login else {}
+        return passed | _ALWAYS | {name: str(place) for name, place in places.items()} | reached
+
+    def _passes(self, name: str) -> bool:
+        return name in _PASSED or name.startswith("LC_") or (self._login and name.startswith(_OF_A_LOGIN))
+
+    def _key(self) -> str:
+        if self._login:
+            return ""
+        if key := (self._lookup(KEY) or "").strip():
+            return key
+        raise RuntimeFailureError(
+            f"the claude runtime has no key: set {KEY}, or runtime.claude.login = true to use the login of Claude "
+            "Code (`claude` and `/login` make one)"
+        )
+
+    def _prompt(self, instructions: str) -> Path:
+        """The instructions in a file: an argument would be shown to everybody who lists processes, and is bounded."""
+        data = instructions.encode("utf-8", "replace")
+        folder = self._folder / "instructions"
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        path = folder / f"{blake2b(data, digest_size=16).hexdigest()}.md"
+        if not path.exists():
+            unfinished = path.with_suffix(f".{secrets.token_hex(4)}")
+            unfinished.write_bytes(data)
+            unfinished.replace(path)
+        return path
+
+
+def own_tools(*named: Sequence[str]) -> tuple[str, ...]:
+    """The names of Claude's own tools, each once.
+
+    Raises:
+        RuntimeFailureError: One of them cannot be such a name.
+    """
+    names = tuple(dict.fromkeys(name for some in named for name in some))
+    for name in names:
+        if _OWN_TOOL.fullmatch(name) is None or name.startswith("mcp__"):
+            raise RuntimeFailureError(
+                f"runtime.claude.tools: {name[:100]!r} is no name of a tool of Claude's own; "
+                "names are such as Bash, Read or WebFetch, without a pattern behind them"
+            )
+    return names
+
+
+def model_name(full: str) -> str:
+    """A model's name as Claude Code is told it."""
+    return full.removeprefix("anthropic:")

@@ -1,0 +1,132 @@
+"""Our gates before the tools of Claude's own, and our log behind them: each is asked about once, and told once.
+
+Our own tools are gated and logged by the dispatcher alone, so nothing happens here for them. Above: the session.
+Below: the turn's `own`.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import logging
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from claude_agent_sdk import HookContext, HookInput, HookJSONOutput, ToolResultBlock, UserMessage
+
+from toolstead.adapters.claude.names import is_ours
+from toolstead.adapters.claude.turn_progress import TurnProgress
+from toolstead.types.content import Content, Image, Text
+from toolstead.types.result import Failure, ToolResult
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(slots=True, kw_only=True)
+class _Asked:
+    """A call that was asked about, and not told of yet.
+
+    Attributes:
+        of_agent: It is one of an agent that Claude started by itself, not of the turn's own.
+    """
+
+    progress: TurnProgress
+    name: str
+    arguments: Mapping[str, Any]
+    of_agent: bool
+
+
+class OwnGate:
+    """Asks before a tool of Claude's own is used, and tells what came of it."""
+
+    def __init__(self, running: Callable[[], TurnProgress | None]) -> None:
+        self._running = running
+        self._asked: dict[str, _Asked] = {}
+
+    async def before(self, input: HookInput, tool_use_id: str | None, context: HookContext) -> HookJSONOutput:
+        """The SDK's hook: go on with these arguments, or a refusal that the model reads."""
+        given: Mapping[str, Any] = {**input}
+        name, arguments = str(given["tool_name"]), dict(given["tool_input"])
+        call_id = tool_use_id or str(given["tool_use_id"])
+        progress = self._running()
+        agent_id: Any = given.get("agent_id")
+        if progress is not None and agent_id is not None:
+            progress.made_by(call_id, agent_id)
+        if is_ours(name):
+            return {}
+        if progress is None:
+            return _denied(f"{name} was refused: no turn is running")
+        progress.called(call_id)
+        asked = _Asked(progress=progress, name=name, arguments=arguments, of_agent=agent_id is not None)
+        self._asked[call_id] = asked
+        decided = await progress.turn.own.ask(name, arguments, call_id=call_id, **progress.below(call_id))
+        if isinstance(decided, ToolResult):
+            await self._tell(call_id, decided)
+            return _denied(decided.text or f"{name} was refused")
+        if call_id not in self._asked:  # its turn ended meanwhile, and it was told as stopped
+            return _denied(f"{name} was cancelled")
+        progress.acted = True
+        asked.arguments = decided
+        return {
+            "hookSpecificOutput": {
+                "hookEventName": "PreToolUse",
+                "permissionDecision": "allow",
+                "updatedInput": dict(decided),
+            }
+        }
+
+    async def after(self, progress: TurnProgress, message: UserMessage) -> None:
+        """What the program says came of calls."""
+        of_agent = message.parent_tool_use_id is not None
+        for block in message.content:
+            if not isinstance(block, ToolResultBlock):
+                continue
+            asked = self._asked.get(block.tool_use_id)
+            if asked is not None and asked.of_agent == of_agent:
+                await self._tell(block.tool_use_id, _result(block))
+            elif block.is_error and not progress.knows(block.tool_use_id):
+                logger.warning("Claude Code refused a call by itself: %.500s", _result(block).text)
+
+    async def end(self, progress: TurnProgress) -> None:
+        """The turn is over: what nothing was heard of was stopped with it."""
+        left = [(call_id, asked.name) for call_id, asked in self._asked.items() if asked.progress is progress]
+        for call_id, name in left:
+            await self._tell(call_id, ToolResult.error(f"{name} was cancelled", Failure.CANCELLED))
+
+    async def _tell(self, call_id: str, result: ToolResult) -> None:
+        asked = self._asked.pop(call_id, None)
+        if asked is not None:
+            below = asked.progress.below(call_id)
+            await asked.progress.turn.own.tell(asked.name, asked.arguments, result, call_id=call_id, **below)
+
+
+def _denied(reason: str) -> HookJSONOutput:
+    return {
+        "hookSpecificOutput": {
+            "hookEventName": "PreToolUse",
+            "permissionDecision": "deny",
+            "permissionDecisionReason": reason,
+        }
+    }
+
+
+def _result(block: ToolResultBlock) -> ToolResult:
+    """What the model is shown of a call."""
+    content = block.content
+    parts = [Text(content)] if isinstance(content, str) else [_part(part) for part in content or []]
+    failure = Failure.TOOL if block.is_error else None
+    return ToolResult(content=tuple(parts), is_error=bool(block.is_error), failure=failure)
+
+
+def _part(part: Mapping[str, Any]) -> Content:
+    match part:
+        case {"type": "text", "text": str(text)}:
+            return Text(text)
+        case {"type": "image", "source": {"data": str(data), "media_type": str(kind)}}:
+            try:
+                return Image(data=base64.b64decode(data), mime_type=kind)
+            except binascii.Error:
+                return Text(f"[an unreadable {kind}]")
+        case _:
+            return Text(f"[{part.get('type', 'something')}]")

@@ -1,0 +1,151 @@
+"""Claude Code as a runtime: opens sessions, each one program of its own.
+
+The SDK is imported when the first session is opened, off the event loop. Above: the app, which says where keys,
+tools and files are. Below: what is launched, and the session.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+import uuid
+from collections.abc import Callable, Mapping, Sequence
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from toolstead.adapters.claude.launch import Launch, Launches, Lookup, own_tools
+from toolstead.adapters.importing import importing
+from toolstead.adapters.providers.catalogue import find
+from toolstead.errors import RuntimeFailureError, SessionLostError
+from toolstead.invoker.instructions import instructions_of
+from toolstead.invoker.runtime import SessionSpec
+from toolstead.types.tool import ToolInfo
+
+if TYPE_CHECKING:
+    import mcp_types
+
+    from toolstead.adapters.claude.session import ClaudeSession
+    from toolstead.adapters.tool_copies import ToolCopies
+
+_UNKNOWN = "no conversation found"
+
+
+class ClaudeRuntime:
+    """Opens sessions with Claude Code."""
+
+    def __init__(
+        self,
+        *,
+        environ: Mapping[str, str],
+        lookup: Lookup,
+        offered: Callable[[SessionSpec], Sequence[ToolInfo]],
+        folder: Path,
+        tools: Sequence[str] = (),
+        login: bool = False,
+        max_turns: int = 100,
+    ) -> None:
+        """Make a runtime; nothing is imported, started or written yet.
+
+        Args:
+            environ: What of it a program may see is passed on: paths, language, proxies, certificates.
+            lookup: Gives `ANTHROPIC_API_KEY` and `ANTHROPIC_BASE_URL`.
+            offered: Our tools, as an agent is offered them now.
+            folder: Private: configuration, conversations and temporary files of Claude Code are kept here.
+            tools: Claude's own tools that it may use, such as `Bash`; none unless named.
+            login: Use the user's own configuration and login instead of a private one and a key.
+            max_turns: How often the model may be asked for one prompt.
+        """
+        self._environ = environ
+        self._offered = offered
+        self._tools = tools
+        self._login = login
+        self._max_turns = max_turns
+        self._launches = Launches(environ=environ, lookup=lookup, folder=folder, login=login, max_turns=max_turns)
+        self._copies: ToolCopies[mcp_types.Tool] | None = None
+
+    @property
+    def name(self) -> str:
+        """`claude`."""
+        return "claude"
+
+    @property
+    def owns_process(self) -> bool:
+        """True: a session is a program."""
+        return True
+
+    def resolve(self, model: str) -> str:
+        """The full name of a model; an empty one means Anthropic's usual model, or the user's own choice of a login.
+
+        Raises:
+            RuntimeFailureError: There is no such model, or it is not one of Anthropic's.
+        """
+        if not model and self._login:
+            return ""
+        vendor, found = find(model or "sonnet")
+        if vendor.name != "anthropic":
+            raise RuntimeFailureError(
+                f"model {model!r} is one of {vendor.title}, and the claude runtime runs those of Anthropic alone; "
+                f"name one of them, such as anthropic:{find('sonnet')[1]}, or take the kernel runtime"
+            )
+        return f"{vendor.name}:{found}"
+
+    async def open(self, spec: SessionSpec, *, thread_id: str, resume: str | None = None) -> ClaudeSession:
+        """Start a program, with an earlier conversation in it where one is named; nothing is asked of a model yet.
+
+        Raises:
+            SessionLostError: `resume` is not among the conversations that are kept.
+            RuntimeFailureError: The extra is not installed, there is no key, or the program cannot be started.
+        """
+        if resume is not None and not _is_id(resume):
+            raise SessionLostError(f"{resume[:100]!r} is no conversation of Claude Code")
+        own = own_tools(self._tools, spec.permissions)
+        launch = await asyncio.to_thread(self._prepare, spec, own, resume)
+        from toolstead.adapters.claude.connection import BrokenError
+        from toolstead.adapters.claude.session import ClaudeSession
+        from toolstead.adapters.claude.tool_copies import claude_copies
+
+        self._copies = self._copies or claude_copies()
+        session = ClaudeSession(
+            launch,
+            spec,
+            offered=self._offered,
+            copies=self._copies,
+            own=own,
+            resume=resume,
+            max_turns=self._max_turns,
+        )
+        try:
+            await session.open()
+        except BrokenError as error:
+            if resume is not None and _UNKNOWN in str(error).lower():
+                raise SessionLostError(f"Claude Code does not have the conversation {resume!r} any more") from error
+            raise RuntimeFailureError(f"Claude Code cannot be started: {error}") from error
+        return session
+
+    def _prepare(self, spec: SessionSpec, own: Sequence[str], resume: str | None) -> Launch:
+        """Import the SDK and write files: not on the event loop, the import alone takes most of a second."""
+        try:
+            with importing():
+                import claude_agent_sdk
+
+                import_module("toolstead.adapters.claude.session")  # the rest, which the loop then finds imported
+        except ModuleNotFoundError as error:
+            raise RuntimeFailureError(
+                f'the claude runtime is not installed ({error}): pip install "toolstead[claude]" brings it'
+            ) from error
+        bundled = Path(claude_agent_sdk.__file__).parent / "_bundled" / "claude"
+        found = bundled if bundled.is_file() else shutil.which("claude", path=self._environ.get("PATH", ""))
+        if found is None:
+            raise RuntimeFailureError(
+                f"the claude runtime has no program: {bundled} is missing, and no `claude` is on PATH; "
+                'pip install --force-reinstall "toolstead[claude]" brings it'
+            )
+        return self._launches.of(Path(found), spec, instructions=instructions_of(spec), own=own, resume=resume)
+
+
+def _is_id(text: str) -> bool:
+    try:
+        return str(uuid.UUID(text)) == text
+    except ValueError:
+        return False

@@ -1,0 +1,270 @@
+"""One conversation with Claude Code: implements the session port over one program.
+
+A task of its own hears what the program says and gives it to the turn that runs. Above: the runtime. Below: the
+connection, the turn's progress, our tools, the gate before Claude's own.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any
+
+import mcp_types
+from claude_agent_sdk import Message, SystemMessage, UserMessage
+
+from toolstead.adapters.claude.connection import BrokenError, Connection
+from toolstead.adapters.claude.launch import Launch, model_name
+from toolstead.adapters.claude.own_gate import OwnGate
+from toolstead.adapters.claude.spending import Spending
+from toolstead.adapters.claude.tools_server import ToolsServer
+from toolstead.adapters.claude.turn_progress import TurnProgress
+from toolstead.adapters.tool_copies import ToolCopies
+from toolstead.errors import InvocationError, RuntimeFailureError, SessionLostError
+from toolstead.invoker.key import fingerprint
+from toolstead.invoker.runtime import Answer, SessionSpec, Turn
+from toolstead.types.tool import ToolInfo
+
+logger = logging.getLogger(__name__)
+
+STOPPING = 4.0
+"""Seconds that the program may take to stop a turn; less than the invoker waits for one that was cancelled."""
+
+
+class ClaudeSession:
+    """Answers what it is told, turn after turn, in one program."""
+
+    def __init__(
+        self,
+        launch: Launch,
+        spec: SessionSpec,
+        *,
+        offered: Callable[[SessionSpec], Sequence[ToolInfo]],
+        copies: ToolCopies[mcp_types.Tool],
+        own: Sequence[str],
+        resume: str | None,
+        max_turns: int,
+    ) -> None:
+        self._spec = spec
+        self._own = own
+        self._max_turns = max_turns
+        self._id = resume
+        self._resumed = resume is not None
+        self._progress: TurnProgress | None = None
+        self._closing: asyncio.Task[None] | None = None
+        self._hearing: asyncio.Task[None] | None = None
+        self._told_of_tools = False
+        self._spending = Spending(resumed=self._resumed)
+        self._tools = ToolsServer(offered=lambda: offered(self._spec), copies=copies, running=lambda: self._progress)
+        self._gate = OwnGate(lambda: self._progress)
+        self._connection = Connection(
+            launch, server=self._tools.instance, before_own=self._gate.before, after_batch=self._after_batch
+        )
+
+    @property
+    def id(self) -> str | None:
+        """The conversation's id; None as long as there is nothing to resume."""
+        return self._id
+
+    @property
+    def resumed(self) -> bool:
+        """Whether it was opened with an earlier conversation in it."""
+        return self._resumed
+
+    @property
+    def usable(self) -> bool:
+        """Until it is closed, its program is gone, or shows the model a tool as it is not any more."""
+        return self._alive and not self._tools.stale
+
+    @property
+    def _alive(self) -> bool:
+        return self._closing is None and self._connection.alive
+
+    @property
+    def pid(self) -> int | None:
+        """The number of its program."""
+        return self._connection.pid
+
+    async def open(self) -> None:
+        """Start the program.
+
+        Raises:
+            BrokenError: It cannot be started, or does not have the conversation.
+        """
+        try:
+            await self._connection.open()
+        except BaseException:
+            await asyncio.shield(self._close_once())
+            raise
+        self._hearing = asyncio.create_task(self._hear(), name=f"toolstead-claude-{self.pid}")
+        self._hearing.add_done_callback(_name_crash)
+
+    async def run(self, turn: Turn) -> Answer:
+        """Answer a prompt; cancelling this interrupts the model, and the session goes on."""
+        if self._closing is not None:
+            raise RuntimeFailureError("this session is closed")
+        if self._progress is not None:
+            raise RuntimeFailureError("this session runs a turn already")
+        progress = self._progress = TurnProgress(turn, self._spending, max_turns=self._max_turns)
+        beginning = asyncio.create_task(self._begin(progress))
+        try:
+            await asyncio.shield(beginning)
+            return await asyncio.shield(progress.end)
+        except asyncio.CancelledError:
+            await self._stop(progress, beginning)
+            raise
+        finally:
+            if progress.stopping is not None:
+                await asyncio.wait((progress.stopping,))
+            self._progress = None
+            await self._gate.end(progress)
+
+    async def steer(self, text: str) -> bool:
+        """Give the running turn another message: the model reads it beside the next results, or answers it after."""
+        progress = self._progress
+        if progress is None or progress.over or not self._alive:
+            return False
+        return await self._say(progress, text)
+
+    async def adapt(self, spec: SessionSpec) -> bool:
+        """Other tools and another model are taken as they are; everything else needs a new session."""
+        if fingerprint(_without_tools(spec)) != fingerprint(_without_tools(self._spec)) or not self.usable:
+            return False
+        if spec.model != self._spec.model:
+            try:
+                await self._connection.use_model(model_name(spec.model))
+            except BrokenError as error:  # it asks the API whether there is such a model
+                raise RuntimeFailureError(f"Claude Code does not take {spec.model}: {error}") from error
+        self._spec = spec
+        return True
+
+    async def close(self) -> None:
+        """End the program and all that it started; a turn that runs fails."""
+        await asyncio.shield(self._close_once())
+
+    def _close_once(self) -> asyncio.Task[None]:
+        if self._closing is None:
+            self._closing = asyncio.create_task(self._close())
+        return self._closing
+
+    async def _close(self) -> None:
+        if self._progress is not None:
+            self._progress.fail(RuntimeFailureError("this session was closed while it ran a turn"))
+        await self._connection.close()
+        if self._hearing is not None:
+            self._hearing.cancel()
+            await asyncio.wait((self._hearing,))
+
+    async def _begin(self, progress: TurnProgress) -> None:
+        """Have the program know our tools as they are now, and give it the prompt."""
+        try:
+            if self._tools.outdated:
+                await self._connection.list_tools_again()
+        except BrokenError as error:
+            self._break(progress, str(error))
+            return
+        await self._say(progress, progress.turn.prompt)
+
+    async def _say(self, progress: TurnProgress, text: str) -> bool:
+        message_id = self._connection.new_id()
+        progress.said(message_id)
+        try:
+            await self._connection.say(message_id, text)
+        except BrokenError as error:
+            progress.unsaid(message_id)
+            self._break(progress, str(error))
+            return False
+        return True
+
+    async def _stop(self, progress: TurnProgress, beginning: asyncio.Task[None] | None = None) -> None:
+        """Interrupt the model, as often as it takes messages up; a program that does not react is killed."""
+        try:
+            async with asyncio.timeout(STOPPING):
+                if beginning is not None:
+                    await asyncio.wait((beginning,))
+                while not progress.over:
+                    await self._connection.interrupt()
+                    await asyncio.wait((progress.end,), timeout=0.5)
+        except (TimeoutError, BrokenError) as error:
+            logger.warning("claude %s does not stop (%s); it is killed", self.pid, str(error) or "no reaction")
+            self._connection.kill()
+        except asyncio.CancelledError:
+            self._connection.kill()
+            raise
+
+    async def _hear(self) -> None:
+        """Give what the program says to the turn that runs, until it says nothing more."""
+        why = "it ended"
+        try:
+            async for message in self._connection.messages():
+                await self._take(message)
+        except BrokenError as error:
+            why = str(error)
+        finally:
+            if self._closing is None:
+                self._connection.kill()  # nobody hears it any more; one that is being closed may leave by itself
+            if self._progress is not None:
+                self._progress.fail(_loss(self._progress, why))
+
+    async def _take(self, message: Message) -> None:
+        progress = self._progress
+        if isinstance(message, SystemMessage) and message.subtype == "init":
+            self._begun(message.data)
+        if progress is None:
+            return
+        if isinstance(message, UserMessage):
+            await self._gate.after(progress, message)
+        progress.take(message)
+        if progress.halt is not None and progress.stopping is None:
+            progress.stopping = asyncio.create_task(self._stop(progress))
+
+    def _begun(self, data: dict[str, Any]) -> None:
+        """The program has begun to answer: now there is something to resume."""
+        if isinstance(found := data.get("session_id"), str):
+            self._id = found
+        if not self._told_of_tools:
+            self._told_of_tools = True
+            named: list[str] = data.get("tools") or []
+            there = {_tool_name(name) for name in named}
+            if missing := [name for name in self._own if _tool_name(name) not in there]:
+                logger.warning("runtime.claude.tools: Claude has no tool called %s", ", ".join(missing))
+
+    async def _after_batch(self, input: Any, tool_use_id: str | None, context: Any) -> dict[str, Any]:
+        """Between the calls of a reply and the next request: a reload reaches the turn that runs.
+
+        Not in an agent that Claude started: another one, beside it, may have a call under way.
+        """
+        if self._tools.outdated and "agent_id" not in input:
+            with contextlib.suppress(BrokenError):  # the turn hears of it by itself
+                await self._connection.list_tools_again()
+        return {}
+
+    def _break(self, progress: TurnProgress, why: str) -> None:
+        """The program is gone, or cannot be spoken to: end the turn, so that a new session may take it over."""
+        self._connection.kill()
+        progress.fail(_loss(progress, why))
+
+
+def _name_crash(hearing: asyncio.Task[None]) -> None:
+    if not hearing.cancelled() and (error := hearing.exception()) is not None:
+        logger.error("what Claude Code said could not be taken in; its program was ended", exc_info=error)
+
+
+def _loss(progress: TurnProgress, why: str) -> InvocationError:
+    if progress.acted:
+        return RuntimeFailureError(
+            f"Claude Code ended in the middle of the turn, after tools were used, so it was not tried again: {why}"
+        )
+    return SessionLostError(f"Claude Code ended in the middle of the turn: {why}")
+
+
+def _tool_name(name: str) -> str:
+    """A tool of Claude's own by one name: what starts agents is called by two."""
+    return "Agent" if name == "Task" else name
+
+
+def _without_tools(spec: SessionSpec) -> SessionSpec:
+    return replace(spec, model="", tools=())

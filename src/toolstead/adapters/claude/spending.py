@@ -1,0 +1,78 @@
+"""What a turn used, from results that tell the cost and the tokens of a whole conversation.
+
+What a result says of the turn alone leaves out the agents that Claude started in it, and what it took to make a long
+conversation shorter. Above: the turn's progress.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from typing import Any
+
+from claude_agent_sdk import ResultMessage
+
+from toolstead.types.run import Usage
+
+# Relative prices of Anthropic's models, the same for all of them: input, written to and read from the cache, output.
+_OF_TURN = {
+    "input_tokens": 1.0,
+    "cache_creation_input_tokens": 1.25,
+    "cache_read_input_tokens": 0.1,
+    "output_tokens": 5.0,
+}
+_OF_MODEL = {
+    "inputTokens": 1.0,
+    "cacheCreationInputTokens": 1.25,
+    "cacheReadInputTokens": 0.1,
+    "outputTokens": 5.0,
+}
+
+
+class Spending:
+    """Tells the part of one result from the sum of all."""
+
+    def __init__(self, *, resumed: bool) -> None:
+        self._total: float | None = None if resumed else 0.0
+        self._tokens: tuple[int, int] | None = None if resumed else (0, 0)
+
+    def of(self, result: ResultMessage) -> Usage:
+        """What was used since the result before."""
+        tokens: Mapping[str, Any] = result.usage or {}
+        read, written = self._grown(_sums([tokens], _OF_TURN), result.model_usage or {})
+        return Usage(input_tokens=read, output_tokens=written, cost=self._cost(result, tokens))
+
+    def _grown(self, turn: tuple[int, int], models: Mapping[str, Mapping[str, Any]]) -> tuple[int, int]:
+        """The tokens of all models since the result before: at least those of the turn itself."""
+        if not models:
+            return turn
+        before, self._tokens = self._tokens, _sums(models.values(), _OF_MODEL)
+        if before is None:  # a resumed conversation may bring its earlier tokens along
+            return turn
+        read, written = self._tokens
+        return max(turn[0], read - before[0]), max(turn[1], written - before[1])
+
+    def _cost(self, result: ResultMessage, tokens: Mapping[str, Any]) -> float:
+        total = result.total_cost_usd
+        if total is None:
+            return 0.0
+        before, self._total = self._total, total
+        if before is None:  # a resumed conversation may bring its earlier cost along
+            return total * _share(tokens, result.model_usage or {})
+        return total - before if total >= before else total
+
+
+def _sums(counts: Collection[Mapping[str, Any]], names: Iterable[str]) -> tuple[int, int]:
+    """Tokens that were read and written; the last of the names is what was written."""
+    *read, written = [sum(_count(each.get(name)) for each in counts) for name in names]
+    return int(sum(read)), int(written)
+
+
+def _share(tokens: Mapping[str, Any], models: Mapping[str, Mapping[str, Any]]) -> float:
+    """How much of all that was used is this turn's, by weight."""
+    turn = sum(_count(tokens.get(name)) * weight for name, weight in _OF_TURN.items())
+    whole = sum(_count(model.get(name)) * weight for model in models.values() for name, weight in _OF_MODEL.items())
+    return turn / whole if whole > turn else 1.0
+
+
+def _count(value: Any) -> float:
+    return value if isinstance(value, int | float) and not isinstance(value, bool) and value > 0 else 0

@@ -1,0 +1,131 @@
+"""Our tools for one session: an MCP server in this process, never shared, that calls on behalf of the running turn.
+
+Above: the session. Below: the SDK's low-level server, the tools' copies.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import mcp_types
+from mcp.server.context import ServerRequestContext
+from mcp.server.lowlevel import Server
+
+from toolstead.adapters.claude.names import SERVER
+from toolstead.adapters.claude.tool_copies import MOST_OF_ERROR, MOST_SHOWN
+from toolstead.adapters.claude.turn_progress import TurnProgress
+from toolstead.adapters.mcp.cancelled_once import cancelled_once
+from toolstead.adapters.mcp.lane.calls import call_id_in
+from toolstead.adapters.mcp.wire import result_for
+from toolstead.adapters.tool_copies import ToolCopies
+from toolstead.types.content import Text
+from toolstead.types.result import Failure, ToolResult
+from toolstead.types.tool import ToolInfo
+
+logger = logging.getLogger(__name__)
+
+Request = ServerRequestContext[Any, Any]
+
+
+class ToolsServer:
+    """Lists what is offered now, and calls it for the turn that runs.
+
+    Attributes:
+        instance: The SDK's server, for one connection.
+    """
+
+    def __init__(
+        self,
+        *,
+        offered: Callable[[], Sequence[ToolInfo]],
+        copies: ToolCopies[mcp_types.Tool],
+        running: Callable[[], TurnProgress | None],
+    ) -> None:
+        """Make a server.
+
+        Args:
+            offered: The tools of this moment.
+            copies: What they look like to Claude.
+            running: The turn that runs, if any.
+        """
+        self._offered = offered
+        self._copies = copies
+        self._running = running
+        self._listed: tuple[ToolInfo, ...] | None = None
+        self._shown: dict[str, ToolInfo] = {}
+        self.instance: Server[Any] = Server(SERVER, version="1", on_list_tools=self._list, on_call_tool=self._call)
+
+    @property
+    def outdated(self) -> bool:
+        """Whether other tools are offered now than were listed; False as long as nobody has listed any."""
+        return self._listed is not None and self._listed != tuple(self._offered())
+
+    @property
+    def stale(self) -> bool:
+        """Whether a tool that was listed is gone, or is another one now.
+
+        The program keeps what it has shown to the model once, so that the model's cache holds; only what is added
+        reaches it while it runs.
+        """
+        offered = {tool.name: tool for tool in self._offered()}
+        return any(not _looks_like(offered.get(name), tool) for name, tool in self._shown.items())
+
+    async def _list(
+        self, request: Request, params: mcp_types.PaginatedRequestParams | None
+    ) -> mcp_types.ListToolsResult:
+        self._listed = tuple(self._offered())
+        self._shown = {tool.name: tool for tool in self._listed} | self._shown
+        return mcp_types.ListToolsResult(tools=self._copies.of(self._listed))
+
+    async def _call(self, request: Request, params: mcp_types.CallToolRequestParams) -> mcp_types.CallToolResult:
+        progress = self._running()
+        if progress is None:
+            refusal = ToolResult.error(f"{params.name} was refused: no turn is running", Failure.REFUSED)
+            return result_for(refusal, modern=False)
+        call_id = call_id_in(request.meta)
+        progress.called(call_id)
+        progress.acted = True
+
+        async def work() -> ToolResult:
+            given = params.arguments or {}
+            return await progress.turn.call_tool(params.name, given, call_id=call_id, **progress.below(call_id))
+
+        shown = shown_result(await cancelled_once(work(), what=f"the call of {params.name[:80]!r}"))
+        _name_cut(params.name, shown)
+        return shown
+
+
+def shown_result(result: ToolResult) -> mcp_types.CallToolResult:
+    """A result as text and other content: a structured answer would take the place of all that."""
+    content = result.content
+    if not content and result.structured is not None:
+        content = (Text(json.dumps(result.structured, ensure_ascii=False, separators=(",", ":"))),)
+    return result_for(ToolResult(content=content, is_error=result.is_error), modern=False)
+
+
+def _name_cut(name: str, shown: mcp_types.CallToolResult) -> None:
+    """Say so when Claude Code will not show its model all of an answer: nothing can make it."""
+    texts = [part.text for part in shown.content if isinstance(part, mcp_types.TextContent)]
+    size = sum(len(text.encode("utf-16-le", "surrogatepass")) // 2 for text in texts)  # as it counts
+    most = MOST_OF_ERROR if shown.is_error else MOST_SHOWN
+    if size > most:
+        logger.warning(
+            "%s answered with %s%s characters; Claude Code shows its model no more than %s of them",
+            name[:80],
+            "an error of " if shown.is_error else "",
+            f"{size:,}",
+            f"{most:,}",
+        )
+
+
+def _looks_like(tool: ToolInfo | None, shown: ToolInfo) -> bool:
+    """Whether a model cannot tell one from the other."""
+    return tool is shown or (
+        tool is not None
+        and tool.description == shown.description
+        and tool.input_schema == shown.input_schema
+        and tool.annotations == shown.annotations
+    )

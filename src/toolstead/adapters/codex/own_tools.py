@@ -1,0 +1,186 @@
+"""Tools of Codex's own in one turn: our gates stand before them, our log tells of them, each once.
+
+Codex asks through a hook that calls our door before and after each of them: a gate's no reaches the model with its
+reason, a gate's other arguments are what is run. Whatever the gates say, a command stays inside a sandbox that may
+read, and neither write nor reach the network. Should a use come to light that no hook asked about, it is put to the
+gates late, and a no ends the turn. Above: `running_turn`. Below: the runtime port.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Mapping
+from typing import Any, cast
+
+from toolstead.invoker.runtime import OwnTools
+from toolstead.types.content import Text
+from toolstead.types.result import Failure, ToolResult
+
+logger = logging.getLogger(__name__)
+
+GATE = "own-tool-gate"
+"""The name that hooks call at our door; no model is told of it."""
+_LONG = 365 * 24 * 3600
+"""Seconds that a hook waits, because a person may be asked; one that gives up lets the tool pass."""
+_OTHERS = "^([^m]|m[^c]|mc[^p]|mcp[^_]).*"
+"""Every tool that is not an MCP server's: the dispatcher gates and logs ours, and it alone."""
+_RESOURCES = ("list_mcp_resources", "list_mcp_resource_templates", "read_mcp_resource")
+"""Codex has them as soon as there is any MCP server; ours has no resources."""
+_MOST_TEXT = 65_536
+_DECIDE = 0.5
+"""Seconds that gates get, when a turn is over, to say something about what nobody asked about."""
+
+
+def hooks(server: str) -> Mapping[str, Any]:
+    """The configuration that makes Codex ask at the door of an MCP server."""
+    given = {"name": "${tool_name}", "input": "${tool_input}", "id": "${tool_use_id}", "event": "${hook_event_name}"}
+
+    def hook(input: Mapping[str, str]) -> list[dict[str, Any]]:
+        call = {"type": "mcp_tool", "server": server, "tool": GATE, "input": input, "timeout": _LONG}
+        return [{"matcher": _OTHERS, "hooks": [call]}]
+
+    return {"PreToolUse": hook(given), "PostToolUse": hook({**given, "response": "${tool_response}"})}
+
+
+class OwnUses:
+    """What Codex does by itself in one turn."""
+
+    def __init__(self, own: OwnTools, *, ours: str, refuse: Callable[[str], None]) -> None:
+        """Watch a turn.
+
+        Args:
+            own: The gates and the log.
+            ours: The name of the MCP server with our tools.
+            refuse: Ends the turn, because something was refused that goes on already.
+        """
+        self._own = own
+        self._ours = ours
+        self._refuse = refuse
+        self._asked: set[str] = set()
+        self._open: dict[str, tuple[str, Mapping[str, Any]]] = {}
+        self._asking: set[asyncio.Task[Mapping[str, Any] | ToolResult]] = set()
+        self._late: set[asyncio.Task[None]] = set()
+
+    @property
+    def used(self) -> bool:
+        """Whether it wanted to use any."""
+        return bool(self._asked)
+
+    async def hooked(self, told: Mapping[str, Any]) -> Mapping[str, Any]:
+        """A hook's question, or what it tells; gives what Codex is to read."""
+        name, call_id = str(told.get("name")), str(told.get("id"))
+        given: Any = told.get("input")
+        arguments = cast("dict[str, Any]", given) if isinstance(given, dict) else {"input": given}
+        if told.get("event") == "PostToolUse":
+            await self._tell(call_id, ToolResult(content=(Text(str(told.get("response"))[:_MOST_TEXT]),)))
+            return {}
+        # In a task of its own: whatever asking meets must be a no, and an error would be read as a yes.
+        asking = asyncio.create_task(self._ask(name, arguments, call_id))
+        self._asking.add(asking)
+        asking.add_done_callback(self._asking.discard)
+        try:
+            await asyncio.wait((asking,))
+        except asyncio.CancelledError:
+            asking.cancel()  # Codex does not want to know any more: nobody is to decide about it
+            raise
+        if asking.cancelled():
+            return refusal(name, "the turn ended before anybody decided")
+        if (why := asking.exception()) is not None:
+            logger.error("call %s: nobody could be asked about %s", call_id, name, exc_info=why)
+            return refusal(name, "nobody could be asked")
+        return _decision(name, asking.result(), asked=arguments)
+
+    def seen(self, item: Mapping[str, Any]) -> None:
+        """An item of the turn; one that is a use of a tool was asked about, or is now."""
+        call_id, described = str(item.get("id")), _described(item, self._ours)
+        if described is None or call_id in self._asked:
+            return
+        task = asyncio.create_task(self._ask_late(*described, call_id))
+        self._late.add(task)
+        task.add_done_callback(self._late.discard)
+
+    def withdraw(self) -> None:
+        """Nobody has to decide any more about what is asked for."""
+        for task in self._asking:
+            task.cancel()
+
+    async def end(self) -> None:
+        """The turn is over: tell of what nobody told the end of."""
+        self.withdraw()
+        if working := {*self._asking, *self._late}:
+            _, undecided = await asyncio.wait(working, timeout=_DECIDE)
+            for task in undecided:
+                task.cancel()
+            if undecided:
+                await asyncio.wait(undecided)
+        for call_id in list(self._open):
+            await self._tell(call_id, ToolResult.error("it failed, or was ended with the turn", Failure.TOOL))
+
+    async def _ask(self, name: str, input: Mapping[str, Any], call_id: str) -> Mapping[str, Any] | ToolResult:
+        self._asked.add(call_id)
+        self._open[call_id] = (name, input)  # told with the turn, should it end before anybody decides
+        decided = await self._own.ask(name, input, call_id=call_id)
+        self._open[call_id] = (name, input if isinstance(decided, ToolResult) else decided)
+        if isinstance(decided, ToolResult):
+            await self._tell(call_id, decided)
+        return decided
+
+    async def _ask_late(self, name: str, input: Mapping[str, Any], call_id: str) -> None:
+        logger.warning("Codex used %s without asking", name)
+        decided = await self._ask(name, input, call_id)
+        if isinstance(decided, ToolResult):
+            self._refuse(f"Codex used {name} without asking, and it is refused: {decided.text}")
+        else:
+            await self._tell(call_id, ToolResult(content=(Text("it was used; what came of it is not known"),)))
+
+    async def _tell(self, call_id: str, result: ToolResult) -> None:
+        used = self._open.pop(call_id, None)
+        if used is not None:
+            await self._own.tell(*used, result, call_id=call_id)
+
+
+def refusal(name: str, why: str) -> Mapping[str, Any]:
+    """A hook's no."""
+    return _decision(name, ToolResult.error(f"{name} was refused: {why}", Failure.REFUSED))
+
+
+def _decision(
+    name: str, decided: Mapping[str, Any] | ToolResult, *, asked: Mapping[str, Any] | None = None
+) -> Mapping[str, Any]:
+    """What a hook answers."""
+    about: dict[str, Any] = {"hookEventName": "PreToolUse"}
+    if isinstance(decided, ToolResult):
+        about |= {"permissionDecision": "deny", "permissionDecisionReason": decided.text or f"{name} was refused"}
+    elif asked is not None and dict(decided) != dict(asked):
+        about |= {"permissionDecision": "allow", "updatedInput": dict(decided)}
+    else:
+        return {}
+    return {"hookSpecificOutput": about}
+
+
+def _described(item: Mapping[str, Any], ours: str) -> tuple[str, Mapping[str, Any]] | None:
+    """The name and the arguments of a tool of Codex's own; None for anything else."""
+    match item.get("type"):
+        case "commandExecution":
+            return "Bash", _some(item, "command", "cwd")
+        case "fileChange":
+            return "apply_patch", _some(item, "changes")
+        case "webSearch":
+            return "web_search", _some(item, "query", "action")
+        case "imageView":
+            return "view_image", _some(item, "path")
+        case "imageGeneration" | "sleep" as kind:
+            return kind, {}
+        case "collabAgentToolCall":
+            return f"agents_{item.get('tool')}", _some(item, "prompt", "model")
+        case "mcpToolCall" if item.get("tool") in _RESOURCES:
+            return str(item["tool"]), _some(item, "arguments")
+        case "mcpToolCall" if item.get("server") != ours:
+            return f"mcp__{item.get('server')}__{item.get('tool')}", _some(item, "arguments")
+        case _:
+            return None
+
+
+def _some(item: Mapping[str, Any], *keys: str) -> dict[str, Any]:
+    return {key: item[key] for key in keys if item.get(key) is not None}

@@ -1,0 +1,180 @@
+"""The Codex program: where it is, what it is given to live in, and the words it is started with.
+
+It comes with the extra `codex`. Unless it works with a person's own login it has a folder of its own, reads nothing
+of that person's, and is given an allow-list of the environment. Above: `app_server`. Below: `models`.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import tomllib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+from toolstead.adapters.codex.models import written
+from toolstead.errors import RuntimeFailureError
+
+Lookup = Callable[[str], str | None]
+"""The value of an environment name, or None."""
+
+KEY = "OPENAI_API_KEY"
+ADDRESS = "OPENAI_BASE_URL"
+USUAL_ADDRESS = "https://api.openai.com/v1"
+PROVIDER = "toolstead"
+
+_GIVEN = ("PATH", "LANG", "LC_ALL", "LC_CTYPE", "TZ", "TERM", "TMPDIR", "USER", "SSL_CERT_FILE", "SSL_CERT_DIR")
+_PROXIES = ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "http_proxy", "https_proxy", "all_proxy")
+_LOOPBACK = "127.0.0.1,localhost,::1"
+_TRIES = 3
+_MOST_SHOWN = 131_072
+"""Tokens of a tool's answer that the model is shown, four bytes each: twice what `tools.max_output` usually lets
+through. Left to itself Codex shows 10,000, and cuts the rest out of the middle."""
+
+OFF = (
+    # What looks things up elsewhere, or installs them.
+    *("plugins", "apps", "remote_plugin", "plugin_sharing", "tool_suggest", "skill_search", "api_key_model_discovery"),
+    *("skill_mcp_dependency_install", "workspace_dependencies", "daemon_auto_start", "memories", "image_generation"),
+    # What acts by itself; agents of its own would be outside our limits.
+    *("multi_agent", "goals", "hooks", "browser_use", "browser_use_external", "computer_use", "in_app_browser"),
+    *("view_image", "sleep_tool", "shell_snapshot", "worktrees", "guardian_approval", "unbounded_connection_retries"),
+)
+"""Features of Codex that are switched off."""
+SHELL = ("shell_tool", "unified_exec")
+"""Features that let it run commands; a thread may have them, behind our gates and in the read-only sandbox."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Program:
+    """What to start.
+
+    Attributes:
+        command: The program and its arguments.
+        environ: All of its environment.
+        folder: Where it is started.
+    """
+
+    command: Sequence[str]
+    environ: Mapping[str, str]
+    folder: Path
+
+
+def prepared(*, folder: Path, lookup: Lookup, login: bool) -> Program:
+    """Find the program and make its home. Imports and writes, so not for the event loop.
+
+    Args:
+        folder: Its own folder, made where there is none.
+        lookup: The user's environment, and keys.
+        login: Work in the user's own Codex home, with the account that is logged in there.
+
+    Raises:
+        RuntimeFailureError: The extra is not installed, there is no key, or the folder cannot be made.
+    """
+    program, beside = _found()
+    settings = dict(_settings())
+    environ = {name: value for name in _GIVEN if (value := lookup(name))}
+    environ |= {name: value for name in _PROXIES if (value := lookup(name))}
+    environ["PATH"] = os.pathsep.join([*beside, environ.get("PATH", os.defpath)])
+    # Our own door is on this machine; whatever proxy there is must not stand before it.
+    excepted = lookup("NO_PROXY") or lookup("no_proxy")
+    environ["NO_PROXY"] = environ["no_proxy"] = f"{excepted},{_LOOPBACK}" if excepted else _LOOPBACK
+    if login:
+        home = lookup("HOME")
+        if not home:
+            raise RuntimeFailureError("Codex cannot be used with your own login: HOME is not set")
+        theirs = Path(lookup("CODEX_HOME") or Path(home, ".codex"))
+        environ |= {"HOME": home, "CODEX_HOME": str(theirs)}
+        settings |= _without_servers(theirs / "config.toml")
+    else:
+        key = lookup(KEY)
+        if not key:
+            raise RuntimeFailureError(
+                f"Codex needs a key: set {KEY}, or let it use your own login (runtime.codex.login = true)"
+            )
+        settings |= _private(lookup(ADDRESS) or USUAL_ADDRESS)
+        environ |= {"HOME": str(folder), "CODEX_HOME": str(folder), KEY: key}
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except OSError as error:
+        raise RuntimeFailureError(f"the folder of Codex cannot be made: {error}") from error
+    settings["model_catalog_json"] = str(written(program, folder, environ))
+    # As words and not as a file: several processes may live in one home, each with an address of its own.
+    overrides = [word for name, value in settings.items() for word in ("-c", f"{name}={_toml(value)}")]
+    return Program(
+        command=(str(program), "app-server", "--listen", "stdio://", *overrides),
+        environ=environ,
+        folder=folder,
+    )
+
+
+def _found() -> tuple[Path, list[str]]:
+    """The program, and folders with what it calls."""
+    try:
+        package: Any = import_module("codex_cli_bin")  # it says nothing of its types
+        path: Path = package.bundled_codex_path()
+        beside: Path | None = package.bundled_path_dir()
+    except (ImportError, FileNotFoundError) as error:
+        raise RuntimeFailureError(f'Codex is not installed ({error}): pip install "toolstead[codex]"') from error
+    return path, [str(beside)] if beside is not None else []
+
+
+def _settings() -> Mapping[str, Any]:
+    """What holds with a person's own login too, by dotted name."""
+    return {
+        "web_search": "disabled",
+        "approval_policy": "never",
+        "sandbox_mode": "read-only",
+        "check_for_update_on_startup": False,
+        "thread_unload_delay_secs": 0,
+        "tool_output_token_limit": _MOST_SHOWN,
+        "analytics.enabled": False,
+        "feedback.enabled": False,
+        "history.persistence": "none",
+        "skills.include_instructions": False,
+        "tools.experimental_request_user_input.enabled": False,
+        "tools.update_plan.enabled": False,
+        "shell_environment_policy.inherit": "core",
+        **{f"features.{name}": False for name in (*OFF, *SHELL)},
+    }
+
+
+def _private(address: str) -> Mapping[str, Any]:
+    """What holds in a home of our own."""
+    provider = f"model_providers.{PROVIDER}"
+    return {
+        "model_provider": PROVIDER,
+        "project_doc_max_bytes": 0,
+        "cli_auth_credentials_store": "file",
+        f"{provider}.name": "OpenAI",
+        f"{provider}.base_url": address,
+        f"{provider}.wire_api": "responses",
+        f"{provider}.env_key": KEY,
+        f"{provider}.request_max_retries": _TRIES,
+        f"{provider}.stream_max_retries": _TRIES,
+        f"{provider}.supports_websockets": False,
+    }
+
+
+def _without_servers(config: Path) -> Mapping[str, Any]:
+    """A person's own MCP servers, switched off: their tools would be used past our gates.
+
+    Raises:
+        RuntimeFailureError: The file cannot be read.
+    """
+    try:
+        servers: Any = tomllib.loads(config.read_text(encoding="utf-8")).get("mcp_servers", {})
+    except FileNotFoundError:
+        return {}
+    except (OSError, ValueError) as error:
+        raise RuntimeFailureError(f"Codex cannot be used with your own login: {config}: {error}") from error
+    if odd := [name for name in servers if re.fullmatch(r"[A-Za-z0-9_-]+", name) is None]:
+        raise RuntimeFailureError(f"{config}: the MCP server {odd[0]!r} cannot be switched off by name; rename it")
+    return {f"mcp_servers.{name}.enabled": False for name in servers}
+
+
+def _toml(value: str | int | bool) -> str:
+    return json.dumps(value, ensure_ascii=True)  # a basic string, a number and a boolean are written alike in both

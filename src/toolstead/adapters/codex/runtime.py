@@ -1,0 +1,173 @@
+"""Codex as a runtime: implements the runtime port.
+
+All sessions are threads of one `codex app-server` process: a thread costs a few megabytes and a tenth of a second, a
+process about 150 megabytes and three times as long. Above: the app, which says where keys, tools and folders are.
+Below: `session`, `station`; everything heavy is imported with the first session.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from toolstead.adapters.codex.program import Lookup, prepared
+from toolstead.adapters.importing import importing
+from toolstead.adapters.providers.catalogue import find
+from toolstead.errors import RuntimeFailureError
+from toolstead.invoker.kernel_session import Offered
+from toolstead.invoker.runtime import SessionSpec
+
+if TYPE_CHECKING:
+    import mcp_types
+
+    from toolstead.adapters.codex.session import CodexSession
+    from toolstead.adapters.codex.station import Stations
+    from toolstead.adapters.tool_copies import ToolCopies
+
+OWN_TOOLS = ("shell",)
+"""What of Codex's own an agent may be permitted to use."""
+
+
+class CodexRuntime:
+    """Opens threads of Codex."""
+
+    def __init__(
+        self,
+        *,
+        offered: Offered,
+        folder: Path,
+        lookup: Lookup,
+        login: bool = False,
+        model: str = "",
+        tools: Sequence[str] = (),
+        max_turns: int = 100,
+        version: str = "0",
+    ) -> None:
+        """Make a runtime; nothing is started or imported yet.
+
+        Args:
+            offered: The tools of an agent.
+            folder: A folder of Codex's own, where it keeps its conversations: private, and the same every time.
+            lookup: The user's environment and keys: `OPENAI_API_KEY`, `OPENAI_BASE_URL`, `PATH`, proxies, certificates.
+            login: Work in the user's own Codex home, with the account that is logged in there, and no key.
+            model: The usual model; empty for Codex's own choice.
+            tools: Tools of Codex's own that every agent may use: `shell`, read-only, each command behind our gates.
+            max_turns: How often the model may be asked for one prompt.
+            version: Told to Codex.
+
+        Raises:
+            RuntimeFailureError: A tool cannot be permitted.
+        """
+        self._offered = offered
+        self._model = model
+        self._tools = tuple(tools)
+        self._max_turns = max_turns
+        self._login = login
+        self._check(self._tools)
+        self._version = version
+        self._prepare = partial(prepared, folder=folder, lookup=lookup, login=login)
+        self._parts: tuple[Stations, ToolCopies[mcp_types.Tool]] | None = None
+        self._importing = asyncio.Lock()
+
+    @property
+    def name(self) -> str:
+        """`codex`."""
+        return "codex"
+
+    @property
+    def owns_process(self) -> bool:
+        """False: a session is a thread of a process that all share."""
+        return False
+
+    def resolve(self, model: str) -> str:
+        """The full name of the model that answers; empty when that is Codex's own choice.
+
+        Raises:
+            RuntimeFailureError: It is a model that Codex cannot ask.
+        """
+        wanted = model or self._model
+        vendor, colon, name = wanted.partition(":")  # a name may have colons of its own: ft:gpt-…:house::id
+        vendor, name = (vendor, name) if colon else (_vendor_of(wanted), vendor)
+        if vendor != "openai":
+            raise RuntimeFailureError(
+                f"Codex cannot ask {wanted!r}: it runs OpenAI's models, named like openai:gpt-…; leave the model out"
+                " for Codex's own choice, or take another runtime"
+            )
+        return f"openai:{name}" if name else ""
+
+    async def open(self, spec: SessionSpec, *, thread_id: str, resume: str | None = None) -> CodexSession:
+        """Open a session.
+
+        Raises:
+            SessionLostError: Codex does not have the conversation `resume` any more.
+            RuntimeFailureError: Codex is not installed, has no key, or does not start.
+        """
+        stations, copies = await self._loaded()
+        from toolstead.adapters.codex.session import CodexSession
+
+        self._check(spec.permissions)
+        again = True
+        while True:
+            station = await stations.enter()
+            session = CodexSession(
+                station,
+                stations,
+                spec,
+                offered=self._offered,
+                copies=copies,
+                own=self._tools,
+                hooked=not self._login,
+                max_turns=self._max_turns,
+            )
+            try:
+                await session.attach(resume)
+            except RuntimeFailureError:
+                died = not station.server.alive
+                await session.close()
+                if not (again and died):
+                    raise
+                again = False  # the process is everybody's: whoever killed it, this one is opened in another
+            except BaseException:
+                await session.close()
+                raise
+            else:
+                return session
+
+    def _check(self, permitted: Sequence[str]) -> None:
+        """Refuse to permit what could not be kept behind the gates."""
+        if unknown := [name for name in permitted if name not in OWN_TOOLS]:
+            raise RuntimeFailureError(
+                f"Codex cannot be permitted {', '.join(unknown)}: of its own tools only {', '.join(OWN_TOOLS)} can be;"
+                " everything else comes from the stead"
+            )
+        if permitted and self._login:
+            raise RuntimeFailureError(
+                f"Codex cannot be permitted {', '.join(permitted)} with a person's own login: our gates could not stand"
+                " before it there; take the stead's own tools, or a key"
+            )
+
+    async def _loaded(self) -> tuple[Stations, ToolCopies[mcp_types.Tool]]:
+        async with self._importing:
+            if self._parts is None:
+                self._parts = await asyncio.to_thread(self._load)
+            return self._parts
+
+    def _load(self) -> tuple[Stations, ToolCopies[mcp_types.Tool]]:
+        """Not on the event loop: the MCP SDK takes most of a second."""
+        with importing():
+            from toolstead.adapters.codex import session as _  # noqa: F401 - paid here
+            from toolstead.adapters.codex.station import Stations
+            from toolstead.adapters.codex.tool_copies import codex_copies
+
+        return Stations(self._prepare, version=self._version), codex_copies()
+
+
+def _vendor_of(name: str) -> str:
+    """Whose model a name without a provider means; OpenAI's where nobody knows, for Codex may."""
+    try:
+        return find(name)[0].name if name else "openai"
+    except RuntimeFailureError:
+        return "openai"

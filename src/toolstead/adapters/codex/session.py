@@ -1,0 +1,375 @@
+"""One Codex thread: implements the session port.
+
+A thread is attached to the program with what it was specified with, and with the tools of that moment. When tools
+change, it is attached anew before its next turn: its conversation stays. Above: `runtime`. Below: `running_turn`,
+`station`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import mcp_types
+
+from toolstead.adapters.codex.app_server import AppServer, GoneError, RefusedByCodexError
+from toolstead.adapters.codex.door import NAME
+from toolstead.adapters.codex.own_tools import refusal
+from toolstead.adapters.codex.running_turn import INTERRUPT, RunningTurn
+from toolstead.adapters.codex.station import Station, Stations
+from toolstead.adapters.codex.thread_settings import said, settings_of, surroundings_of
+from toolstead.adapters.tool_copies import ToolCopies
+from toolstead.errors import RuntimeFailureError, SessionLostError
+from toolstead.invoker.kernel_session import Offered
+from toolstead.invoker.key import fingerprint
+from toolstead.invoker.runtime import Answer, SessionSpec, Turn
+from toolstead.types.result import Failure, ToolResult
+from toolstead.types.tool import ToolInfo
+
+logger = logging.getLogger(__name__)
+
+_ATTACH = 60.0
+_LEAVE = 2.0
+
+
+class CodexSession:
+    """A thread, and the turn that runs in it."""
+
+    def __init__(
+        self,
+        station: Station,
+        stations: Stations,
+        spec: SessionSpec,
+        *,
+        offered: Offered,
+        copies: ToolCopies[mcp_types.Tool],
+        own: tuple[str, ...],
+        hooked: bool,
+        max_turns: int,
+    ) -> None:
+        """Make a session of a thread that is yet to be attached.
+
+        Args:
+            station: The program and the door.
+            stations: Where the station is given back.
+            spec: What it is built with.
+            offered: The tools of an agent.
+            copies: The tools as Codex is told of them.
+            own: Tools of Codex's own that are permitted whatever the specification says.
+            hooked: Whether Codex asks about its own tools; not in a person's own home, where the same setting
+                would let hooks run that nobody has trusted yet.
+            max_turns: How often the model may be asked for one prompt.
+        """
+        self._station = station
+        self._stations = stations
+        self._own = own
+        self._spec = self._with_own(spec)
+        self._offered = offered
+        self._copies = copies
+        self._hooked = hooked
+        self._max_turns = max_turns
+        self._infos: Sequence[ToolInfo] = ()
+        self._tools: Sequence[mcp_types.Tool] = ()
+        self._thread = ""
+        self._token = ""
+        self._resumed = self._ran = self._attached = self._broken = self._closed = False
+        self._changing = asyncio.Lock()
+        self._running: RunningTurn | None = None
+        self._put_away = asyncio.Event()
+
+    @property
+    def id(self) -> str | None:
+        """Codex's id of the thread; None as long as nothing was said in it."""
+        return self._thread if self._ran or self._resumed else None
+
+    @property
+    def resumed(self) -> bool:
+        """Whether it was opened with an earlier conversation in it."""
+        return self._resumed
+
+    @property
+    def usable(self) -> bool:
+        """False when it is closed, its process has died, or it could not be attached anew."""
+        return not (self._closed or self._broken) and self._station.server.alive
+
+    async def attach(self, resume: str | None) -> None:
+        """Begin a thread, or go on with one.
+
+        Raises:
+            SessionLostError: Codex does not have the conversation any more.
+            RuntimeFailureError: Codex does not answer, or says no; or somebody else uses the conversation just now.
+        """
+        async with self._changing:
+            await self._attach(resume)
+
+    async def _attach(self, resume: str | None) -> None:
+        door, spec = self._station.door, self._spec
+        if resume is not None:
+            await self._station.claim(resume, self)
+            self._thread = resume
+        self._infos = self._offered(spec)
+        self._tools = self._copies.of(self._infos)
+        token = door.admit(self)
+        old, self._token = self._token, token
+        door.dismiss(old)
+        params = settings_of(spec, door.settings(token), hooked=self._hooked)
+        if resume is None:
+            await self._open("thread/start", params | surroundings_of(spec), None)
+            return
+        params |= {"threadId": resume, "excludeTurns": True}
+        await self._open("thread/resume", params, resume)
+        if not door.entered(token):
+            # It was never put away, as after an opening that was broken off: whatever we say now, Codex goes on with
+            # the settings of then, and with a token that opens nothing.
+            await self._detach()
+            await self._open("thread/resume", params, resume)
+        if not door.entered(token):
+            raise RuntimeFailureError(f"Codex does not put the conversation {resume!r} away, to go on with it anew")
+        self._resumed = True
+
+    async def _open(self, method: str, params: Mapping[str, Any], resume: str | None) -> None:
+        """Have Codex load the thread; who is cancelled meanwhile knows of it all the same, and can put it away."""
+        opening = asyncio.create_task(self._station.server.request(method, params, timeout=_ATTACH))
+        try:
+            self._opened(await asyncio.shield(opening))
+        except asyncio.CancelledError:
+            with contextlib.suppress(RefusedByCodexError, GoneError, TimeoutError):
+                async with asyncio.timeout(INTERRUPT):
+                    self._opened(await asyncio.shield(opening))
+            raise
+        except RefusedByCodexError as error:
+            self._station.let_go(self._thread, self)
+            if resume is not None:
+                raise SessionLostError(f"Codex cannot go on with the conversation {resume!r}: {error}") from error
+            raise RuntimeFailureError(f"Codex: {error}") from error
+        except GoneError as error:
+            raise RuntimeFailureError(f"Codex ended while a session was opened: {error}") from error
+        except TimeoutError as error:
+            raise RuntimeFailureError(f"Codex did not open a session within {_ATTACH:g} seconds") from error
+
+    def _opened(self, answer: Mapping[str, Any]) -> None:
+        self._thread = str(answer["thread"]["id"])
+        self._attached = True
+        self._station.hold(self._thread, self)
+        self._station.server.listen(self._thread, self)
+
+    async def give_up(self) -> None:
+        """Let another session have the conversation; before the next turn here it is taken back.
+
+        Raises:
+            RuntimeFailureError: A turn runs in it, or it is being attached.
+        """
+        if self._running is not None or (self._changing.locked() and not self._closed):
+            raise RuntimeFailureError(
+                f"the conversation {self._thread!r} of Codex is in use by another thread: ask again when that one has"
+                " ended, or leave the session's id out"
+            )
+        async with self._changing:
+            self._station.door.dismiss(self._token)
+            await self._detach()
+
+    async def run(self, turn: Turn) -> Answer:
+        """Answer a prompt."""
+        self._check_free()
+        playing = self._running = RunningTurn(turn, ours=NAME, max_turns=self._max_turns)
+        starting: asyncio.Task[None] | None = None
+        try:
+            await self._offer_now()
+            told = said(turn.prompt)
+            while True:
+                starting = asyncio.create_task(self._start(playing, told))
+                await asyncio.shield(starting)
+                if not self._station.server.alive:
+                    self.lost()
+                if (answer := await asyncio.shield(playing.ending)) is not None:
+                    return answer
+                playing.go_on()
+                told = []
+        except asyncio.CancelledError:
+            await playing.interrupt(self._where, starting)
+            raise
+        except RefusedByCodexError as error:
+            raise RuntimeFailureError(f"Codex: {error}") from error
+        except GoneError as error:
+            raise SessionLostError(str(error)) from error
+        except TimeoutError as error:
+            self._broken = True
+            raise RuntimeFailureError("Codex did not begin the turn in time") from error
+        finally:
+            if not playing.over.is_set() and starting is not None:
+                await playing.interrupt(self._where, starting)
+            if playing.own.used:
+                await self._end_commands()
+            await playing.unwind()
+            playing.over.set()
+            self._running = None
+
+    async def steer(self, text: str) -> bool:
+        """Give the running turn another message."""
+        playing = self._running
+        if playing is None or playing.id is None or playing.ended:
+            return False
+        playing.steered = True
+        params = {"threadId": self._thread, "expectedTurnId": playing.id, "input": said(text)}
+        try:
+            await self._station.server.request("turn/steer", params)
+        except (RefusedByCodexError, GoneError, TimeoutError) as error:
+            logger.debug("Codex takes no message now: %s", error)
+            return False
+        return True
+
+    async def adapt(self, spec: SessionSpec) -> bool:
+        """Become a session of another specification: the thread is attached anew, its conversation stays."""
+        wanted = self._with_own(spec)
+        if wanted.permissions != self._spec.permissions:
+            return False  # whether they can be had is decided when a session is opened
+        if fingerprint(wanted) != fingerprint(self._spec):
+            self._spec = wanted
+            await self._attach_anew()
+        return self.usable
+
+    async def close(self) -> None:
+        """End it; with the last session the program ends too."""
+        if self._closed:
+            return
+        self._closed = True
+        playing = self._running
+        try:
+            if playing is not None:
+                playing.fail(RuntimeFailureError("this session was closed while it ran a turn"))
+                with contextlib.suppress(TimeoutError):
+                    async with asyncio.timeout(INTERRUPT + _LEAVE):
+                        await playing.over.wait()
+            self._station.door.dismiss(self._token)
+            async with self._changing:
+                await self._detach()
+        finally:
+            self._station.let_go(self._thread, self)
+            await self._stations.leave(self._station)
+
+    def hear(self, method: str, params: Mapping[str, Any]) -> None:
+        """Take what Codex says about this thread."""
+        playing = self._running
+        if method == "thread/closed":
+            self._put_away.set()
+        if playing is not None:
+            playing.hear(method, params)
+
+    def lost(self) -> None:
+        """The process has ended."""
+        self._put_away.set()
+        playing = self._running
+        if playing is not None and playing.id is not None:  # else it is begun again in another process
+            playing.fail(SessionLostError("the Codex process ended in the middle of the turn"))
+            playing.over.set()
+
+    def tools(self) -> Sequence[mcp_types.Tool]:
+        """The tools that the thread is attached with."""
+        return self._tools
+
+    async def call(self, name: str, input: Mapping[str, Any], *, call_id: str | None) -> ToolResult:
+        """Call one of our tools for the turn that runs."""
+        playing = self._running
+        if playing is None:
+            return ToolResult.error(f"{name} was not called: no turn is running", Failure.CANCELLED)
+        return await playing.call(name, input, call_id=call_id)
+
+    async def hooked(self, told: Mapping[str, Any]) -> Mapping[str, Any]:
+        """A tool of Codex's own is about to be used, or was."""
+        playing = self._running
+        if playing is None or (playing.ended and told.get("event") != "PostToolUse"):
+            return refusal(str(told.get("name")), "no turn is running")
+        return await playing.own.hooked(told)
+
+    def _check_free(self) -> None:
+        if self._running is not None:
+            raise RuntimeFailureError("this session runs a turn already")
+        if self._closed:
+            raise RuntimeFailureError("this session is closed")
+        if self._broken:
+            raise SessionLostError("this session could not be attached to Codex any more")
+
+    def _with_own(self, spec: SessionSpec) -> SessionSpec:
+        return replace(spec, permissions=tuple(sorted({*spec.permissions, *self._own})))
+
+    async def _end_commands(self) -> None:
+        """End what its commands left running: Codex lets them go on, when a turn is interrupted too."""
+        server, thread = self._where()
+        try:
+            await server.request("thread/backgroundTerminals/clean", {"threadId": thread}, timeout=_LEAVE)
+        except (RefusedByCodexError, TimeoutError) as error:
+            logger.warning("what commands of Codex left running could not be ended: %s", error or "no answer")
+        except GoneError:
+            pass  # they ended with it
+
+    def _where(self) -> tuple[AppServer, str]:
+        return self._station.server, self._thread
+
+    async def _start(self, playing: RunningTurn, told: Sequence[Mapping[str, Any]]) -> None:
+        """Begin a turn; when the process turns out to have died before, in another one."""
+        try:
+            answer = await self._send_start(told)
+        except GoneError:
+            if playing.unwanted:
+                raise
+            await self._move()
+            if playing.unwanted:
+                raise
+            answer = await self._send_start(told)
+        playing.begin(str(answer["turn"]["id"]))
+
+    async def _send_start(self, told: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]:
+        params: dict[str, Any] = {"threadId": self._thread, "input": told, **surroundings_of(self._spec)}
+        answer = await self._station.server.request("turn/start", params)
+        self._ran = True
+        return answer
+
+    async def _move(self) -> None:
+        """Take the thread up again in a process that lives."""
+        before, dead = self.id, self._station
+        dead.door.dismiss(self._token)
+        station = await self._stations.enter()
+        if self._closed:  # meanwhile: nobody would leave it any more
+            await self._stations.leave(station)
+            raise GoneError("the session was closed")
+        self._station, self._attached = station, False
+        await self._stations.leave(dead)
+        await self.attach(before)
+
+    async def _offer_now(self) -> None:
+        """See to it that the thread is attached, with the tools of this moment."""
+        infos = self._offered(self._spec)
+        if not self._station.server.alive:
+            return  # it is attached when the turn is begun, in another process
+        if self._attached and (infos is self._infos or self._copies.of(infos) == self._tools):
+            self._infos = infos
+        else:
+            await self._attach_anew()
+
+    async def _attach_anew(self) -> None:
+        before = self.id
+        try:
+            async with self._changing:
+                await self._detach()
+                await self._attach(before)
+        except BaseException:
+            self._broken = True
+            raise
+
+    async def _detach(self) -> None:
+        """Let Codex put the thread away, if this session has it."""
+        server, thread = self._station.server, self._thread
+        if not self._attached:
+            return
+        self._put_away.clear()
+        with contextlib.suppress(GoneError, RefusedByCodexError, TimeoutError):
+            async with asyncio.timeout(_LEAVE):
+                await server.request("thread/unsubscribe", {"threadId": thread})
+                await self._put_away.wait()  # before that it cannot be taken up again
+        self._attached = False
+        self._station.let_go(thread, self)
+        server.unlisten(thread)

@@ -1,0 +1,155 @@
+"""Tools as Codex is told of them, with schemas that survive it.
+
+Codex keeps few keywords of a schema, drops the rest without a word, and reads some shapes as less than they allow: a
+value without a type becomes a string. What it drops is told in descriptions instead, what it would narrow is written
+so that it does not. Above: `session`. Below: `schema.adapted`, and the copies that every adapter makes.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any, cast
+
+import mcp_types
+
+from toolstead.adapters.mcp.wire import tool_for
+from toolstead.adapters.tool_copies import ToolCopies
+from toolstead.schema.adapted import RULES, adapted_schema
+from toolstead.schema.phrases import phrase, shown, told
+from toolstead.schema.references import MANY, ONE, mapped
+from toolstead.types.content import whole_text
+from toolstead.types.tool import JSONSchema, ToolInfo
+
+_ASKING = frozenset(
+    {"minLength", "maxLength", "pattern", "format", "minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum"}
+    | {"multipleOf", "maxItems", "uniqueItems", "contains", "minContains", "maxContains", "prefixItems", "not"}
+    | {"minProperties", "maxProperties", "patternProperties", "propertyNames", "dependentRequired", "default"}
+    | {"dependentSchemas", "dependencies", "unevaluatedItems", "unevaluatedProperties", "contentEncoding"}
+    | {"contentMediaType"}
+)
+"""What Codex drops and a model should know."""
+_CONDITION = ("if", "then", "else")
+_TYPES: Mapping[type, str] = {
+    bool: "boolean",
+    int: "integer",
+    float: "number",
+    str: "string",
+    list: "array",
+    dict: "object",
+    type(None): "null",
+}
+_WHOLE = 4800
+"""Bytes of a schema whose descriptions Codex keeps; of larger ones it drops them all."""
+_MOST_TOLD = 8000
+"""Characters about parameters that a tool's own description may take up in their place."""
+
+
+def codex_copies() -> ToolCopies[mcp_types.Tool]:
+    """Tools in MCP's words; one for all sessions of a runtime."""
+    return ToolCopies(_copy, "Codex")
+
+
+def _copy(tool: ToolInfo) -> tuple[mcp_types.Tool, tuple[str, ...]]:
+    description, schema, changes = copy_for_codex(tool.description, tool.input_schema)
+    # With its hints: calls that only read run at the same time, others one after another, in the model's order.
+    copy = {"description": whole_text(description), "input_schema": schema, "output_schema": None, "title": None}
+    return tool_for(tool, modern=True).model_copy(update=copy), changes
+
+
+def copy_for_codex(description: str, schema: JSONSchema) -> tuple[str, dict[str, Any], tuple[str, ...]]:
+    """A tool's description and schema as Codex is to be given them, and what differs from the original."""
+    adapted = adapted_schema(schema, RULES["openai"])
+    cut = _Cut()
+    copy: dict[str, Any] = dict(mapped(adapted.schema, cut.node, everywhere=True))
+    changes = list(adapted.changes)
+    if cut.dropped:
+        changes.append(f"{', '.join(sorted(cut.dropped))}: told in descriptions instead, because codex drops them")
+    if cut.written:
+        changes.append(f"{', '.join(sorted(cut.written))}: written otherwise, because codex would read less in them")
+    if len(json.dumps(copy, separators=(",", ":"), default=str)) > _WHOLE:
+        text = _parameters(copy)
+        if text:
+            description = told(description, [text])
+            changes.append("descriptions: told with the tool's own, because codex drops those of a large schema")
+    return description, copy, tuple(changes)
+
+
+class _Cut:
+    """One schema on its way to Codex."""
+
+    def __init__(self) -> None:
+        self.dropped: set[str] = set()
+        self.written: set[str] = set()
+
+    def node(self, node: Mapping[str, Any]) -> Mapping[str, Any]:
+        """A schema whose inner ones are done already."""
+        copy = dict(node)
+        said = self._said(copy)
+        if "const" in copy:
+            copy["enum"] = [copy.pop("const")]
+            self.written.add("const")
+        values = copy.get("enum")
+        if isinstance(values, list) and values and "type" not in copy:
+            kinds = list(dict.fromkeys(_kind(value) for value in cast("list[Any]", values)))
+            copy["type"] = kinds[0] if len(kinds) == 1 else kinds
+            self.written.add("enum without a type")
+        if isinstance(copy.get("type"), str) and copy["type"] == "array" and "items" not in copy:
+            copy["items"] = {}
+        reference = copy.get("$ref")
+        if isinstance(reference, str) and reference != "#" and not reference.startswith("#/"):
+            said.append(phrase("$ref", copy.pop("$ref")))
+            self.dropped.add("$ref to a name")
+        self._write_out_booleans(copy)
+        if said:
+            copy["description"] = told(copy.get("description"), said)
+        return copy
+
+    def _said(self, copy: dict[str, Any]) -> list[str]:
+        """Take out what Codex drops, and say it."""
+        said: list[str] = []
+        condition = {key: copy.pop(key) for key in _CONDITION if key in copy}
+        if len(condition) > 1 and "if" in condition:
+            said.append(f"Must fit {shown(condition)}.")
+            self.dropped.add("if")
+        for key in [key for key in copy if key in _ASKING]:
+            value = copy.pop(key)
+            if key == "prefixItems":
+                copy["items"] = {}
+            if key != "uniqueItems" or value:
+                said.append(phrase(key, value))
+                self.dropped.add(key)
+        return said
+
+    def _write_out_booleans(self, copy: dict[str, Any]) -> None:
+        """`true` and `false` in the place of a schema, which Codex reads as a string."""
+        for key, value in copy.items():
+            if key in ("properties", "$defs", "definitions") and isinstance(value, Mapping):
+                named = cast("Mapping[str, Any]", value).items()
+                copy[key] = {name: self._written_out(inner) for name, inner in named}
+            elif key in MANY and isinstance(value, list):
+                copy[key] = [self._written_out(inner) for inner in cast("list[Any]", value)]
+            elif key in ONE and isinstance(value, bool) and not key.startswith(("additional", "unevaluated")):
+                copy[key] = self._written_out(value)
+
+    def _written_out(self, schema: Any) -> Any:
+        if not isinstance(schema, bool):
+            return schema
+        self.written.add(json.dumps(schema))
+        return {} if schema else {"description": "Never given."}
+
+
+def _kind(value: Any) -> str:
+    return next((name for kind, name in _TYPES.items() if isinstance(value, kind)), "string")
+
+
+def _parameters(schema: Mapping[str, Any]) -> str:
+    """What the descriptions of a large schema's parameters say."""
+    properties: Mapping[str, Any] = schema.get("properties") or {}
+    lines = [schema["description"]] if isinstance(schema.get("description"), str) else []
+    for name, inner in properties.items():
+        said: Any = cast("Mapping[str, Any]", inner).get("description") if isinstance(inner, Mapping) else None
+        if isinstance(said, str):
+            lines.append(f"{name}: {said}")
+    text = "\n".join(lines)
+    return text if len(text) <= _MOST_TOLD else text[: _MOST_TOLD - 1] + "…"

@@ -1,0 +1,139 @@
+"""The MCP client as a tool sees it: to log to it, to ask its person, to use its model.
+
+The handshake era can be asked while a call runs, if the client declared that it can. The modern era
+has no way back, so there every question is a clear error; log lines arrive in both where the client
+wants them.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping
+from typing import Any, get_args
+
+import mcp_types
+from mcp.server.context import ServerRequestContext
+from mcp.shared.exceptions import MCPDeprecationWarning, MCPError, NoBackChannelError
+from pydantic import ValidationError
+
+from toolstead.adapters.mcp.connection import connection_of
+from toolstead.adapters.mcp.wire import is_modern
+from toolstead.errors import NoClientError
+from toolstead.types.content import whole_json, whole_text
+from toolstead.types.result import ToolResult
+from toolstead.types.tool import JSONSchema
+
+_LEVELS: tuple[mcp_types.LoggingLevel, ...] = get_args(mcp_types.LoggingLevel)
+_LEVEL = "toolstead.log-level"
+_LEVEL_UNLESS_SAID = "info"
+
+_ASKING = mcp_types.ClientCapabilities(elicitation=mcp_types.ElicitationCapability())
+_LENDING = mcp_types.ClientCapabilities(sampling=mcp_types.SamplingCapability())
+
+
+class McpCallerSide:
+    """One call's way back to its client."""
+
+    def __init__(self, request: ServerRequestContext[Any, Any]) -> None:
+        self._request = request
+        self._lacking: mcp_types.ClientCapabilities | None = None
+        self._refusal = ""
+
+    async def report_progress(self, progress: float, total: float | None, message: str | None) -> None:
+        """Tell the client how far the call has come, if it asked."""
+        await self._request.session.report_progress(progress, total, None if message is None else whole_text(message))
+
+    async def log(self, level: str, text: str) -> None:
+        """Show the client a log line, on the call's own stream, if it wants lines of this level.
+
+        Raises:
+            ValueError: There is no such level.
+        """
+        if level not in _LEVELS:
+            raise ValueError(f"no log level {level!r}; there are {', '.join(_LEVELS)}")
+        if not self._wants(level):
+            return
+        with warnings.catch_warnings():
+            # The 2026 revision deprecates logging, and handshake clients still read it.
+            warnings.simplefilter("ignore", MCPDeprecationWarning)
+            await self._request.session.send_log_message(  # pyright: ignore[reportDeprecated] - as above
+                level, whole_text(text), related_request_id=self._request.request_id
+            )
+
+    async def elicit(self, message: str, schema: JSONSchema) -> Mapping[str, Any]:
+        """Ask the person at the client.
+
+        Raises:
+            NoClientError: The client cannot be asked, or refused.
+        """
+        self._need(_ASKING, "this client cannot be asked: it did not declare `elicitation`")
+        try:
+            answer = await self._request.session.elicit_form(
+                whole_text(message), whole_json(schema), related_request_id=self._request.request_id
+            )
+        except (MCPError, ValidationError) as error:
+            raise NoClientError(f"this client cannot be asked: {self._reason(error)}") from None
+        told: dict[str, Any] = {"action": answer.action}
+        if answer.content is not None:
+            told["content"] = answer.content
+        return told
+
+    async def sample(self, prompt: str, max_tokens: int) -> str:
+        """Let the client's model answer.
+
+        Raises:
+            NoClientError: The client has no model to lend, or refused.
+        """
+        self._need(_LENDING, "this client's model cannot be used: it did not declare `sampling`")
+        text = mcp_types.TextContent(type="text", text=whole_text(prompt))
+        message = mcp_types.SamplingMessage(role="user", content=text)
+        try:
+            with warnings.catch_warnings():
+                # Deprecated by the 2026 revision like logging; the handshake era has nothing else.
+                warnings.simplefilter("ignore", MCPDeprecationWarning)
+                answer = await self._request.session.create_message(  # pyright: ignore[reportDeprecated] - as above
+                    [message], max_tokens=max_tokens, related_request_id=self._request.request_id
+                )
+        except (MCPError, ValidationError) as error:
+            raise NoClientError(f"this client's model cannot be used: {self._reason(error)}") from None
+        return answer.content.text if isinstance(answer.content, mcp_types.TextContent) else ""
+
+    def missing_capability(self, result: ToolResult) -> MCPError | None:
+        """The modern era's own error, when a tool failed only because its client did not declare something.
+
+        A tool that caught the refusal and answered otherwise keeps its answer.
+        """
+        if self._lacking is None or not result.is_error or result.text != self._refusal:
+            return None
+        data = mcp_types.MissingRequiredClientCapabilityErrorData(required_capabilities=self._lacking)
+        return MCPError(
+            code=mcp_types.MISSING_REQUIRED_CLIENT_CAPABILITY,
+            message=self._refusal,
+            data=data.model_dump(by_alias=True, mode="json", exclude_none=True),
+        )
+
+    def _wants(self, level: mcp_types.LoggingLevel) -> bool:
+        if is_modern(self._request.protocol_version):
+            return True  # each request says what it wants, and the SDK reads it
+        wanted: mcp_types.LoggingLevel = connection_of(self._request).state.get(_LEVEL, _LEVEL_UNLESS_SAID)
+        return _LEVELS.index(level) >= _LEVELS.index(wanted)
+
+    def _need(self, capability: mcp_types.ClientCapabilities, refusal: str) -> None:
+        if self._request.session.check_client_capability(capability):
+            return
+        if is_modern(self._request.protocol_version):
+            self._lacking, self._refusal = capability, refusal
+        raise NoClientError(refusal)
+
+    def _reason(self, error: MCPError | ValidationError) -> str:
+        if isinstance(error, NoBackChannelError):
+            return f"revision {self._request.protocol_version} of the protocol has no way back while a call runs"
+        return str(error) if isinstance(error, MCPError) else "its answer is malformed"
+
+
+async def set_log_level(
+    request: ServerRequestContext[Any, Any], params: mcp_types.SetLevelRequestParams
+) -> mcp_types.EmptyResult:
+    """Handler of `logging/setLevel`: the least level of lines that this connection wants."""
+    connection_of(request).state[_LEVEL] = params.level
+    return mcp_types.EmptyResult()

@@ -1,0 +1,278 @@
+"""Lines on a pair of descriptors: bounded on the way in, whole on the way out, and nobody else's.
+
+Above: `stdio`. Below: asyncio, whose event loop polls pipes, sockets and terminals; what it cannot
+poll is pumped by a thread that never outlives the process.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import stat
+import sys
+import threading
+from collections.abc import AsyncGenerator, Callable
+from contextlib import asynccontextmanager
+from typing import Self
+
+from toolstead.errors import ServeError
+
+
+@asynccontextmanager
+async def claimed() -> AsyncGenerator[tuple[int, int]]:
+    """Take the wire away from descriptors 0 and 1, and give it back in the end.
+
+    Meanwhile 0 is the null device and 1 is stderr, for this process and its children.
+
+    Raises:
+        ServeError: One of the two is closed.
+    """
+    # Python knows what was closed when it started; by now something else may have the number.
+    for stream, name in ((sys.__stdin__, "stdin"), (sys.__stdout__, "stdout")):
+        if stream is None:
+            raise ServeError(f"{name} is closed; an MCP client connects to both stdin and stdout")
+    wire_in, wire_out = os.dup(0), os.dup(1)
+    was_blocking = os.get_blocking(wire_in), os.get_blocking(wire_out)
+    nothing = os.open(os.devnull, os.O_RDWR)
+    os.dup2(nothing, 0)
+    os.dup2(nothing if sys.__stderr__ is None else 2, 1)
+    os.close(nothing)
+    try:
+        yield wire_in, wire_out
+    finally:
+        os.set_blocking(wire_in, was_blocking[0])
+        os.set_blocking(wire_out, was_blocking[1])
+        os.dup2(wire_in, 0)
+        os.dup2(wire_out, 1)
+        os.close(wire_in)
+        os.close(wire_out)
+
+
+class TooLongError(Exception):
+    """A line longer than the limit; it was skipped to its end."""
+
+
+class Lines(asyncio.Protocol):
+    """Lines of a descriptor, each at most `limit` bytes, handed over as they come."""
+
+    def __init__(
+        self, descriptor: int, limit: int, take: Callable[[bytes | TooLongError], None], end: Callable[[], None]
+    ) -> None:
+        """Prepare to read.
+
+        Args:
+            descriptor: Where from.
+            limit: Bytes a line may have.
+            take: Called with every line, without its end.
+            end: Called once, behind the last line.
+        """
+        self._descriptor = descriptor
+        self._limit = limit
+        self._take = take
+        self._end: Callable[[], None] | None = end
+        self._parts: list[bytes] = []
+        self._size = 0
+        self._held = b""
+        self._transport: asyncio.ReadTransport | None = None
+        self._reasons: set[str] = set()
+
+    async def __aenter__(self) -> Self:
+        # A descriptor of the transport's own: uvloop closes it, whatever it is told.
+        descriptor = os.dup(self._descriptor) if _can_be_polled(self._descriptor) else _pumped(self._descriptor)
+        pipe = os.fdopen(descriptor, "rb", buffering=0)
+        self._transport, _ = await asyncio.get_running_loop().connect_read_pipe(lambda: self, pipe)
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        self._end = None
+        if self._transport is not None:
+            self._transport.close()
+
+    def pause(self, reason: str) -> None:
+        """Read no more until every reason is gone; what has been read waits too: short questions have long answers."""
+        if not self._reasons and self._transport is not None and not self._transport.is_closing():
+            self._transport.pause_reading()
+        self._reasons.add(reason)
+
+    def go_on(self, reason: str) -> None:
+        """A reason is gone."""
+        if reason not in self._reasons:
+            return
+        self._reasons.discard(reason)
+        if not self._reasons and self._held:
+            held, self._held = self._held, b""
+            self.data_received(held)
+        if not self._reasons and self._transport is not None and not self._transport.is_closing():
+            self._transport.resume_reading()
+
+    def data_received(self, data: bytes) -> None:
+        """Cut what came into lines."""
+        start = 0
+        while not self._reasons and (end := data.find(b"\n", start)) >= 0:
+            line = data[start:end]
+            start = end + 1
+            self._take(self._whole(line) if self._size else self._bounded(line))
+        if self._reasons:
+            self._held += data[start:]
+        elif start < len(data):
+            self._keep(data[start:] if start else data)
+
+    def eof_received(self) -> None:
+        """The other side has closed; half a line is a line."""
+        if self._size:
+            self._take(self._whole(b""))
+        self._ended()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """The end, if nobody has told it yet."""
+        self._ended()
+
+    def _ended(self) -> None:
+        end, self._end = self._end, None
+        if end is not None:
+            end()
+
+    def _keep(self, part: bytes) -> None:
+        """Hold the beginning of a line, unless it is too long already: then only count it."""
+        self._size += len(part)
+        if self._size > self._limit:
+            self._parts.clear()
+        else:
+            self._parts.append(part)
+
+    def _whole(self, last: bytes) -> bytes | TooLongError:
+        self._keep(last)
+        line, size = b"".join(self._parts), self._size
+        self._parts.clear()
+        self._size = 0
+        return line if size <= self._limit else self._too_long(size)
+
+    def _bounded(self, line: bytes) -> bytes | TooLongError:
+        return line if len(line) <= self._limit else self._too_long(len(line))
+
+    def _too_long(self, size: int) -> TooLongError:
+        return TooLongError(f"a message of {size:,} bytes; at most {self._limit:,} are accepted")
+
+
+class Wire(asyncio.BaseProtocol):
+    """The outgoing descriptor: one line for each message, whole."""
+
+    def __init__(
+        self,
+        descriptor: int,
+        *,
+        full: Callable[[], None] = lambda: None,
+        free: Callable[[], None] = lambda: None,
+        lost: Callable[[Exception | None], None] = lambda _: None,
+    ) -> None:
+        """Prepare to write.
+
+        Args:
+            descriptor: Where to.
+            full: Called when lines wait because nobody takes them.
+            free: Called when all of them were taken.
+            lost: Called when nobody will ever take them.
+        """
+        self._descriptor = descriptor
+        self._full = full
+        self._free = free
+        self._lost: Callable[[Exception | None], None] | None = lost
+        self._transport: asyncio.WriteTransport | None = None
+        self._taken = asyncio.Event()
+        self._taken.set()
+        self._error: Exception | None = None
+
+    async def __aenter__(self) -> Self:
+        if _can_be_polled(self._descriptor):
+            pipe = os.fdopen(os.dup(self._descriptor), "wb", buffering=0)
+            self._transport, _ = await asyncio.get_running_loop().connect_write_pipe(lambda: self, pipe)
+            self._transport.set_write_buffer_limits(high=0)  # a line is sent when the pipe has taken all of it
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        self._lost = None
+        if self._transport is not None and not self._transport.is_closing():
+            self._transport.abort()  # closing would wait for a reader, for ever
+
+    def write(self, line: bytes) -> None:
+        """Write a line now, or as soon as the pipe takes it."""
+        if self._transport is not None:
+            if self._error is None:
+                self._transport.write(line + b"\n")
+            return
+        try:
+            _write_all(self._descriptor, line + b"\n")  # a file: it takes everything
+        except OSError as error:
+            self.connection_lost(error)
+
+    async def taken(self) -> None:
+        """Wait until everything written was taken.
+
+        Raises:
+            OSError: Nobody reads any more.
+        """
+        await self._taken.wait()
+        if self._error is not None:
+            raise BrokenPipeError(f"nobody reads any more: {self._error}")
+
+    async def emptied(self, patience: float) -> None:
+        """Wait until everything written was taken, as long as some of it is within so many seconds."""
+        left = -1
+        while self._transport is not None and self._error is None:
+            now = self._transport.get_write_buffer_size()
+            if now in (0, left):
+                return
+            left = now
+            try:
+                async with asyncio.timeout(patience):
+                    await self._taken.wait()
+            except TimeoutError:
+                continue
+
+    def pause_writing(self) -> None:
+        """The pipe is full."""
+        self._taken.clear()
+        self._full()
+
+    def resume_writing(self) -> None:
+        """The pipe is free again."""
+        self._taken.set()
+        self._free()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """The reader has gone."""
+        self._error = exc or BrokenPipeError("the other side has closed")
+        self._taken.set()
+        lost, self._lost = self._lost, None
+        if lost is not None:
+            lost(self._error)
+
+
+def _can_be_polled(descriptor: int) -> bool:
+    mode = os.fstat(descriptor).st_mode
+    return stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode) or (stat.S_ISCHR(mode) and os.isatty(descriptor))
+
+
+def _pumped(descriptor: int) -> int:
+    """A pipe with what a plain file holds, which no event loop can poll; the pipe keeps the pace."""
+    source, sink = os.pipe()
+    own = os.dup(descriptor)
+
+    def pump() -> None:
+        try:
+            while chunk := os.read(own, 65_536):
+                _write_all(sink, chunk)
+        except OSError:  # nobody reads any more
+            pass
+        finally:
+            os.close(own)
+            os.close(sink)
+
+    threading.Thread(target=pump, name="toolstead-stdin", daemon=True).start()
+    return source
+
+
+def _write_all(descriptor: int, data: bytes) -> None:
+    view = memoryview(data)
+    while view:
+        view = view[os.write(descriptor, view) :]

@@ -1,0 +1,64 @@
+"""MCP over HTTP: the SDK's session manager as one ASGI application, and the lane in front of it.
+
+Host, Origin, token and body checks are the REST door's guard, which stands before both.
+"""
+
+from __future__ import annotations
+
+from contextlib import AbstractAsyncContextManager
+from typing import Any
+
+from mcp.server.context import CallNext, HandlerResult, ServerRequestContext
+from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
+from starlette.types import Receive, Scope, Send
+
+from toolstead.adapters.mcp.connection import connection_of
+from toolstead.adapters.mcp.lane.calls import Lane
+from toolstead.adapters.mcp.lane.http import HttpLane, Sessions
+from toolstead.adapters.mcp.server import ToolsteadServer
+from toolstead.adapters.rest.asgi import ASGIApp
+
+
+class McpEndpoint:
+    """`/mcp` for both eras. Serve it between entering and leaving `running()`."""
+
+    def __init__(self, server: ToolsteadServer, *, max_body: int, lane: Lane | None = None) -> None:
+        """Put the parts together.
+
+        Args:
+            server: The SDK's server.
+            max_body: Bytes a request may have.
+            lane: Answers what it can; without one the SDK answers everything.
+        """
+        self._manager = StreamableHTTPSessionManager(app=server, max_request_body_size=max_body)
+        self._sessions = Sessions()
+        self._app: ASGIApp = self._ask_sdk
+        if lane is not None:
+            server.middleware.append(self._learn)
+            self._app = HttpLane(lane, self._sessions, self._ask_sdk)
+
+    def running(self) -> AbstractAsyncContextManager[None]:
+        """Open the sessions' task group; leaving ends every session."""
+        return self._manager.run()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request."""
+        await self._app(scope, receive, send)
+
+    async def _ask_sdk(self, scope: Scope, receive: Receive, send: Send) -> None:
+        # Blanks around a header's value are no part of it (RFC 9110 §5.5), and httptools keeps those behind it.
+        headers = [(name, value.strip(b" \t")) for name, value in scope["headers"]]
+        await self._manager.asgi_app({**scope, "headers": headers}, receive, send)
+
+    async def _learn(self, ctx: ServerRequestContext[Any, Any], call_next: CallNext) -> HandlerResult:
+        """Middleware: the lane hears of a session when its client says that it is initialized."""
+        result = await call_next(ctx)
+        connection = connection_of(ctx)
+        if (
+            ctx.method == "notifications/initialized"
+            and connection.session_id is not None
+            and connection.initialize_accepted
+            and not self._sessions.knows(connection.session_id)
+        ):
+            connection.exit_stack.callback(self._sessions.learn(connection.session_id))
+        return result

@@ -1,0 +1,22 @@
+"""A real MCP client connected to a server of this process, for tests."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from mcp.client.client import Client
+
+from toolstead.adapters.mcp.server import ToolsteadServer
+
+Era = Literal["handshake", "modern"]
+McpClient = Client
+
+
+def in_process_client(server: ToolsteadServer, era: Era) -> McpClient:
+    """The SDK's client; open it with `async with`.
+
+    Args:
+        server: A fresh server.
+        era: `handshake` speaks JSON-RPC frames over memory streams; `modern` is stateless.
+    """
+    return Client(server, mode="legacy" if era == "handshake" else "auto")

@@ -1,0 +1,134 @@
+"""What the lane says, as bytes: lists and introductions made once, results of calls made from parts.
+
+A test holds each of them beside what the SDK says to the same question.
+
+Above: the lane. Below: the words, and msgspec.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any, Final
+
+import msgspec
+
+from toolstead.adapters.mcp.lane.messages import HANDSHAKE_VERSIONS, MODERN_VERSION, MessageId
+from toolstead.tools.generation import Generation
+from toolstead.types.content import Text, content_json, whole_json, whole_text
+from toolstead.types.result import ToolResult
+from toolstead.types.tool import NO_HINTS, ToolInfo
+
+PAGE: Final = 1_000
+"""Tools a page: large, because some clients never ask for a second one."""
+
+LIST_CHANGED: Final = b'{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}'
+
+_CAPABILITIES: Final = b'{"logging":{},"tools":{"listChanged":true}}'
+_encode = msgspec.json.Encoder().encode
+
+
+class Answers:
+    """The prepared answers of one server."""
+
+    def __init__(self, *, name: str, version: str) -> None:
+        self._info = _encode({"name": name, "version": version})
+        self._stamp = b'"resultType":"complete","_meta":{"io.modelcontextprotocol/serverInfo":' + self._info + b"}}"
+        self._generation: Generation | None = None
+        self._pages: dict[bool, dict[str | None, bytes]] = {}
+        self.discovered: Final = (
+            b'{"capabilities":' + _CAPABILITIES + b',"supportedVersions":["' + MODERN_VERSION.encode() + b'"],'
+            b'"ttlMs":0,"cacheScope":"private",' + self._stamp
+        )
+
+    def introduced(self, asked: str) -> tuple[bytes, str]:
+        """The result of `initialize`, and the revision that is spoken from then on."""
+        spoken = asked if asked in HANDSHAKE_VERSIONS else HANDSHAKE_VERSIONS[-1]
+        parts = (b'{"protocolVersion":"', spoken.encode(), b'","capabilities":', _CAPABILITIES)
+        return b"".join((*parts, b',"serverInfo":', self._info, b"}")), spoken
+
+    def page(self, generation: Generation, cursor: str | None, *, modern: bool) -> bytes | None:
+        """The result of `tools/list`; None for a cursor that begins no page of this generation."""
+        if generation is not self._generation:
+            self._generation, self._pages = generation, {}
+        pages = self._pages.get(modern)
+        if pages is None:
+            pages = self._pages[modern] = self._rendered(generation, modern=modern)
+        return pages.get(cursor)
+
+    def result(self, result: ToolResult, *, modern: bool) -> bytes:
+        """The result of `tools/call`."""
+        end = b'],"isError":true' if result.is_error else b'],"isError":false'
+        head = b'{"content":[' + b",".join([_part(part) for part in result.content]) + end
+        structured = result.structured
+        if structured is not None and (modern or isinstance(structured, Mapping)):
+            head += b',"structuredContent":' + json_bytes(whole_json(structured))
+        return head + b"," + self._stamp if modern else head + b"}"
+
+    def _rendered(self, generation: Generation, *, modern: bool) -> dict[str | None, bytes]:
+        """Every page under the cursor that asks for it: the last name of the page before."""
+        shown = [_tool(tool.info, modern=modern) for tool in generation.tools.values()]
+        pages: dict[str | None, bytes] = {}
+        cursor: str | None = None
+        for start in range(0, len(shown) or 1, PAGE):
+            body = b'{"tools":' + json_bytes(shown[start : start + PAGE])
+            last = start + PAGE >= len(shown)
+            following = None if last else shown[start + PAGE - 1]["name"]
+            if following is not None:
+                body += b',"nextCursor":' + _encode(following)
+            end = b',"ttlMs":0,"cacheScope":"private",' + self._stamp if modern else b"}"
+            pages[cursor] = body + end
+            cursor = following
+        return pages
+
+
+def answer(id: MessageId, result: bytes) -> bytes:
+    """The message that answers a request."""
+    return b'{"jsonrpc":"2.0","id":' + _id(id) + b',"result":' + result + b"}"
+
+
+def refusal(id: MessageId, code: int, message: str, data: str | None = None) -> bytes:
+    """The message that refuses a request; only what the SDK says in the same words."""
+    error: dict[str, Any] = {"code": code, "message": message}
+    if data is not None:
+        error["data"] = data
+    return b'{"jsonrpc":"2.0","id":' + _id(id) + b',"error":' + _encode(error) + b"}"
+
+
+def _tool(info: ToolInfo, *, modern: bool) -> dict[str, Any]:
+    """A tool as a list shows it. Handshake revisions know only objects as structured answers."""
+    shown: dict[str, Any] = {"name": info.name}
+    if info.title is not None:
+        shown["title"] = whole_text(info.title)
+    shown["description"] = whole_text(info.description)
+    shown["inputSchema"] = info.input_schema
+    if info.output_schema is not None and (modern or info.output_schema.get("type") == "object"):
+        shown["outputSchema"] = info.output_schema
+    if info.annotations != NO_HINTS:
+        given = info.annotations
+        hints = {
+            "readOnlyHint": given.read_only,
+            "destructiveHint": given.destructive,
+            "idempotentHint": given.idempotent,
+            "openWorldHint": given.open_world,
+        }
+        shown["annotations"] = {name: hint for name, hint in hints.items() if hint is not None}
+    return shown
+
+
+def _id(id: MessageId) -> bytes:
+    return b"%d" % id if type(id) is int else _encode(id)
+
+
+def _part(part: Any) -> bytes:
+    if type(part) is Text:
+        return b'{"type":"text","text":' + json_bytes(whole_text(part.text)) + b"}"
+    return json_bytes(whole_json(content_json(part)))
+
+
+def json_bytes(value: Any) -> bytes:
+    """A JSON value as bytes, whatever types of Python's it is made of."""
+    try:
+        return _encode(value)
+    except TypeError:  # subclasses of JSON's own types, which Python's encoder knows
+        return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode()

@@ -1,0 +1,102 @@
+"""The lane itself: which tools it may call, and how. One for each server, whatever the transport.
+
+Above: the lanes for stdio and HTTP. Below: the registry and the dispatcher, which the SDK's side shares.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+from toolstead.adapters.mcp.lane.answers import Answers, answer, json_bytes, refusal
+from toolstead.adapters.mcp.lane.messages import CALL_ID_KEY, MessageId
+from toolstead.errors import UnknownToolError
+from toolstead.tools.dispatch import Dispatcher
+from toolstead.tools.generation import Generation
+from toolstead.tools.registry import Registry
+from toolstead.types.call import Caller
+
+logger = logging.getLogger(__name__)
+
+NAME: Final = "toolstead"
+"""What the server calls itself."""
+
+_INTERNAL_ERROR = -32603
+_LONGEST_CALL_ID = 128
+_HEADER_RULE = b'"x-mcp-header"'
+"""A schema that has this asks for headers, which the SDK compares with the arguments."""
+
+
+class Lane:
+    """Lists tools and calls the plain ones: those that neither report progress nor talk to their caller.
+
+    Attributes:
+        answers: What is said without a call.
+    """
+
+    def __init__(self, *, registry: Registry, dispatcher: Dispatcher, version: str, thread_id: str = "default") -> None:
+        self.answers = Answers(name=NAME, version=version)
+        self._registry = registry
+        self._dispatcher = dispatcher
+        self._thread_id = thread_id
+        self._caller = Caller(thread_id=thread_id)
+        self._generation: Generation | None = None
+        self._plain: dict[str, bool] = {}
+
+    def page(self, cursor: str | None, *, modern: bool) -> bytes | None:
+        """The result of `tools/list` now; None for a cursor that is the SDK's to judge."""
+        return self.answers.page(self._registry.current, cursor, modern=modern)
+
+    def subscribe(self, changed: Callable[[], None]) -> Callable[[], None]:
+        """Be told when other tools can be listed; call what is returned to end it."""
+        return self._registry.subscribe(lambda swap: changed() if swap.changes else None)
+
+    def is_plain(self, name: str) -> bool:
+        """Whether a call of this tool is the lane's. Decided once for each tool of a generation."""
+        generation = self._registry.current
+        if generation is not self._generation:
+            self._generation, self._plain = generation, {}
+        known = self._plain.get(name)
+        if known is None:
+            registered = generation.tools.get(name)
+            if registered is None:
+                return False  # and not remembered: names that do not exist are many
+            tool = registered.tool
+            asks_headers = _HEADER_RULE in json_bytes(registered.info.input_schema)
+            known = self._plain[name] = not (tool.progress or tool.interactive or asks_headers)
+        return known
+
+    async def call(
+        self, id: MessageId, name: str, arguments: dict[str, Any] | None, call_id: Any, *, modern: bool
+    ) -> bytes | None:
+        """Call a tool: the message that answers it, or None when the tool is gone since it was found plain.
+
+        Args:
+            id: The request's.
+            name: The tool's name.
+            arguments: Its arguments.
+            call_id: The model's own id of the call, where the client tells one.
+            modern: Which era is spoken.
+        """
+        caller = self._caller
+        if call_id is not None and (told := told_id(call_id)) is not None:
+            caller = Caller(thread_id=self._thread_id, call_id=told)
+        try:
+            result = await self._dispatcher.call(name, arguments, caller)
+            return answer(id, self.answers.result(result, modern=modern))
+        except UnknownToolError:
+            return None
+        except Exception:
+            logger.exception("the answer of %r could not be given", name)
+            return refusal(id, _INTERNAL_ERROR, "Internal server error")
+
+
+def told_id(given: Any) -> str | None:
+    """The model's own id of a call as a client tells it; None for what is no such id."""
+    return given if isinstance(given, str) and 0 < len(given) <= _LONGEST_CALL_ID else None
+
+
+def call_id_in(meta: Mapping[str, Any] | None) -> str | None:
+    """The same in what a request says about itself."""
+    return told_id(meta.get(CALL_ID_KEY)) if meta else None

@@ -1,0 +1,302 @@
+"""The lane over HTTP: lists and calls in both eras, in front of the SDK's application.
+
+The guard before it has checked Host, Origin, token and body. Sessions of the handshake era are the SDK's:
+the lane learns of them when they are initialized, and forgets them when they end.
+
+Above: `adapters/mcp/http`. Below: the lane's calls and answers.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable, Mapping
+from functools import lru_cache
+from typing import Any, Final, Literal, cast
+
+from msgspec import UNSET
+
+from toolstead.adapters.mcp.lane.answers import answer, refusal
+from toolstead.adapters.mcp.lane.calls import Lane
+from toolstead.adapters.mcp.lane.keep_alive import STREAM, KeepAlive, event
+from toolstead.adapters.mcp.lane.messages import (
+    HANDSHAKE_VERSIONS,
+    MODERN_VERSION,
+    CallTool,
+    HandshakeMessage,
+    ListTools,
+    MessageId,
+    ModernCallTool,
+    ModernListTools,
+    ModernMessage,
+    NoMessage,
+    cancelled_id,
+    read_handshake,
+    read_modern,
+)
+from toolstead.adapters.rest.asgi import JSON_TYPE, ASGIApp, Headers, Message, Receive, Scope, Send
+from toolstead.adapters.rest.disconnect import Watch
+from toolstead.plugins.deadline import resumed
+
+LET_THROUGH = 300.0
+"""Seconds after which the SDK gets a request of a session, lest it takes the session for idle and ends it."""
+
+_CANCELLED = -32800
+_REFUSED = 400
+"""This status and those above it: the SDK has not taken the request."""
+_JSON: Final[Headers] = (JSON_TYPE,)
+_MODERN: Final = MODERN_VERSION.encode()
+_HANDSHAKE: Final = frozenset({None, *(version.encode() for version in HANDSHAKE_VERSIONS)})
+
+
+class Call:
+    """One running call of a session."""
+
+    __slots__ = ("ended", "task")
+
+    def __init__(self, task: asyncio.Task[Any]) -> None:
+        self.task = task
+        self.ended: Literal["", "cancelled", "session"] = ""
+
+    def end(self, why: Literal["cancelled", "session"]) -> None:
+        """Cancel it, once."""
+        if not self.ended:
+            self.ended = why
+            self.task.cancel()
+
+
+class Session:
+    """A session of the handshake era that the SDK owns."""
+
+    __slots__ = ("calls", "headers", "shown")
+
+    def __init__(self, id: str) -> None:
+        self.calls: dict[str, Call] = {}
+        self.headers: Headers = (*STREAM, (b"mcp-session-id", id.encode("latin-1")))
+        self.shown = time.monotonic()
+        """When the SDK last saw a request of it."""
+
+
+class Sessions:
+    """The sessions that are initialized, by their ids as headers spell them."""
+
+    def __init__(self) -> None:
+        self._known: dict[bytes, Session] = {}
+
+    def learn(self, id: str) -> Callable[[], None]:
+        """A session is initialized; call what is returned when it has ended."""
+        key = id.encode("latin-1")
+        self._known[key] = Session(id)
+        return lambda: self.forget(key)
+
+    def knows(self, id: str) -> bool:
+        """Whether a session was learned of already."""
+        return id.encode("latin-1") in self._known
+
+    def get(self, key: bytes | None) -> Session | None:
+        """The session of a request; None when it is not known (yet)."""
+        return None if key is None else self._known.get(key)
+
+    def forget(self, key: bytes | None) -> None:
+        """It has ended, and its calls with it."""
+        session = None if key is None else self._known.pop(key, None)
+        if session is not None:
+            for call in tuple(session.calls.values()):
+                call.end("session")
+
+
+class HttpLane:
+    """`/mcp`: what is surely valid and plain is answered here, everything else by the SDK's application."""
+
+    def __init__(self, lane: Lane, sessions: Sessions, sdk: ASGIApp) -> None:
+        self._lane = lane
+        self._sessions = sessions
+        self._sdk = sdk
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request."""
+        raw: Headers = scope["headers"]
+        headers = dict(raw)
+        if scope["method"] != "POST":
+            if scope["method"] == "DELETE":  # from here on its id means nothing, also while the SDK winds it up
+                self._sessions.forget(_session_meant(raw))
+            await self._sdk(scope, receive, send)
+            return
+        first = await receive()
+        body: bytes = first.get("body", b"")
+        if (
+            len(headers) == len(raw)
+            and _takes_both(headers.get(b"accept", b""))
+            and headers.get(b"content-type") == b"application/json"
+            and first["type"] == "http.request"
+        ):
+            version = headers.get(b"mcp-protocol-version")
+            try:
+                if version == _MODERN:
+                    if await self._modern(read_modern(body), headers, receive, send):
+                        return
+                elif (
+                    version in _HANDSHAKE
+                    and (session := self._sessions.get(headers.get(b"mcp-session-id")))
+                    and await self._handshake(read_handshake(body), session, send)
+                ):
+                    return
+            except NoMessage:
+                pass  # not the lane's
+        heard = _Heard(send)
+        await self._sdk(scope, _Again(first, receive), heard)
+        if heard.status < _REFUSED:
+            self._after_sdk(raw, body)
+
+    async def _modern(
+        self, message: ModernMessage, headers: Mapping[bytes, bytes], receive: Receive, send: Send
+    ) -> bool:
+        """Answer what is the lane's; False when it is the SDK's. A client that goes away cancels its call."""
+        match message:
+            case ModernCallTool(id=id, params=params) if (
+                headers.get(b"mcp-method") == b"tools/call"
+                and headers.get(b"mcp-name") == params.name.encode()
+                and self._lane.is_plain(params.name)
+            ):
+                steps = self._lane.call(id, params.name, params.arguments, params.meta.call_id, modern=True)
+                try:
+                    waiting = steps.send(None)  # most calls are done in one step, and need nobody to watch them
+                except StopIteration as done:
+                    said: bytes | None = done.value
+                    if said is not None:
+                        await _send(send, _JSON, said)
+                    return said is not None
+                with Watch(receive), KeepAlive(send) as alive:
+                    said = await resumed(steps, waiting)
+                    if said is None:
+                        return False
+                    if await alive.stop():
+                        await _send_last(send, event(said))
+                    else:
+                        await _send(send, _JSON, said)
+                return True  # also when the client has gone
+            case ModernListTools(id=id, params=params) if headers.get(b"mcp-method") == b"tools/list":
+                page = self._lane.page(params.cursor, modern=True)
+                if page is not None:
+                    await _send(send, _JSON, answer(id, page))
+                return page is not None
+            case _:
+                return False
+
+    async def _handshake(self, message: HandshakeMessage, session: Session, send: Send) -> bool:
+        """Answer what is the lane's; False when it is the SDK's."""
+        if message.params.meta.version is not UNSET or time.monotonic() - session.shown > LET_THROUGH:
+            return False
+        match message:
+            case CallTool(id=id, params=params) if self._lane.is_plain(params.name) and str(id) not in session.calls:
+                steps = self._lane.call(id, params.name, params.arguments, params.meta.call_id, modern=False)
+                try:
+                    waiting = steps.send(None)
+                except StopIteration as done:
+                    said: bytes | None = done.value
+                    if said is not None:
+                        await _send(send, session.headers, event(said))
+                    return said is not None
+                return await self._finished(id, session, resumed(steps, waiting), send)
+            case ListTools(id=id, params=params):
+                page = self._lane.page(params.cursor, modern=False)
+                if page is not None:
+                    await _send(send, session.headers, event(answer(id, page)))
+                return page is not None
+            case _:
+                return False
+
+    async def _finished(self, id: MessageId, session: Session, work: Awaitable[bytes | None], send: Send) -> bool:
+        """One call of a session, which its client can cancel with a message, and the session's end ends."""
+        task = cast("asyncio.Task[Any]", asyncio.current_task())
+        key = str(id)
+        call = session.calls[key] = Call(task)
+        with KeepAlive(send, session.headers) as alive:
+            said: bytes | None = None
+            try:
+                said = await work
+            except asyncio.CancelledError:
+                if not call.ended or task.uncancel():
+                    raise
+            else:
+                if call.ended:  # and the tool answered all the same, which nobody waits for any more
+                    task.uncancel()
+            finally:
+                del session.calls[key]
+            if call.ended:
+                said = refusal(id, _CANCELLED, "Request cancelled") if call.ended == "cancelled" else b""
+            if said is None:
+                return False
+            frame = event(said) if said else b""
+            if await alive.stop():
+                await _send_last(send, frame)
+            else:
+                await _send(send, session.headers, frame)
+        return True
+
+    def _after_sdk(self, headers: Headers, body: bytes) -> None:
+        """The SDK has taken a request of a session: it is not idle, and may have cancelled a call of the lane's."""
+        session = self._sessions.get(_session_meant(headers))
+        if session is None:
+            return
+        session.shown = time.monotonic()
+        if session.calls and (asked := cancelled_id(body)) is not None and (call := session.calls.get(str(asked))):
+            call.end("cancelled")
+
+
+async def _send(send: Send, headers: Headers, body: bytes) -> None:
+    length = (b"content-length", b"%d" % len(body))
+    await send({"type": "http.response.start", "status": 200, "headers": [*headers, length]})
+    await _send_last(send, body)
+
+
+async def _send_last(send: Send, body: bytes) -> None:
+    await send({"type": "http.response.body", "body": body, "more_body": False})
+
+
+def _session_meant(headers: Headers) -> bytes | None:
+    """Whose session the SDK takes a request for; None for those of the modern era, which has none."""
+    if _as_the_sdk_reads(headers, b"mcp-protocol-version") not in _HANDSHAKE:
+        return None
+    return _as_the_sdk_reads(headers, b"mcp-session-id")
+
+
+def _as_the_sdk_reads(headers: Headers, name: bytes) -> bytes | None:
+    """The first header of this name, without the blanks around it."""
+    return next((value.strip(b" \t") for key, value in headers if key == name), None)
+
+
+@lru_cache(256)
+def _takes_both(accept: bytes) -> bool:
+    """Whether a client takes JSON and event streams, as it must."""
+    kinds = {kind.split(b";")[0].strip().lower() for kind in accept.split(b",")}
+    return {b"application/json", b"text/event-stream"} <= kinds
+
+
+class _Heard:
+    """Passes an answer on, and remembers its status."""
+
+    __slots__ = ("_send", "status")
+
+    def __init__(self, send: Send) -> None:
+        self._send = send
+        self.status = _REFUSED
+
+    async def __call__(self, message: Message) -> None:
+        if message["type"] == "http.response.start":
+            self.status = message["status"]
+        await self._send(message)
+
+
+class _Again:
+    """Gives what was read once more, then whatever comes next."""
+
+    __slots__ = ("_first", "_receive")
+
+    def __init__(self, first: Message, receive: Receive) -> None:
+        self._first: Message | None = first
+        self._receive = receive
+
+    async def __call__(self) -> Message:
+        first, self._first = self._first, None
+        return await self._receive() if first is None else first

@@ -1,0 +1,308 @@
+"""The lane on stdio: one client's hot messages, answered in the loop's own time.
+
+The client's first request decides the era for good, here as in the SDK. What the lane has answered of the
+opening is said to the SDK again, under an id that nobody else knows, when a message needs the SDK.
+
+Above: the conversation in `adapters/mcp/stdio`. Below: the lane's calls and answers.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import secrets
+from collections.abc import Callable
+from typing import Any, Literal, Protocol
+
+import msgspec
+from msgspec import UNSET
+
+from toolstead.adapters.mcp.lane.answers import LIST_CHANGED, answer, refusal
+from toolstead.adapters.mcp.lane.calls import Lane
+from toolstead.adapters.mcp.lane.messages import (
+    CallTool,
+    Cancelled,
+    Discover,
+    HandshakeMessage,
+    Initialize,
+    Initialized,
+    ListPrompts,
+    ListResources,
+    ListTemplates,
+    ListTools,
+    MessageId,
+    ModernCallTool,
+    ModernListTools,
+    ModernMessage,
+    NoMessage,
+    Ping,
+    Unserved,
+    cancelled_id,
+    read_handshake,
+    read_modern,
+    sound,
+)
+
+logger = logging.getLogger(__name__)
+
+GRACE = 5.0
+"""Seconds that calls which were cancelled may take to tidy up."""
+PAUSE = 0.05
+"""Seconds between two notices: the first of a burst goes out at once, the rest of it is one more."""
+
+_CONNECTION_CLOSED = -32000
+_METHOD_NOT_FOUND = -32601
+
+
+class Elsewhere(Protocol):
+    """The SDK's side of the conversation."""
+
+    def put(self, line: bytes) -> None:
+        """Give it a message."""
+        ...
+
+    def is_asked(self, id: str) -> bool:
+        """Whether it has a request with this id that is not answered."""
+        ...
+
+    @property
+    def begun(self) -> bool:
+        """Whether it was given anything yet."""
+        ...
+
+
+class _Request(msgspec.Struct):
+    """Any request, as far as it decides the era."""
+
+    jsonrpc: Literal["2.0"]
+    id: MessageId
+    method: str
+    params: dict[str, Any] | None = None
+
+
+class StdioLane:
+    """One client's messages, as far as they are the lane's.
+
+    Attributes:
+        private_id: The id under which the opening is said to the SDK again; its answer is nobody's.
+    """
+
+    def __init__(self, lane: Lane, say: Callable[[bytes], None], elsewhere: Elsewhere) -> None:
+        """Begin with a client of whom nothing is known.
+
+        Args:
+            lane: Lists and calls.
+            say: Writes an answer.
+            elsewhere: Takes what is not the lane's.
+        """
+        self.private_id = f"toolstead-{secrets.token_hex(8)}"
+        self._lane = lane
+        self._say = say
+        self._elsewhere = elsewhere
+        self._modern: bool | None = None
+        self._opening: bytes | None = None
+        self._version: str | None = None
+        self._introducing: str | None = None
+        self._initialized: bytes | None = None
+        self._calls: dict[str, tuple[MessageId, asyncio.Task[None]]] = {}
+        self._ending: set[asyncio.Task[None]] = set()
+        self._notice: asyncio.TimerHandle | None = None
+        self._more_news = False
+
+    @property
+    def busy(self) -> bool:
+        """Whether calls are running."""
+        return bool(self._calls)
+
+    def take(self, line: bytes) -> bool:
+        """Deal with a message; False when it is the SDK's."""
+        try:
+            if self._modern:
+                return self._take_modern(read_modern(line), line)
+            if self._modern is None and b'"initialize"' not in line:
+                taken = self._take_modern(read_modern(line), line)
+                self._modern = taken or None
+                return taken or self._decide(line)
+            return self._take_handshake(read_handshake(line), line)
+        except NoMessage:
+            if self._calls and (asked := cancelled_id(line)) is not None and str(asked) in self._calls:
+                return self._cancel(asked)
+            return self._modern is None and self._decide(line)
+
+    def _decide(self, line: bytes) -> Literal[False]:
+        """The SDK gets this message; if it is the first request, it decides the era all the same."""
+        try:
+            request = msgspec.json.decode(sound(line), type=_Request)
+        except NoMessage:
+            return False
+        meta: Any = (request.params or {}).get("_meta")
+        self._modern = (
+            request.method != "initialize"
+            and isinstance(meta, dict)
+            and "io.modelcontextprotocol/protocolVersion" in meta
+        )
+        if request.method == "initialize":
+            self._introducing = str(request.id)
+        return False
+
+    def learn(self, id: str, result: Any) -> None:
+        """The SDK has answered a request; the lane wants to know when it was the handshake."""
+        if id != self._introducing:
+            return
+        self._introducing = None
+        match result:
+            case {"protocolVersion": str() as version}:
+                self._version = version
+            case _:
+                pass
+
+    def replay(self) -> list[bytes]:
+        """What the SDK must hear first: the opening that the lane has answered."""
+        said: list[bytes] = []
+        if self._opening is not None:
+            # The parts stay as they came: the SDK takes numbers that are no value of msgspec's.
+            opening: dict[str, Any] = _parts_of(self._opening)
+            if self._modern:  # any request would do, but one that was a call must not run again
+                meta = _parts_of(_parts_of(opening["params"])["_meta"])
+                meta.pop("progressToken", None)
+                opening = {"jsonrpc": "2.0", "method": "server/discover", "params": {"_meta": meta}}
+            said.append(msgspec.json.encode({**opening, "id": self.private_id}))
+        if self._initialized is not None:
+            said.append(self._initialized)
+        return said
+
+    def tools_changed(self) -> None:
+        """Tell a client of the handshake era, which hears of it in no other way; bursts become one or two notices."""
+        if self._modern is not False or self._initialized is None:
+            return
+        if self._notice is not None:
+            self._more_news = True
+            return
+        self._say(LIST_CHANGED)
+        self._notice = asyncio.get_running_loop().call_later(PAUSE, self._pause_is_over)
+
+    def give_up(self) -> None:
+        """The client has closed its side, and was waited for: what is running is refused, and cancelled."""
+        for asked, _ in list(self._calls.values()):
+            self._say(refusal(asked, _CONNECTION_CLOSED, "Connection closed"))
+            self._cancel(asked)
+
+    async def close(self) -> None:
+        """Cancel what is running, and wait for it."""
+        if self._notice is not None:
+            self._notice.cancel()
+        calls = {task for _, task in self._calls.values()} | self._ending
+        self._calls.clear()
+        for call in calls:
+            call.cancel()
+        if calls:
+            _, left = await asyncio.wait(calls, timeout=GRACE)
+            for call in left:
+                logger.error("%s was cancelled, and is not done after %s seconds; it is left alone", call, GRACE)
+
+    def _pause_is_over(self) -> None:
+        self._notice = None
+        if self._more_news:
+            self._more_news = False
+            self.tools_changed()
+
+    def _take_handshake(self, message: HandshakeMessage, line: bytes) -> bool:
+        if message.params.meta.version is not UNSET:
+            return self._modern is None and self._decide(line)
+        match message:
+            case CallTool(id=id, params=params):
+                ours = self._version is not None and self._is_free(id) and self._lane.is_plain(params.name)
+                if ours:
+                    self._call(id, params.name, params.arguments, params.meta.call_id, line)
+                return ours
+            case ListTools(id=id, params=params):
+                page = None if self._version is None else self._lane.page(params.cursor, modern=False)
+                return self._answered(id, page)
+            case Initialize(id=id, params=params):
+                if self._modern is not None or self._elsewhere.begun:
+                    return self._modern is None and self._decide(line)
+                self._modern, self._opening = False, line
+                result, self._version = self._lane.answers.introduced(params.protocolVersion)
+                return self._answered(id, result)
+            case Ping(id=id):
+                return self._modern is False and self._answered(id, b"{}")
+            case Initialized():
+                if self._version is None and self._introducing is None:
+                    return False
+                self._initialized = line
+                return not self._elsewhere.begun
+            case Cancelled(params=params):
+                return self._cancel(params.requestId)
+            case ListPrompts(id=id) | ListResources(id=id) | ListTemplates(id=id):
+                return self._modern is False and self._unserved(id, message)
+
+    def _take_modern(self, message: ModernMessage, line: bytes) -> bool:
+        if self._modern is None:
+            if self._elsewhere.begun or isinstance(message, Cancelled):
+                return False
+            self._opening = line
+        match message:
+            case ModernCallTool(id=id, params=params):
+                ours = self._is_free(id) and self._lane.is_plain(params.name)
+                if ours:
+                    self._call(id, params.name, params.arguments, params.meta.call_id, line)
+            case ModernListTools(id=id, params=params):
+                ours = self._answered(id, self._lane.page(params.cursor, modern=True))
+            case Discover(id=id):
+                ours = self._answered(id, self._lane.answers.discovered)
+            case Cancelled(params=params):
+                return self._cancel(params.requestId)
+            case _:
+                ours = self._unserved(message.id, message)
+        if not ours and self._modern is None:
+            self._opening = None  # the SDK hears it itself
+        return ours
+
+    def _is_free(self, id: MessageId) -> bool:
+        """Whether no request with this id is under way; two of them are the SDK's to tell apart."""
+        key = str(id)
+        return key not in self._calls and not self._elsewhere.is_asked(key)
+
+    def _answered(self, id: MessageId, result: bytes | None) -> bool:
+        if result is None or not self._is_free(id):
+            return False
+        self._say(answer(id, result))
+        return True
+
+    def _unserved(self, id: MessageId, message: Unserved) -> bool:
+        if not self._is_free(id):
+            return False
+        self._say(refusal(id, _METHOD_NOT_FOUND, "Method not found", str(message.__struct_config__.tag)))
+        return True
+
+    def _cancel(self, id: MessageId) -> bool:
+        running = self._calls.pop(str(id), None)
+        if running is None:
+            return not self._elsewhere.begun  # nobody has such a request, and nobody need be told
+        _, call = running
+        call.cancel()
+        self._ending.add(call)
+        call.add_done_callback(self._ending.discard)
+        return True
+
+    def _call(self, id: MessageId, name: str, arguments: dict[str, Any] | None, call_id: Any, line: bytes) -> None:
+        work = self._run(id, name, arguments, call_id, line)
+        self._calls[str(id)] = id, asyncio.get_running_loop().create_task(work)
+
+    async def _run(self, id: MessageId, name: str, arguments: dict[str, Any] | None, call_id: Any, line: bytes) -> None:
+        """One call. A client that has cancelled it hears nothing more of it."""
+        said = await self._lane.call(id, name, arguments, call_id, modern=self._modern is True)
+        key = str(id)
+        running = self._calls.get(key)
+        if running is None or running[1] is not asyncio.current_task():
+            return
+        del self._calls[key]
+        if said is None:
+            self._elsewhere.put(line)
+        else:
+            self._say(said)
+
+
+def _parts_of(data: bytes | msgspec.Raw) -> dict[str, msgspec.Raw]:
+    """The members of a JSON object, each as the bytes that it was written in."""
+    return msgspec.json.decode(data, type=dict[str, msgspec.Raw])

@@ -1,0 +1,80 @@
+"""`tools/list_changed`, by exactly one path to each client.
+
+Modern clients listen on a subscription; handshake clients hear it on their own connection, which
+is learned when they say that they are initialized and forgotten when they leave. Each has a task of
+its own, so that one that stopped reading holds up nobody else.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from typing import Any
+
+from mcp.server.connection import Connection
+from mcp.server.context import CallNext, HandlerResult, ServerRequestContext
+from mcp.server.subscriptions import InMemorySubscriptionBus, ListenHandler, ToolsListChanged
+
+from toolstead.adapters.mcp.connection import connection_of
+from toolstead.tools.registry import Registry
+
+PAUSE = 0.05
+"""Seconds between two notices: the first of a burst goes out at once, the rest of it is one more."""
+
+
+class Notices:
+    """Tells every connected client that the tools changed."""
+
+    def __init__(self, registry: Registry) -> None:
+        self._registry = registry
+        self._bus = InMemorySubscriptionBus()
+        self._connections: dict[Connection, asyncio.Event] = {}
+        self.listen = ListenHandler(self._bus)
+
+    async def learn(self, ctx: ServerRequestContext[Any, Any], call_next: CallNext) -> HandlerResult:
+        """Middleware: remember a handshake connection once it is initialized."""
+        result = await call_next(ctx)
+        if ctx.method == "notifications/initialized":
+            connection = connection_of(ctx)
+            if connection not in self._connections:
+                changed = self._connections[connection] = asyncio.Event()
+                telling = asyncio.create_task(_tell(connection, changed), name="toolstead-mcp-notices-to-client")
+                connection.exit_stack.push_async_callback(self._forget, connection, telling)
+        return result
+
+    @asynccontextmanager
+    async def running(self) -> AsyncGenerator[None]:
+        """While open, every change of the registry reaches the clients; bursts become one or two notices."""
+        changed = asyncio.Event()
+        end = self._registry.subscribe(lambda swap: changed.set() if swap.changes else None)
+
+        async def tell_all() -> None:
+            while True:
+                await changed.wait()
+                changed.clear()
+                await self._bus.publish(ToolsListChanged())
+                for heard in tuple(self._connections.values()):
+                    heard.set()
+                await asyncio.sleep(PAUSE)
+
+        telling = asyncio.create_task(tell_all(), name="toolstead-mcp-notices")
+        try:
+            yield
+        finally:
+            end()
+            self.listen.close()
+            telling.cancel()
+            await asyncio.gather(telling, return_exceptions=True)
+
+    async def _forget(self, connection: Connection, telling: asyncio.Task[None]) -> None:
+        del self._connections[connection]
+        telling.cancel()
+        await asyncio.gather(telling, return_exceptions=True)
+
+
+async def _tell(connection: Connection, changed: asyncio.Event) -> None:
+    while True:
+        await changed.wait()
+        changed.clear()
+        await connection.send_tool_list_changed()

@@ -1,0 +1,155 @@
+"""The SDK's side of a conversation on stdio: lines to its server, and its messages back to lines.
+
+Imported when a message needs the SDK, and not before.
+
+Above: `stdio`, which owns the wire. Below: the SDK.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Awaitable, Callable
+
+import anyio
+import mcp_types
+from mcp.shared.message import SessionMessage
+from pydantic import ValidationError
+from pydantic_core import from_json
+
+from toolstead.adapters.mcp.descriptors import TooLongError
+from toolstead.adapters.mcp.lane.stdio import StdioLane
+from toolstead.adapters.mcp.server import ToolsteadServer
+from toolstead.adapters.mcp.stdio import SdkQueue
+
+logger = logging.getLogger(__name__)
+
+Say = Callable[[bytes], Awaitable[None]]
+
+
+class SdkSide:
+    """The SDK's server, and the messages that are its own."""
+
+    def __init__(self, server: ToolsteadServer, queue: SdkQueue, say: Say, lane: StdioLane | None) -> None:
+        """Prepare to serve.
+
+        Args:
+            server: Answers.
+            queue: Its messages.
+            say: Writes a line.
+            lane: What has answered before, and goes on answering beside.
+        """
+        self._server = server
+        self._queue = queue
+        self._say = say
+        self._lane = lane
+        self._incoming, self._read_stream = anyio.create_memory_object_stream[SessionMessage | Exception](0)
+        self._write_stream, self._outgoing = anyio.create_memory_object_stream[SessionMessage](0)
+
+    async def run(self) -> None:
+        """Until it is cancelled, or the client is gone."""
+        async with anyio.create_task_group() as tasks:
+
+            async def until_gone(work: Callable[[], Awaitable[None]]) -> None:
+                try:
+                    await work()
+                except OSError as error:
+                    logger.warning("stdio: the client is gone: %s", error)
+                    tasks.cancel_scope.cancel()
+
+            async def serve() -> None:
+                await self._server.run(
+                    self._read_stream, self._write_stream, self._server.create_initialization_options()
+                )
+                tasks.cancel_scope.cancel()
+
+            tasks.start_soon(until_gone, self._read)
+            tasks.start_soon(until_gone, self._write)
+            # Not in this task: a cancellation from outside would reach the SDK's tasks one after the other, and
+            # the first to go breaks the streams of those that do not know yet.
+            tasks.start_soon(serve)
+
+    async def _read(self) -> None:
+        async with self._incoming:
+            for line in self._lane.replay() if self._lane is not None else ():
+                await self._give(line)
+            async for line in self._queue.messages():
+                await self._give(line)
+
+    async def _give(self, line: bytes | TooLongError) -> None:
+        try:
+            message = message_in(line)
+        except NoMessageError as refusal:
+            logger.warning("stdio: %s", refusal)
+            self._queue.unanswered.discard(str(refusal.answer.id))
+            await self._say(encoded(refusal.answer))
+        else:
+            if message is not None:
+                await self._incoming.send(SessionMessage(message))
+
+    async def _write(self) -> None:
+        async with self._outgoing:
+            async for message in self._outgoing:
+                await self._pass_on(message.message)
+
+    async def _pass_on(self, message: mcp_types.JSONRPCMessage) -> None:
+        if isinstance(message, mcp_types.JSONRPCResponse | mcp_types.JSONRPCError):
+            key = str(message.id)
+            if self._lane is not None:
+                if key == self._lane.private_id:
+                    return
+                if isinstance(message, mcp_types.JSONRPCResponse):
+                    self._lane.learn(key, message.result)
+            self._queue.unanswered.discard(key)
+        await self._say(encoded(message))
+
+
+class NoMessageError(Exception):
+    """What came is no message: the code, the text and the id of the answer to it."""
+
+    def __init__(self, code: int, text: str, id: str | int | None = None) -> None:
+        super().__init__(text)
+        error = mcp_types.ErrorData(code=code, message=text)
+        self.answer = mcp_types.JSONRPCError(jsonrpc="2.0", id=id, error=error)
+
+
+def message_in(line: bytes | TooLongError) -> mcp_types.JSONRPCMessage | None:
+    """The message in a line; None in an empty one.
+
+    Raises:
+        NoMessageError: There is something else in it.
+    """
+    if isinstance(line, TooLongError):
+        raise NoMessageError(mcp_types.INVALID_REQUEST, str(line))
+    if not line.strip():
+        return None
+    try:
+        message = mcp_types.jsonrpc_message_adapter.validate_json(line, by_name=False)
+    except ValidationError as error:
+        kinds = {problem["type"] for problem in error.errors(include_url=False, include_input=False)}
+        if kinds & {"json_invalid", "recursion_loop"}:
+            raise NoMessageError(mcp_types.PARSE_ERROR, "Parse error: the line is not valid JSON") from None
+        what = "Invalid request: not a JSON-RPC 2.0 message"
+        raise NoMessageError(mcp_types.INVALID_REQUEST, what, _id_in(line)) from None
+    # The SDK takes a request whose id is malformed for a notification, which nobody answers.
+    if isinstance(message, mcp_types.JSONRPCNotification) and b'"id"' in line and "id" in from_json(line):
+        raise NoMessageError(mcp_types.INVALID_REQUEST, "Invalid request: an id is a string or an integer")
+    return message
+
+
+def _id_in(line: bytes) -> str | int | None:
+    """The id of something that is no message otherwise; null where there is none."""
+    match from_json(line):
+        case {"id": str() | int() as id} if not isinstance(id, bool):
+            return id
+        case _:
+            return None
+
+
+def encoded(message: mcp_types.JSONRPCMessage) -> bytes:
+    """A message as a line."""
+    try:
+        return message.model_dump_json(by_alias=True, exclude_unset=True).encode()
+    except ValueError as error:  # one bad message must not end the wire for all
+        logger.warning("stdio: a message is sent with escapes: %s", error)
+        return json.dumps(message.model_dump(by_alias=True, exclude_unset=True), separators=(",", ":")).encode()

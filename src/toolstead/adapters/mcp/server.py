@@ -1,0 +1,154 @@
+"""The MCP server over one registry and one dispatcher: list, call, and notices of change.
+
+The SDK's low level neither validates arguments nor tells errors apart; the dispatcher does both.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import asynccontextmanager
+from typing import Any
+
+import mcp_types
+from mcp.server.context import CallNext, HandlerResult, ServerRequestContext
+from mcp.server.lowlevel import NotificationOptions, Server
+from mcp.server.models import InitializationOptions
+from mcp.shared.exceptions import MCPError
+
+from toolstead.adapters.mcp.caller_side import McpCallerSide, set_log_level
+from toolstead.adapters.mcp.cancelled_once import cancelled_once
+from toolstead.adapters.mcp.connection import connection_of
+from toolstead.adapters.mcp.lane.answers import PAGE
+from toolstead.adapters.mcp.lane.calls import NAME, call_id_in
+from toolstead.adapters.mcp.notices import Notices
+from toolstead.adapters.mcp.wire import is_modern, result_for, tool_for
+from toolstead.errors import UnknownToolError
+from toolstead.tools.dispatch import Dispatcher
+from toolstead.tools.generation import Generation
+from toolstead.tools.registry import Registry
+from toolstead.types.call import Caller
+
+Request = ServerRequestContext[Any, Any]
+
+
+class ToolsteadServer(Server[None]):
+    """The SDK's server, telling handshake clients too that tools may change."""
+
+    def create_initialization_options(
+        self,
+        notification_options: NotificationOptions | None = None,
+        experimental_capabilities: dict[str, dict[str, Any]] | None = None,
+        extensions: dict[str, dict[str, Any]] | None = None,
+    ) -> InitializationOptions:
+        """The SDK's options with `tools.listChanged` set."""
+        options = notification_options or NotificationOptions(tools_changed=True)
+        return super().create_initialization_options(options, experimental_capabilities, extensions)
+
+
+def create_server(
+    *,
+    registry: Registry,
+    dispatcher: Dispatcher,
+    version: str,
+    thread_id: str = "default",
+    tells_changes: bool = True,
+) -> ToolsteadServer:
+    """A fresh server; never share one between two connections of a runtime.
+
+    Args:
+        registry: Whose tools are listed.
+        dispatcher: What calls them.
+        version: Told to clients.
+        thread_id: The thread that calls belong to.
+        tells_changes: Whether it tells clients of the handshake era that tools changed; the lane does on stdio.
+    """
+    shelf = _Shelf()
+    notices = Notices(registry)
+
+    async def list_tools(
+        request: Request, params: mcp_types.PaginatedRequestParams | None
+    ) -> mcp_types.ListToolsResult:
+        tools = shelf.tools(registry.current, modern=is_modern(request.protocol_version))
+        return _page(tools, params.cursor if params is not None else None)
+
+    async def call_tool(request: Request, params: mcp_types.CallToolRequestParams) -> mcp_types.CallToolResult:
+        caller = Caller(thread_id=thread_id, call_id=call_id_in(request.meta))
+        client = McpCallerSide(request)
+        try:
+            work = dispatcher.call(
+                params.name, params.arguments, caller, progress=client.report_progress, client=client
+            )
+            result = await cancelled_once(work, what=f"the call of {params.name[:80]!r}")
+        except UnknownToolError as error:
+            raise MCPError(code=mcp_types.INVALID_PARAMS, message=str(error)) from None
+        if (missing := client.missing_capability(result)) is not None:
+            raise missing
+        return result_for(result, modern=is_modern(request.protocol_version))
+
+    def input_schema(name: str) -> Mapping[str, Any] | None:
+        tool = registry.current.tools.get(name)
+        return tool.info.input_schema if tool is not None else None
+
+    @asynccontextmanager
+    async def lifespan(_: Server[Any]) -> AsyncGenerator[None]:
+        async with notices.running():
+            yield
+
+    server = ToolsteadServer(
+        NAME,
+        version=version,
+        lifespan=lifespan,
+        get_tool_input_schema=input_schema,
+        on_list_tools=list_tools,
+        on_call_tool=call_tool,
+        on_subscriptions_listen=notices.listen,
+    )
+    # Not as the constructor's argument: the 2026 revision deprecates it, and handshake clients still ask.
+    server.add_request_handler("logging/setLevel", mcp_types.SetLevelRequestParams, set_log_level)
+    server.middleware += [_ask_for_handshake, notices.learn] if tells_changes else [_ask_for_handshake]
+    return server
+
+
+async def _ask_for_handshake(ctx: Request, call_next: CallNext) -> HandlerResult:
+    """Middleware: a client that skipped the handshake is told so; the SDK only says that something is invalid."""
+    try:
+        return await call_next(ctx)
+    except MCPError as error:
+        if error.code != mcp_types.INVALID_PARAMS or connection_of(ctx).initialize_accepted:
+            raise
+        raise MCPError(
+            code=error.code, message=f"{ctx.method}: this connection is not initialized; send `initialize` first"
+        ) from None
+
+
+class _Shelf:
+    """The tools of the newest generation in MCP's words, built once for each era."""
+
+    def __init__(self) -> None:
+        self._number = 0
+        self._rendered: dict[bool, list[mcp_types.Tool]] = {}
+
+    def tools(self, generation: Generation, *, modern: bool) -> list[mcp_types.Tool]:
+        if generation.number != self._number:
+            self._number, self._rendered = generation.number, {}
+        rendered = self._rendered.get(modern)
+        if rendered is None:
+            rendered = [tool_for(tool.info, modern=modern) for tool in generation.tools.values()]
+            self._rendered[modern] = rendered
+        return rendered
+
+
+def _page(tools: list[mcp_types.Tool], cursor: str | None) -> mcp_types.ListToolsResult:
+    """One page. A cursor is the last name of the page before, so that it survives a change of the rest."""
+    start = 0
+    if cursor is not None:
+        names = [tool.name for tool in tools]
+        if cursor not in names:
+            raise MCPError(
+                code=mcp_types.INVALID_PARAMS,
+                message=f"cursor {cursor[:80]!r} is not valid here (any more); list again without one",
+            )
+        start = names.index(cursor) + 1
+    page = tools[start : start + PAGE]
+    more = start + PAGE < len(tools)
+    return mcp_types.ListToolsResult(tools=page, next_cursor=page[-1].name if more else None)

@@ -1,0 +1,281 @@
+"""MCP over stdio: stdout is the wire, and nothing else can write to it.
+
+While it serves, descriptor 0 is the null device and descriptor 1 is stderr, so what tools print
+goes to stderr and children have no stdin. Lines are bounded. The SDK's own stdio transport reads
+in a worker thread that a signal cannot end and holds lines of any length; hence this one.
+
+One conversation owns both descriptors. The lane answers what it can; the first message that it cannot
+answer imports the SDK, in the background, and from then on the two share the wire.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import ExitStack
+from typing import TYPE_CHECKING, Any, Protocol
+
+import msgspec
+
+from toolstead.adapters.importing import imported
+from toolstead.adapters.mcp.descriptors import Lines, TooLongError, Wire, claimed
+from toolstead.adapters.mcp.lane.calls import Lane
+from toolstead.adapters.mcp.lane.messages import MessageId, NoMessage, sound
+from toolstead.adapters.mcp.lane.stdio import StdioLane
+
+if TYPE_CHECKING:
+    from toolstead.adapters.mcp.server import ToolsteadServer
+
+logger = logging.getLogger(__name__)
+
+GRACE = 1.0
+"""Seconds without an answer after which a client that closed its side is not waited for."""
+START_PATIENCE = 30.0
+"""Seconds that the SDK may take to be imported, for a client that has closed its side."""
+MOST_WAITING = 1_000
+"""Messages that may wait for the SDK; while there are more, the client is not read."""
+
+_ENDLESS = "subscriptions/listen"
+"""The one request that ends only when its client does."""
+_SDK_SIDE = "toolstead.adapters.mcp.sdk_side"
+
+
+class CreateServer(Protocol):
+    """Makes the SDK's server."""
+
+    def __call__(self, *, tells_changes: bool) -> ToolsteadServer:
+        """A fresh one.
+
+        Args:
+            tells_changes: Whether it tells clients of the handshake era itself that tools changed.
+        """
+        ...
+
+
+async def serve_stdio(
+    create_server: CreateServer,
+    *,
+    lane: Lane | None,
+    max_message: int,
+    on_answer: Callable[[], object] = lambda: None,
+) -> None:
+    """Serve one client on this process's stdin and stdout until it closes stdin.
+
+    Args:
+        create_server: Makes the SDK's server, when a message needs it.
+        lane: Answers what it can; without one the SDK answers everything.
+        max_message: Bytes a message may have.
+        on_answer: Called once, when the first answer was written.
+
+    Raises:
+        ServeError: stdin or stdout is closed already.
+    """
+    async with claimed() as (wire_in, wire_out):
+        await Conversation(create_server, lane, on_answer).run(wire_in, wire_out, max_message)
+
+
+class Conversation:
+    """One client's messages, on their way to the lane or to the SDK, and back."""
+
+    def __init__(self, create_server: CreateServer, lane: Lane | None, on_answer: Callable[[], object]) -> None:
+        self._create_server = create_server
+        self._on_answer: Callable[[], object] | None = on_answer
+        self._shared = lane
+        self._lane: StdioLane | None = None
+        self._sdk: SdkQueue | None = None
+        self._lines: Lines | None = None
+        self._wire: Wire | None = None
+        self._moved = asyncio.Event()
+        self._over: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._ending: asyncio.Task[None] | None = None
+        self._loading = False
+
+    async def run(self, wire_in: int, wire_out: int, max_message: int) -> None:
+        """Until the client closes its side, or is gone."""
+        lines = self._lines = Lines(wire_in, max_message, self._take, self._input_ended)
+        wire = self._wire = Wire(
+            wire_out,
+            full=lambda: lines.pause("the client does not read"),
+            free=lambda: lines.go_on("the client does not read"),
+            lost=self._gone,
+        )
+        sdk = self._sdk = SdkQueue(self._serve_sdk, lines)
+        with ExitStack() as stack:
+            if self._shared is not None:
+                lane = self._lane = StdioLane(self._shared, self._say, sdk)
+                stack.callback(self._shared.subscribe(lane.tools_changed))
+            try:
+                async with wire, lines:
+                    await self._over
+            finally:
+                await self._close()
+
+    def _take(self, line: bytes | TooLongError) -> None:
+        if self._sdk is None or (isinstance(line, bytes) and self._lane is not None and self._lane.take(line)):
+            return
+        self._sdk.put(line)
+
+    def _say(self, line: bytes) -> None:
+        if self._wire is not None:
+            self._wire.write(line)
+        self._moved.set()
+        if self._on_answer is not None:
+            on_answer, self._on_answer = self._on_answer, None
+            on_answer()
+
+    def _input_ended(self) -> None:
+        self._ending = asyncio.get_running_loop().create_task(self._end(), name="toolstead-stdio-end")
+
+    async def _end(self) -> None:
+        """A script closes stdin right behind its last request: what was asked is answered first."""
+        while self._is_busy():
+            self._moved.clear()
+            patience = START_PATIENCE if self._loading else GRACE
+            try:
+                async with asyncio.timeout(patience):
+                    await self._moved.wait()
+            except TimeoutError:
+                break
+        if self._lane is not None:
+            self._lane.give_up()
+        if self._sdk is not None and self._sdk.begun:
+            await self._sdk.end()
+        if self._wire is not None:
+            await self._wire.emptied(GRACE)
+        self._finish()
+
+    def _is_busy(self) -> bool:
+        return (self._lane is not None and self._lane.busy) or (self._sdk is not None and bool(self._sdk.unanswered))
+
+    def _gone(self, error: Exception | None) -> None:
+        logger.warning("stdio: the client is gone: %s", error)
+        self._finish()
+
+    def _finish(self, error: BaseException | None = None) -> None:
+        if self._over.done():
+            return
+        if error is None:
+            self._over.set_result(None)
+        else:
+            self._over.set_exception(error)
+
+    async def _close(self) -> None:
+        if self._ending is not None:
+            self._ending.cancel()
+        if self._lane is not None:
+            await self._lane.close()
+        if self._sdk is not None:
+            await self._sdk.close()
+
+    async def _serve_sdk(self, queue: SdkQueue) -> None:
+        """The SDK's side, from its import to the end of the conversation."""
+        self._loading = True
+        try:
+            module = await asyncio.to_thread(imported, _SDK_SIDE)
+            self._loading = False
+            self._moved.set()
+            server = self._create_server(tells_changes=self._lane is None)
+            await module.SdkSide(server, queue, self._say_for_sdk, self._lane).run()
+        except Exception as error:  # noqa: BLE001 - it ends the conversation, and is raised there
+            self._finish(error)
+        else:
+            if self._ending is None:
+                self._finish()
+
+    async def _say_for_sdk(self, line: bytes) -> None:
+        """Write at the pace of whoever reads.
+
+        Raises:
+            OSError: Nobody reads any more.
+        """
+        self._say(line)
+        if self._wire is not None:
+            await self._wire.taken()
+
+
+class _Any(msgspec.Struct):
+    """Any message, as far as it has to be followed."""
+
+    id: MessageId | None = None
+    method: str | None = None
+    params: Any = None
+
+
+class SdkQueue:
+    """Messages for the SDK, in the order in which they came.
+
+    Attributes:
+        unanswered: The ids of its requests that were not answered yet.
+    """
+
+    def __init__(self, serve: Callable[[SdkQueue], Awaitable[None]], lines: Lines) -> None:
+        self.unanswered: set[str] = set()
+        self._serve = serve
+        self._lines = lines
+        self._waiting: deque[bytes | TooLongError] = deque()
+        self._came = asyncio.Event()
+        self._ended = False
+        self._task: asyncio.Task[None] | None = None
+
+    @property
+    def begun(self) -> bool:
+        """Whether it was given anything yet."""
+        return self._task is not None
+
+    def put(self, line: bytes | TooLongError) -> None:
+        """Give it a message; the first one starts it."""
+        if isinstance(line, bytes):
+            self._follow(line)
+        self._waiting.append(line)
+        self._came.set()
+        if len(self._waiting) > MOST_WAITING:
+            self._lines.pause("the SDK is slow")
+        if self._task is None:
+            work = self._work()
+            self._task = asyncio.get_running_loop().create_task(work, name="toolstead-stdio-sdk")
+
+    def is_asked(self, id: str) -> bool:
+        """Whether it has a request with this id that is not answered."""
+        return id in self.unanswered
+
+    async def messages(self) -> AsyncIterator[bytes | TooLongError]:
+        """Every message, until there will be no more."""
+        while True:
+            while self._waiting:
+                yield self._waiting.popleft()
+            if self._ended:
+                return
+            self._lines.go_on("the SDK is slow")
+            self._came.clear()
+            await self._came.wait()
+
+    async def end(self) -> None:
+        """There will be no more messages: it says what it has to say to that, and is gone."""
+        self._ended = True
+        self._came.set()
+        if self._task is not None:
+            await asyncio.wait([self._task])
+
+    async def close(self) -> None:
+        """Cancel it, and wait until it is gone."""
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.wait([self._task])
+
+    async def _work(self) -> None:
+        await self._serve(self)
+
+    def _follow(self, line: bytes) -> None:
+        try:
+            message = msgspec.json.decode(sound(line), type=_Any)
+        except NoMessage:
+            return
+        match message:
+            case _Any(id=str() | int() as id, method=str() as method) if method != _ENDLESS:
+                self.unanswered.add(str(id))
+            case _Any(id=None, method="notifications/cancelled", params={"requestId": str() | int() as id}):
+                self.unanswered.discard(str(id))  # which is to say: it will not be answered
+            case _:
+                pass

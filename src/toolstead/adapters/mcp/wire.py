@@ -1,0 +1,99 @@
+"""Our words in MCP's: tools, results and content, for both protocol eras."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, cast
+
+import mcp_types
+from mcp_types.version import MODERN_PROTOCOL_VERSIONS
+
+from toolstead.types.content import (
+    Audio,
+    Content,
+    EmbeddedResource,
+    Image,
+    ResourceLink,
+    Text,
+    base64_text,
+    whole_json,
+    whole_text,
+)
+from toolstead.types.result import ToolResult
+from toolstead.types.tool import Annotations, JSONSchema, ToolInfo
+
+
+def is_modern(version: str) -> bool:
+    """Whether a protocol version is of the stateless era (2026-07-28 and later)."""
+    return version in MODERN_PROTOCOL_VERSIONS
+
+
+def tool_for(info: ToolInfo, *, modern: bool) -> mcp_types.Tool:
+    """A tool as `tools/list` shows it.
+
+    Handshake versions allow only objects as structured answers, so an output schema of another
+    kind is left out there; the text of the answer says the same.
+    """
+    output = info.output_schema
+    if output is not None and not (modern or _is_object(output)):
+        output = None
+    return mcp_types.Tool(
+        name=info.name,
+        title=None if info.title is None else whole_text(info.title),
+        description=whole_text(info.description),
+        input_schema=cast("dict[str, Any]", info.input_schema),
+        output_schema=cast("dict[str, Any] | None", output),
+        annotations=_annotations(info.annotations),
+    )
+
+
+def result_for(result: ToolResult, *, modern: bool) -> mcp_types.CallToolResult:
+    """A result as `tools/call` answers it."""
+    structured = result.structured
+    if structured is not None and not (modern or isinstance(structured, Mapping)):
+        structured = None
+    return mcp_types.CallToolResult(
+        content=[_block(part) for part in result.content],
+        structured_content=None if structured is None else whole_json(structured),
+        is_error=result.is_error,
+    )
+
+
+def _is_object(schema: JSONSchema) -> bool:
+    return schema.get("type") == "object"
+
+
+def _annotations(given: Annotations) -> mcp_types.ToolAnnotations | None:
+    if given == Annotations():
+        return None
+    return mcp_types.ToolAnnotations(
+        read_only_hint=given.read_only,
+        destructive_hint=given.destructive,
+        idempotent_hint=given.idempotent,
+        open_world_hint=given.open_world,
+    )
+
+
+def _block(part: Content) -> mcp_types.ContentBlock:
+    match part:
+        case Text(text=text):
+            return mcp_types.TextContent(type="text", text=whole_text(text))
+        case Image(data=data, mime_type=kind):
+            return mcp_types.ImageContent(type="image", data=base64_text(data), mime_type=kind)
+        case Audio(data=data, mime_type=kind):
+            return mcp_types.AudioContent(type="audio", data=base64_text(data), mime_type=kind)
+        case ResourceLink():
+            return mcp_types.ResourceLink(
+                type="resource_link",
+                uri=part.uri,
+                name=part.name,
+                description=part.description,
+                mime_type=part.mime_type,
+            )
+        case EmbeddedResource(uri=uri, content=content, mime_type=kind):
+            held = (
+                mcp_types.TextResourceContents(uri=uri, mime_type=kind, text=whole_text(content))
+                if isinstance(content, str)
+                else mcp_types.BlobResourceContents(uri=uri, mime_type=kind, blob=base64_text(content))
+            )
+            return mcp_types.EmbeddedResource(type="resource", resource=held)

@@ -1,0 +1,267 @@
+"""Which providers there are: the names of their keys and addresses, their default models, and how a name is completed.
+
+A table and nothing heavy: choosing a runtime and `doctor` read it without importing any SDK.
+Above: the wiring, `connect`. Below: errors.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from difflib import get_close_matches
+from typing import Literal
+
+from toolstead.errors import RuntimeFailureError
+
+Lookup = Callable[[str], str | None]
+"""The value of an environment name, or None; whoever gives it decides where values are kept."""
+
+API = Literal["anthropic", "responses", "chat", "gemini"]
+"""What is spoken: Anthropic Messages, OpenAI Responses, OpenAI Chat Completions, Gemini."""
+
+_RULES: Mapping[API, str] = {"anthropic": "anthropic", "responses": "openai", "chat": "openai", "gemini": "gemini"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Vendor:
+    """A provider of models.
+
+    Attributes:
+        name: As a user writes it before the colon.
+        title: As a sentence says it.
+        api: The API that it speaks.
+        keys: Environment names of its key, the first one that is set wins.
+        needs_key: Whether it answers only with a key; a server of one's own often does without.
+        urls: Environment names of its address.
+        url: Its address unless one of `urls` is set; empty when there is no usual one.
+        model: The model that is taken when the user names none; empty when there is no sensible one.
+        aliases: Other names for it.
+    """
+
+    name: str
+    title: str
+    api: API
+    keys: tuple[str, ...]
+    url: str
+    urls: tuple[str, ...] = ()
+    needs_key: bool = True
+    model: str = ""
+    aliases: tuple[str, ...] = ()
+
+    @property
+    def rules(self) -> str:
+        """Whose rules its tool schemas follow."""
+        return _RULES[self.api]
+
+    def key(self, lookup: Lookup) -> str | None:
+        """Its key; None when there is none."""
+        return _first(self.keys, lookup)[1]
+
+    def address(self, lookup: Lookup) -> str | None:
+        """Where it is reached; None when that is not said."""
+        return _first(self.urls, lookup)[1] or self.url or None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VendorState:
+    """Whether a provider can be used.
+
+    Attributes:
+        source: The environment name that made it usable; empty when none is needed or it is not usable.
+        advice: What to set when it is not usable; otherwise empty.
+    """
+
+    vendor: Vendor
+    usable: bool
+    source: str = ""
+    advice: str = ""
+
+
+def _chat(
+    name: str, title: str, url: str, key: str, *, model: str = "", keys: tuple[str, ...] = (), needs_key: bool = True
+) -> Vendor:
+    """A provider with a Chat Completions API, whose environment names begin with the same word."""
+    word = key.removesuffix("_API_KEY")
+    return Vendor(
+        name=name,
+        title=title,
+        api="chat",
+        keys=(key, *keys),
+        url=url,
+        urls=(f"{word}_BASE_URL",),
+        needs_key=needs_key,
+        model=model,
+    )
+
+
+VENDORS: tuple[Vendor, ...] = (
+    Vendor(
+        name="anthropic",
+        title="Anthropic",
+        api="anthropic",
+        keys=("ANTHROPIC_API_KEY",),
+        url="https://api.anthropic.com",
+        urls=("ANTHROPIC_BASE_URL",),
+        model="claude-sonnet-5-5",
+    ),
+    Vendor(
+        name="openai",
+        title="OpenAI",
+        api="responses",
+        keys=("OPENAI_API_KEY",),
+        url="https://api.openai.com/v1",
+        urls=("OPENAI_BASE_URL",),
+        model="gpt-6.1-terra",
+        aliases=("openai-responses",),
+    ),
+    Vendor(
+        name="google",
+        title="Google",
+        api="gemini",
+        keys=("GOOGLE_API_KEY", "GEMINI_API_KEY"),
+        url="https://generativelanguage.googleapis.com",
+        urls=("GOOGLE_GEMINI_BASE_URL",),
+        model="gemini-3.8-flash",
+        aliases=("gemini",),
+    ),
+    Vendor(
+        name="openai-chat",
+        title="OpenAI (Chat Completions)",
+        api="chat",
+        keys=("OPENAI_API_KEY",),
+        url="https://api.openai.com/v1",
+        urls=("OPENAI_BASE_URL",),
+        model="gpt-6.1-terra",
+    ),
+    _chat("ollama", "Ollama", "http://localhost:11434/v1", "OLLAMA_API_KEY", needs_key=False),
+    _chat("vllm", "vLLM", "", "VLLM_API_KEY", needs_key=False),
+    _chat("litellm", "LiteLLM", "", "LITELLM_API_KEY", needs_key=False),
+    _chat("openrouter", "OpenRouter", "https://openrouter.ai/api/v1", "OPENROUTER_API_KEY"),
+    _chat("groq", "Groq", "https://api.groq.com/openai/v1", "GROQ_API_KEY", model="openai/gpt-oss-120b"),
+    _chat("mistral", "Mistral", "https://api.mistral.ai/v1", "MISTRAL_API_KEY", model="mistral-large-latest"),
+    _chat("deepseek", "DeepSeek", "https://api.deepseek.com", "DEEPSEEK_API_KEY", model="deepseek-chat"),
+    _chat("xai", "xAI", "https://api.x.ai/v1", "XAI_API_KEY", model="grok-4.7"),
+    _chat("together", "Together AI", "https://api.together.xyz/v1", "TOGETHER_API_KEY"),
+    _chat("fireworks", "Fireworks AI", "https://api.fireworks.ai/inference/v1", "FIREWORKS_API_KEY"),
+    _chat("cerebras", "Cerebras", "https://api.cerebras.ai/v1", "CEREBRAS_API_KEY"),
+    _chat("moonshotai", "Moonshot AI", "https://api.moonshot.ai/v1", "MOONSHOTAI_API_KEY"),
+    _chat("zai", "Z.AI", "https://api.z.ai/api/paas/v4", "ZAI_API_KEY"),
+    _chat(
+        "alibaba",
+        "Alibaba Cloud",
+        "https://dashscope-intl.aliyuncs.com/compatible-mode/v1",
+        "ALIBABA_API_KEY",
+        keys=("DASHSCOPE_API_KEY",),
+    ),
+    _chat("nebius", "Nebius", "https://api.studio.nebius.com/v1", "NEBIUS_API_KEY"),
+    _chat("sambanova", "SambaNova", "https://api.sambanova.ai/v1", "SAMBANOVA_API_KEY"),
+    _chat("ovhcloud", "OVHcloud", "https://oai.endpoints.kepler.ai.cloud.ovh.net/v1", "OVHCLOUD_API_KEY"),
+    _chat("huggingface", "Hugging Face", "https://router.huggingface.co/v1", "HF_API_KEY", keys=("HF_TOKEN",)),
+)
+
+MAIN = ("anthropic", "openai", "google")
+"""The providers that are looked for by themselves, in this order."""
+
+# A word alone means the newest of its kind that the pinned libraries know, their prices included.
+WORDS: Mapping[str, str] = {
+    "haiku": "anthropic:claude-haiku-5-5",
+    "sonnet": "anthropic:claude-sonnet-5-5",
+    "opus": "anthropic:claude-opus-5-5",
+}
+
+_FAMILIES = (
+    (re.compile(r"claude-"), "anthropic"),
+    (re.compile(r"gpt-|o\d"), "openai"),
+    (re.compile(r"gemini-"), "google"),
+)
+
+_BY_NAME: dict[str, Vendor] = {name: vendor for vendor in VENDORS for name in (vendor.name, *vendor.aliases)}
+
+
+def find(name: str) -> tuple[Vendor, str]:
+    """The provider and the model that a name means.
+
+    Raises:
+        RuntimeFailureError: Nothing is known by this name; the text has the nearest.
+    """
+    text = name.strip()
+    provider, colon, model = text.partition(":")
+    if colon:
+        vendor = _BY_NAME.get(provider)
+        if vendor is None:
+            raise RuntimeFailureError(_unknown_provider(text, provider))
+        if not model:
+            raise RuntimeFailureError(
+                f"model {text!r}: a model is missing after the colon{_such_as(vendor)}; "
+                "a model is named `provider:name`"
+            )
+        return vendor, model
+    if text in WORDS:
+        return find(WORDS[text])
+    for family, family_provider in _FAMILIES:
+        if family.match(text):
+            return _BY_NAME[family_provider], text
+    raise RuntimeFailureError(_unknown_word(text))
+
+
+def complete(name: str) -> str:
+    """A model's name as `provider:name`.
+
+    Raises:
+        RuntimeFailureError: Nothing is known by this name; the text has the nearest.
+    """
+    vendor, model = find(name)
+    return f"{vendor.name}:{model}"
+
+
+def states(lookup: Lookup) -> list[VendorState]:
+    """Which of the main providers can be used, and what the others lack."""
+    return [state_of(_BY_NAME[name], lookup) for name in MAIN]
+
+
+def state_of(vendor: Vendor, lookup: Lookup) -> VendorState:
+    """Whether a provider can be used."""
+    source, _ = _first(vendor.keys, lookup)
+    if vendor.needs_key and not source:
+        return VendorState(vendor=vendor, usable=False, advice=f"set {' or '.join(vendor.keys)}")
+    if vendor.address(lookup) is None:
+        return VendorState(vendor=vendor, usable=False, advice=f"set {' or '.join(vendor.urls)}")
+    return VendorState(vendor=vendor, usable=True, source=source)
+
+
+def default_model(lookup: Lookup) -> str | None:
+    """The default model of the first main provider that can be used; None when none can."""
+    usable = (state.vendor for state in states(lookup) if state.usable)
+    return next((f"{vendor.name}:{vendor.model}" for vendor in usable), None)
+
+
+def _first(names: tuple[str, ...], lookup: Lookup) -> tuple[str, str | None]:
+    """The first of some environment names that has a value, and the value; a blank one counts as not set."""
+    for name in names:
+        if value := (lookup(name) or "").strip():
+            return name, value
+    return "", None
+
+
+def _such_as(vendor: Vendor) -> str:
+    return f", such as {vendor.name}:{vendor.model}" if vendor.model else ""
+
+
+def _unknown_provider(text: str, provider: str) -> str:
+    known = ", ".join(vendor.name for vendor in VENDORS)
+    near = get_close_matches(provider.lower(), _BY_NAME, n=2, cutoff=0.6)
+    hint = f"; did you mean {' or '.join(repr(one) for one in near)}? Known" if near else "; known"
+    return f"model {text[:200]!r}: there is no provider {provider[:100]!r}{hint} providers: {known}"
+
+
+def _unknown_word(text: str) -> str:
+    """What to say of a name without a provider that no rule completes."""
+    if text in _BY_NAME:
+        return f"model {text!r} is a provider; name one of its models too{_such_as(_BY_NAME[text])}"
+    rule = "name it `provider:name`; without a provider only haiku, sonnet, opus, claude-*, gpt-*, o1… and gemini-* do"
+    full = [f"{vendor.name}:{vendor.model}" for vendor in VENDORS if vendor.model]
+    by_word = {**{word: word for word in WORDS}, **{one.partition(":")[2]: one for one in full}}
+    near = get_close_matches(text.lower(), by_word, n=2, cutoff=0.6)
+    hint = f"; did you mean {' or '.join(repr(by_word[one]) for one in near)}?" if near else ""
+    return f"model {text[:200]!r} has no provider{hint} ({rule})"

@@ -1,0 +1,105 @@
+"""A conversation of the kernel in the words of pydantic-ai.
+
+Above: `model`. Below: the kernel's messages.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Container, Iterable, Sequence
+
+from pydantic_ai.messages import (
+    BinaryContent,
+    ModelMessage,
+    ModelRequest,
+    ModelResponse,
+    TextPart,
+    ToolCallPart,
+    ToolReturnPart,
+    UserPromptPart,
+)
+
+from toolstead.kernel.messages import Answered, Message, Replied, Said
+from toolstead.types.content import Audio, Content, EmbeddedResource, Image, ResourceLink, Text
+
+
+def translated(messages: Iterable[Message], *, images: Container[str]) -> list[ModelMessage]:
+    """The messages of a request.
+
+    What stands between two replies becomes one message, results before what the user said: APIs refuse a result
+    that does not follow its call at once.
+
+    Args:
+        messages: What was said so far.
+        images: The media types that the model can look at.
+    """
+    done: list[ModelMessage] = []
+    results: list[ToolReturnPart] = []
+    said: list[UserPromptPart] = []
+    for message in messages:
+        match message:
+            case Said(text=text):
+                said.append(UserPromptPart(content=text))
+            case Answered():
+                results.append(_result(message, images=images))
+            case Replied():
+                if not message.text and not message.calls:
+                    continue  # APIs refuse an answer without content
+                if results or said:
+                    done.append(ModelRequest(parts=[*results, *said]))
+                    results, said = [], []
+                done.append(_reply(message))
+    if results or said:
+        done.append(ModelRequest(parts=[*results, *said]))
+    return done
+
+
+def _reply(message: Replied) -> ModelResponse:
+    """The reply as the API gave it, signed thinking included; made anew when it came from somewhere else."""
+    if isinstance(message.kept, ModelResponse):
+        return message.kept
+    parts: list[TextPart | ToolCallPart] = [TextPart(content=message.text)] if message.text else []
+    parts += [
+        ToolCallPart(
+            tool_name=call.name, args=dict(call.input) if call.input is not None else call.text, tool_call_id=call.id
+        )
+        for call in message.calls
+    ]
+    return ModelResponse(parts=parts)
+
+
+def _result(message: Answered, *, images: Container[str]) -> ToolReturnPart:
+    return ToolReturnPart(
+        tool_name=message.call.name,
+        content=_content(message.content, images=images),
+        tool_call_id=message.call.id,
+        outcome="failed" if message.is_error else "success",
+    )
+
+
+def _content(parts: Sequence[Content], *, images: Container[str]) -> str | list[str | BinaryContent]:
+    """Text as text, images as images where they can be looked at, everything else in words."""
+    shown: list[str | BinaryContent] = []
+    for part in parts:
+        match part:
+            case Image(data=data, mime_type=kind) if kind in images:
+                shown.append(BinaryContent(data=data, media_type=kind))
+            case _:
+                shown.append(_in_words(part))
+    texts = [part for part in shown if isinstance(part, str)]
+    return "\n".join(texts) if len(texts) == len(shown) else shown
+
+
+def _in_words(part: Content) -> str:
+    match part:
+        case Text(text=text):
+            return text
+        case Image(data=data, mime_type=kind):
+            return f"[an image, {kind}, {len(data)} bytes: this model cannot look at it]"
+        case Audio(data=data, mime_type=kind):
+            return f"[a sound, {kind}, {len(data)} bytes: not shown]"
+        case ResourceLink(uri=uri, name=name, description=description):
+            return f"[a link to {name}: {uri}{f' ({description})' if description else ''}]"
+        case EmbeddedResource(uri=uri, content=str(text)):
+            return f"[{uri}]\n{text}"
+        case EmbeddedResource(uri=uri, content=content, mime_type=kind):
+            return f"[{uri}, {kind or 'binary'}, {len(content)} bytes: not shown]"

@@ -1,0 +1,63 @@
+"""Tool definitions in the words of each provider's API, from one registry.
+
+Each API gets a schema that it takes: the tool's own where it can, else a copy that says less in keywords and the
+rest in words. Calls are validated against the tool's own in any case.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable
+from typing import Any, Literal, get_args
+
+from toolstead.errors import ToolsteadError
+from toolstead.schema.adapted import RULES, adapted_schema
+from toolstead.types.tool import JSONSchema, ToolInfo
+
+logger = logging.getLogger(__name__)
+
+Provider = Literal["anthropic", "openai", "gemini"]
+
+
+def tool_definitions(tools: Iterable[ToolInfo], provider: str) -> list[dict[str, Any]]:
+    """The `tools` of a request to a provider: plain JSON, with schemas that its API takes; the log says which differ.
+
+    Raises:
+        ToolsteadError: The provider is none of `anthropic`, `openai`, `gemini`.
+    """
+    shape = _SHAPES.get(provider)
+    if shape is None:
+        raise ToolsteadError(f"unknown provider {provider!r}; one of {', '.join(get_args(Provider))} is needed")
+    rules = RULES[provider]
+    definitions: list[dict[str, Any]] = []
+    for tool in tools:
+        adapted = adapted_schema(tool.input_schema, rules)
+        if adapted.changes:
+            logger.info("%s gets an adapted schema of %s: %s", provider, tool.name, "; ".join(adapted.changes))
+        definitions.append(shape(tool, adapted.schema))
+    return definitions
+
+
+def _anthropic(tool: ToolInfo, schema: JSONSchema) -> dict[str, Any]:
+    return {"name": tool.name, "description": tool.description, "input_schema": schema}
+
+
+def _openai(tool: ToolInfo, schema: JSONSchema) -> dict[str, Any]:
+    return {
+        "type": "function",
+        "name": tool.name,
+        "description": tool.description,
+        "parameters": schema,
+        "strict": False,
+    }
+
+
+def _gemini(tool: ToolInfo, schema: JSONSchema) -> dict[str, Any]:
+    return {"name": tool.name, "description": tool.description, "parametersJsonSchema": schema}
+
+
+_SHAPES: dict[str, Callable[[ToolInfo, JSONSchema], dict[str, Any]]] = {
+    "anthropic": _anthropic,
+    "openai": _openai,
+    "gemini": _gemini,
+}

@@ -1,0 +1,217 @@
+"""Why a model API gave no answer: from whatever was raised to one `ModelError` with its kind and a sentence.
+
+Errors in the middle of a stream and before it are told apart by nobody. Above: `model`. Below: `catalogue`, errors.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from difflib import get_close_matches
+from typing import Any, cast
+
+import httpx2
+import pydantic
+from pydantic_ai import exceptions as foreign
+from pydantic_ai.models import known_model_names
+
+from toolstead.adapters.providers.catalogue import API, Vendor
+from toolstead.errors import ModelError, ModelFault
+from toolstead.types.tool import ToolInfo
+
+_LONGEST = 500
+
+_CATEGORIES: tuple[tuple[type[foreign.ModelAPIError], ModelFault], ...] = (
+    (foreign.ModelContextWindowExceededError, "overflow"),
+    (foreign.ModelQuotaExceededError, "quota"),
+    (foreign.ModelRateLimitError, "rate"),
+    (foreign.ModelAuthenticationError, "key"),
+    (foreign.ModelNotFoundError, "name"),
+    (foreign.ModelUnavailableError, "busy"),
+    (foreign.ModelServerError, "server"),
+    (foreign.ModelConnectionError, "network"),
+    (foreign.ModelRequestTimeout, "network"),
+)
+# What no category says: a time-out of the server's, a conflict, a body that is too large.
+_STATUSES: Mapping[int, ModelFault] = {408: "network", 409: "server", 413: "overflow", 425: "busy"}
+
+_TOO_LONG = re.compile(
+    r"context (?:length|limit|window)|too many (?:input )?tokens|(?:prompt|input|request) is too (?:long|large)",
+    re.IGNORECASE,
+)
+_TOOL_INDEX = re.compile(r"\btools[.\[](\d+)\]?(?:\.function_?declarations\[(\d+)\])?", re.IGNORECASE)
+_OF_A_TOOL = re.compile(r"schema|parameters|function|tool", re.IGNORECASE)
+_SECRET = re.compile(r"\b(?:sk-|gsk_|xai-|AIza)[-\w*]{6,}")
+
+_WORDS: Mapping[ModelFault, str] = {
+    "busy": "is busy",
+    "rate": "wants fewer requests",
+    "server": "failed",
+    "network": "could not be reached, or its answer broke off",
+    "overflow": "says that the conversation is too long for the model",
+    "quota": "says that the account's credit or quota is used up",
+    "rejected": "refuses the request",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Caller:
+    """Who asked: what a failure's sentence needs to know.
+
+    Attributes:
+        key_name: The environment name that gave the key; empty when there is none.
+        key: The key, so that no text shows it.
+    """
+
+    vendor: Vendor
+    model_name: str
+    key_name: str
+    key: str
+
+
+def raised_by(api: API) -> tuple[type[Exception], ...]:
+    """What a request may raise because of the API or the way to it; anything else is a bug."""
+    everywhere = (
+        foreign.ModelAPIError,
+        foreign.UnexpectedModelBehavior,
+        httpx2.HTTPError,
+        httpx2.StreamError,
+        json.JSONDecodeError,
+        UnicodeDecodeError,
+    )
+    match api:
+        case "anthropic":
+            import anthropic
+
+            return (*everywhere, anthropic.APIError)
+        case "responses" | "chat":
+            import openai
+
+            return (*everywhere, openai.APIError)
+        case "gemini":
+            from google.genai import errors
+
+            return (*everywhere, errors.APIError, errors.UnknownApiResponseError, pydantic.ValidationError)
+
+
+def model_error(error: Exception, caller: Caller, tools: Sequence[ToolInfo]) -> ModelError:
+    """The one error for whatever a request met."""
+    sentence = _sentence(error, caller)
+    fault, tool = _fault(error, sentence, tools)
+    status = error.status_code if isinstance(error, foreign.ModelHTTPError) else None
+    return ModelError(
+        _text(fault, tool, status, sentence, caller), fault=fault, retry_after=_retry_after(error), tool=tool
+    )
+
+
+def _fault(error: Exception, sentence: str, tools: Sequence[ToolInfo]) -> tuple[ModelFault, str | None]:
+    if isinstance(error, foreign.ContentFilterError):
+        return "rejected", None
+    if not isinstance(error, foreign.ModelAPIError):
+        return "network", None  # a connection that ended, an answer that nobody can read
+    for category, fault in _CATEGORIES:
+        if isinstance(error, category):
+            return ("quota" if fault == "rate" and _is_daily(error) else fault), None
+    if isinstance(error, foreign.ModelHTTPError) and error.status_code in _STATUSES:
+        return _STATUSES[error.status_code], None
+    if isinstance(error, foreign.ModelRequestRejectedError | foreign.ModelHTTPError):
+        tool = _refused_tool(sentence, error.body, tools)
+        if tool is not None:
+            return "schema", tool
+        return ("overflow" if _TOO_LONG.search(sentence) else "rejected"), None
+    # An error without a status: sent in the middle of a stream, or a body that is no answer at all.
+    return ("server" if error.body is not None else "network"), None
+
+
+def _refused_tool(sentence: str, body: object, tools: Sequence[ToolInfo]) -> str | None:
+    """The tool that a refusal is about, by its name or by its place in the request."""
+    if not _OF_A_TOOL.search(sentence):
+        return None
+    quoted = set(re.findall(r"['\"`]([\w.-]{1,128})['\"`]", sentence))
+    named = [tool.name for tool in tools if tool.name in quoted]
+    if len(named) == 1:
+        return named[0]
+    parameter = _inside(body).get("param")
+    for place in _TOOL_INDEX.finditer(f"{parameter if isinstance(parameter, str) else ''} {sentence}"):
+        index = int(place[1]) + int(place[2] or 0)  # tools stand in one list, or each in a list of its own
+        if index < len(tools):
+            return tools[index].name
+    return None
+
+
+def _text(fault: ModelFault, tool: str | None, status: int | None, sentence: str, caller: Caller) -> str:
+    title = caller.vendor.title
+    code = f" ({status})" if status is not None else ""
+    match fault:
+        case "key":
+            name = caller.key_name or " or ".join(caller.vendor.keys)
+            why = f": {sentence}" if status == 403 else ""  # a 401 says no more, and may repeat the key
+            return f"{title} refuses the key that {name} holds{code}{why}"
+        case "name":
+            return f"{title} does not know the model {caller.model_name!r}{code}: {sentence}{_nearest(caller)}"
+        case "schema":
+            return f"{title} refuses the schema of tool {tool!r}{code}: {sentence}"
+        case _:
+            return f"{title} {_WORDS[fault]}{code}: {sentence}"
+
+
+def _nearest(caller: Caller) -> str:
+    """Names like the one that is unknown, from those that pydantic-ai knows."""
+    prefix = f"{caller.vendor.name.removesuffix('-chat')}:"
+    known = {name.removeprefix(prefix) for name in known_model_names() if name.startswith(prefix)} - {caller.model_name}
+    near = get_close_matches(caller.model_name, sorted(known), n=3, cutoff=0.4)
+    return f"; did you mean {' or '.join(repr(name) for name in near)}?" if near else ""
+
+
+def _sentence(error: Exception, caller: Caller) -> str:
+    """What the API said, in one line, bounded and without the key."""
+    said: object = None
+    if isinstance(error, foreign.ModelAPIError):
+        said = _inside(error.body).get("message") or (error.body if isinstance(error.body, str) else None)
+        if said is None and isinstance(error, foreign.ModelHTTPError):
+            said = json.dumps(error.body, default=str) if error.body else "no reason was given"
+    text = said if isinstance(said, str) else (str(error) or type(error).__name__)
+    line = " ".join(text.split())
+    if caller.key:
+        line = line.replace(caller.key, "…")
+    line = _SECRET.sub("…", line)
+    return line if len(line) <= _LONGEST else f"{line[: _LONGEST - 1]}…"
+
+
+def _inside(body: object) -> Mapping[str, Any]:
+    """The part of an error's body that tells: some APIs wrap it in `error`, Gemini in a list as well."""
+    if isinstance(body, list) and body:
+        body = cast("list[object]", body)[0]
+    if not isinstance(body, Mapping):
+        return {}
+    whole = cast("Mapping[str, Any]", body)
+    inner = whole.get("error")
+    return cast("Mapping[str, Any]", inner) if isinstance(inner, Mapping) else whole
+
+
+def _details(body: object) -> list[Mapping[str, Any]]:
+    """What Gemini tells besides the message."""
+    details = _inside(body).get("details")
+    if not isinstance(details, list):
+        return []
+    return [cast("Mapping[str, Any]", one) for one in cast("list[object]", details) if isinstance(one, Mapping)]
+
+
+def _is_daily(error: foreign.ModelAPIError) -> bool:
+    """Whether a limit counts by the day, so that waiting a moment is no use."""
+    return any("PerDay" in str(detail.get("violations", "")) for detail in _details(error.body))
+
+
+def _retry_after(error: Exception) -> float | None:
+    """Seconds to wait, as the header says, or, from Gemini, the body."""
+    if not isinstance(error, foreign.ModelAPIError):
+        return None
+    if error.retry_after is not None:
+        return error.retry_after
+    for detail in _details(error.body):
+        delay = re.fullmatch(r"(\d+(?:\.\d+)?)s", str(detail.get("retryDelay", "")))
+        if delay:
+            return float(delay[1])
+    return None

@@ -1,0 +1,132 @@
+"""The HTTP client of one model connection: its time limits, its pool, and the way out of this network.
+
+SDKs read proxies, certificates and `.netrc` from wherever they run; here nothing is read, everything is given.
+Above: `connect`. Below: `catalogue`.
+"""
+
+from __future__ import annotations
+
+import ssl
+from collections.abc import Generator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from functools import cache
+from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
+
+from toolstead.adapters.providers.catalogue import Lookup
+from toolstead.errors import RuntimeFailureError
+
+if TYPE_CHECKING:
+    import httpx2
+
+CONNECT_SECONDS = 10.0
+READ_SECONDS = 600.0
+"""How long a model may be silent: some think for minutes before their first word."""
+
+_MOST_CONNECTIONS = 1000
+_IDLE_CONNECTIONS = 100
+_IDLE_SECONDS = 60.0  # a tool runs between two requests; a new TLS connection for each turn would cost more than it
+_OPENED: ContextVar[list[httpx2.Response] | None] = ContextVar("opened", default=None)
+_LOOPBACK = ("localhost", "127.0.0.1", "::1")
+
+
+def open_client(address: str, lookup: Lookup) -> httpx2.AsyncClient:
+    """A client for one address.
+
+    Raises:
+        RuntimeFailureError: The address, the proxy or the certificates cannot be used.
+    """
+    import httpx2
+
+    parts = urlsplit(address)
+    if parts.scheme not in {"http", "https"} or not parts.hostname:
+        raise RuntimeFailureError(f"a model API's address must begin with http:// or https://, but it is {address!r}")
+    proxy_name, proxy = _proxy(parts.scheme, parts.hostname, lookup)
+    try:
+        return httpx2.AsyncClient(
+            timeout=httpx2.Timeout(READ_SECONDS, connect=CONNECT_SECONDS),
+            limits=httpx2.Limits(
+                max_connections=_MOST_CONNECTIONS,
+                max_keepalive_connections=_IDLE_CONNECTIONS,
+                keepalive_expiry=_IDLE_SECONDS,
+            ),
+            proxy=proxy,
+            verify=certificates(lookup),
+            trust_env=False,
+            event_hooks={"request": [_limit_time], "response": [_remember]},
+        )
+    except (ValueError, ImportError) as error:
+        raise RuntimeFailureError(f"{proxy_name} cannot be used as a proxy: {error}") from error
+
+
+@contextmanager
+def remembering(opened: list[httpx2.Response]) -> Generator[None]:
+    """Put every response that is opened in the block into a list, so that whoever began it can end it.
+
+    Some SDKs leave the connection of an abandoned stream to the garbage collector.
+    """
+    token = _OPENED.set(opened)
+    try:
+        yield
+    finally:
+        _OPENED.reset(token)
+
+
+async def _remember(response: httpx2.Response) -> None:
+    opened = _OPENED.get()
+    if opened is not None:
+        opened.append(response)
+
+
+async def _limit_time(request: httpx2.Request) -> None:
+    """Set the time limits once more, because an SDK may send its own with each request, or none."""
+    request.extensions["timeout"] = {
+        "connect": CONNECT_SECONDS,
+        "read": READ_SECONDS,
+        "write": READ_SECONDS,
+        "pool": CONNECT_SECONDS,
+    }
+
+
+def _proxy(scheme: str, host: str, lookup: Lookup) -> tuple[str, str | None]:
+    """The proxy on the way to a host and the name that set it; none for this machine and for what `NO_PROXY` lists."""
+    if host in _LOOPBACK or _is_excepted(host, lookup("NO_PROXY") or lookup("no_proxy") or ""):
+        return "", None
+    word = f"{scheme}_proxy"
+    for name in (word.upper(), word, "ALL_PROXY", "all_proxy"):
+        if value := lookup(name):
+            return name, value
+    return "", None
+
+
+def _is_excepted(host: str, exceptions: str) -> bool:
+    """Whether a comma-separated list of hosts has a host, or a domain that it is in."""
+    for entry in exceptions.split(","):
+        name = entry.strip().lower().removeprefix("*").removeprefix(".").partition(":")[0]
+        if entry.strip() == "*" or (name and (host == name or host.endswith(f".{name}"))):
+            return True
+    return False
+
+
+def certificates(lookup: Lookup) -> ssl.SSLContext:
+    """The authorities that are trusted: the usual ones, or those of `SSL_CERT_FILE`.
+
+    Raises:
+        RuntimeFailureError: The file cannot be used.
+    """
+    path = lookup("SSL_CERT_FILE")
+    if not path:
+        return _usual_certificates()
+    try:
+        return ssl.create_default_context(cafile=path)
+    except OSError as error:
+        raise RuntimeFailureError(f"SSL_CERT_FILE: {path!r} cannot be used: {error}") from error
+
+
+@cache
+def _usual_certificates() -> ssl.SSLContext:
+    """Read once: that takes 30 ms, and every connection needs the same."""
+    import httpx2
+
+    return httpx2.create_ssl_context(trust_env=False)

@@ -1,0 +1,187 @@
+"""The kernel's model port over pydantic-ai: one request, streamed, on whichever API.
+
+pydantic-ai's model layer maps messages and streams; nothing of its agents is used. Above: `connect`, the loop.
+Below: `conversation`, `tool_copies`, `prices`, `faults`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator
+from contextlib import AsyncExitStack, aclosing
+from typing import TYPE_CHECKING, Any, cast
+
+import msgspec
+from pydantic_ai.messages import (
+    InstructionPart,
+    ModelResponse,
+    ModelResponseStreamEvent,
+    PartDeltaEvent,
+    PartStartEvent,
+    TextPart,
+    TextPartDelta,
+    ThinkingPart,
+    ThinkingPartDelta,
+    ToolCallPart,
+)
+from pydantic_ai.models import ModelRequestParameters
+from pydantic_ai.settings import ModelSettings
+
+from toolstead.adapters.providers.catalogue import API, Vendor
+from toolstead.adapters.providers.conversation import translated
+from toolstead.adapters.providers.faults import Caller, model_error, raised_by
+from toolstead.adapters.providers.http_client import remembering
+from toolstead.adapters.providers.prices import Prices
+from toolstead.adapters.providers.tool_copies import api_copies
+from toolstead.errors import ModelError
+from toolstead.kernel.messages import Replied, ToolUse
+from toolstead.kernel.model import Delta, Request
+
+if TYPE_CHECKING:
+    import httpx2
+    from pydantic_ai.models import Model as ForeignModel
+
+_MAX_TOKENS = 32_000  # for an Anthropic model whose own limit nobody knows; the API wants a number
+
+_EVERYWHERE = frozenset({"image/png", "image/jpeg", "image/webp"})
+_IMAGES: dict[API, frozenset[str]] = {
+    "anthropic": _EVERYWHERE | {"image/gif"},
+    "responses": _EVERYWHERE | {"image/gif"},
+    "chat": _EVERYWHERE | {"image/gif"},
+    "gemini": _EVERYWHERE | {"image/heic", "image/heif"},
+}
+
+_decode_object = msgspec.json.Decoder(dict[str, Any]).decode
+
+
+class ProviderModel:
+    """One model of one provider; connections are shared by all its requests, and closed by `aclose`."""
+
+    def __init__(self, *, caller: Caller, foreign: ForeignModel[Any], client: httpx2.AsyncClient) -> None:
+        """Take a model that is configured already, and the client that it sends with."""
+        vendor: Vendor = caller.vendor
+        self._name = f"{vendor.name}:{caller.model_name}"
+        self._caller = caller
+        self._foreign = foreign
+        self._client = client
+        self._copies = api_copies(vendor.rules, self._name)
+        self._prices = Prices(self._name)
+        self._raised = raised_by(vendor.api)
+        self._images = _IMAGES[vendor.api] if foreign.profile.get("supports_image_input", True) else frozenset[str]()
+        self._settings = _settings(vendor.api, foreign)
+
+    @property
+    def name(self) -> str:
+        """`provider:name`, such as `anthropic:claude-sonnet-4-6`."""
+        return self._name
+
+    async def stream(self, request: Request) -> AsyncGenerator[Delta | Replied]:
+        """Ask once: pieces as they come, then the whole reply as the last item.
+
+        Closing the iterator early ends the request.
+
+        Raises:
+            ModelError: There is no whole reply; its `fault` says why.
+        """
+        parameters = ModelRequestParameters(
+            function_tools=self._copies.of(request.tools),
+            instruction_parts=[InstructionPart(content=request.instructions)] if request.instructions else [],
+        )
+        settings = self._settings
+        if request.max_tokens is not None:
+            settings = cast("ModelSettings", {**settings, "max_tokens": request.max_tokens})
+        messages = translated(request.messages, images=self._images)
+        opened: list[httpx2.Response] = []
+        try:
+            async with AsyncExitStack() as stack:
+                with remembering(opened):
+                    asked = self._foreign.request_stream(messages, settings, parameters)
+                    answer = await stack.enter_async_context(asked)
+                events = cast("AsyncGenerator[ModelResponseStreamEvent]", aiter(answer))
+                async for event in await stack.enter_async_context(aclosing(events)):
+                    delta = _delta(event)
+                    if delta is not None:
+                        yield delta
+            response = answer.get()
+        except self._raised as error:
+            raise model_error(error, self._caller, request.tools) from error
+        finally:
+            for connection in opened:
+                await connection.aclose()
+        yield self._replied(response)
+
+    async def aclose(self) -> None:
+        """Close the connections; requests that still run fail."""
+        await self._client.aclose()
+
+    def _replied(self, response: ModelResponse) -> Replied:
+        self._refuse_half_an_answer(response)
+        calls = tuple(_call(part) for part in response.parts if isinstance(part, ToolCallPart))
+        return Replied(
+            text="".join(part.content for part in response.parts if isinstance(part, TextPart)),
+            calls=calls,
+            usage=self._prices.used(response),
+            cut=response.finish_reason == "length",
+            kept=response,
+        )
+
+    def _refuse_half_an_answer(self, response: ModelResponse) -> None:
+        """Raise when an answer ended, but not the way a whole one does."""
+        title = self._caller.vendor.title
+        details = response.provider_details or {}
+        reason = details.get("finish_reason") or details.get("block_reason") or response.finish_reason
+        match response.finish_reason:
+            case "content_filter":
+                raise ModelError(
+                    f"{title} stopped the answer because of its rules about content ({reason}); ask differently",
+                    fault="rejected",
+                )
+            case "error":
+                raise ModelError(f"{title} failed in the middle of the answer ({reason})", fault="server")
+            case None if response.state == "incomplete" or not reason:
+                raise ModelError(f"{title}: the answer broke off before its end", fault="network")
+            case _:
+                pass
+
+
+def _settings(api: API, foreign: ForeignModel[Any]) -> ModelSettings:
+    """What every request asks for.
+
+    Anthropic caches only what it is asked to: tools and instructions, and the conversation as it grows, because a
+    loop sends all of it again with each turn; one reading pays for the dearer writing. The others do it by themselves.
+    """
+    if api != "anthropic":
+        return {}
+    profile = cast("dict[str, Any]", foreign.profile)
+    known = profile.get("anthropic_max_output_tokens") or profile.get(
+        "anthropic_rejects_max_tokens_beyond_context_window"
+    )
+    return {"cache": True} if known else {"cache": True, "max_tokens": _MAX_TOKENS}
+
+
+def _delta(event: ModelResponseStreamEvent) -> Delta | None:
+    """A piece for whoever reads along; most events are about tool calls, and those are told whole."""
+    match event:
+        case PartDeltaEvent(delta=TextPartDelta(content_delta=text)) if text:
+            return Delta(text)
+        case PartDeltaEvent(delta=ThinkingPartDelta(content_delta=text)) if text:
+            return Delta(text, "thinking")
+        case PartStartEvent(part=TextPart(content=text)) if text:
+            return Delta(text)
+        case PartStartEvent(part=ThinkingPart(content=text)) if text:
+            return Delta(text, "thinking")
+        case _:
+            return None
+
+
+def _call(part: ToolCallPart) -> ToolUse:
+    """A call; arguments that are no JSON object stay the text that they are."""
+    match part.args:
+        case dict():
+            return ToolUse(id=part.tool_call_id, name=part.tool_name, input=part.args)
+        case None | "":
+            return ToolUse(id=part.tool_call_id, name=part.tool_name, input={})
+        case str() as text:
+            try:
+                return ToolUse(id=part.tool_call_id, name=part.tool_name, input=_decode_object(text))
+            except msgspec.DecodeError:
+                return ToolUse(id=part.tool_call_id, name=part.tool_name, input=None, text=text)

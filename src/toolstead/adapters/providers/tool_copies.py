@@ -1,0 +1,33 @@
+"""Tools as a model API is told of them, with schemas that it takes.
+
+Above: `model`. Below: `schema.adapted`, and the copies that every adapter makes.
+"""
+
+from __future__ import annotations
+
+from pydantic_ai.tools import ToolDefinition
+
+from toolstead.adapters.tool_copies import ToolCopies
+from toolstead.schema.adapted import RULES, adapted_schema
+from toolstead.types.tool import ToolInfo
+
+
+def api_copies(rules: str, reader: str) -> ToolCopies[ToolDefinition]:
+    """Definitions of tools for an API.
+
+    Args:
+        rules: Whose rules the schemas follow.
+        reader: Whom they go to, for the log.
+    """
+
+    def copy(tool: ToolInfo) -> tuple[ToolDefinition, tuple[str, ...]]:
+        adapted = adapted_schema(tool.input_schema, RULES[rules])
+        made = ToolDefinition(
+            name=tool.name,
+            description=tool.description,
+            parameters_json_schema=dict(adapted.schema),
+            strict=False,
+        )
+        return made, adapted.changes
+
+    return ToolCopies(copy, reader)

@@ -1,0 +1,109 @@
+"""A request's body: read in bounded memory, decoded once, explained when it does not fit."""
+
+from __future__ import annotations
+
+import asyncio
+import difflib
+import re
+from collections.abc import Callable
+from typing import TypeVar
+
+import msgspec
+
+from toolstead.adapters.rest.asgi import Answer, Receive
+from toolstead.adapters.rest.problem import BAD_BODY, BAD_JSON, problem
+
+LINGER = 2.0
+"""Seconds a refused sender may go on sending, so that it gets to read the refusal."""
+
+_UNKNOWN = re.compile(r"Object contains unknown field `(.*?)`(.*)", re.DOTALL)
+_T = TypeVar("_T", bound=msgspec.Struct)
+
+
+class TooLargeError(Exception):
+    """The body is larger than allowed; its text says what was sent and what is allowed."""
+
+
+class BodyError(Exception):
+    """The body is no JSON, or not of the route's shape; never leaves the door.
+
+    Attributes:
+        answer: The problem document.
+    """
+
+    def __init__(self, answer: Answer) -> None:
+        super().__init__(answer.status)
+        self.answer = answer
+
+
+async def read_body(receive: Receive, declared: bytes | None, limit: int) -> bytes | None:
+    """Read a whole body, or None when the client went away before it was complete.
+
+    Raises:
+        TooLargeError: The declared size, or what really arrives, is above the limit.
+    """
+    if declared is not None and int(declared) > limit:
+        raise TooLargeError(f"The body has {int(declared):,} bytes; at most {limit:,} are allowed.")
+    chunks: list[bytes] = []
+    size = 0
+    while True:
+        message = await receive()
+        if message["type"] == "http.disconnect":
+            return None
+        chunk: bytes = message.get("body", b"")
+        size += len(chunk)
+        if size > limit:
+            raise TooLargeError(f"The body has more than {limit:,} bytes, which is the most allowed.")
+        if not message.get("more_body", False):
+            return b"".join((*chunks, chunk)) if chunks else chunk
+        chunks.append(chunk)
+
+
+async def drain(receive: Receive) -> None:
+    """Throw away what a refused sender still sends, for a moment.
+
+    Closing at once would reset the connection under a client that is still writing, and the
+    refusal would be lost with it.
+    """
+    try:
+        async with asyncio.timeout(LINGER):
+            while (message := await receive())["type"] != "http.disconnect" and message.get("more_body", False):
+                pass
+    except TimeoutError:
+        return
+
+
+def decoder(shape: type[_T]) -> Callable[[bytes, str], _T]:
+    """What decodes bodies of one shape: `decode(body, path)`.
+
+    An empty body is an empty object. Of two members with the same name the last one counts, as in
+    Python and in browsers.
+    """
+    decode = msgspec.json.Decoder(shape).decode
+    members = tuple(field.encode_name for field in msgspec.structs.fields(shape))
+
+    def read(body: bytes, path: str) -> _T:
+        try:
+            return decode(body or b"{}")
+        except RecursionError:
+            raise BodyError(problem(BAD_JSON, "The JSON is nested too deeply to be read.", instance=path)) from None
+        except UnicodeDecodeError as error:
+            detail = f"The body is not UTF-8: {error.reason}."
+            raise BodyError(problem(BAD_JSON, detail, instance=path)) from None
+        except msgspec.ValidationError as error:
+            raise BodyError(problem(BAD_BODY, _explain(str(error), members), instance=path)) from None
+        except msgspec.DecodeError as error:
+            raise BodyError(problem(BAD_JSON, f"{error}.", instance=path)) from None
+
+    return read
+
+
+def _explain(text: str, members: tuple[str, ...]) -> str:
+    """A sentence of msgspec, with the place as a JSON pointer and the nearest member named."""
+    if unknown := _UNKNOWN.fullmatch(text):
+        near = difflib.get_close_matches(unknown[1][:64], members, n=1)
+        hint = f"; did you mean {near[0]!r}?" if near else f"; the body may have {' and '.join(map(repr, members))}."
+        return f"The body has a member {unknown[1][:100]!r} that this route does not know{hint}"
+    what, _, place = text.partition(" - at `$")
+    pointer = place.rstrip("`").replace(".", "/").replace("[...]", "/…")
+    return f"{pointer or 'The body'}: {what[:1].lower()}{what[1:]}."

@@ -1,0 +1,59 @@
+"""A client that goes away cancels its call.
+
+Noticing costs a task that waits for the news. Most calls finish in their first step and never get
+one: the watch is put on the event loop's list before the call begins, and taken off again when the
+call is done before the loop comes round.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from types import TracebackType
+from typing import Self
+
+from toolstead.adapters.rest.asgi import Receive
+
+
+class Watch:
+    """`with Watch(receive) as watch: await call` cancels the current task when the client has gone.
+
+    Attributes:
+        gone: Whether the client went away.
+    """
+
+    __slots__ = ("_receive", "_start", "_task", "_watcher", "gone")
+
+    def __init__(self, receive: Receive) -> None:
+        self.gone = False
+        self._receive = receive
+        self._task: asyncio.Task[object] | None = None
+        self._watcher: asyncio.Task[None] | None = None
+        self._start: asyncio.Handle | None = None
+
+    def __enter__(self) -> Self:
+        self._task = asyncio.current_task()
+        self._start = asyncio.get_running_loop().call_soon(self._begin)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> bool:
+        """Stop watching; the cancellation that this watch has sent ends here."""
+        if self._start is not None:
+            self._start.cancel()
+        if self._watcher is not None:
+            self._watcher.cancel()
+        if not self.gone or self._task is None:
+            return False
+        return self._task.uncancel() == 0 and kind is asyncio.CancelledError
+
+    def _begin(self) -> None:
+        self._start = None
+        self._watcher = asyncio.get_running_loop().create_task(self._wait())
+
+    async def _wait(self) -> None:
+        while (await self._receive())["type"] != "http.disconnect":
+            pass
+        self.gone = True
+        if self._task is not None:
+            self._task.cancel()

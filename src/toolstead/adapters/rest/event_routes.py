@@ -1,0 +1,193 @@
+"""The event routes: everything, a thread's, a run's. Each one's OpenAPI operation stands beside it."""
+
+from __future__ import annotations
+
+from msgspec.structs import replace
+
+from toolstead.adapters.rest.asgi import Request, Sendable
+from toolstead.adapters.rest.openapi import answers_with, operation, path_parameter, query_parameter
+from toolstead.adapters.rest.problem import BAD_QUERY, STORAGE, UNKNOWN_RUN, UNKNOWN_THREAD
+from toolstead.adapters.rest.query import event_id, only, read_query, wrong
+from toolstead.adapters.rest.refusals import Opened, conversing
+from toolstead.adapters.rest.routing import Endpoint
+from toolstead.adapters.rest.sse import Ended, Events, EventStreamAnswer, EventStreamHead, StoredEvents
+from toolstead.adapters.rest.stopping import Stopping
+from toolstead.errors import InvocationError, NotFoundError
+from toolstead.orchestrator.feed import Feed
+from toolstead.orchestrator.orchestrator import LAST_EVENTS, Orchestrator
+from toolstead.orchestrator.store import EventFilter
+
+MOST_TYPES = 50
+
+
+class EventRoutes:
+    """The event log over HTTP."""
+
+    def __init__(self, opened: Opened, stopping: Stopping) -> None:
+        self._opened = opened
+        self._stopping = stopping
+
+    def endpoints(self) -> list[Endpoint]:
+        """The routes, in the order the documentation shows them."""
+        of = self._opened
+        return [
+            Endpoint(method="GET", path="/api/events", handler=conversing(of, self.everything), operation=_ALL),
+            Endpoint(
+                method="GET", path="/api/threads/{id}/events", handler=conversing(of, self.thread), operation=_OF_THREAD
+            ),
+            Endpoint(method="GET", path="/api/runs/{id}/events", handler=conversing(of, self.run), operation=_OF_RUN),
+        ]
+
+    async def everything(self, conversations: Orchestrator, request: Request) -> Sendable:
+        """`GET /api/events`: from now on, unless an id is given."""
+        wanted, after = _read(request, "thread", "run", "task")
+        return await self._stream(conversations, request, wanted, after)
+
+    async def thread(self, conversations: Orchestrator, request: Request) -> Sendable:
+        """`GET /api/threads/{id}/events`: from the thread's first event, unless an id is given."""
+        wanted, after = _read(request, "run", "task")
+        thread_id = request.params["id"]
+        await conversations.store.thread(thread_id)
+
+        wanted = replace(wanted, thread_id=thread_id)
+
+        async def ended(sent: str) -> Events | None:
+            try:
+                await conversations.store.thread(thread_id)
+            except NotFoundError:
+                return StoredEvents(conversations.store, wanted, sent)
+            return None
+
+        return await self._stream(conversations, request, wanted, after or "", ended=ended)
+
+    async def run(self, conversations: Orchestrator, request: Request) -> Sendable:
+        """`GET /api/runs/{id}/events`: the same for a run; it closes after the run's end."""
+        wanted, after = _read(request, "thread", "task")
+        run_id, shown, store = request.params["id"], wanted.types, conversations.store
+        types = None if shown is None else shown | LAST_EVENTS  # its end is looked for, shown or not
+        wanted = replace(wanted, run_id=run_id, types=types)
+        if request.scope["method"] == "HEAD":
+            await store.run(run_id)
+            return EventStreamHead()
+
+        async def ended(sent: str) -> Events | None:
+            try:
+                if not (await store.run(run_id)).ended:
+                    return None
+            except NotFoundError:
+                pass
+            return StoredEvents(store, wanted, sent)
+
+        reader = await _feed(conversations).reader(wanted, after=after or "")
+        # Asked after the reader was there: an end that comes after this answer comes to the reader, too.
+        try:
+            has_ended = (await store.run(run_id)).ended
+        except BaseException:
+            reader.close()
+            raise
+        if has_ended:
+            reader.close()
+        events = StoredEvents(store, wanted, after or "") if has_ended else reader
+        return EventStreamAnswer(
+            events,
+            receive=request.receive,
+            stopping=self._stopping,
+            shown=shown,
+            last=LAST_EVENTS,
+            after=after or "",
+            ended=ended,
+        )
+
+    async def _stream(
+        self,
+        conversations: Orchestrator,
+        request: Request,
+        wanted: EventFilter,
+        after: str | None,
+        *,
+        ended: Ended | None = None,
+    ) -> Sendable:
+        if request.scope["method"] == "HEAD":
+            return EventStreamHead()
+        reader = await _feed(conversations).reader(wanted, after=after)
+        return EventStreamAnswer(
+            reader, receive=request.receive, stopping=self._stopping, after=after or "", ended=ended
+        )
+
+
+def _feed(conversations: Orchestrator) -> Feed:
+    feed = conversations.log.feed
+    if feed is None:
+        raise InvocationError("everything is being closed; try again when it runs again")
+    return feed
+
+
+def _read(request: Request, *filters: str) -> tuple[EventFilter, str | None]:
+    """Which events are wanted, and after which id.
+
+    Raises:
+        BodyError: A parameter or the id is wrong.
+    """
+    query = read_query(request, *filters, "type", "after")
+    types = frozenset(name.strip() for value in query.get("type", ()) for name in value.split(",") if name.strip())
+    if len(types) > MOST_TYPES:
+        raise wrong(request, f"type: at most {MOST_TYPES} types can be named, and there are {len(types)}.")
+    wanted = EventFilter(
+        thread_id=only(request, query, "thread"),
+        run_id=only(request, query, "run"),
+        task_id=only(request, query, "task"),
+        types=types or None,
+    )
+    return wanted, event_id(request, query)
+
+
+_STREAM = {
+    "200": {
+        "description": "Server-sent events: `event` is the type, `id` the event's id, `data` an `Event`.",
+        "content": {
+            "text/event-stream": {
+                "schema": {
+                    "type": "string",
+                    "description": "`event:`, `id:` and `data:` lines, and comments as heartbeat.",
+                }
+            }
+        },
+    }
+}
+_AFTER = [
+    query_parameter("after", "Only what came after the event of this id; 0 for everything there is.", "0"),
+    {
+        **query_parameter("Last-Event-ID", "The same, as browsers send it when they come back. It wins.", None),
+        "in": "header",
+    },
+]
+_THREAD = query_parameter("thread", "Only events of this thread.", None)
+_RUN = query_parameter("run", "Only events of this run.", None)
+_TASK = query_parameter("task", "Only events of this task.", None)
+_TYPE = query_parameter("type", "Only events of this type; several with commas, or by repeating it.", None)
+
+_ALL = operation(
+    "events",
+    "Follow all events",
+    "A stream (server-sent events) of what happens, from now on; with `after` or `Last-Event-ID`, from that event on. "
+    "Ids are opaque, in the order of what was stored, and stay valid over restarts. Calls outside a run that go well "
+    "are told only to who listens: they have no id. A client that takes nothing for half a minute is cut off, and may "
+    "come back with the last id it saw.",
+    parameters=[_THREAD, _RUN, _TASK, _TYPE, *_AFTER],
+    responses={**_STREAM, **answers_with(BAD_QUERY, STORAGE)},
+)
+_OF_THREAD = operation(
+    "threadEvents",
+    "Follow a thread",
+    "The same for one thread, from its first event on.",
+    parameters=[path_parameter("id", "The thread's id.", "thread_1"), _RUN, _TASK, _TYPE, *_AFTER],
+    responses={**_STREAM, **answers_with(UNKNOWN_THREAD, BAD_QUERY, STORAGE)},
+)
+_OF_RUN = operation(
+    "runEvents",
+    "Follow a run",
+    "The same for one run, from its first event on. It ends with exactly one of `completed`, `error` and `cancelled`, "
+    "and then the stream closes; also when the run had ended before.",
+    parameters=[path_parameter("id", "The run's id.", "run_1"), _THREAD, _TASK, _TYPE, *_AFTER],
+    responses={**_STREAM, **answers_with(UNKNOWN_RUN, BAD_QUERY, STORAGE)},
+)

@@ -1,0 +1,109 @@
+"""Which names this server answers to, and which web pages may call it: `Host` and `Origin`.
+
+A browser lets any page send requests to this machine, under the page's own name (DNS rebinding) or
+across origins. So a request must name this server by a name that only means this server, and a page
+of another origin must be listed.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+
+from toolstead.adapters.rest.options import WILDCARDS, ServerOptions, is_loopback, parse_address
+from toolstead.errors import ServeError
+
+_AUTHORITY = re.compile(r"(?:\[([0-9a-f:.]+)\]|([a-z0-9._-]+))(?::([0-9]{1,5}))?")
+_ORIGIN = re.compile(r"([a-z][a-z0-9+.-]*)://([^/?#@\s]+)")
+_DEFAULT_PORTS = {"http": "80", "https": "443"}
+_REMEMBERED = 512
+
+
+class Names:
+    """The names and origins that pass, decided once from the settings.
+
+    Raises:
+        ServeError: An entry of `allowed_hosts` or `allowed_origins` could never match.
+    """
+
+    def __init__(self, options: ServerOptions) -> None:
+        self._bound = options.host.lower()
+        self._any_address = self._bound in WILDCARDS
+        self._hosts = frozenset(_host_entry(entry) for entry in options.allowed_hosts)
+        self._origins = frozenset(_origin_entry(entry) for entry in options.allowed_origins)
+        # Clients repeat themselves: the same few names arrive on every request.
+        self.allows_host = lru_cache(_REMEMBERED)(self._allows_host)
+        self.is_own_page = lru_cache(_REMEMBERED)(_is_own_page)
+        self.is_listed_page = lru_cache(_REMEMBERED)(self._is_listed_page)
+
+    def _allows_host(self, header: bytes) -> bool:
+        """Whether `Host` names this server.
+
+        Loopback names and the bound host pass with any port. A wildcard bind also answers to
+        literal addresses: rebinding needs a name, so an address is what the caller really used.
+        """
+        split = _split(header.decode("latin-1").strip().lower())
+        if split is None:
+            return False
+        name, port = split
+        if is_loopback(name) or name == self._bound or (name, "") in self._hosts or (name, port) in self._hosts:
+            return True
+        return self._any_address and parse_address(name) is not None
+
+    def _is_listed_page(self, origin: bytes) -> bool:
+        """Whether `Origin` is a page of another origin that the settings allow."""
+        return _normal(origin.decode("latin-1").strip().lower()) in self._origins
+
+
+def _is_own_page(origin: bytes, host: bytes) -> bool:
+    """Whether `Origin` is a page of this very server: the same name and the same port as `Host`.
+
+    The same port matters: another program on this machine serves pages too.
+    """
+    matched = _ORIGIN.fullmatch(origin.decode("latin-1").strip().lower())
+    if matched is None or matched[1] not in _DEFAULT_PORTS:
+        return False
+    default = _DEFAULT_PORTS[matched[1]]
+    page, server = _split(matched[2]), _split(host.decode("latin-1").strip().lower())
+    if page is None or server is None:
+        return False
+    return (page[0], page[1] or default) == (server[0], server[1] or default)
+
+
+def _split(authority: str) -> tuple[str, str] | None:
+    """Host and port of an authority; the port is empty where none is named."""
+    matched = _AUTHORITY.fullmatch(authority)
+    if matched is None:
+        return None
+    return matched[1] or matched[2], matched[3] or ""
+
+
+def _host_entry(entry: str) -> tuple[str, str]:
+    text = entry.strip().lower()
+    address = parse_address(text)
+    split = (text, "") if address is not None else _split(text)
+    if split is None:
+        raise ServeError(
+            f"server.allowed_hosts: {entry!r} is no host; write a name or address with or without a port, "
+            "such as 'stead.example.org' or '192.168.1.5:8420' (no scheme, no path, no wildcard)"
+        )
+    return split
+
+
+def _origin_entry(entry: str) -> str:
+    origin = _normal(entry.strip().lower())
+    if origin is None:
+        raise ServeError(
+            f"server.allowed_origins: {entry!r} is no origin; write scheme, host and port as a browser sends them, "
+            "such as 'http://localhost:5173' (no path, no wildcard)"
+        )
+    return origin
+
+
+def _normal(origin: str) -> str | None:
+    """An origin as browsers write it, without its scheme's own port; None when it is none."""
+    matched = _ORIGIN.fullmatch(origin)
+    if matched is None or "*" in origin:
+        return None
+    default = _DEFAULT_PORTS.get(matched[1])
+    return origin.removesuffix(f":{default}") if default else origin

@@ -1,0 +1,162 @@
+"""The OpenAPI 3.1 document, put together from the route table: what is not a route is not in it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from toolstead.adapters.rest.approval_shapes import APPROVAL_SHAPES
+from toolstead.adapters.rest.conversation_shapes import CONVERSATION_SHAPES
+from toolstead.adapters.rest.plugin_shapes import PLUGIN_SHAPES
+from toolstead.adapters.rest.problem import BAD_TYPE, PRIVATE, TOO_LARGE, Kind
+from toolstead.adapters.rest.shapes import SHAPES, ref
+
+Document = dict[str, Any]
+
+PRIVATE_SCHEME = "privateToken"
+
+_ABOUT = (
+    "Tools and conversations over HTTP. Bodies are JSON in UTF-8, spelled in camelCase; a tool's own input and output "
+    "are spelled as its author spells them. Errors are RFC 9457 problem documents whose `type` points into this page."
+)
+
+_MESSAGE = {
+    "jsonrpc": "2.0",
+    "id": 1,
+    "method": "initialize",
+    "params": {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "curl", "version": "1"}},
+}
+
+
+def operation(
+    name: str,
+    summary: str,
+    description: str,
+    *,
+    responses: Mapping[str, Any],
+    parameters: Sequence[Mapping[str, Any]] = (),
+    **more: Any,
+) -> Document:
+    """One route's description; every route can also be refused by the guard."""
+    shown: Document = {"operationId": name, "summary": summary, "description": description}
+    if parameters:
+        shown["parameters"] = list(parameters)
+    shown.update(more)
+    shown["responses"] = {**responses, "default": {"$ref": "#/components/responses/Refused"}}
+    return shown
+
+
+def for_people(described: Mapping[str, Any]) -> Document:
+    """The description of a private route: the same, with the token it needs and the answer without it."""
+    responses: Document = {**answers_with(PRIVATE), **described["responses"]}
+    good = [status for status in responses if status.startswith("2")]
+    order = [*good, *sorted(status for status in responses if status not in good)]
+    return {
+        **described,
+        "security": [{PRIVATE_SCHEME: []}],
+        "responses": {status: responses[status] for status in order},
+    }
+
+
+def path_parameter(name: str, description: str, example: str) -> Document:
+    """A placeholder of the path."""
+    schema = {"type": "string"}
+    return {
+        "name": name,
+        "in": "path",
+        "required": True,
+        "description": description,
+        "schema": schema,
+        "example": example,
+    }
+
+
+def query_parameter(name: str, description: str, example: str | None) -> Document:
+    """A parameter behind the `?`, which may be left out; one with an example is shown in the example request."""
+    shown: Document = {"name": name, "in": "query", "description": description, "schema": {"type": "string"}}
+    return shown if example is None else {**shown, "example": example}
+
+
+def body_of(shape: str, example: Any, *, required: bool = False) -> Document:
+    """A JSON body, which may be left out unless it is required."""
+    return {"required": required, "content": {"application/json": {"schema": ref(shape), "example": example}}}
+
+
+def returns(shape: str, description: str, *problems: Kind, example: Any, status: int = 200) -> Document:
+    """The good answer, and the problems that only this route has."""
+    good = {"description": description, "content": {"application/json": {"schema": ref(shape), "example": example}}}
+    return {str(status): good, **answers_with(*problems)}
+
+
+def answers_with(*problems: Kind) -> Document:
+    """Answers that are problem documents, by status."""
+    by_status: dict[str, list[Kind]] = {}
+    for kind in problems:
+        by_status.setdefault(str(kind.status), []).append(kind)
+    return {
+        status: {
+            "description": " ".join(f"{kind.title}: [{kind.slug}](/docs#{kind.slug})." for kind in kinds),
+            "content": {"application/problem+json": {"schema": ref("Problem")}},
+        }
+        for status, kinds in by_status.items()
+    }
+
+
+def mcp_paths() -> Document:
+    """`/mcp`, which speaks MCP and not REST; its shapes are the MCP specification's."""
+    by_protocol = {"description": "As the Model Context Protocol's Streamable HTTP transport says."}
+
+    def of(name: str, summary: str, description: str) -> Document:
+        return operation(name, summary, description, responses={"200": by_protocol})
+
+    message = {"description": "A JSON-RPC 2.0 message.", "type": "object"}
+    post = of("mcpMessage", "Send an MCP message", "The same tools for MCP clients, over Streamable HTTP.")
+    post["requestBody"] = {"required": True, "content": {"application/json": {"schema": message, "example": _MESSAGE}}}
+    return {
+        "post": post,
+        "get": of("mcpStream", "Listen to an MCP session", "The stream of a session that began with `initialize`."),
+        "delete": of("mcpEnd", "End an MCP session", "Ends a session that began with `initialize`."),
+    }
+
+
+def build_document(
+    routes: Sequence[tuple[str, str, Mapping[str, Any]]], *, version: str, with_token: bool, with_mcp: bool
+) -> Document:
+    """The document for these routes.
+
+    Args:
+        routes: Method, path and operation of each.
+        version: Toolstead's version.
+        with_token: Whether this server wants a token.
+        with_mcp: Whether `/mcp` is there.
+    """
+    paths: dict[str, Document] = {}
+    for method, path, described in routes:
+        paths.setdefault(path, {})[method.lower()] = dict(described)
+    if with_mcp:
+        paths["/mcp"] = mcp_paths()
+    document: Document = {
+        "openapi": "3.1.0",
+        "info": {"title": "Toolstead", "version": version, "description": _ABOUT},
+        "servers": [{"url": "/"}],
+        "paths": paths,
+        "components": {
+            "schemas": SHAPES | CONVERSATION_SHAPES | PLUGIN_SHAPES | APPROVAL_SHAPES,
+            "responses": {
+                "Refused": {
+                    "description": "Refused before it reached the route, by Host, Origin, token, "
+                    f"size ({TOO_LARGE.status}) or type of the body ({BAD_TYPE.status}); or the server is stopping.",
+                    "content": {"application/problem+json": {"schema": ref("Problem")}},
+                }
+            },
+        },
+    }
+    schemes: Document = {}
+    if with_token:
+        schemes["token"] = {"type": "http", "scheme": "bearer", "description": "The server's token."}
+        document["security"] = [{"token": []}, {PRIVATE_SCHEME: []}]
+    if with_token or any("security" in described for _, _, described in routes):
+        about = "Made by the server at every start, for people's own programs; opens every route."
+        schemes[PRIVATE_SCHEME] = {"type": "http", "scheme": "bearer", "description": about}
+        document["components"]["securitySchemes"] = schemes
+    return document

@@ -1,0 +1,120 @@
+"""What is not a tool: health, the OpenAPI document, the documentation page, and the way to it."""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import msgspec
+
+from toolstead.adapters.rest.asgi import Answer, Request
+from toolstead.adapters.rest.docs_page import STYLE_HASH, render
+from toolstead.adapters.rest.openapi import Document, build_document, for_people, operation, returns
+from toolstead.adapters.rest.routing import Endpoint
+from toolstead.tools.registry import Registry
+
+_POLICY = (
+    f"default-src 'none'; style-src '{STYLE_HASH}'; img-src data:; "
+    "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+)
+PAGE_HEADERS = (
+    (b"content-type", b"text/html; charset=utf-8"),
+    (b"content-security-policy", _POLICY.encode()),
+    (b"x-content-type-options", b"nosniff"),
+    (b"referrer-policy", b"no-referrer"),
+    (b"cache-control", b"no-cache"),
+)
+_NO_SESSIONS = dict.fromkeys(("idle", "live", "hits", "misses", "rebuilt", "evicted"), 0)
+_ORIGIN = b"http://toolstead.invalid"
+"""Stands in the rendered page for the address the reader really used."""
+
+
+State = Callable[[], Mapping[str, Any]]
+"""The runtime in use and the sessions, as health tells them; asked often, so it must be cheap."""
+
+
+def no_state() -> Mapping[str, Any]:
+    """Nothing can be invoked here."""
+    return {"runtime": None, "runtimeReason": "this server invokes nobody", "sessions": _NO_SESSIONS}
+
+
+class Pages:
+    """The server about itself."""
+
+    def __init__(self, registry: Registry, version: str, state: State = no_state) -> None:
+        self._registry = registry
+        self._version = version
+        self._state = state
+        self._document: bytes = b""
+        self._page: bytes = b""
+
+    def endpoints(self) -> list[Endpoint]:
+        """The routes, in the order the documentation shows them."""
+        return [
+            Endpoint(method="GET", path="/api/health", handler=self.health, operation=_HEALTH),
+            Endpoint(method="GET", path="/openapi.json", handler=self.openapi, operation=_OPENAPI),
+            Endpoint(method="GET", path="/docs", handler=self.docs, operation=_DOCS),
+            Endpoint(method="GET", path="/", handler=self.root, operation=_ROOT),
+        ]
+
+    def describe(self, endpoints: list[Endpoint], *, with_token: bool, with_mcp: bool) -> Document:
+        """Write the document and the page for all routes of the server, once."""
+        routes = [
+            (endpoint.method, endpoint.path, for_people(endpoint.operation) if endpoint.private else endpoint.operation)
+            for endpoint in endpoints
+        ]
+        document = build_document(routes, version=self._version, with_token=with_token, with_mcp=with_mcp)
+        self._document = msgspec.json.encode(document)
+        self._page = render(document, origin=_ORIGIN.decode(), with_token=with_token).encode()
+        return document
+
+    async def health(self, _: Request) -> Answer:
+        """`GET /api/health`."""
+        generation = self._registry.current.number
+        return Answer.of_json({"status": "ok", "version": self._version, "generation": generation, **self._state()})
+
+    async def openapi(self, _: Request) -> Answer:
+        """`GET /openapi.json`."""
+        return Answer(200, self._document)
+
+    async def docs(self, request: Request) -> Answer:
+        """`GET /docs`, its examples written with the address it was asked by."""
+        origin = f"http://{html.escape(request.host)}".encode()
+        return Answer(200, self._page.replace(_ORIGIN, origin), PAGE_HEADERS)
+
+    async def root(self, _: Request) -> Answer:
+        """`GET /`: the documentation, as long as there is no console."""
+        return Answer(307, b"", ((b"location", b"/docs"), (b"cache-control", b"no-store")))
+
+
+_HEALTH = operation(
+    "health",
+    "Ask whether the server is up",
+    "Answers as soon as the port is open; the database is not asked.",
+    responses=returns(
+        "Health",
+        "It is.",
+        example={
+            "status": "ok",
+            "version": "0.1.0",
+            "generation": 1,
+            "runtime": "kernel",
+            "runtimeReason": "ANTHROPIC_API_KEY is set",
+            "sessions": _NO_SESSIONS,
+        },
+    ),
+)
+_OPENAPI = operation(
+    "openapi",
+    "Read the OpenAPI document",
+    "Describes exactly the routes that this server has.",
+    responses={"200": {"description": "OpenAPI 3.1.", "content": {"application/json": {"schema": {"type": "object"}}}}},
+)
+_DOCS = operation(
+    "docs",
+    "Read this page",
+    "Made by the server from the OpenAPI document; needs no network and no script.",
+    responses={"200": {"description": "HTML.", "content": {"text/html": {"schema": {"type": "string"}}}}},
+)
+_ROOT = operation("root", "Go to the documentation", "", responses={"307": {"description": "To `/docs`."}})

@@ -1,0 +1,158 @@
+"""The plugin routes: list, switch and set, forget what was set. Changes are for people alone.
+
+Below: `PluginControl`, which the wiring implements; above: `create_app`.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, Protocol
+
+import msgspec
+
+from toolstead.adapters.rest.asgi import Answer, Handler, Request, Sendable
+from toolstead.adapters.rest.body import BodyError, decoder
+from toolstead.adapters.rest.guard import RETRY_AFTER
+from toolstead.adapters.rest.openapi import body_of, operation, path_parameter, returns
+from toolstead.adapters.rest.problem import BAD_BODY, BAD_JSON, BAD_PLUGIN, STORAGE, UNKNOWN_PLUGIN, problem
+from toolstead.adapters.rest.result_json import encode_anything
+from toolstead.adapters.rest.routing import Endpoint
+from toolstead.errors import NotFoundError, PluginError, StateError, StorageError
+
+
+class PluginControl(Protocol):
+    """The plugins of a stead, as its doors see and switch them."""
+
+    def shown(self) -> list[dict[str, Any]]:
+        """Every plugin as the routes show it, its secrets masked."""
+        ...
+
+    async def change(
+        self, name: str, *, enabled: bool | None = None, settings: Mapping[str, Any] | None = None
+    ) -> dict[str, Any]:
+        """Switch a plugin, or set some of its settings; null takes one back. Answers with the plugin as it is then.
+
+        Raises:
+            NotFoundError: No such plugin.
+            PluginError: The settings do not fit, and all stays as it was.
+            StorageError: It cannot be kept.
+            StateError: It cannot be told to the other processes.
+        """
+        ...
+
+    async def reset(self, name: str) -> dict[str, Any]:
+        """Forget what was changed, so that the settings files count again. Raises what `change` raises."""
+        ...
+
+
+class PluginBody(msgspec.Struct, forbid_unknown_fields=True, rename="camel"):
+    """The body of a change."""
+
+    enabled: bool | msgspec.UnsetType = msgspec.UNSET
+    settings: dict[str, Any] | msgspec.UnsetType = msgspec.UNSET
+
+
+class PluginRoutes:
+    """Plugins over HTTP."""
+
+    def __init__(self, plugins: PluginControl) -> None:
+        self._plugins = plugins
+        self._read = decoder(PluginBody)
+
+    def endpoints(self) -> list[Endpoint]:
+        """The routes, in the order the documentation shows them."""
+        change, reset = self._told(self.change), self._told(self.reset)
+        one = "/api/plugins/{name}"
+        return [
+            Endpoint(method="GET", path="/api/plugins", handler=self.listing, operation=_LIST),
+            Endpoint(method="PATCH", path=one, handler=change, operation=_CHANGE, private=True),
+            Endpoint(method="POST", path=f"{one}/reset", handler=reset, operation=_RESET, private=True),
+        ]
+
+    async def listing(self, _: Request) -> Answer:
+        """`GET /api/plugins`."""
+        return Answer(200, encode_anything({"plugins": self._plugins.shown()}))
+
+    async def change(self, request: Request) -> Answer:
+        """`PATCH /api/plugins/{name}`."""
+        body = self._read(await request.body(), request.path)
+        enabled = None if body.enabled is msgspec.UNSET else body.enabled
+        settings = None if body.settings is msgspec.UNSET else body.settings
+        if enabled is None and settings is None:
+            detail = (
+                "The body says nothing to change; it has `enabled` (true or false), `settings` (an object), or both."
+            )
+            return problem(BAD_BODY, detail, instance=request.path)
+        plugin = await self._plugins.change(request.params["name"], enabled=enabled, settings=settings)
+        return Answer(200, encode_anything(plugin))
+
+    async def reset(self, request: Request) -> Answer:
+        """`POST /api/plugins/{name}/reset`."""
+        return Answer(200, encode_anything(await self._plugins.reset(request.params["name"])))
+
+    def _told(self, handler: Callable[[Request], Awaitable[Answer]]) -> Handler:
+        """A handler whose foreseen failures are problem documents."""
+
+        async def answer(request: Request) -> Sendable | None:
+            try:
+                return await handler(request)
+            except BodyError as error:
+                return error.answer
+            except NotFoundError as error:
+                return self._unknown(request, error.id)
+            except PluginError as error:
+                detail = f"{error.field}: {error.reason.removesuffix('.')}."
+                return problem(BAD_PLUGIN, detail, instance=request.path, plugin=error.plugin, field=error.field)
+            except (StorageError, StateError) as error:
+                text = str(error)
+                detail = f"{text[:1].upper()}{text[1:].removesuffix('.')}."
+                return problem(STORAGE, detail, instance=request.path, headers=(RETRY_AFTER,))
+
+        return answer
+
+    def _unknown(self, request: Request, name: str) -> Answer:
+        nearest = difflib.get_close_matches(name[:100], [plugin["name"] for plugin in self._plugins.shown()], n=1)
+        hint = f"did you mean {nearest[0]!r}?" if nearest else "GET /api/plugins lists them."
+        return problem(
+            UNKNOWN_PLUGIN, f"There is no plugin {name[:100]!r}; {hint}", instance=request.path, nearest=nearest
+        )
+
+
+_EXAMPLE: dict[str, Any] = {
+    "name": "shouty",
+    "version": "1.0.0",
+    "enabled": True,
+    "state": "running",
+    "origin": "shouty:plugin",
+    "tools": ["shouty__shout"],
+    "hooks": ["on_message"],
+    "settings": {"volume": 11},
+}
+_NAME = path_parameter("name", "The plugin's name.", "shouty")
+_REFUSED = (UNKNOWN_PLUGIN, BAD_PLUGIN, STORAGE)
+
+_LIST = operation(
+    "listPlugins",
+    "List the plugins",
+    "Those that run, those that are switched off, and those that failed, with the reason. Secrets are masked.",
+    responses=returns("PluginList", "The plugins.", example={"plugins": [_EXAMPLE]}),
+)
+_CHANGE = operation(
+    "changePlugin",
+    "Switch a plugin, or set its settings",
+    "`settings` is laid over what is set: members that are not named stay, null takes one back to what the settings "
+    "files say. What is set here is stored, counts in every process of this user, and wins over the files until it is "
+    "reset. Settings that do not fit change nothing. A plugin that is switched on and does not start is an answer too: "
+    "`state` and `error` say so.",
+    parameters=[_NAME],
+    requestBody=body_of("PluginChange", {"enabled": True, "settings": {"volume": 11}}, required=True),
+    responses=returns("Plugin", "The plugin as it is now.", BAD_JSON, BAD_BODY, *_REFUSED, example=_EXAMPLE),
+)
+_RESET = operation(
+    "resetPlugin",
+    "Forget what was set for a plugin",
+    "The settings files count again, for its switch and for its settings.",
+    parameters=[_NAME],
+    responses=returns("Plugin", "The plugin as it is now.", *_REFUSED, example=_EXAMPLE),
+)

@@ -1,0 +1,162 @@
+"""The port: bound before anything else starts, and a sentence when it cannot be."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import http.client
+import socket
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import msgspec
+
+from toolstead.adapters.rest.options import WILDCARDS, ServerOptions, is_loopback
+from toolstead.errors import ServeError
+
+BACKLOG = 2048
+_PROBE = 1.0
+_ABSENT = (errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT)
+
+
+async def open_sockets(options: ServerOptions) -> list[socket.socket]:
+    """Bind and listen on every address of the host.
+
+    Raises:
+        ServeError: The bind needs a token, the address cannot be used, or the port is taken (by whom is said).
+    """
+    if not 0 <= options.port <= 65_535:
+        raise ServeError(f"server.port: {options.port} is no port; 1 to 65535 are, and 0 picks a free one")
+    addresses = await _resolve(options)
+    outside = [address for _, address in addresses if not is_loopback(address)]
+    if outside and not options.token:
+        raise ServeError(
+            f'binding {options.host or outside[0]!r} lets other machines in, so a token is needed: set token = "auto" '
+            "(or a secret of your own) under [server], or TOOLSTEAD_TOKEN, or bind 127.0.0.1"
+        )
+    sockets: list[socket.socket] = []
+    port = options.port
+    try:
+        for family, address in addresses:
+            try:
+                bound = _listen(family, address, port, alone=len(addresses) == 1)
+            except OSError as error:
+                if error.errno in _ABSENT and len(addresses) > 1:
+                    continue  # `localhost` has an IPv6 address on machines without IPv6, too
+                raise await _explain(error, options, port) from error
+            sockets.append(bound)
+            port = bound.getsockname()[1]
+        if not sockets:
+            raise ServeError(f"server.host: {options.host!r} has no address that this machine can use")
+    except BaseException:
+        for bound in sockets:
+            bound.close()
+        raise
+    return sockets
+
+
+def address_of(options: ServerOptions, bound: socket.socket) -> str:
+    """The URL to open: the bound host with the real port; for a wildcard, this machine's loopback address."""
+    host, port = options.host, bound.getsockname()[1]
+    if host in WILDCARDS:
+        host = "::1" if bound.family == socket.AF_INET6 and host == "::" else "127.0.0.1"
+    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+
+
+async def _resolve(options: ServerOptions) -> list[tuple[socket.AddressFamily, str]]:
+    loop = asyncio.get_running_loop()
+    try:
+        found = await loop.getaddrinfo(
+            options.host or None, options.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+        )
+    except (OSError, UnicodeError) as error:
+        raise ServeError(
+            f"server.host: {options.host!r} is neither an address nor a name this machine can resolve ({error})"
+        ) from error
+    addresses = {(family, str(address[0])): None for family, _, _, _, address in found}
+    return list(addresses)
+
+
+def _listen(family: socket.AddressFamily, address: str, port: int, *, alone: bool) -> socket.socket:
+    # TCP by name: only then asyncio sends small writes at once, and streamed answers need not wait 40 ms for a client.
+    bound = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
+    try:
+        bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        if family == socket.AF_INET6 and not alone:
+            bound.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+        bound.bind((address, port))
+        # Listening now and not later: until one of two listens, both may bind.
+        bound.listen(BACKLOG)
+        bound.setblocking(False)
+    except BaseException:
+        bound.close()
+        raise
+    return bound
+
+
+async def _explain(error: OSError, options: ServerOptions, port: int) -> ServeError:
+    if error.errno == errno.EADDRINUSE:
+        holder = await asyncio.to_thread(_holder, "127.0.0.1" if options.host in WILDCARDS else options.host, port)
+        return ServeError(
+            f"port {port} of {options.host!r} is taken by {holder}; choose another, or --port 0 for any free one"
+        )
+    if error.errno in (errno.EACCES, errno.EPERM):
+        return ServeError(f"port {port} needs rights that this user does not have; choose one above 1023")
+    if error.errno in _ABSENT:
+        return ServeError(f"server.host: {options.host!r} is no address of this machine; 127.0.0.1 always is")
+    return ServeError(f"port {port} of {options.host!r} cannot be opened: {error.strerror or error}")
+
+
+def _holder(host: str, port: int) -> str:
+    """Who holds a port, in words."""
+    return _toolstead_at(host, port) or _process_at(port) or "another program"
+
+
+def _toolstead_at(host: str, port: int) -> str | None:
+    connection = http.client.HTTPConnection(host, port, timeout=_PROBE)
+    try:
+        connection.request("GET", "/api/health")
+        response = connection.getresponse()
+        if 'realm="toolstead"' in response.headers.get("www-authenticate", ""):
+            return "a toolstead server"
+        health = msgspec.json.decode(response.read(65_536), type=_Health)
+    except (OSError, http.client.HTTPException, msgspec.MsgspecError, UnicodeDecodeError):
+        return None
+    finally:
+        connection.close()
+    return f"a toolstead {health.version} server"
+
+
+class _Health(msgspec.Struct):
+    status: str
+    version: str
+    generation: int
+
+
+def _process_at(port: int) -> str | None:
+    """Process and command that listen on a port; Linux tells the owner of a socket, as far as we may look."""
+    if sys.platform != "linux":
+        return None
+    inodes = {f"socket:[{inode}]" for inode in _listening(port)}
+    for folder in Path("/proc").glob("[0-9]*"):
+        try:
+            if any(str(entry.readlink()) in inodes for entry in (folder / "fd").iterdir()):
+                words = (folder / "cmdline").read_bytes().split(b"\0")
+                command = b" ".join(words).decode("utf-8", "replace").strip()
+                return f"process {folder.name} ({command[:80]})"
+        except OSError:  # not ours to see, or gone meanwhile
+            continue
+    return None
+
+
+def _listening(port: int) -> Iterator[str]:
+    for table in ("/proc/net/tcp", "/proc/net/tcp6"):
+        try:
+            lines = Path(table).read_text(encoding="ascii").splitlines()[1:]
+        except OSError:
+            continue
+        for line in lines:
+            fields = line.split()
+            if fields[3] == "0A" and int(fields[1].rpartition(":")[2], 16) == port:
+                yield fields[9]

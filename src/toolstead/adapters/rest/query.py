@@ -1,0 +1,94 @@
+"""What stands behind the `?` of an address, and the headers that say which: read strictly, explained when wrong."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Mapping
+from urllib.parse import parse_qsl
+
+from toolstead.adapters.rest.asgi import Request
+from toolstead.adapters.rest.body import BodyError
+from toolstead.adapters.rest.problem import BAD_QUERY, problem
+
+LONGEST = 200
+_MOST_FIELDS = 100
+_EVENT_ID = re.compile(r"[0-9]{16,18}")
+_KEY = re.compile(r"[!-~]{1,200}")
+
+
+def read_query(request: Request, *names: str) -> Mapping[str, list[str]]:
+    """The parameters by name; an empty one counts as absent.
+
+    Raises:
+        BodyError: One is unknown or too long, or it is no query at all; the answer says so.
+    """
+    query: bytes = request.scope["query_string"]
+    try:
+        pairs = parse_qsl(
+            query.decode("ascii"),
+            keep_blank_values=True,
+            max_num_fields=_MOST_FIELDS,
+            errors="strict",
+        )
+    except ValueError:
+        raise wrong(request, f"The query is not `name=value&…` in UTF-8 with at most {_MOST_FIELDS} fields.") from None
+    found: dict[str, list[str]] = {}
+    for name, value in pairs:
+        if name not in names:
+            near = difflib.get_close_matches(name[:64], names, n=1)
+            hint = f"did you mean {near[0]!r}?" if near else f"it knows {' and '.join(map(repr, names))}."
+            raise wrong(request, f"This route does not know the parameter {name[:100]!r}; {hint}")
+        if len(value) > LONGEST or "\0" in value:
+            raise wrong(request, f"{name}: a value has at most {LONGEST} characters and no null character.")
+        if value:
+            found.setdefault(name, []).append(value)
+    return found
+
+
+def only(request: Request, query: Mapping[str, list[str]], name: str) -> str | None:
+    """The one value of a parameter, or None.
+
+    Raises:
+        BodyError: It is there more than once.
+    """
+    values = query.get(name, ())
+    if len(values) > 1:
+        raise wrong(request, f"{name}: is there {len(values)} times; give it once.")
+    return values[0] if values else None
+
+
+def event_id(request: Request, query: Mapping[str, list[str]]) -> str | None:
+    """The event after which a stream begins: `Last-Event-ID`, else `after`; empty for the very first.
+
+    The header wins, because a browser that comes back repeats the address it began with.
+
+    Raises:
+        BodyError: It can be no event's id.
+    """
+    given = request.header(b"last-event-id") or only(request, query, "after")
+    if not given:
+        return None
+    if given.strip("0") == "":
+        return ""
+    if _EVENT_ID.fullmatch(given) is None:
+        shown = given[:100]
+        raise wrong(request, f"{shown!r} is no event's id; give one back as it came, or 0 for everything there is.")
+    return given
+
+
+def idempotency_key(request: Request) -> str | None:
+    """The key under which a request counts once, if there is one.
+
+    Raises:
+        BodyError: It is too long, or has other than visible ASCII characters.
+    """
+    given = request.header(b"idempotency-key")
+    if given is not None and _KEY.fullmatch(given) is None:
+        raise wrong(request, "Idempotency-Key: 1 to 200 visible ASCII characters, such as a UUID.")
+    return given
+
+
+def wrong(request: Request, detail: str) -> BodyError:
+    """The refusal of a parameter or a header."""
+    return BodyError(problem(BAD_QUERY, detail, instance=request.path))

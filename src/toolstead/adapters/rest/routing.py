@@ -1,0 +1,120 @@
+"""The route table: method and path → handler, with each route's description beside it.
+
+Matching is a look-up, not a search: a fixed path by its text, a path with placeholders by the
+number of its segments. The same table makes the OpenAPI document.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from toolstead.adapters.rest.asgi import Answer, Handler, Receive, Request, Scope, Send
+from toolstead.adapters.rest.private import PrivateDoor, refuse_everybody
+from toolstead.adapters.rest.problem import BAD_METHOD, NOT_FOUND, problem
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Endpoint:
+    """One route.
+
+    Attributes:
+        method: `GET` (which answers `HEAD` too), `POST`, …
+        path: The path, with `{name}` for a placeholder of one segment.
+        handler: Answers it.
+        operation: Its OpenAPI operation.
+        private: Whether only a person may ask for it, with the private token.
+    """
+
+    method: str
+    path: str
+    handler: Handler
+    operation: Mapping[str, Any]
+    private: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class _Pattern:
+    """A path with placeholders, taken apart: which segments must be what, and which are free."""
+
+    fixed: tuple[tuple[int, str], ...]
+    free: tuple[tuple[int, str], ...]
+    handler: Handler
+
+    def match(self, segments: Sequence[str]) -> dict[str, str] | None:
+        """What the placeholders stand for in a path, or None when it does not fit."""
+        for index, text in self.fixed:
+            if segments[index] != text:
+                return None
+        params = {name: segments[index] for index, name in self.free}
+        return params if all(params.values()) else None
+
+
+class Routes:
+    """Answers a request with the handler of its route.
+
+    Args:
+        endpoints: Every route.
+        private: Stands before those that are private; without it nobody passes there.
+    """
+
+    def __init__(self, endpoints: Sequence[Endpoint], *, private: PrivateDoor | None = None) -> None:
+        self.endpoints = tuple(endpoints)
+        self._fixed: dict[tuple[str, str], Handler] = {}
+        self._open: dict[tuple[str, int], list[_Pattern]] = {}
+        for endpoint in self.endpoints:
+            handler = endpoint.handler
+            if endpoint.private:
+                handler = private.before(handler) if private is not None else refuse_everybody
+            for method in ("GET", "HEAD") if endpoint.method == "GET" else (endpoint.method,):
+                self._add(method, endpoint.path, handler)
+        self._methods = sorted({method for method, _ in (*self._fixed, *self._open)})
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Find the route, run its handler, write its answer."""
+        method: str = scope["method"]
+        path: str = scope["path"]
+        found = self._find(method, path)
+        if found is None:
+            answer = self._without_handler(method, path)
+        else:
+            handler, params = found
+            answer = await handler(Request(scope, receive, params))
+        if answer is not None:
+            await answer.send(send)
+
+    def _add(self, method: str, path: str, handler: Handler) -> None:
+        if "{" not in path:
+            self._fixed[method, path] = handler
+            return
+        segments = list(enumerate(path.split("/")))
+        fixed = tuple((index, text) for index, text in segments if not text.startswith("{"))
+        free = tuple((index, text[1:-1]) for index, text in segments if text.startswith("{"))
+        self._open.setdefault((method, len(segments)), []).append(_Pattern(fixed, free, handler))
+
+    def _find(self, method: str, path: str) -> tuple[Handler, dict[str, str]] | None:
+        handler = self._fixed.get((method, path))
+        if handler is not None:
+            return handler, {}
+        segments = path.split("/")
+        for pattern in self._open.get((method, len(segments)), ()):
+            params = pattern.match(segments)
+            if params is not None:
+                return pattern.handler, params
+        return None
+
+    def _without_handler(self, method: str, path: str) -> Answer:
+        """The answer to `OPTIONS`, to a method the route does not have, or to an unknown path."""
+        methods = [name for name in self._methods if self._find(name, path) is not None]
+        if not methods:
+            known = [endpoint.path for endpoint in self.endpoints]
+            near = difflib.get_close_matches(path[:100], known, n=1)
+            hint = f"; did you mean {near[0]}?" if near else "; /docs lists every route."
+            return problem(NOT_FOUND, f"There is no {path[:200]}{hint}", instance=path)
+        allow = (b"allow", ", ".join([*methods, "OPTIONS"]).encode())
+        if method == "OPTIONS":
+            return Answer(204, b"", (allow,))
+        detail = f"{method} is not possible here; {' or '.join(methods)} is."
+        return problem(BAD_METHOD, detail, instance=path, headers=(allow,))

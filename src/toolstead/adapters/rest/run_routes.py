@@ -1,0 +1,242 @@
+"""The run routes: start, look, cancel; warm a session up; fetch a whole result. Operations stand beside them."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Annotated, Any
+
+import msgspec
+
+from toolstead.adapters.rest.asgi import Answer, Request
+from toolstead.adapters.rest.body import BodyError, decoder
+from toolstead.adapters.rest.keyed_posts import KeyedPosts
+from toolstead.adapters.rest.openapi import body_of, operation, path_parameter, returns
+from toolstead.adapters.rest.problem import (
+    BAD_BODY,
+    BAD_JSON,
+    HELD_ELSEWHERE,
+    NO_RUNTIME,
+    STORAGE,
+    UNKNOWN_RESULT,
+    UNKNOWN_RUN,
+    UNKNOWN_THREAD,
+    problem,
+)
+from toolstead.adapters.rest.query import idempotency_key, wrong
+from toolstead.adapters.rest.refusals import HeldElsewhereError, Opened, conversing
+from toolstead.adapters.rest.result_json import encode_anything
+from toolstead.adapters.rest.routing import Endpoint
+from toolstead.adapters.rest.thread_routes import Name
+from toolstead.adapters.rest.tool_routes import NoBody, ThreadId
+from toolstead.errors import InvocationError, RefusedError, ToolError
+from toolstead.orchestrator.orchestrator import Orchestrator, RunRequest
+from toolstead.tools.confinement import quoted, resolve_inside
+from toolstead.types.run import Run
+
+LONGEST_RUN = 604_800
+
+NewId = Annotated[str, msgspec.Meta(min_length=1, max_length=200, pattern=r"^(?!\.{1,2}\Z)[^\x00-\x20\x7f/\\?#%]+\Z")]
+"""A thread's id as a caller may choose it: it must fit into an address as it is."""
+
+
+ReadResult = Callable[[str], Awaitable[Any]]
+"""Reads what is kept behind a handle, also while it is still being written. Raises NotFoundError."""
+
+
+class RunBody(msgspec.Struct, forbid_unknown_fields=True, rename="camel"):
+    """The body of a run."""
+
+    prompt: Annotated[str, msgspec.Meta(min_length=1)]
+    thread_id: NewId | None = None
+    session_id: Name | None = None
+    agent: Name | None = None
+    model: Name | None = None
+    runtime: Name | None = None
+    cwd: str | None = None
+    timeout: Annotated[float, msgspec.Meta(gt=0, le=LONGEST_RUN)] | None = None
+
+
+class PrewarmBody(msgspec.Struct, forbid_unknown_fields=True, rename="camel"):
+    """The body of a prewarming."""
+
+    thread_id: ThreadId
+
+
+class RunRoutes:
+    """Runs over HTTP."""
+
+    def __init__(self, opened: Opened, posts: KeyedPosts, *, project: Path, results: ReadResult | None = None) -> None:
+        self._opened = opened
+        self._posts = posts
+        self._project = project
+        self._results = results
+        self._read_run = decoder(RunBody)
+        self._read_prewarm = decoder(PrewarmBody)
+        self._read_nothing = decoder(NoBody)
+
+    def endpoints(self) -> list[Endpoint]:
+        """The routes, in the order the documentation shows them."""
+        of = self._opened
+        return [
+            Endpoint(method="POST", path="/api/runs", handler=conversing(of, self.start), operation=_START),
+            Endpoint(method="GET", path="/api/runs/{id}", handler=conversing(of, self.show), operation=_SHOW),
+            Endpoint(
+                method="POST", path="/api/runs/{id}/cancel", handler=conversing(of, self.cancel), operation=_CANCEL
+            ),
+            Endpoint(method="POST", path="/api/prewarm", handler=conversing(of, self.prewarm), operation=_PREWARM),
+            Endpoint(
+                method="GET", path="/api/results/{handle}", handler=conversing(of, self.result), operation=_RESULT
+            ),
+        ]
+
+    async def start(self, conversations: Orchestrator, request: Request) -> Answer:
+        """`POST /api/runs`."""
+        body = self._read_run(await request.body(), request.path)
+        key = idempotency_key(request)
+        if key is not None and body.thread_id is None:
+            raise wrong(request, "Idempotency-Key: a key belongs to a thread, so the body must have a threadId, too.")
+        wanted = RunRequest(
+            prompt=body.prompt,
+            thread_id=body.thread_id,
+            session_id=body.session_id or None,
+            agent=body.agent or "",
+            model=body.model or "",
+            runtime=body.runtime or "",
+            cwd=None if body.cwd is None else self._folder(body.cwd, request),
+            timeout=body.timeout,
+            idempotency_key=key,
+        )
+        accepted = await self._posts.once(body.thread_id or "", key, lambda: conversations.submit(wanted))
+        thread_id = body.thread_id or (await conversations.store.run(accepted.run_id)).thread_id
+        return Answer.of_json({"runId": accepted.run_id, "threadId": thread_id}, 202)
+
+    async def show(self, conversations: Orchestrator, request: Request) -> Answer:
+        """`GET /api/runs/{id}`."""
+        return _shown(await conversations.store.run(request.params["id"]))
+
+    async def cancel(self, conversations: Orchestrator, request: Request) -> Answer:
+        """`POST /api/runs/{id}/cancel`: answers when the run has its end."""
+        self._read_nothing(await request.body(), request.path)
+        try:
+            return _shown(await conversations.cancel(request.params["id"]))
+        except InvocationError as error:
+            raise HeldElsewhereError(str(error)) from error
+
+    async def prewarm(self, conversations: Orchestrator, request: Request) -> Answer:
+        """`POST /api/prewarm`."""
+        body = self._read_prewarm(await request.body(), request.path)
+        warm, runtime = await conversations.prewarm(body.thread_id)
+        return Answer.of_json({"warm": warm, "runtime": runtime}, 202)
+
+    async def result(self, conversations: Orchestrator, request: Request) -> Answer:
+        """`GET /api/results/{handle}`: kept as JSON, given as it was kept."""
+        handle = request.params["handle"]
+        if self._results is not None:
+            return Answer.of_json(await self._results(handle))
+        return Answer(200, await conversations.store.result(handle))
+
+    def _folder(self, cwd: str, request: Request) -> str:
+        """A folder inside the project, with its links followed, relative to the project.
+
+        Raises:
+            BodyError: It is outside, or no folder.
+        """
+        try:
+            resolved = resolve_inside(self._project, cwd)
+            if not resolved.is_dir():
+                raise RefusedError(f"there is no folder {quoted(cwd)} in the project; it must exist")
+        except (ToolError, OSError) as error:
+            raise BodyError(problem(BAD_BODY, f"/cwd: {error}.", instance=request.path)) from None
+        return str(resolved.relative_to(os.path.realpath(self._project)))
+
+
+def _shown(run: Run) -> Answer:
+    return Answer(200, encode_anything(run.to_json()))
+
+
+_EXAMPLE: dict[str, Any] = {
+    "id": "run_1",
+    "threadId": "thread_1",
+    "parentRunId": None,
+    "agent": "main",
+    "runtime": "scripted",
+    "model": "",
+    "status": "completed",
+    "result": "Hello to you, too.",
+    "error": None,
+    "usage": {"inputTokens": 12, "outputTokens": 5, "cost": 0.0001},
+    "startedAt": 1790000001.5,
+    "endedAt": 1790000002.25,
+}
+_CANCELLED = {
+    **_EXAMPLE,
+    "status": "cancelled",
+    "result": None,
+    "error": {"code": "cancelled", "message": "it was cancelled"},
+}
+_ID = path_parameter("id", "The run's id.", "run_1")
+
+_START = operation(
+    "startRun",
+    "Start a run",
+    "Stores the prompt as a message, in a new thread unless one is named, and answers it when its turn comes. "
+    "`GET /api/runs/{id}/events` tells what happens.",
+    requestBody=body_of("RunRequest", {"prompt": "Hello", "cwd": ".", "timeout": 60}, required=True),
+    responses=returns(
+        "RunAccepted",
+        "It waits for its turn.",
+        BAD_JSON,
+        BAD_BODY,
+        NO_RUNTIME,
+        STORAGE,
+        example={"runId": "run_1", "threadId": "thread_1"},
+        status=202,
+    ),
+)
+_SHOW = operation(
+    "showRun",
+    "Show a run",
+    "How far it is, or how it ended.",
+    parameters=[_ID],
+    responses=returns("Run", "The run.", UNKNOWN_RUN, STORAGE, example=_EXAMPLE),
+)
+_CANCEL = operation(
+    "cancelRun",
+    "Cancel a run",
+    "One that runs is interrupted, one that waits never begins. Answers with the run once it has its end; one that "
+    "had ended before stays as it is.",
+    parameters=[_ID],
+    responses=returns("Run", "The run at its end.", UNKNOWN_RUN, HELD_ELSEWHERE, STORAGE, example=_CANCELLED),
+)
+_PREWARM = operation(
+    "prewarm",
+    "Warm a thread's session up",
+    "Opens the session that the thread's next message will need.",
+    requestBody=body_of("PrewarmRequest", {"threadId": "thread_1"}, required=True),
+    responses=returns(
+        "Prewarmed",
+        "Whether it is open.",
+        BAD_JSON,
+        UNKNOWN_THREAD,
+        BAD_BODY,
+        NO_RUNTIME,
+        STORAGE,
+        example={"warm": True, "runtime": "scripted"},
+        status=202,
+    ),
+)
+_RESULT = operation(
+    "showResult",
+    "Fetch a whole result",
+    "What a tool answered, whole, where its caller was shown only a part and a handle.",
+    parameters=[path_parameter("handle", "The handle.", "result_1")],
+    responses=returns(
+        "KeptResult",
+        "The whole answer.",
+        UNKNOWN_RESULT,
+        STORAGE,
+        example={"content": [{"type": "text", "text": "All of it."}], "isError": False},
+    ),
+)

@@ -1,0 +1,221 @@
+"""The thread routes: list, begin, show, change, delete, say something. Each one's operation stands beside it."""
+
+from __future__ import annotations
+
+import time
+from typing import Annotated, Any
+
+import msgspec
+
+from toolstead.adapters.rest.asgi import JSON_TYPE, Answer, Request
+from toolstead.adapters.rest.body import decoder
+from toolstead.adapters.rest.keyed_posts import KeyedPosts
+from toolstead.adapters.rest.openapi import answers_with, body_of, operation, path_parameter, query_parameter, returns
+from toolstead.adapters.rest.problem import (
+    BAD_BODY,
+    BAD_JSON,
+    BAD_QUERY,
+    NO_RUNTIME,
+    STORAGE,
+    UNKNOWN_THREAD,
+)
+from toolstead.adapters.rest.query import idempotency_key, only, read_query, wrong
+from toolstead.adapters.rest.refusals import Opened, conversing, no_content
+from toolstead.adapters.rest.result_json import encode_anything
+from toolstead.adapters.rest.routing import Endpoint
+from toolstead.errors import NotFoundError
+from toolstead.orchestrator.ids import Ids
+from toolstead.orchestrator.orchestrator import Orchestrator, RunRequest
+from toolstead.types.thread import Thread
+
+MOST_LISTED = 500
+_USUALLY_LISTED = 100
+
+Name = Annotated[str, msgspec.Meta(max_length=200, pattern=r"^[^\x00-\x1f\x7f]*\Z")]
+"""Ends up in lists and log lines, so nothing that would break one."""
+
+
+class ThreadBody(msgspec.Struct, forbid_unknown_fields=True, rename="camel"):
+    """The body of a new thread, and of a change to one: what is unset stays, what is null is cleared."""
+
+    title: Name | msgspec.UnsetType | None = msgspec.UNSET
+    agent: Name | msgspec.UnsetType | None = msgspec.UNSET
+    model: Name | msgspec.UnsetType | None = msgspec.UNSET
+    runtime: Name | msgspec.UnsetType | None = msgspec.UNSET
+
+    def given(self) -> dict[str, str]:
+        """What it says, with an empty text for null."""
+        members = {"title": self.title, "agent": self.agent, "model": self.model, "runtime": self.runtime}
+        return {name: value or "" for name, value in members.items() if value is not msgspec.UNSET}
+
+
+class MessageBody(msgspec.Struct, forbid_unknown_fields=True, rename="camel"):
+    """The body of a message."""
+
+    content: Annotated[str, msgspec.Meta(min_length=1)]
+    steer: bool | None = None
+
+
+class ThreadRoutes:
+    """Conversations over HTTP."""
+
+    def __init__(self, opened: Opened, posts: KeyedPosts) -> None:
+        self._opened = opened
+        self._posts = posts
+        self._ids = Ids()
+        self._read_thread = decoder(ThreadBody)
+        self._read_message = decoder(MessageBody)
+
+    def endpoints(self) -> list[Endpoint]:
+        """The routes, in the order the documentation shows them."""
+        of, one = self._opened, "/api/threads/{id}"
+        return [
+            Endpoint(method="GET", path="/api/threads", handler=conversing(of, self.listing), operation=_LIST),
+            Endpoint(method="POST", path="/api/threads", handler=conversing(of, self.begin), operation=_BEGIN),
+            Endpoint(method="GET", path=one, handler=conversing(of, self.show), operation=_SHOW),
+            Endpoint(method="PATCH", path=one, handler=conversing(of, self.change), operation=_CHANGE),
+            Endpoint(method="DELETE", path=one, handler=conversing(of, self.delete), operation=_DELETE),
+            Endpoint(method="POST", path=f"{one}/messages", handler=conversing(of, self.say), operation=_SAY),
+        ]
+
+    async def listing(self, conversations: Orchestrator, request: Request) -> Answer:
+        """`GET /api/threads`."""
+        query = read_query(request, "limit", "before")
+        limit, before = only(request, query, "limit") or str(_USUALLY_LISTED), only(request, query, "before")
+        if not (limit.isascii() and limit.isdigit() and 1 <= int(limit) <= MOST_LISTED):
+            raise wrong(request, f"limit: a whole number from 1 to {MOST_LISTED}.")
+        try:
+            threads = await conversations.store.threads(limit=int(limit), before=before)
+        except NotFoundError as error:
+            raise wrong(request, f"before: there is no thread {error.id!r}.") from None
+        return Answer(200, encode_anything({"threads": [thread.to_json() for thread in threads]}))
+
+    async def begin(self, conversations: Orchestrator, request: Request) -> Answer:
+        """`POST /api/threads`."""
+        body = self._read_thread(await request.body(), request.path)
+        thread = Thread(id=self._ids.new("thread"), created_at=time.time(), **body.given())
+        await conversations.store.create_thread(thread)
+        place = (b"location", f"/api/threads/{thread.id}".encode())
+        return Answer(201, encode_anything({**thread.to_json(), "messages": []}), (JSON_TYPE, place))
+
+    async def show(self, conversations: Orchestrator, request: Request) -> Answer:
+        """`GET /api/threads/{id}`."""
+        return await _shown(conversations, await conversations.store.thread(request.params["id"]))
+
+    async def change(self, conversations: Orchestrator, request: Request) -> Answer:
+        """`PATCH /api/threads/{id}`."""
+        body = self._read_thread(await request.body(), request.path)
+        return await _shown(
+            conversations, await conversations.store.update_thread(request.params["id"], **body.given())
+        )
+
+    async def delete(self, conversations: Orchestrator, request: Request) -> Answer:
+        """`DELETE /api/threads/{id}`: what runs in it is ended first."""
+        await conversations.delete_thread(request.params["id"])
+        return no_content()
+
+    async def say(self, conversations: Orchestrator, request: Request) -> Answer:
+        """`POST /api/threads/{id}/messages`."""
+        body = self._read_message(await request.body(), request.path)
+        key = idempotency_key(request)
+        thread = await conversations.store.thread(request.params["id"])
+        wanted = RunRequest(prompt=body.content, thread_id=thread.id, idempotency_key=key)
+        give = conversations.steer if body.steer else conversations.submit
+        accepted = await self._posts.once(thread.id, key, lambda: give(wanted))
+        return Answer.of_json({"messageId": accepted.message_id, "runId": accepted.run_id}, 202)
+
+
+async def _shown(conversations: Orchestrator, thread: Thread) -> Answer:
+    messages = await conversations.store.messages(thread.id)
+    return Answer(200, encode_anything({**thread.to_json(), "messages": [message.to_json() for message in messages]}))
+
+
+_EXAMPLE: dict[str, Any] = {
+    "id": "thread_1",
+    "title": "Hello",
+    "agent": "",
+    "runtime": "",
+    "model": "",
+    "createdAt": 1790000000.0,
+}
+_SAID = {"id": "msg_1", "role": "user", "kind": "text", "content": "Hello", "createdAt": 1790000001.5}
+_WITH_MESSAGES = {**_EXAMPLE, "messages": [_SAID]}
+_ID = path_parameter("id", "The thread's id.", "thread_1")
+
+_LIST = operation(
+    "listThreads",
+    "List the threads",
+    "The newest first, without their messages.",
+    parameters=[
+        query_parameter("limit", f"How many, at most {MOST_LISTED}; {_USUALLY_LISTED} unless said.", None),
+        query_parameter("before", "The id of the last thread of the page before.", None),
+    ],
+    responses=returns("ThreadList", "The threads.", BAD_QUERY, STORAGE, example={"threads": [_EXAMPLE]}),
+)
+_BEGIN = operation(
+    "beginThread",
+    "Begin a thread",
+    "Says what its messages are answered with, where it is not what the settings say.",
+    requestBody=body_of("ThreadRequest", {"title": "Hello"}),
+    responses=returns(
+        "Thread", "The new thread.", BAD_JSON, BAD_BODY, STORAGE, example={**_EXAMPLE, "messages": []}, status=201
+    ),
+)
+_SHOW = operation(
+    "showThread",
+    "Show a thread",
+    "With its messages, oldest first.",
+    parameters=[_ID],
+    responses=returns("Thread", "The thread.", UNKNOWN_THREAD, STORAGE, example=_WITH_MESSAGES),
+)
+_CHANGE = operation(
+    "changeThread",
+    "Change a thread",
+    "Its name, and what its next messages are answered with.",
+    parameters=[_ID],
+    requestBody=body_of("ThreadChange", {"title": "Greetings"}),
+    responses=returns(
+        "Thread",
+        "The thread as it is now.",
+        BAD_JSON,
+        UNKNOWN_THREAD,
+        BAD_BODY,
+        STORAGE,
+        example={**_WITH_MESSAGES, "title": "Greetings"},
+    ),
+)
+_DELETE = operation(
+    "deleteThread",
+    "Delete a thread",
+    "What runs in it is ended; its messages, runs and events are gone for good.",
+    parameters=[_ID],
+    responses={"204": {"description": "It is gone."}, **answers_with(UNKNOWN_THREAD, STORAGE)},
+)
+_SAY = operation(
+    "sendMessage",
+    "Send a message",
+    "The message is stored, and answered when its turn comes: one at a time in each thread, in the order in which "
+    "they came. It is text and nothing but text: no word in it is a command. With `steer` it is given to the "
+    "invocation that runs in the thread right now; without one, it is a message as any other. With `Idempotency-Key` "
+    "a request that is repeated counts once, and gets the same answer.",
+    parameters=[
+        _ID,
+        {
+            **query_parameter("Idempotency-Key", "Any text of your own, such as a UUID; once for each thread.", None),
+            "in": "header",
+        },
+    ],
+    requestBody=body_of("MessageRequest", {"content": "Hello"}, required=True),
+    responses=returns(
+        "MessageAccepted",
+        "It is stored.",
+        BAD_JSON,
+        UNKNOWN_THREAD,
+        BAD_BODY,
+        BAD_QUERY,
+        NO_RUNTIME,
+        STORAGE,
+        example={"messageId": "msg_1", "runId": "run_1"},
+        status=202,
+    ),
+)

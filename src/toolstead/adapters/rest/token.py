@@ -1,0 +1,78 @@
+"""A token of the server, the general or the private one: in a header, in a cookie, or once in a page's address.
+
+The cookie does not hold the token but a keyed digest of it: browsers send a cookie to every port
+of a host, so other programs on this machine may see it, and must not learn the token from it. It
+stays valid over restarts as long as the token does.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import re
+from collections.abc import Mapping
+from urllib.parse import parse_qsl, urlencode
+
+from toolstead.errors import ServeError
+
+_COOKIE = re.compile(rb"(?:^|;)\s*toolstead-[0-9a-z]+=([0-9a-f]{64})\s*(?=;|$)")
+_PORT = re.compile(rb":([0-9]+)$")
+
+
+class Token:
+    """What callers must show. An empty one asks for nothing, and nobody can show it.
+
+    Raises:
+        ServeError: The token could not be sent in a header.
+    """
+
+    def __init__(self, token: str) -> None:
+        if not all("!" <= character <= "~" for character in token):
+            raise ServeError(
+                "server.token: only visible ASCII characters can be sent in a header; no blanks, no accents"
+            )
+        self.needed = bool(token)
+        self._token = token.encode()
+        self._digest = hmac.new(self._token, b"toolstead cookie", hashlib.sha256).hexdigest().encode()
+
+    def is_shown_by(self, headers: Mapping[bytes, bytes]) -> bool:
+        """Whether the headers carry the token, or the cookie made of it."""
+        if not self.needed:
+            return False
+        authorization = headers.get(b"authorization")
+        if authorization is not None:
+            scheme, _, shown = authorization.strip().partition(b" ")
+            return scheme.lower() == b"bearer" and hmac.compare_digest(shown.strip(), self._token)
+        cookies = headers.get(b"cookie")
+        if cookies is None:
+            return False
+        return any(hmac.compare_digest(found, self._digest) for found in _COOKIE.findall(cookies))
+
+    def is_shown_in(self, query: bytes) -> bool:
+        """Whether a query string carries the token as `token=`."""
+        if not self.needed:
+            return False
+        return any(hmac.compare_digest(value.encode(), self._token) for key, value in _pairs(query) if key == "token")
+
+    def cookie(self, host: bytes) -> bytes:
+        """The `Set-Cookie` value. Its name carries the port, because cookies of a host are shared by its ports."""
+        port = _PORT.search(host.strip())
+        name = b"toolstead-" + (port[1] if port else b"web")
+        return name + b"=" + self._digest + b"; Path=/; HttpOnly; SameSite=Strict"
+
+
+def without_token(raw_path: bytes, query: bytes) -> bytes:
+    """The same address without `token=`, for a redirect that never leaves this server.
+
+    Two slashes in front would name another host, and browsers read a backslash as a slash.
+    """
+    rest = urlencode([(key, value) for key, value in _pairs(query) if key != "token"])
+    path = b"/" + raw_path.lstrip(b"/\\")
+    return path + (b"?" + rest.encode() if rest else b"")
+
+
+def _pairs(query: bytes) -> list[tuple[str, str]]:
+    try:
+        return parse_qsl(query.decode("ascii"), keep_blank_values=True, max_num_fields=100)
+    except ValueError:  # not ASCII, or far too many fields: no token in any case
+        return []

@@ -1,0 +1,190 @@
+"""The tool routes: list, show, call, reload. Each one's OpenAPI operation stands beside it."""
+
+from __future__ import annotations
+
+import time
+from typing import Annotated, Any
+
+import msgspec
+
+from toolstead.adapters.rest.asgi import Answer, Request
+from toolstead.adapters.rest.body import BodyError, decoder
+from toolstead.adapters.rest.disconnect import Watch
+from toolstead.adapters.rest.openapi import body_of, operation, path_parameter, returns
+from toolstead.adapters.rest.problem import BAD_BODY, BAD_JSON, UNKNOWN_TOOL, problem
+from toolstead.adapters.rest.result_json import encode_result
+from toolstead.adapters.rest.routing import Endpoint
+from toolstead.errors import UnknownToolError
+from toolstead.tools.dispatch import Dispatcher
+from toolstead.tools.generation import Generation
+from toolstead.tools.registry import Registry
+from toolstead.types.call import ANONYMOUS, Caller
+from toolstead.types.tool import SOURCES
+
+ThreadId = Annotated[str, msgspec.Meta(min_length=1, max_length=200, pattern=r"^[^\x00-\x1f\x7f]+\Z")]
+"""Ends up in log lines, so nothing that would break one."""
+
+
+class CallBody(msgspec.Struct, forbid_unknown_fields=True, rename="camel"):
+    """The body of a call."""
+
+    input: dict[str, Any] | None = None
+    thread_id: ThreadId | None = None
+
+
+class NoBody(msgspec.Struct, forbid_unknown_fields=True):
+    """The body of a route that wants none: nothing, or an empty object."""
+
+
+_EXAMPLE = {
+    "name": "git-status",
+    "description": "Show the state of the working tree.",
+    "source": "builtin",
+    "origin": "toolstead.tools.builtin.git_status",
+    "inputSchema": {"type": "object", "properties": {"path": {"type": "string"}}},
+}
+_COUNTS = {"total": 1, "builtin": 1, "plugin": 0, "agent": 0, "mcp": 0}
+_NAME = path_parameter("name", "The tool's name, as `GET /api/tools` lists it.", "git-status")
+
+
+class ToolRoutes:
+    """Tools over HTTP."""
+
+    def __init__(self, registry: Registry, dispatcher: Dispatcher) -> None:
+        self._registry = registry
+        self._dispatcher = dispatcher
+        self._listed: tuple[Generation, bytes] | None = None
+        self._read_call = decoder(CallBody)
+        self._read_nothing = decoder(NoBody)
+
+    def endpoints(self) -> list[Endpoint]:
+        """The routes, in the order the documentation shows them."""
+        return [
+            Endpoint(method="GET", path="/api/tools", handler=self.listing, operation=_LIST),
+            Endpoint(method="GET", path="/api/tools/{name}", handler=self.show, operation=_SHOW),
+            Endpoint(method="POST", path="/api/tools/{name}/call", handler=self.call, operation=_CALL),
+            Endpoint(method="POST", path="/api/tools/reload", handler=self.reload, operation=_RELOAD),
+        ]
+
+    async def listing(self, _: Request) -> Answer:
+        """`GET /api/tools`, encoded once for each generation."""
+        current = self._registry.current
+        if self._listed is None or self._listed[0] is not current:
+            self._listed = (current, msgspec.json.encode(_list_document(current)))
+        return Answer(200, self._listed[1])
+
+    async def show(self, request: Request) -> Answer:
+        """`GET /api/tools/{name}`."""
+        try:
+            tool = self._registry.current.find(request.params["name"])
+        except UnknownToolError as error:
+            return _unknown(error, request)
+        return Answer.of_json(tool.info.to_json())
+
+    async def call(self, request: Request) -> Answer | None:
+        """`POST /api/tools/{name}/call`."""
+        try:
+            body = self._read_call(await request.body(), request.path)
+        except BodyError as error:
+            return error.answer
+        caller = ANONYMOUS if body.thread_id is None else Caller(thread_id=body.thread_id)
+        started = time.perf_counter()
+        with Watch(request.receive):
+            try:
+                result = await self._dispatcher.call(request.params["name"], body.input, caller)
+            except UnknownToolError as error:
+                return _unknown(error, request)
+            return Answer(200, encode_result(result, (time.perf_counter() - started) * 1000))
+        return None  # the client has gone
+
+    async def reload(self, request: Request) -> Answer:
+        """`POST /api/tools/reload`."""
+        try:
+            self._read_nothing(await request.body(), request.path)
+        except BodyError as error:
+            return error.answer
+        swap = await self._registry.reload()
+        return Answer.of_json(
+            {
+                "success": not swap.problems,
+                "toolCount": len(swap.generation.tools),
+                "errors": [problem.to_json() for problem in swap.problems],
+                **swap.changes.to_json(),
+            }
+        )
+
+
+def _list_document(generation: Generation) -> dict[str, Any]:
+    tools = [tool.info for tool in generation.tools.values()]
+    counts = {"total": len(tools), **dict.fromkeys(SOURCES, 0)}
+    for tool in tools:
+        counts[tool.provenance.source] += 1
+    return {
+        "tools": [tool.to_json() for tool in tools],
+        "counts": counts,
+        "generation": generation.number,
+        "quarantined": [problem.to_json() for problem in generation.problems],
+    }
+
+
+def _unknown(error: UnknownToolError, request: Request) -> Answer:
+    text = str(error)
+    detail = f"{text[:1].upper()}{text[1:]}{'' if error.nearest else '; GET /api/tools lists what can be called.'}"
+    return problem(UNKNOWN_TOOL, detail, instance=request.path, nearest=error.nearest)
+
+
+_LIST = operation(
+    "listTools",
+    "List the tools",
+    "Every tool that can be called now, in a stable order, with the counts by source. `generation` counts up with "
+    "each change of the registry; `quarantined` is what was set aside, and why.",
+    responses=returns(
+        "ToolList",
+        "The tools.",
+        example={"tools": [_EXAMPLE], "counts": _COUNTS, "generation": 1, "quarantined": []},
+    ),
+)
+_SHOW = operation(
+    "showTool",
+    "Show one tool",
+    "The same entry as in the list. A tool that is blocked or switched off is not there.",
+    parameters=[_NAME],
+    responses=returns("Tool", "The tool.", UNKNOWN_TOOL, example=_EXAMPLE),
+)
+_CALL = operation(
+    "callTool",
+    "Call a tool",
+    "Arguments are validated against the tool's schema, and its deadline and its size limit hold. A tool that fails, "
+    "and arguments that do not fit, are answers too: status 200, `isError: true`, and a text that says what to mend. "
+    "Whoever closes the connection cancels the call.",
+    parameters=[_NAME],
+    requestBody=body_of("CallRequest", {"input": {"path": "."}, "threadId": "t1"}),
+    responses=returns(
+        "CallResult",
+        "What the tool answered.",
+        BAD_JSON,
+        UNKNOWN_TOOL,
+        BAD_BODY,
+        example={"content": [{"type": "text", "text": "On branch main"}], "isError": False, "durationMs": 11.27},
+    ),
+)
+_RELOAD = operation(
+    "reloadTools",
+    "Read the tool sources again",
+    "Builds the next generation aside and swaps it in; calls in flight end on the one they began with. What cannot be "
+    "loaded is in `errors`, and the rest goes on.",
+    responses=returns(
+        "Reload",
+        "What changed.",
+        BAD_JSON,
+        BAD_BODY,
+        example={
+            "success": True,
+            "toolCount": 5,
+            "errors": [],
+            "added": ["list-todos"],
+            "removed": [],
+            "changed": [],
+        },
+    ),
+)

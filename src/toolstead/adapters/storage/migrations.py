@@ -1,0 +1,153 @@
+"""The versions of the database, each a step from the one before; this is what makes the tables.
+
+A step and the new version number are one transaction, taken under the write lock: a process that
+dies half way leaves the old version whole, and of two that open at once the second finds nothing
+to do. A step that was released is never edited; a change is a new step.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from sqlalchemy import Column, Connection, Integer, MetaData, Table, insert, select, update
+
+from toolstead.errors import StorageError
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Migration:
+    """One step. `{number}`, `{text}`, `{bytes}` and the like stand for what the database calls them."""
+
+    version: int
+    statements: tuple[str, ...]
+
+
+TYPES = {
+    "sqlite": {"key": "INTEGER", "number": "INTEGER", "real": "REAL", "bytes": "BLOB", "flag": "INTEGER"},
+    "postgresql": {
+        "key": "BIGINT",
+        "number": "BIGINT",
+        "real": "DOUBLE PRECISION",
+        "bytes": "BYTEA",
+        "flag": "BOOLEAN",
+    },
+}
+
+_FIRST = Migration(
+    version=1,
+    statements=(
+        "CREATE TABLE sequence (name TEXT PRIMARY KEY, value {number} NOT NULL)",
+        "INSERT INTO sequence (name, value) VALUES ('rows', 0)",
+        """CREATE TABLE threads (
+            n {key} PRIMARY KEY, id TEXT NOT NULL UNIQUE, created_at {real} NOT NULL, title TEXT NOT NULL,
+            agent TEXT NOT NULL, runtime TEXT NOT NULL, model TEXT NOT NULL, parent_thread_id TEXT, session_id TEXT
+        )""",
+        """CREATE TABLE messages (
+            n {key} PRIMARY KEY, id TEXT NOT NULL UNIQUE,
+            thread_id TEXT NOT NULL REFERENCES threads (id) ON DELETE CASCADE,
+            role TEXT NOT NULL, kind TEXT NOT NULL, content TEXT NOT NULL, created_at {real} NOT NULL, run_id TEXT
+        )""",
+        "CREATE INDEX messages_of_thread ON messages (thread_id, n)",
+        """CREATE TABLE runs (
+            n {key} PRIMARY KEY, id TEXT NOT NULL UNIQUE,
+            thread_id TEXT NOT NULL REFERENCES threads (id) ON DELETE CASCADE, parent_run_id TEXT,
+            owner TEXT NOT NULL, status TEXT NOT NULL, prompt TEXT NOT NULL, agent TEXT NOT NULL,
+            runtime TEXT NOT NULL, model TEXT NOT NULL, result TEXT, error_code TEXT, error_message TEXT,
+            input_tokens {number} NOT NULL, output_tokens {number} NOT NULL, cost {real} NOT NULL,
+            created_at {real} NOT NULL, started_at {real}, ended_at {real}
+        )""",
+        "CREATE INDEX runs_of_thread ON runs (thread_id, n)",
+        "CREATE INDEX unfinished_runs ON runs (n) WHERE ended_at IS NULL",
+        """CREATE TABLE idempotency_keys (
+            thread_id TEXT NOT NULL REFERENCES threads (id) ON DELETE CASCADE, key TEXT NOT NULL,
+            message_id TEXT NOT NULL, run_id TEXT NOT NULL, created_at {real} NOT NULL, PRIMARY KEY (thread_id, key)
+        )""",
+        """CREATE TABLE events (
+            n {key} PRIMARY KEY, type TEXT NOT NULL, time {real} NOT NULL, thread_id TEXT, run_id TEXT, task_id TEXT,
+            data TEXT NOT NULL
+        )""",
+        "CREATE INDEX events_of_thread ON events (thread_id, n) WHERE thread_id IS NOT NULL",
+        "CREATE INDEX events_of_run ON events (run_id, n) WHERE run_id IS NOT NULL",
+        "CREATE INDEX events_of_task ON events (task_id, n) WHERE task_id IS NOT NULL",
+        "CREATE TABLE results (handle TEXT PRIMARY KEY, content {bytes} NOT NULL, created_at {real} NOT NULL)",
+        "CREATE TABLE plugins (name TEXT PRIMARY KEY, enabled {flag}, settings TEXT)",
+        """CREATE TABLE plugin_values (
+            space TEXT NOT NULL, key TEXT NOT NULL, value {bytes} NOT NULL, PRIMARY KEY (space, key)
+        )""",
+    ),
+)
+
+_UNFINISHED_BY_THREAD = Migration(
+    version=2,
+    statements=(
+        # A run that begins looks for others of its thread.
+        "CREATE INDEX unfinished_runs_of_thread ON runs (thread_id, n) WHERE ended_at IS NULL",
+    ),
+)
+
+_APPROVALS = Migration(
+    version=3,
+    statements=(
+        """CREATE TABLE approvals (
+            n {key} PRIMARY KEY, id TEXT NOT NULL UNIQUE, call_id TEXT NOT NULL, tool TEXT NOT NULL,
+            input TEXT NOT NULL, reason TEXT NOT NULL, asked_by TEXT NOT NULL, thread_id TEXT NOT NULL, run_id TEXT,
+            task_id TEXT, owner TEXT NOT NULL, requested_at {real} NOT NULL, expires_at {real} NOT NULL,
+            decision TEXT, decided_input TEXT, decision_reason TEXT NOT NULL, decided_at {real}
+        )""",
+        "CREATE INDEX pending_approvals ON approvals (n) WHERE decision IS NULL",
+    ),
+)
+
+MIGRATIONS: tuple[Migration, ...] = (_FIRST, _UNFINISHED_BY_THREAD, _APPROVALS)
+
+_version = Table("toolstead_version", MetaData(), Column("version", Integer, nullable=False))
+
+_OLD_NAME = "toolyard_version"
+"""What the version's table was called before the project had its present name."""
+
+_FIND = {
+    "sqlite": "SELECT name FROM sqlite_master WHERE type = 'table' AND name = '{}'",
+    "postgresql": "SELECT to_regclass('{}')",
+}
+
+
+def version_of(connection: Connection) -> int:
+    """The version a database has; 0 for one that Toolstead has not seen yet."""
+    if _has_table(connection, _OLD_NAME):
+        return connection.exec_driver_sql(f"SELECT version FROM {_OLD_NAME}").scalar() or 0  # noqa: S608 # a constant
+    if not _has_table(connection, _version.name):
+        return 0
+    return connection.execute(select(_version.c.version)).scalar() or 0
+
+
+def _has_table(connection: Connection, name: str) -> bool:
+    return connection.exec_driver_sql(_FIND[connection.dialect.name].format(name)).scalar() is not None
+
+
+def migrate(connection: Connection, place: str, migrations: tuple[Migration, ...] = MIGRATIONS) -> bool:
+    """Take one step, inside a transaction that holds the write lock; False when none is left.
+
+    Raises:
+        StorageError: A newer Toolstead made the database.
+    """
+    version = version_of(connection)
+    newest = migrations[-1].version
+    if version > newest:
+        raise StorageError(
+            f"{place} has version {version}, and this Toolstead understands up to {newest}: a newer one wrote it;"
+            " update Toolstead, or give this one a database of its own"
+        )
+    step = next((one for one in migrations if one.version == version + 1), None)
+    if _has_table(connection, _OLD_NAME):
+        connection.exec_driver_sql(f"ALTER TABLE {_OLD_NAME} RENAME TO {_version.name}")
+        return True
+    if step is None:
+        return False
+    if version == 0:
+        connection.exec_driver_sql("CREATE TABLE toolstead_version (version INTEGER NOT NULL)")
+        connection.execute(insert(_version).values(version=0))
+    names = TYPES[connection.dialect.name]
+    for statement in step.statements:
+        connection.exec_driver_sql(statement.format(**names))
+    connection.execute(update(_version).values(version=step.version))
+    return True

@@ -1,0 +1,212 @@
+"""Postgres: a pool of connections, and one more that holds this process's lock.
+
+The lock is a session's advisory lock: the server lets go of it when the connection ends, so a
+process that died is known to be dead without a clock. A connection that is lost while we live is
+made again and the lock taken anew; in between, another process may end our runs, and our own end
+then comes second and is told so. A pooler that hands out connections by transaction (PgBouncer's
+`transaction` mode) cannot hold such a lock: give this URL a direct connection.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import itertools
+import logging
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any, TypeVar, cast
+
+import asyncpg  # pyright: ignore[reportMissingTypeStubs] - it has none; what it gives is Any here
+from sqlalchemy import Connection
+from sqlalchemy.exc import DBAPIError
+from sqlalchemy.ext.asyncio import create_async_engine
+
+from toolstead.adapters.storage.address import Address, not_understood
+from toolstead.adapters.storage.failures import Failure, Place
+from toolstead.adapters.storage.migrations import migrate
+from toolstead.adapters.storage.statements import Statements
+from toolstead.errors import StorageError
+
+logger = logging.getLogger(__name__)
+
+CONNECT_SECONDS = 10.0
+COMMAND_SECONDS = 60.0
+RETRY_SECONDS = (0.1, 0.5, 1.0, 2.0, 5.0)
+
+_MIGRATING = "SELECT pg_advisory_xact_lock(hashtext('toolstead.migrations'))"
+_HELD = """
+    SELECT (classid::bigint << 32) | objid::bigint FROM pg_locks
+    WHERE locktype = 'advisory' AND objsubid = 1 AND granted
+      AND database = (SELECT oid FROM pg_database WHERE datname = current_database())
+"""
+
+T = TypeVar("T")
+
+
+class PostgresDatabase:
+    """One database on a server, and this process's lock there."""
+
+    def __init__(self, address: Address, owner: str, patience: float) -> None:
+        self._address = address
+        self._owner = owner
+        self._place = Place(shown=address.shown, patience=patience, password=address.password)
+        self._engine = create_async_engine(
+            "postgresql+asyncpg://",
+            async_creator=self._connect,
+            pool_size=4,
+            max_overflow=4,
+            pool_timeout=CONNECT_SECONDS * 2,
+            hide_parameters=True,
+        )
+        self._reading = self._engine.execution_options(isolation_level="AUTOCOMMIT")
+        self.statements = Statements(self._engine.dialect)
+        self._guard: Any = None
+        self._regaining: asyncio.Task[None] | None = None
+        self._closed = False
+
+    async def open(self) -> None:
+        """Bring the database to this version, take this process's lock.
+
+        Raises:
+            StorageError: It cannot be reached, entered or migrated, or the owner is taken.
+        """
+        try:
+            while await self._explained(self.write(self._migrate)):
+                logger.info("%s was brought to its next version", self._place.shown)
+            await self._explained(self._take_lock())
+        except BaseException:
+            await self.close()
+            raise
+
+    async def read(self, work: Callable[[Connection], T]) -> T:
+        """Run a function that only reads. Raises StorageError."""
+
+        async def attempt() -> T:
+            async with self._reading.connect() as connection:
+                return await connection.run_sync(work)
+
+        return await self._explained(self._twice(attempt))
+
+    async def write(self, work: Callable[[Connection], T]) -> T:
+        """Run a function in a transaction."""
+
+        async def attempt() -> T:
+            async with self._engine.connect() as connection:
+                outcome = await connection.run_sync(work)
+                try:
+                    await connection.commit()
+                except (DBAPIError, OSError) as error:
+                    raise StorageError(
+                        f"{self._place.shown} was lost during a commit, so that what was being written"
+                        " may or may not be kept; look before you write it again"
+                    ) from error
+                return outcome
+
+        return await self._twice(attempt)
+
+    async def living(self, owners: Sequence[str]) -> set[str]:
+        """Which of these processes hold their lock. Raises StorageError."""
+        held = await self.read(lambda connection: set(connection.exec_driver_sql(_HELD).scalars()))
+        return {owner for owner in owners if _key(owner) in held}
+
+    def failure(self, error: Exception) -> Failure:
+        """What an error means."""
+        return self._place.failure(error)
+
+    async def close(self) -> None:
+        """Give up the lock and every connection."""
+        self._closed = True
+        if self._regaining is not None:
+            self._regaining.cancel()
+            await asyncio.gather(self._regaining, return_exceptions=True)
+        if self._guard is not None:
+            await self._let_go(self._guard)
+        await self._engine.dispose()
+
+    async def _connect(self) -> Any:
+        settings = {
+            "application_name": "toolstead",
+            "lock_timeout": f"{self._place.patience * 1000:.0f}",
+            "idle_in_transaction_session_timeout": f"{COMMAND_SECONDS * 1000:.0f}",
+            # A machine that vanished is noticed, and its locks freed, in half a minute.
+            "tcp_keepalives_idle": "10",
+            "tcp_keepalives_interval": "5",
+            "tcp_keepalives_count": "4",
+        }
+        connect = cast("Callable[..., Awaitable[Any]]", asyncpg.connect)  # pyright: ignore[reportUnknownMemberType] - as above
+        try:
+            return await connect(
+                self._address.url, timeout=CONNECT_SECONDS, command_timeout=COMMAND_SECONDS, server_settings=settings
+            )
+        except asyncpg.InterfaceError:
+            raise
+        except ValueError:
+            # The text of this error quotes what was taken for a part of the URL.
+            raise not_understood(self._place.shown) from None
+
+    def _migrate(self, connection: Connection) -> bool:
+        connection.exec_driver_sql(_MIGRATING)
+        return migrate(connection, self._place.shown)
+
+    async def _take_lock(self) -> None:
+        guard = await self._connect()
+        try:
+            taken = await guard.fetchval("SELECT pg_try_advisory_lock($1)", _key(self._owner))
+        except BaseException:  # the store may be closed while the lock is taken again
+            guard.terminate()
+            raise
+        if not taken:
+            await guard.close()
+            raise StorageError(
+                f"{self._place.shown}: the owner {self._owner!r} is held by a process that is alive; choose another"
+            )
+        self._guard = guard
+        guard.add_termination_listener(self._lost)
+
+    def _lost(self, guard: Any) -> None:
+        if self._closed or guard is not self._guard:
+            return
+        self._guard = None
+        logger.warning("%s: the connection that holds this process's lock is lost; taking it again", self._place.shown)
+        self._regaining = asyncio.get_running_loop().create_task(self._regain(), name="toolstead-store-lock")
+
+    async def _regain(self) -> None:
+        for attempt in itertools.count():
+            await asyncio.sleep(RETRY_SECONDS[min(attempt, len(RETRY_SECONDS) - 1)])
+            try:
+                await self._explained(self._take_lock())
+            except StorageError as error:
+                logger.warning("this process's lock is not held yet: %s", error)
+            else:
+                logger.info("%s: this process holds its lock again", self._place.shown)
+                return
+
+    async def _let_go(self, guard: Any) -> None:
+        try:
+            # Said in so many words, it holds when we return; the end of a connection is noticed a little later.
+            await guard.execute("SELECT pg_advisory_unlock_all()")
+            await guard.close(timeout=CONNECT_SECONDS)
+        except (OSError, asyncpg.PostgresError, asyncpg.InterfaceError):
+            guard.terminate()
+
+    async def _twice(self, attempt: Callable[[], Awaitable[T]]) -> T:
+        """Once more, when a pooled connection turns out to be dead; nothing of the first was committed."""
+        try:
+            return await attempt()
+        except DBAPIError as error:
+            if not error.connection_invalidated:
+                raise
+            logger.info("%s: a connection was lost; trying once more with a new one", self._place.shown)
+            return await attempt()
+
+    async def _explained(self, work: Awaitable[T]) -> T:
+        try:
+            return await work
+        except (DBAPIError, OSError, asyncpg.PostgresError, asyncpg.InterfaceError) as error:
+            raise self._place.failure(error).error from error
+
+
+def _key(owner: str) -> int:
+    """The number that Postgres locks for a process."""
+    digest = hashlib.blake2b(f"toolstead:{owner}".encode(), digest_size=8).digest()
+    return int.from_bytes(digest, "big", signed=True)

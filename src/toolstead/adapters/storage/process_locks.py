@@ -1,0 +1,126 @@
+"""Who is alive, for SQLite: a locked file for each process; the kernel lets go of it when the process dies.
+
+A file that is missing, or that anybody can lock, belongs to nobody who lives. A process that forks
+without exec shares its lock with the child, and counts as alive until both are gone.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import re
+import time
+from collections.abc import Generator, Iterable
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from toolstead.errors import StorageError
+
+OWNER = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,99}")
+_STEP = 0.005
+_OPENING = ".opening"
+
+
+class ProcessLock:
+    """This process's own lock, held from the moment it is made until it is released or the process dies."""
+
+    def __init__(self, folder: Path, owner: str, patience: float = 1.0) -> None:
+        """Take it.
+
+        Raises:
+            StorageError: A living process has it.
+            OSError: The file cannot be made.
+        """
+        self._path = folder / f"{owner}.lock"
+        deadline = time.monotonic() + patience  # who looks whether we live holds it for a moment
+        while True:
+            self._file = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            try:
+                fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                os.close(self._file)
+                if time.monotonic() > deadline:
+                    raise StorageError(
+                        f"{self._path} is held by a process that is alive: the owner {owner!r} is taken; choose another"
+                    ) from None
+                time.sleep(_STEP)
+                continue
+            if _is_still(self._path, self._file):
+                return
+            os.close(self._file)  # somebody swept it away between opening and locking
+
+    def release(self) -> None:
+        """Let go of it; from here on this process counts as dead."""
+        with suppress(OSError):
+            self._path.unlink()
+        os.close(self._file)
+
+
+@contextmanager
+def opening(folder: Path, patience: float) -> Generator[None]:
+    """Be the only process that opens the database of this folder.
+
+    Raises:
+        StorageError: Another one takes too long.
+        OSError: The lock cannot be made.
+    """
+    file = os.open(folder / _OPENING, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        deadline = time.monotonic() + patience
+        while True:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except BlockingIOError:
+                if time.monotonic() > deadline:
+                    raise StorageError(
+                        f"{folder / _OPENING} has been held by another process for more than {patience:g} seconds;"
+                        " end that process, then try again"
+                    ) from None
+                time.sleep(_STEP)
+        yield
+    finally:
+        os.close(file)
+
+
+def living(folder: Path, owners: Iterable[str]) -> set[str]:
+    """Which of these processes hold their lock.
+
+    Raises:
+        OSError: A lock is there and cannot be looked at.
+    """
+    return {owner for owner in owners if OWNER.fullmatch(owner) and _held(folder / f"{owner}.lock")}
+
+
+def sweep(folder: Path) -> None:
+    """Remove the locks of the dead."""
+    for path in folder.glob("*.lock"):
+        with suppress(OSError):
+            file = os.open(path, os.O_RDWR | os.O_CLOEXEC)
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                if _is_still(path, file):
+                    path.unlink()
+            finally:
+                os.close(file)
+
+
+def _held(path: Path) -> bool:
+    try:
+        file = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return False
+    try:
+        fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)  # shared: two who look do not take each other for the owner
+    except BlockingIOError:
+        return True
+    finally:
+        os.close(file)
+    return False
+
+
+def _is_still(path: Path, file: int) -> bool:
+    try:
+        return os.path.samestat(path.stat(), os.fstat(file))
+    except FileNotFoundError:
+        return False

@@ -1,0 +1,210 @@
+"""SQLite: one worker that writes, a few that read, whole batches to a hop.
+
+WAL with `synchronous=NORMAL`: what was acknowledged survives the death of the process, however it
+dies. A power cut may take the last commits with it, and leaves the database whole. The driver is
+the blocking one, in workers of its own: one hop for a batch costs less than one for each statement.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import sqlite3
+import threading
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, TypeVar
+from urllib.parse import quote
+
+from sqlalchemy import Connection, create_engine
+from sqlalchemy.exc import DBAPIError
+from sqlalchemy.pool import NullPool
+
+from toolstead.adapters.storage.failures import Failure, Place
+from toolstead.adapters.storage.migrations import migrate
+from toolstead.adapters.storage.process_locks import ProcessLock, living, opening, sweep
+from toolstead.adapters.storage.statements import Statements
+from toolstead.errors import StorageError
+
+logger = logging.getLogger(__name__)
+
+READERS = 2
+OPENING_SECONDS = 60.0
+"""How long to wait for another process that opens, and perhaps migrates, the same database."""
+
+T = TypeVar("T")
+
+
+class SqliteDatabase:
+    """One database file, this process's lock beside it, and the workers that use it."""
+
+    def __init__(self, path: Path, locks: Path, owner: str, patience: float) -> None:
+        self._path = path.absolute()  # the current folder may change
+        self._locks = locks.absolute()
+        self._owner = owner
+        self._place = Place(shown=str(self._path), patience=patience)
+        self._engine = create_engine(
+            "sqlite+pysqlite://",
+            creator=self._connect,
+            poolclass=NullPool,
+            isolation_level="AUTOCOMMIT",  # we say BEGIN and COMMIT ourselves
+            hide_parameters=True,
+        )
+        self.statements = Statements(self._engine.dialect)
+        self._writer = ThreadPoolExecutor(1, thread_name_prefix="toolstead-store-write")
+        self._readers = ThreadPoolExecutor(READERS, thread_name_prefix="toolstead-store-read")
+        self._reading = threading.local()
+        self._connections: list[Connection] = []
+        self._writing: Connection | None = None
+        self._lock: ProcessLock | None = None
+        self._identity: tuple[int, int] | None = None
+
+    async def open(self) -> None:
+        """Make the file where there is none, bring it to this version, take this process's lock.
+
+        Raises:
+            StorageError: It cannot be made, opened or migrated, or the owner is taken.
+        """
+        try:
+            await self._in(self._writer, self._open)
+        except BaseException:
+            await self.close()
+            raise
+
+    async def read(self, work: Callable[[Connection], T]) -> T:
+        """Run a function that only reads, in a reader. Raises StorageError."""
+        return await self._in(self._readers, lambda: self._read(work))
+
+    async def write(self, work: Callable[[Connection], T]) -> T:
+        """Run a function in a transaction, in the writer."""
+        return await asyncio.get_running_loop().run_in_executor(self._writer, self._transact, work)
+
+    async def living(self, owners: Sequence[str]) -> set[str]:
+        """Which of these processes are alive; the locks of the dead are cleared away. Raises StorageError."""
+
+        def look() -> set[str]:
+            with opening(self._locks, OPENING_SECONDS):
+                alive = living(self._locks, owners)
+                sweep(self._locks)
+                return alive
+
+        return await self._in(self._readers, look)
+
+    def failure(self, error: Exception) -> Failure:
+        """What an error means."""
+        return self._place.failure(error)
+
+    async def close(self) -> None:
+        """Close every connection, then give up the lock."""
+        await asyncio.to_thread(self._close)
+
+    async def _in(self, workers: ThreadPoolExecutor, work: Callable[[], T]) -> T:
+        try:
+            return await asyncio.get_running_loop().run_in_executor(workers, work)
+        except (DBAPIError, sqlite3.Error, OSError) as error:
+            raise self._place.failure(error).error from error
+
+    def _open(self) -> None:
+        self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        self._locks.mkdir(mode=0o700, parents=True, exist_ok=True)
+        with opening(self._locks, OPENING_SECONDS):
+            # Only a file that is not there is touched: closing any descriptor of a file drops every lock that
+            # this process has on it, those of another store that it has open included.
+            with suppress(FileExistsError):
+                os.close(os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
+            self._identity = self._file_identity()
+            connection = self._writing_connection()
+            mode = connection.exec_driver_sql("PRAGMA journal_mode = WAL").scalar()
+            if mode != "wal":
+                raise StorageError(
+                    f"{self._path} cannot be shared by several processes: SQLite's WAL does not work on its disk"
+                    f" (journal_mode stays {mode}); put the data folder on a local disk"
+                )
+            while self._transact(lambda connection: migrate(connection, str(self._path))):
+                logger.info("%s was brought to its next version", self._path)
+            # SQLite opens what it may only read, and says so when it is written: better now than later.
+            self._transact(lambda connection: connection.exec_driver_sql("UPDATE sequence SET value = value"))
+            self._lock = ProcessLock(self._locks, self._owner)
+
+    def _connect(self) -> sqlite3.Connection:
+        # mode=rw: a file that vanished must not come back empty.
+        connection = sqlite3.connect(
+            f"file:{quote(str(self._path))}?mode=rw",
+            uri=True,
+            timeout=self._place.patience,
+            isolation_level=None,
+            check_same_thread=False,  # closing happens elsewhere
+            cached_statements=256,
+        )
+        for pragma in ("synchronous = NORMAL", "foreign_keys = ON", "journal_size_limit = 67108864"):
+            connection.execute(f"PRAGMA {pragma}")
+        return connection
+
+    def _writing_connection(self) -> Connection:
+        if self._writing is None:
+            self._writing = self._engine.connect()
+        return self._writing
+
+    def _transact(self, work: Callable[[Connection], T]) -> T:
+        connection = self._writing_connection()
+        try:
+            connection.exec_driver_sql("BEGIN IMMEDIATE")
+            outcome = work(connection)
+            connection.exec_driver_sql("COMMIT")
+        except BaseException:
+            self._roll_back(connection)
+            raise
+        # What went into a file that nobody can find any more is not kept: look before saying it is.
+        self._check_file()
+        return outcome
+
+    def _roll_back(self, connection: Connection) -> None:
+        raw: Any = connection.connection.dbapi_connection
+        try:
+            if raw.in_transaction:
+                raw.execute("ROLLBACK")
+        except sqlite3.Error as error:
+            logger.warning("%s: a connection that cannot roll back is replaced: %s", self._path, error)
+            self._writing = None
+            connection.invalidate()
+            connection.close()
+
+    def _read(self, work: Callable[[Connection], T]) -> T:
+        self._check_file()
+        connection: Connection | None = getattr(self._reading, "connection", None)
+        if connection is None:
+            connection = self._engine.connect()
+            connection.exec_driver_sql("PRAGMA query_only = ON")
+            self._reading.connection = connection
+            self._connections.append(connection)
+        return work(connection)
+
+    def _check_file(self) -> None:
+        if self._file_identity() != self._identity:
+            raise StorageError(
+                f"{self._path} was removed or replaced while it was in use;"
+                " put the file back if you can, then start this process again"
+            )
+
+    def _file_identity(self) -> tuple[int, int] | None:
+        try:
+            found = self._path.stat()
+        except OSError:
+            return None
+        return found.st_dev, found.st_ino
+
+    def _close(self) -> None:
+        self._writer.shutdown()
+        self._readers.shutdown()
+        if self._writing is not None:
+            self._connections.append(self._writing)
+            self._writing = None
+        for connection in self._connections:
+            connection.close()
+        self._connections.clear()
+        if self._lock is not None:
+            self._lock.release()
+            self._lock = None

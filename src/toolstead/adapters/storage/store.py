@@ -1,0 +1,333 @@
+"""The store, over SQLite or Postgres: every method of the port, in terms of operations and queries.
+
+Above: the orchestrator, through `toolstead.orchestrator.store`; app opens it. Below: `writer` shares
+commits, `sqlite` and `postgres` run them.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+from collections.abc import Callable, Collection, Mapping, Sequence
+from pathlib import Path
+from typing import TypeVar
+
+from sqlalchemy import Connection
+
+from toolstead.adapters.storage import approvals, queries
+from toolstead.adapters.storage.address import parse_address
+from toolstead.adapters.storage.approvals import AddApproval, ResolveApproval, ResolveApprovals
+from toolstead.adapters.storage.operations import (
+    Accept,
+    AddMessage,
+    AddThread,
+    Append,
+    BeginRun,
+    Direct,
+    EndRun,
+    EndRuns,
+)
+from toolstead.adapters.storage.process_locks import OWNER
+from toolstead.adapters.storage.writer import Database, Writer
+from toolstead.errors import StorageError
+from toolstead.orchestrator.store import (
+    Accepted,
+    Begun,
+    Behind,
+    Ending,
+    EventFilter,
+    NewEvent,
+    PluginRow,
+    Resolution,
+    Store,
+)
+from toolstead.types.approval import Approval
+from toolstead.types.event import Event
+from toolstead.types.run import Run
+from toolstead.types.thread import Message, Thread
+
+PATIENCE_SECONDS = 10.0
+EXPIRABLE = frozenset({"events", "results", "keys", "approvals"})
+
+T = TypeVar("T")
+
+
+async def open_store(
+    url_or_path: str | Path,
+    *,
+    owner: str | None = None,
+    locks: Path | None = None,
+    patience: float = PATIENCE_SECONDS,
+) -> Store:
+    """Open a database, bring it to this version, and be known as alive from here on.
+
+    Args:
+        url_or_path: A file, `sqlite:///PATH`, or `postgresql://USER:PASSWORD@HOST/NAME`.
+        owner: This process, as runs will name it; two that are alive cannot share one. Unique unless given.
+        locks: The folder of the processes' locks, for SQLite; `locks` beside the file unless given.
+        patience: After how many seconds of waiting for another writer a write fails.
+
+    Raises:
+        StorageError: It cannot be opened; the message says why, and what to do.
+    """
+    address = parse_address(url_or_path)
+    owner = owner or f"{os.getpid()}-{secrets.token_hex(8)}"
+    if not OWNER.fullmatch(owner):
+        raise StorageError(f"the owner {owner!r} must be up to 100 letters, digits, dots, dashes and underscores")
+    if address.path is not None:
+        from toolstead.adapters.storage.sqlite import SqliteDatabase
+
+        database = SqliteDatabase(address.path, locks or address.path.parent / "locks", owner, patience)
+    else:
+        try:
+            from toolstead.adapters.storage.postgres import PostgresDatabase
+        except ModuleNotFoundError as error:
+            raise StorageError(
+                f"{address.shown} needs the Postgres driver, which is not installed ({error.name} is missing);"
+                " install it with: pip install 'toolstead[postgres]'"
+            ) from error
+        database = PostgresDatabase(address, owner, patience)
+    await database.open()
+    store = SqlStore(database, owner, address.shown)
+    try:
+        await store.begin()
+    except BaseException:
+        await store.close()
+        raise
+    return store
+
+
+class SqlStore:
+    """Everything that is kept; made by `open_store`."""
+
+    def __init__(self, database: Database, owner: str, shown: str) -> None:
+        self.owner = owner
+        self._database = database
+        self._writer = Writer(database, shown)
+        self._shown = shown
+        self._begun_at = 0
+        self._closed = False
+
+    async def begin(self) -> None:
+        """Note where the database stands: what is unfinished of our name from before was another process's."""
+        self._begun_at = await self._read(self._last_unfinished)
+
+    async def create_thread(self, thread: Thread) -> None:
+        """Keep a new thread; one that is there already stays as it is."""
+        await self._writer.write(AddThread(thread))
+
+    async def thread(self, id: str) -> Thread:
+        """Raises NotFoundError."""
+        return await self._read(lambda connection: queries.find_thread(connection, id))
+
+    async def threads(self, *, limit: int = 100, before: str | None = None) -> list[Thread]:
+        """The newest first; `before` is the id of the last one of the page before."""
+        return await self._read(lambda connection: queries.list_threads(connection, limit, before))
+
+    async def update_thread(self, id: str, **changes: str | None) -> Thread:
+        """Change title, agent, runtime, model or session_id. Raises NotFoundError."""
+        if unknown := changes.keys() - queries.CHANGEABLE:
+            can = ", ".join(sorted(queries.CHANGEABLE))
+            raise ValueError(f"a thread's {', '.join(sorted(unknown))} cannot be changed; {can} can")
+        return await self._direct(lambda connection: queries.change_thread(connection, id, changes))
+
+    async def delete_thread(self, id: str) -> None:
+        """Delete it with its messages, runs, events and approvals. Raises NotFoundError."""
+
+        def remove(connection: Connection) -> None:
+            queries.remove_thread(connection, id)
+            approvals.remove_approvals(connection, id)
+
+        await self._direct(remove)
+
+    async def messages(self, thread_id: str, *, limit: int | None = None) -> list[Message]:
+        """Its messages, oldest first; with a limit the newest of them."""
+        return await self._read(lambda connection: queries.list_messages(connection, thread_id, limit))
+
+    async def add_message(
+        self, message: Message, events: Sequence[NewEvent] = (), *, idempotency_key: str | None = None
+    ) -> Accepted:
+        """Keep a message that starts no run, with its events. Raises NotFoundError for its thread."""
+        return await self._writer.write(AddMessage(message, idempotency_key, events))
+
+    async def accepted(self, thread_id: str, idempotency_key: str) -> Accepted | None:
+        """What a key of a thread was used for; None when it was not."""
+        return await self._read(lambda connection: queries.find_key(connection, thread_id, idempotency_key))
+
+    async def accept(
+        self, message: Message, run: Run, *, idempotency_key: str | None = None, events: Sequence[NewEvent] = ()
+    ) -> Accepted:
+        """Keep a message and the queued run that will answer it, in one commit; its thread is made if it is new."""
+        return await self._writer.write(Accept(message, run, idempotency_key, events))
+
+    async def begin_run(self, run: Run, started_at: float, events: Sequence[NewEvent] = ()) -> Begun | Behind | None:
+        """Queued becomes running, unless others of its thread go first; None when it is not queued any more."""
+        return await self._writer.write(BeginRun(run, started_at, events))
+
+    async def end_run(self, id: str, ending: Ending) -> list[Event] | None:
+        """Give a run its one end; None when it has one already."""
+        return await self._writer.write(EndRun(id, ending))
+
+    async def run(self, id: str) -> Run:
+        """Raises NotFoundError."""
+        return await self._read(lambda connection: queries.find_run(connection, id))
+
+    async def runs(self, *, thread_id: str | None = None, unfinished: bool = False, limit: int = 100) -> list[Run]:
+        """The newest first."""
+        return await self._read(lambda connection: queries.list_runs(connection, thread_id, unfinished, limit))
+
+    async def recover(self, ending_for: Callable[[Run], Ending]) -> list[tuple[Run, list[Event]]]:
+        """End the runs of processes that are dead, and only those: `ending_for(run)` gives each its Ending.
+
+        The dead stay dead, so it does not matter that they are found in one step and their runs ended
+        in the next: a run that another process ended in between keeps that end.
+        """
+        unfinished = await self._read(queries.unfinished_runs)
+        others = sorted({run.owner for _, run in unfinished} - {self.owner})
+        alive = await self._database.living(others)
+        abandoned = [run for n, run in unfinished if self._is_abandoned(n, run.owner, alive)]
+        if not abandoned:
+            return []
+        endings = [(run, ending_for(run)) for run in abandoned]
+        stored = await self._writer.write(EndRuns([(run.id, ending) for run, ending in endings]))
+        return [
+            (ending.given_to(run), events)
+            for (run, ending), events in zip(endings, stored, strict=True)
+            if events is not None
+        ]
+
+    async def add_approval(self, approval: Approval, events: Sequence[NewEvent]) -> list[Event]:
+        """Keep a question, with its events; the last of them tells of it."""
+        return await self._writer.write(AddApproval(approval, events))
+
+    async def resolve_approval(self, id: str, resolution: Resolution) -> list[Event] | None:
+        """Give a question its one decision; None when it has one already, or is gone."""
+        return await self._writer.write(ResolveApproval(id, resolution))
+
+    async def approval(self, id: str) -> Approval:
+        """Raises NotFoundError."""
+        return await self._read(lambda connection: approvals.find_approval(connection, id))
+
+    async def pending_approvals(self) -> list[Approval]:
+        """Those without a decision, oldest first."""
+        return [approval for _, approval in await self._read(approvals.list_pending)]
+
+    async def pending_ids(self, owner: str) -> frozenset[str]:
+        """The ids of a process's questions that have no decision."""
+        return await self._read(lambda connection: approvals.pending_ids(connection, owner))
+
+    async def recover_approvals(
+        self, resolution_for: Callable[[Approval], Resolution]
+    ) -> list[tuple[Approval, list[Event]]]:
+        """Decide the questions of processes that are dead, and only those; as `recover` does with runs."""
+        pending = await self._read(approvals.list_pending)
+        if not pending:
+            return []
+        alive = await self._database.living(sorted({one.owner for _, one in pending} - {self.owner}))
+        abandoned = [one for n, one in pending if self._is_abandoned(n, one.owner, alive)]
+        if not abandoned:
+            return []
+        decided = [(one, resolution_for(one)) for one in abandoned]
+        stored = await self._writer.write(ResolveApprovals([(one.id, resolution) for one, resolution in decided]))
+        return [
+            (resolution.given_to(one), events)
+            for (one, resolution), events in zip(decided, stored, strict=True)
+            if events is not None
+        ]
+
+    async def append(self, events: Sequence[NewEvent]) -> list[Event]:
+        """Keep events in this order; their ids are assigned in commit order."""
+        if not events:
+            return []
+        return await self._writer.write(Append(events))
+
+    async def events(self, wanted: EventFilter, *, after: str | None = None, limit: int = 500) -> list[Event]:
+        """Events after an id, oldest first. Raises NotFoundError for an `after` that never was an id."""
+        return await self._read(lambda connection: queries.list_events(connection, wanted, after, limit))
+
+    async def last_event_id(self) -> str | None:
+        """The id of the newest event."""
+        return await self._read(queries.newest_event_id)
+
+    async def keep_result(self, handle: str, content: bytes) -> None:
+        """Keep a whole result."""
+        await self._direct(lambda connection: queries.put_result(connection, handle, content))
+
+    async def result(self, handle: str) -> bytes:
+        """Raises NotFoundError."""
+        return await self._read(lambda connection: queries.find_result(connection, handle))
+
+    async def plugins(self) -> Mapping[str, PluginRow]:
+        """What was set, by plugin."""
+        return await self._read(queries.list_plugins)
+
+    async def replace_plugin(self, name: str, before: PluginRow, after: PluginRow) -> bool:
+        """Set this instead of what was set before; False when that was not it, and nothing is changed."""
+        return await self._direct(lambda connection: queries.replace_plugin(connection, name, before, after))
+
+    async def reset_plugin(self, name: str) -> bool:
+        """Forget what was set; False when nothing was."""
+        return await self._direct(lambda connection: queries.remove_plugin(connection, name))
+
+    async def get_value(self, space: str, key: str) -> bytes | None:
+        """A value of a plugin's own space."""
+        return await self._read(lambda connection: queries.find_value(connection, space, key))
+
+    async def set_value(self, space: str, key: str, value: bytes) -> None:
+        """Keep a value."""
+        await self._direct(lambda connection: queries.put_value(connection, space, key, value))
+
+    async def delete_value(self, space: str, key: str) -> bool:
+        """Forget a value; False when there was none."""
+        return await self._direct(lambda connection: queries.remove_value(connection, space, key))
+
+    async def keys(self, space: str, prefix: str = "") -> list[str]:
+        """The keys of a space, sorted."""
+        return await self._read(lambda connection: queries.list_keys(connection, space, prefix))
+
+    async def expire(self, before: float, kinds: Collection[str] = EXPIRABLE) -> int:
+        """Delete what is older and belongs to no unfinished run; give the number of rows.
+
+        It goes in small steps, and other writes come in between.
+        """
+        if unknown := set(kinds) - EXPIRABLE:
+            raise ValueError(f"{', '.join(sorted(unknown))} do not expire; {', '.join(sorted(EXPIRABLE))} do")
+        gone = 0
+        if "events" in kinds:
+            last = await self._read(lambda connection: queries.last_expired_event(connection, before))
+            gone += await self._until_none(lambda connection: queries.expire_events(connection, before, last))
+        if "results" in kinds:
+            gone += await self._until_none(lambda connection: queries.expire_results(connection, before))
+        if "keys" in kinds:
+            gone += await self._direct(lambda connection: queries.expire_keys(connection, before))
+        if "approvals" in kinds:
+            gone += await self._direct(lambda connection: approvals.expire_approvals(connection, before))
+        return gone
+
+    async def close(self) -> None:
+        """Finish what is being written, give up this process's lock, close."""
+        self._closed = True
+        await self._writer.close()
+        await self._database.close()
+
+    def _last_unfinished(self, connection: Connection) -> int:
+        return max(
+            queries.last_unfinished_of(connection, self.owner), approvals.last_pending_of(connection, self.owner)
+        )
+
+    def _is_abandoned(self, n: int, owner: str, alive: Collection[str]) -> bool:
+        return n <= self._begun_at if owner == self.owner else owner not in alive
+
+    async def _read(self, work: Callable[[Connection], T]) -> T:
+        if self._closed:
+            raise StorageError(f"{self._shown} is closed here; open it again to read")
+        return await self._database.read(work)
+
+    async def _direct(self, work: Callable[[Connection], T]) -> T:
+        return await self._writer.write(Direct(work))
+
+    async def _until_none(self, work: Callable[[Connection], int]) -> int:
+        gone = 0
+        while (rows := await self._direct(work)) > 0:
+            gone += rows
+        return gone

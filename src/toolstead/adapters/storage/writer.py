@@ -1,0 +1,164 @@
+"""Group commit: writes that are waiting share a transaction, and each is told when it is committed.
+
+While one batch is being written the next one gathers. Order is kept: an operation sees everything
+that was submitted before it. One that is refused is refused alone. When the database refuses a row,
+the batch is halved until that row stands alone, and its neighbours are committed.
+
+Above: the store. Below: a `Database` (`sqlite`, `postgres`), which runs a function in a transaction.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+from collections import deque
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any, Protocol, TypeVar, cast
+
+from sqlalchemy import Connection
+
+from toolstead.adapters.storage.failures import Failure
+from toolstead.adapters.storage.ledger import Ledger, Needs
+from toolstead.adapters.storage.operations import Direct, Operation
+from toolstead.adapters.storage.statements import Statements
+from toolstead.errors import StorageError, ToolsteadError
+
+MOST_TOGETHER = 512
+
+T = TypeVar("T")
+
+
+class Database(Protocol):
+    """A database that runs functions over a connection: one at a time those that write."""
+
+    statements: Statements
+
+    async def read(self, work: Callable[[Connection], T]) -> T:
+        """Run a function that only reads. Raises StorageError."""
+        ...
+
+    async def write(self, work: Callable[[Connection], T]) -> T:
+        """Run a function in a transaction and commit it; what it or the driver raises rolls it back."""
+        ...
+
+    async def living(self, owners: Sequence[str]) -> set[str]:
+        """Which of these processes are alive. Raises StorageError."""
+        ...
+
+    def failure(self, error: Exception) -> Failure:
+        """What an error of `write` means."""
+        ...
+
+    async def close(self) -> None:
+        """Give up the process's lock and every connection."""
+        ...
+
+
+class Writer:
+    """The one queue through which a process writes. It belongs to the event loop that made it."""
+
+    def __init__(self, database: Database, shown: str) -> None:
+        self._database = database
+        self._shown = shown
+        self._waiting: deque[_Write] = deque()
+        self._task: asyncio.Task[None] | None = None
+        self._closed = False
+
+    async def write(self, operation: Operation[T] | Direct[T]) -> T:
+        """Give what the operation gave, once it is committed.
+
+        What was submitted is written also when its caller stops waiting.
+
+        Raises:
+            StorageError: The database failed, or refused the row; nothing of the operation was kept.
+            ToolsteadError: The operation was refused.
+        """
+        if self._closed:
+            raise StorageError(f"{self._shown} is closed here; what is written after closing is not kept")
+        done: asyncio.Future[T] = asyncio.get_running_loop().create_future()
+        self._waiting.append(_Write(operation, cast("asyncio.Future[Any]", done)))
+        if self._task is None:
+            # It begins on the loop's next round, so that whoever is ready now comes along.
+            self._task = asyncio.create_task(self._write_all(), name="toolstead-store-writer")
+        return await done
+
+    async def close(self) -> None:
+        """Finish what was submitted; refuse what comes later."""
+        self._closed = True
+        if self._task is not None:
+            await asyncio.shield(self._task)
+
+    async def _write_all(self) -> None:
+        try:
+            while self._waiting:
+                await self._write([self._waiting.popleft() for _ in range(min(len(self._waiting), MOST_TOGETHER))])
+        finally:
+            self._task = None
+
+    async def _write(self, batch: list[_Write]) -> None:
+        operations = [one.operation for one in batch]
+        try:
+            outcomes = await self._database.write(partial(_transact, self._database.statements, operations))
+        except Exception as error:  # noqa: BLE001 - whatever happens, everybody who waits is told
+            failure = self._database.failure(error)
+            if failure.own and len(batch) > 1:
+                middle = len(batch) // 2
+                await self._write(batch[:middle])
+                await self._write(batch[middle:])
+                return
+            for one in batch:
+                one.fail(failure.error)
+            return
+        for one, outcome in zip(batch, outcomes, strict=True):
+            if isinstance(outcome, ToolsteadError):
+                one.fail(outcome)
+            elif not one.done.done():
+                one.done.set_result(outcome)
+
+
+class _Write:
+    """An operation, and who waits for it."""
+
+    __slots__ = ("done", "operation")
+
+    def __init__(self, operation: Operation[Any] | Direct[Any], done: asyncio.Future[Any]) -> None:
+        self.operation = operation
+        self.done = done
+
+    def fail(self, error: Exception) -> None:
+        """Tell who waits, if anyone still does; each gets an error of their own to raise."""
+        if self.done.done():
+            return
+        if type(error) is StorageError:
+            own = StorageError(*error.args)
+            own.__cause__ = error.__cause__
+            error = own
+        self.done.set_exception(error)
+
+
+def _transact(
+    statements: Statements, operations: Sequence[Operation[Any] | Direct[Any]], connection: Connection
+) -> list[Any]:
+    """Apply a batch, in order, inside the transaction; a refusal stands where the outcome would."""
+    ledger = Ledger(connection, statements)
+    outcomes: list[Any] = []
+    for direct, group in itertools.groupby(operations, lambda one: isinstance(one, Direct)):
+        if direct:
+            outcomes += [_attempt(one.work, connection) for one in cast("list[Direct[Any]]", list(group))]
+            continue
+        planned = cast("list[Operation[Any]]", list(group))
+        needs = Needs()
+        for one in planned:
+            one.needs(needs)
+        ledger.load(needs)
+        outcomes += [_attempt(one.apply, ledger) for one in planned]
+        ledger.flush()
+    return outcomes
+
+
+def _attempt(work: Callable[[T], Any], argument: T) -> Any:
+    try:
+        return work(argument)
+    except ToolsteadError as refusal:
+        return refusal

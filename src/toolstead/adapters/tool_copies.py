@@ -1,0 +1,93 @@
+"""Tools as somebody else is told of them: each copy made once, and the log says once what differs in it.
+
+The canonical schema stays what arguments are validated against; whoever would refuse it, or drop a part of it, gets a
+copy. Above: the adapters that show tools to models, each with its own way to make a copy. Below: the words.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import OrderedDict
+from collections.abc import Callable, Sequence
+from typing import Generic, TypeVar
+
+from toolstead.types.tool import ToolInfo
+
+logger = logging.getLogger(__name__)
+
+MOST_SETS = 64
+MOST_TOOLS = 4096
+"""Tools of which copies are kept, but for those of the set that was asked for last."""
+
+Copy = TypeVar("Copy")
+Make = Callable[[ToolInfo], tuple[Copy, tuple[str, ...]]]
+"""Makes the copy of a tool, and says what differs from the original."""
+
+
+class _Kept(Generic[Copy]):
+    """A copy, and in how many sets it is."""
+
+    __slots__ = ("copy", "sets", "tool")
+
+    def __init__(self, tool: ToolInfo, copy: Copy) -> None:
+        self.tool = tool
+        self.copy = copy
+        self.sets = 0
+
+
+class ToolCopies(Generic[Copy]):
+    """The copies for one reader: those of the sets that were asked for last, and no copy of a tool in none of them."""
+
+    def __init__(self, make: Make[Copy], reader: str) -> None:
+        """Make copies for a reader.
+
+        Args:
+            make: Makes one.
+            reader: Whom they go to, for the log.
+        """
+        self._make = make
+        self._reader = reader
+        # By identity, with the object itself beside its copy, so that no other one can have the same identity.
+        self._sets: OrderedDict[int, tuple[Sequence[ToolInfo], list[_Kept[Copy]], list[Copy]]] = OrderedDict()
+        self._tools: dict[int, _Kept[Copy]] = {}
+        self._told: set[tuple[str, tuple[str, ...]]] = set()
+
+    def of(self, tools: Sequence[ToolInfo]) -> list[Copy]:
+        """The copies of some tools, in their order; the same list for the same sequence."""
+        kept = self._sets.get(id(tools))
+        if kept is not None:
+            self._sets.move_to_end(id(tools))
+            return kept[2]
+        held = [self._one(tool) for tool in tools]
+        for one in held:  # not before all are made: where one cannot be, nothing is kept
+            one.sets += 1
+            self._tools[id(one.tool)] = one
+        made = [one.copy for one in held]
+        self._sets[id(tools)] = (tools, held, made)
+        while len(self._sets) > MOST_SETS or (len(self._tools) > MOST_TOOLS and len(self._sets) > 1):
+            self._forget_oldest()
+        return made
+
+    def _one(self, tool: ToolInfo) -> _Kept[Copy]:
+        kept = self._tools.get(id(tool))
+        if kept is not None:
+            return kept
+        copy, changes = self._make(tool)
+        if changes:
+            self._tell(tool.name, changes)
+        return _Kept(tool, copy)
+
+    def _forget_oldest(self) -> None:
+        _, (_, held, _) = self._sets.popitem(last=False)
+        for one in held:
+            one.sets -= 1
+            if not one.sets:
+                self._tools.pop(id(one.tool), None)
+
+    def _tell(self, name: str, changes: tuple[str, ...]) -> None:
+        if (name, changes) in self._told:
+            return
+        if len(self._told) >= MOST_TOOLS:
+            self._told.clear()
+        self._told.add((name, changes))
+        logger.info("the schema of %r goes to %s adapted: %s", name, self._reader, "; ".join(changes))

@@ -1,0 +1,137 @@
+"""Writing tool files: the folder a new one goes to, how it gets there whole, and the user's editor.
+
+Above: `toolstead tools new`. Below: `places`.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import secrets
+import shlex
+import shutil
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
+
+from toolstead.app.places import Places, named_tools_folder
+from toolstead.errors import SettingsError, ToolsteadError
+
+_USUAL_EDITORS = ("vi", "nano")
+
+
+def authoring_folder(places: Places, *, in_project: bool, environ: Mapping[str, str] | None = None) -> Path:
+    """Where a new tool file goes: into the project, else where the user's own files are read from.
+
+    Raises:
+        ToolsteadError: The project's folder is a link to elsewhere.
+    """
+    if in_project:
+        folder = places.project / ".toolstead" / "tools"
+        for part in (folder.parent, folder):
+            if part.is_symlink():
+                raise ToolsteadError(
+                    f"{part} is a link, and a project's own files are never read through one; remove it"
+                )
+        return folder
+    return named_tools_folder(os.environ if environ is None else environ) or places.user / "tools"
+
+
+def find_editor(*, at_terminal: bool, environ: Mapping[str, str] | None = None) -> list[str] | None:
+    """The command of the user's editor, or None when there is none.
+
+    Args:
+        at_terminal: A person is there, so one of the usual editors will do where none is chosen.
+        environ: The environment; this process's own unless given.
+
+    Raises:
+        SettingsError: `VISUAL` or `EDITOR` names something that cannot be started.
+    """
+    environ = os.environ if environ is None else environ
+    path = environ.get("PATH")
+    for variable in ("VISUAL", "EDITOR"):
+        chosen = environ.get(variable, "")
+        if not chosen.strip():
+            continue
+        try:
+            command = shlex.split(chosen)
+        except ValueError as error:
+            reason = f"{chosen!r} cannot be read as a command: {str(error).lower()}"
+            raise SettingsError(key="", origin=f"environment {variable}", reason=reason) from None
+        if not command or shutil.which(command[0], path=path) is None:
+            reason = f"{chosen!r} begins with no program that can be found; name your editor, such as 'code --wait'"
+            raise SettingsError(key="", origin=f"environment {variable}", reason=reason)
+        return command
+    usual = [found for name in _USUAL_EDITORS if (found := shutil.which(name, path=path))] if at_terminal else []
+    return usual[:1] or None
+
+
+def add_file(path: Path, data: bytes) -> None:
+    """Add a file, whole from its first moment, and never over another one; its folder is made.
+
+    Raises:
+        ToolsteadError: There is one already, or it cannot be written.
+    """
+    _make_folder(path.parent)
+    try:
+        aside = _write_aside(path, data)
+        try:
+            _move_unless_there(aside, path)
+        finally:
+            aside.unlink(missing_ok=True)
+    except FileExistsError:
+        raise ToolsteadError(f"{path} exists already; edit that file, or choose another name") from None
+    except OSError as error:
+        raise ToolsteadError(f"{path} cannot be written: {error.strerror or error}") from None
+
+
+def put_file(path: Path, data: bytes) -> None:
+    """Make a file hold this, whole at every moment; one that does already is left alone. Its folder is made.
+
+    Raises:
+        ToolsteadError: It cannot be written.
+    """
+    with suppress(OSError):
+        if path.read_bytes() == data:
+            return
+    _make_folder(path.parent)
+    try:
+        aside = _write_aside(path, data)
+        try:
+            aside.replace(path)
+        finally:
+            aside.unlink(missing_ok=True)
+    except OSError as error:
+        raise ToolsteadError(f"{path} cannot be written: {error.strerror or error}") from None
+
+
+def _make_folder(folder: Path) -> None:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise ToolsteadError(f"the folder {folder} cannot be made: {error.strerror or error}") from None
+
+
+def _write_aside(path: Path, data: bytes) -> Path:
+    """A hidden file beside `path`, written and synced; no reader of tool files looks at it."""
+    aside = path.with_name(f".{path.name.lstrip('.')}.{secrets.token_hex(4)}.new")
+    descriptor = os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+    except OSError:
+        aside.unlink(missing_ok=True)
+        raise
+    return aside
+
+
+def _move_unless_there(aside: Path, path: Path) -> None:
+    """Give a file its name in one step that fails when the name is taken; a file system without links needs two."""
+    try:
+        os.link(aside, path)
+    except OSError:
+        if os.path.lexists(path):
+            raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(path)) from None
+        aside.rename(path)

@@ -1,0 +1,222 @@
+"""Threads and runs of a stead: the sessions and the orchestrator, imported and opened when first needed.
+
+Above: the stead. Below: the orchestrator, the database.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import importlib
+import logging
+import time
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
+from toolstead.errors import InvocationError, StorageError
+
+if TYPE_CHECKING:
+    from toolstead.app.database import Database
+    from toolstead.app.keys import Keys
+    from toolstead.app.offered_tools import OfferedTools
+    from toolstead.app.places import Places
+    from toolstead.app.runtimes import Runtimes
+    from toolstead.app.settings import Settings
+    from toolstead.invoker.runtime import Runtime
+    from toolstead.invoker.runtime_calls import OwnFor
+    from toolstead.orchestrator.event_log import EventLog
+    from toolstead.orchestrator.hooks import MessageHooks
+    from toolstead.orchestrator.orchestrator import CallTool, Orchestrator
+    from toolstead.orchestrator.store import Store
+    from toolstead.tools.handlers.pinned import Pinned
+
+logger = logging.getLogger(__name__)
+
+_DAY = 86_400.0
+EXPIRE_SECONDS = 3_600.0
+_PARTS = ("toolstead.app.runtimes", "toolstead.orchestrator.orchestrator")
+
+
+async def _nothing() -> None:
+    """Nobody left anything else behind."""
+
+
+class Conversations:
+    """Opens what conversations need, once, and closes it."""
+
+    def __init__(
+        self,
+        places: Places,
+        database: Database,
+        *,
+        log: EventLog,
+        call_tool: CallTool,
+        own_tools: OwnFor,
+        offered: OfferedTools,
+        keys: Keys,
+        pinned: Callable[[], Pinned | None] = lambda: None,
+        runtimes: Sequence[Runtime] = (),
+        hooks: MessageHooks | None = None,
+        recover: Callable[[], Awaitable[None]] = _nothing,
+    ) -> None:
+        """Decide what will be opened.
+
+        Args:
+            places: Where things are.
+            database: Where they are kept.
+            log: Is told what happens.
+            call_tool: Calls tools for runs.
+            own_tools: Stands before and behind tools of a runtime's own.
+            offered: The tools that runs are offered.
+            keys: Those of model APIs.
+            pinned: Gives the approved copy of the project's folder.
+            runtimes: Those of the program's own.
+            hooks: Called for every message.
+            recover: Ends what else dead processes left behind.
+        """
+        self._places = places
+        self._database = database
+        self._log = log
+        self._call_tool = call_tool
+        self._own_tools = own_tools
+        self._offered = offered
+        self._keys = keys
+        self._pinned = pinned
+        self._given = runtimes
+        self._hooks = hooks
+        self._recover = recover
+        self._opening = asyncio.Lock()
+        self._closing = False
+        self._expiring: asyncio.Task[None] | None = None
+        self._knows_keys = False
+        self._orchestrator: Orchestrator | None = None
+        self._runtimes: Runtimes | None = None
+
+    async def open(self, settings: Settings) -> Orchestrator:
+        """The orchestrator; the first call opens the database and ends runs that were lost.
+
+        Raises:
+            StorageError: The database cannot be opened.
+        """
+        if self._orchestrator is not None and self._knows_keys:
+            return self._orchestrator
+        orchestrator = await self._opened(settings)
+        async with self._opening:
+            if not self._knows_keys:
+                await self._look_for_keys(settings)
+        return orchestrator
+
+    async def _opened(self, settings: Settings) -> Orchestrator:
+        """Open, and leave the keyring alone: a server that nobody asks for an agent needs no key."""
+        async with self._opening:
+            if self._closing:
+                raise InvocationError("everything is being closed; try again when it runs again")
+            if self._orchestrator is None:
+                self._orchestrator = await self._begin(await self._database.open(), settings)
+            return self._orchestrator
+
+    async def _look_for_keys(self, settings: Settings) -> None:
+        """Ask the keyring where the environment has no key; it may be slow, and may ask a person."""
+        from toolstead.app.runtime_choice import lacking_keys
+
+        if lacking := lacking_keys(settings.runtime, self._keys):
+            await asyncio.to_thread(self._keys.load, lacking)
+        self._knows_keys = True
+
+    def open_early(self, settings: Settings, *, after: float = 0.0) -> Callable[[], Awaitable[None]]:
+        """Open in the background, so that the first request does not wait for it; gives what ends the opening.
+
+        A failure is logged, and told to whoever asks next: each asks again.
+        """
+        task = asyncio.create_task(self._open_early(settings, after), name="toolstead-open-database")
+
+        async def end() -> None:
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+
+        return end
+
+    def state(self, settings: Settings) -> Mapping[str, Any]:
+        """The runtime in use, and the sessions' numbers; nothing is opened for it."""
+        from toolstead.app.runtime_choice import usual_runtime
+        from toolstead.invoker.lease import NO_SESSIONS
+
+        current = self._orchestrator
+        stats = current.invoker.pool.stats() if current is not None else NO_SESSIONS
+        choice = usual_runtime(settings.runtime, self._keys, self._given)
+        return {"runtime": choice.name, "runtimeReason": choice.why, "sessions": asdict(stats)}
+
+    async def close(self) -> None:
+        """End what runs, and store that; the database stays open for those who end later."""
+        self._closing = True
+        async with self._opening:
+            orchestrator, self._orchestrator = self._orchestrator, None
+        if orchestrator is not None:
+            await orchestrator.close()
+        if self._runtimes is not None:
+            await self._runtimes.aclose()
+        if self._expiring is not None:
+            self._expiring.cancel()
+            await asyncio.gather(self._expiring, return_exceptions=True)
+
+    async def _open_early(self, settings: Settings, after: float) -> None:
+        await asyncio.sleep(after)
+        try:
+            await self._opened(settings)
+        except StorageError as error:
+            logger.warning("there are no threads and runs for now: %s", error)
+
+    async def _begin(self, store: Store, settings: Settings) -> Orchestrator:
+        for part in _PARTS:  # in a worker: calls go on meanwhile
+            await asyncio.to_thread(importlib.import_module, part)
+        from toolstead.app.runtimes import Runtimes
+        from toolstead.invoker.invoker import Invoker
+        from toolstead.invoker.pool import SessionPool
+        from toolstead.orchestrator.orchestrator import Defaults, Orchestrator
+
+        sessions = settings.sessions
+        pool = SessionPool(ttl=sessions.ttl, most_idle=sessions.max, most_live=sessions.max_live)
+        runtimes = self._runtimes = Runtimes(
+            settings.runtime,
+            settings.limits,
+            project=self._places.project,
+            data=self._places.data,
+            keys=self._keys,
+            offered=self._offered,
+            pinned=self._pinned(),
+            given=self._given,
+        )
+        orchestrator = Orchestrator(
+            store=store,
+            log=self._log,
+            invoker=Invoker(pool),
+            call_tool=self._call_tool,
+            own_tools=self._own_tools,
+            hooks=self._hooks,
+            defaults=Defaults(
+                agent=settings.runtime.agent,
+                model=settings.runtime.model,
+                cwd=self._places.project,
+                timeout=settings.limits.run_timeout,
+                runtime=runtimes,
+                tools=self._offered.names,
+            ),
+        )
+        await orchestrator.open()
+        await self._recover()
+        if settings.storage.retention_days:
+            self._expiring = asyncio.create_task(
+                self._expire(store, settings.storage.retention_days * _DAY), name="toolstead-retention"
+            )
+        return orchestrator
+
+    async def _expire(self, store: Store, seconds: float) -> None:
+        while True:
+            try:
+                if count := await store.expire(time.time() - seconds):
+                    logger.info(
+                        "%s stored events and results were older than %.0f days: deleted", count, seconds / _DAY
+                    )
+            except Exception:
+                logger.exception("old events could not be deleted")
+            await asyncio.sleep(EXPIRE_SECONDS)

@@ -1,0 +1,224 @@
+"""What can be used here and what cannot, and what to type about it: models, keys, extras, the usual runtime.
+
+Nothing heavy is imported and nobody outside is asked, so looking costs nothing. Above: `toolstead doctor`.
+Below: the catalogue of providers, the keys.
+"""
+
+from __future__ import annotations
+
+import os
+import shlex
+import sys
+from dataclasses import dataclass, field
+from importlib.metadata import PackageNotFoundError, version
+from importlib.util import find_spec
+from pathlib import Path
+from shutil import which
+from typing import Any
+
+from toolstead.adapters.providers.catalogue import MAIN, VENDORS, VendorState, find, state_of
+from toolstead.app.keys import SERVICE, Keys
+from toolstead.app.masks import masked
+from toolstead.app.models import Models
+from toolstead.app.runtime_choice import PROGRAMS, Choice, Program, absence, lacking_keys, usual_keys, usual_runtime
+from toolstead.app.settings import RuntimeSettings
+from toolstead.errors import RuntimeFailureError
+
+EXTRAS = {
+    "models": ("pydantic-ai-slim", "anthropic", "openai", "google-genai"),
+    "claude": ("claude-agent-sdk",),
+    "codex": ("openai-codex",),
+    "postgres": ("asyncpg",),
+    "keyring": ("keyring",),
+}
+"""The packages that an extra brings."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finding:
+    """One thing that was looked at.
+
+    Attributes:
+        name: What it is.
+        good: Whether it can be used; None when it is not needed as things are.
+        says: What was found.
+        todo: What to type, one of these; empty when nothing needs to be done.
+    """
+
+    name: str
+    good: bool | None
+    says: str
+    todo: tuple[str, ...] = ()
+
+    def to_json(self) -> dict[str, Any]:
+        """The shape of `doctor --json`."""
+        return {"name": self.name, "good": self.good, "says": self.says, "todo": list(self.todo)}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Report:
+    """Everything that was looked at.
+
+    Attributes:
+        choice: Which runtime answers, and why.
+        model: Which model it asks; None when there is none.
+        runtimes: What can drive a model: the programs, our own loop, a script.
+        models: The APIs.
+        extras: The optional parts.
+    """
+
+    choice: Choice
+    model: str | None
+    runtimes: list[Finding] = field(default_factory=list[Finding])
+    models: list[Finding] = field(default_factory=list[Finding])
+    extras: list[Finding] = field(default_factory=list[Finding])
+
+    @property
+    def good(self) -> bool:
+        """Whether `toolstead ask` would get as far as asking somebody."""
+        return self.choice.name is not None and not any(item.good is False for item in self.extras)
+
+    def to_json(self) -> dict[str, Any]:
+        """The shape of `doctor --json`."""
+        return {
+            "good": self.good,
+            "runtime": self.choice.name,
+            "runtimeReason": self.choice.why,
+            "model": self.model,
+            "runtimes": [item.to_json() for item in self.runtimes],
+            "models": [item.to_json() for item in self.models],
+            "extras": [item.to_json() for item in self.extras],
+        }
+
+
+def examine(settings: RuntimeSettings, keys: Keys | None = None) -> Report:
+    """Look at everything; keys are those of the process's environment unless given."""
+    keys = Keys(os.environ) if keys is None else keys
+    keys.load(lacking_keys(settings, keys))  # as whoever asks an agent does it, so that the same is chosen here
+    choice, model = _chosen(settings, keys)
+    keys.load(usual_keys())
+    vendor_in_use = find(model)[0] if model is not None else None
+    vendors = [vendor for vendor in VENDORS if vendor.name in MAIN or vendor is vendor_in_use or vendor.key(keys)]
+    extras = [_extra(name, packages, "models" if model else None) for name, packages in EXTRAS.items()]
+    models = [_api(state_of(vendor, keys), keys) for vendor in vendors]
+    return Report(
+        choice=choice,
+        model=model,
+        runtimes=[
+            *(_program(program, settings, keys) for program in PROGRAMS),
+            _kernel(extras[0], models),
+            _scripted(settings),
+        ],
+        models=models,
+        extras=extras,
+    )
+
+
+def _chosen(settings: RuntimeSettings, keys: Keys) -> tuple[Choice, str | None]:
+    """The runtime that answers and its model; none with what is missing, when asking would be refused."""
+    choice = usual_runtime(settings, keys)
+    if choice.name is not None and (why := absence(choice.name)):
+        return Choice(name=None, why=f"runtime.default: {why}"), None
+    if choice.name == "scripted" and not settings.scripted.script:
+        return Choice(name=None, why="runtime.default is scripted, and runtime.scripted.script is not set"), None
+    program = next((one for one in PROGRAMS if one.name == choice.name), None)
+    if program is not None:
+        found = _program(program, settings, keys)
+        if not found.good:
+            why = f"{choice.why or f'runtime.default is {program.name}'}; {found.says}"
+            return Choice(name=None, why=why), None
+        unfit = _unfit(program, settings.model)
+        return (Choice(name=None, why=unfit) if unfit else choice), None
+    if choice.name != "kernel":
+        return choice, None
+    try:
+        model = Models(keys).resolve(settings.model)
+    except RuntimeFailureError as error:
+        return Choice(name=None, why=str(error)), None
+    state = state_of(find(model)[0], keys)
+    if not state.usable:
+        return Choice(name=None, why=f"for {model} {state.advice}"), None
+    return choice, model
+
+
+def _unfit(program: Program, model: str) -> str:
+    """Why a program cannot ask the model of the settings; empty when it can, or may know it where we do not."""
+    try:
+        vendor = find(model)[0] if model else None
+    except RuntimeFailureError as error:
+        return "" if program.name == "codex" else str(error)
+    if vendor is None or vendor.name == program.vendor:
+        return ""
+    return f"runtime.model is {model}, a model of {vendor.title}, and {program.title} cannot ask it"
+
+
+def _program(program: Program, settings: RuntimeSettings, keys: Keys) -> Finding:
+    name, title = program.name, program.title
+    if not program.installed:
+        return Finding(name=name, good=None, says=f"{title}: not installed", todo=(_install(f"toolstead[{name}]"),))
+    login = getattr(settings, name).login
+    if fault := program.fault():
+        # The one package that has the program: whatever else there is stays as it is.
+        todo = (_install("--force-reinstall", "--no-deps", program.brought_by),)
+        wanted = settings.default in ("auto", name) and (login or keys(program.key))
+        good = False if wanted else None
+        return Finding(name=name, good=good, says=f"{title} cannot be started: {fault}", todo=todo)
+    if login:
+        log_in = f"{shlex.quote(str(program.file))} {program.log_in}"
+        says = f"{title}: with your own login; whether there is one is not looked at. If there is none:"
+        return Finding(name=name, good=True, says=says, todo=(log_in,))
+    if keys(program.key):
+        return Finding(name=name, good=True, says=f"{title}: {program.key} from {keys.origin(program.key)}")
+    todo = (f"export {program.key}=…", f"toolstead ask --set runtime.{name}.login=true …")
+    return Finding(name=name, good=None, says=f"{title}: no key, and no login allowed", todo=todo)
+
+
+def _kernel(extra: Finding, models: list[Finding]) -> Finding:
+    """Our own loop: it needs the extra, and a model that can be asked."""
+    usable = next((model.name for model in models if model.good), None)
+    if extra.todo:
+        return Finding(name="kernel", good=extra.good, says=f"our own loop: {extra.says}", todo=extra.todo)
+    if usable is None:
+        return Finding(name="kernel", good=None, says="our own loop: no key of a model, see below")
+    return Finding(name="kernel", good=True, says=f"our own loop: can ask {usable}")
+
+
+def _scripted(settings: RuntimeSettings) -> Finding:
+    if script := settings.scripted.script:
+        return Finding(name="scripted", good=True, says=f"a script instead of a model: {script}")
+    todo = ("toolstead ask --set runtime.scripted.script=FILE …",)
+    return Finding(name="scripted", good=None, says="a script instead of a model: none is set", todo=todo)
+
+
+def _install(*what: str) -> str:
+    """The command that installs something beside this very Toolstead, wherever a bare `pip` would put it."""
+    words = " ".join(f'"{word}"' if "[" in word else word for word in what)
+    python = Path(sys.executable)
+    pip = which("pip")
+    if pip is not None and Path(pip).parent == python.parent:
+        return f"pip install {words}"
+    if find_spec("pip") is None:
+        return f"uv pip install --python {shlex.quote(str(python))} {words.replace('--force-reinstall', '--reinstall')}"
+    return f"{shlex.quote(str(python))} -m pip install {words}"
+
+
+def _api(state: VendorState, keys: Keys) -> Finding:
+    vendor = state.vendor
+    if not state.usable:
+        missing = state.advice.removeprefix("set ").partition(" or ")[0]
+        kept = (f"keyring set {SERVICE} {missing}",) if find_spec("keyring") is not None else ()
+        todo = (f"export {missing}=…", *kept)
+        return Finding(name=vendor.name, good=None, says=f"{vendor.title}: no key", todo=todo)
+    says = f"{state.source} from {keys.origin(state.source)}" if state.source else "needs no key"
+    address = vendor.address(keys)
+    elsewhere = f", at {masked((), address)}" if address != vendor.url or not vendor.needs_key else ""
+    return Finding(name=vendor.name, good=True, says=f"{vendor.title}: {says}{elsewhere}")
+
+
+def _extra(name: str, packages: tuple[str, ...], needed: str | None) -> Finding:
+    try:
+        return Finding(name=name, good=True, says=", ".join(f"{package} {version(package)}" for package in packages))
+    except PackageNotFoundError as error:
+        good = False if name == needed else None
+        todo = (_install(f"toolstead[{name}]"),)
+        return Finding(name=name, good=good, says=f"{error.name} is not installed", todo=todo)

@@ -1,0 +1,205 @@
+"""One layer's table against the model: checked leaves come out, or one error that names every fault.
+
+Each leaf is checked where it was said, so that a complaint can name file and line, and so that a
+bad value is found even when a higher layer would have replaced it.
+
+Above: `layers` reads the tables. Below: `settings` has the model.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from typing import Any, cast
+
+import msgspec
+
+from toolstead.app.masks import masked
+from toolstead.app.settings import OPEN_TABLES, Key, keys, sections
+from toolstead.app.toml_text import kind_of, toml_key, toml_value
+from toolstead.errors import SettingsError
+
+KeyPath = tuple[str, ...]
+OriginOf = Callable[[tuple[str | int, ...]], str]
+Spelling = Callable[[KeyPath], str]
+
+_LONGEST_SHOWN = 80
+
+
+class Leaf(msgspec.Struct, frozen=True, kw_only=True):
+    """A value that one layer gives to one key."""
+
+    path: KeyPath
+    value: Any
+    origin: str
+
+
+def checked_leaves(table: Mapping[Any, Any], origin_of: OriginOf, spelling: Spelling = toml_key) -> list[Leaf]:
+    """Check a layer's table and take it apart.
+
+    Args:
+        table: Sections, as TOML or Python nests them.
+        origin_of: Says where the value at a path was said.
+        spelling: How this layer writes a key, for the hint at the nearest one.
+
+    Raises:
+        SettingsError: Something is unknown or has a bad value; all such faults are in its text.
+    """
+    walk = _Walk(origin_of, spelling)
+    walk.table((), table)
+    if walk.faults:
+        first, *others = walk.faults
+        more = "".join(f"\n{other}" for other in others)
+        raise SettingsError(key=first.key, origin=first.origin, reason=first.reason + more)
+    return walk.leaves
+
+
+class _Walk:
+    def __init__(self, origin_of: OriginOf, spelling: Spelling) -> None:
+        self.leaves: list[Leaf] = []
+        self.faults: list[SettingsError] = []
+        self._origin_of = origin_of
+        self._spelling = spelling
+
+    def table(self, path: KeyPath, table: Mapping[Any, Any]) -> None:
+        for name, value in table.items():
+            if isinstance(name, str):
+                self._value((*path, name), value)
+            else:
+                self._fault(path, f"{name!r} is no name of a setting; names are text")
+
+    def _value(self, path: KeyPath, value: Any) -> None:
+        key = keys().get(path)
+        if key is not None:
+            self._known(key, value)
+        elif path[0] in OPEN_TABLES:
+            self._open(path, value)
+        elif path in sections():
+            if isinstance(value, Mapping):
+                self.table(path, cast("Mapping[Any, Any]", value))
+            else:
+                self._fault(path, f"found {_shown(path, value)}; it must be a table: {_heading(path)}")
+        else:
+            self._fault(path, _unknown(path, self._spelling))
+
+    def _known(self, key: Key, value: Any) -> None:
+        try:
+            plain = _plain(value)
+            if isinstance(plain, float) and not math.isfinite(plain):
+                raise _NoTomlError("that is not finite")
+            msgspec.convert(plain, key.type)
+        except (msgspec.ValidationError, _NoTomlError):
+            self._bad(key, value)
+        else:
+            self._leaf(key.path, plain)
+
+    def _bad(self, key: Key, value: Any) -> None:
+        where: tuple[str | int, ...] = key.path
+        found = _shown(key.path, value)
+        if isinstance(value, list | tuple):
+            for position, item in enumerate(cast("list[Any]", value)):
+                if not _fits([item], key.type):
+                    where = (*key.path, position)
+                    found = f"{_shown(key.path, item)} as item {position + 1}"
+                    break
+        wanted = key.type.__origin__
+        hint = ""
+        if wanted is str and isinstance(value, bool | int | float):
+            hint = "; in quotes it is text"
+        elif isinstance(value, str) and _fits([value], key.type):
+            hint = f"; write {toml_value([value])}"
+        self._fault(key.path, f"found {found}; it must be {key.allowed}{hint}", where)
+
+    def _open(self, path: KeyPath, value: Any) -> None:
+        if path[0] == "plugins" and path[2:] == ("enabled",) and not isinstance(value, bool):
+            self._fault(path, f"found {_shown(path, value)}; it must be true or false")
+        elif isinstance(value, Mapping):
+            table = cast("Mapping[Any, Any]", value)
+            self.table(path, table)
+            if not table and len(path) > 1:
+                self._leaf(path, {})
+        elif len(path) < 3:
+            self._fault(path, f"found {_shown(path, value)}; it must be a table: {_heading(path)}")
+        else:
+            try:
+                self._leaf(path, _plain(value))
+            except _NoTomlError as error:
+                self._fault(path, f"found {error}; it must be a value that TOML can hold")
+
+    def _leaf(self, path: KeyPath, value: Any) -> None:
+        self.leaves.append(Leaf(path=path, value=value, origin=self._origin_of(path)))
+
+    def _fault(self, path: KeyPath, reason: str, where: tuple[str | int, ...] | None = None) -> None:
+        origin = self._origin_of(path if where is None else where)
+        self.faults.append(SettingsError(key=toml_key(path), origin=origin, reason=reason))
+
+
+class _NoTomlError(Exception):
+    """A value TOML cannot hold; its text names the kind. Never leaves this module."""
+
+
+def _plain(value: Any) -> Any:
+    """Give the value as `tomllib` would have made it: Python's tuples become lists.
+
+    Raises:
+        _NoTomlError: TOML has no such value.
+    """
+    if isinstance(value, list | tuple):
+        return [_plain(item) for item in cast("list[Any]", value)]
+    if isinstance(value, Mapping):
+        table = cast("Mapping[Any, Any]", value)
+        if not all(isinstance(name, str) for name in table):
+            raise _NoTomlError("a table with names that are not text")
+        return {name: _plain(item) for name, item in table.items()}
+    try:
+        toml_value(value).encode()
+    except TypeError:
+        raise _NoTomlError(kind_of(value)) from None
+    except UnicodeEncodeError:
+        raise _NoTomlError("text that is not valid Unicode") from None
+    return value
+
+
+def _fits(value: Any, kind: Any) -> bool:
+    try:
+        msgspec.convert(value, kind)
+    except msgspec.ValidationError:
+        return False
+    return True
+
+
+def _shown(path: KeyPath, value: Any) -> str:
+    """Show what was found, but no secret and nothing endless."""
+    kind = kind_of(value)
+    if isinstance(value, Mapping) or path[0] in OPEN_TABLES:
+        return kind
+    try:
+        text = toml_value(masked(path, _plain(value)))
+    except _NoTomlError as error:
+        return str(error)
+    if len(text) > _LONGEST_SHOWN:
+        text = f"{text[:_LONGEST_SHOWN]}…"
+    return f"{text} ({kind})"
+
+
+def _heading(path: KeyPath) -> str:
+    return f"[{path[0]}.NAME]" if path in {(name,) for name in OPEN_TABLES} else f"[{toml_key(path)}]"
+
+
+def _unknown(path: KeyPath, spelling: Spelling) -> str:
+    """Say that a key is unknown, and which one comes nearest."""
+    from difflib import get_close_matches  # only a complaint pays for it
+
+    apart = tuple(".".join(path).split("."))
+    if apart != path and (apart in keys() or apart in sections() or apart[0] in OPEN_TABLES):
+        return f"unknown key: the dot is inside a name here; write {spelling(apart)} as nested tables, without quotes"
+    known = {".".join(found): found for found in (*keys(), *sorted(sections()), *((name,) for name in OPEN_TABLES))}
+    siblings = {found[-1]: found for found in known.values() if found[:-1] == path[:-1]}
+    close = get_close_matches(path[-1], siblings, n=1)
+    if close:
+        return f"unknown key; did you mean {spelling(siblings[close[0]])}?"
+    elsewhere = [found for found in keys() if found[-1] == path[-1]]
+    if elsewhere:
+        return f"unknown key; did you mean {' or '.join(spelling(found) for found in elsewhere)}?"
+    nearest = get_close_matches(".".join(path), known, n=1, cutoff=0.0)
+    return f"unknown key; the nearest is {spelling(known[nearest[0]])}; known here: {', '.join(siblings)}"

@@ -1,0 +1,139 @@
+"""Where a stead's plugins are: those that come with us, installed ones, and files of the user and of the project.
+
+A project's own are read as they were approved, never from its folder. Above: `plugins`. Below: discovery, trust.
+"""
+
+from __future__ import annotations
+
+import importlib
+import logging
+import os
+import sys
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from toolstead.app.version import VERSION
+from toolstead.errors import TrustError
+from toolstead.plugins.discovery import Discovered, entry_point_plugins, file_plugins
+from toolstead.schema.visible import escaped
+from toolstead.types.tool import Problem
+
+if TYPE_CHECKING:
+    from toolstead.app.places import Places
+    from toolstead.app.trust.approved import ProjectTrust
+    from toolstead.plugins.contract import Plugin
+
+logger = logging.getLogger(__name__)
+
+FIRST_PARTY = ("context", "plan", "time")
+BARE = frozenset({"plan"})
+"""First-party plugins whose tools keep the names the documents give them."""
+
+PROJECT_FOLDER = ".toolstead/plugins/"
+LARGEST_FILE = 8 * 1024 * 1024
+
+
+class PluginPlaces:
+    """Looks for plugins.
+
+    Attributes:
+        problems: What could not be read at the last look.
+    """
+
+    def __init__(
+        self, places: Places, trust: ProjectTrust, *, given: Sequence[Plugin] = (), installed: bool = True
+    ) -> None:
+        """Look for nothing yet.
+
+        Args:
+            places: Where the user's folder is.
+            trust: What of the project may be loaded.
+            given: Plugins that the program brings itself.
+            installed: Look for installed ones too.
+        """
+        self._places = places
+        self._trust = trust
+        self._given = tuple(given)
+        self._installed = installed
+        self.problems: list[Problem] = []
+
+    def discover(self) -> list[Discovered]:
+        """What there is, in the order in which it is registered. Nobody's code is run for it."""
+        first = [
+            Discovered(
+                name=name,
+                origin=f"toolstead.extensions.{name}",
+                load=partial(_first_party, name),
+                first_party=True,
+                bare=name in BARE,
+                version_key=VERSION,
+            )
+            for name in FIRST_PARTY
+        ]
+        given = [
+            Discovered(name=plugin.name, origin="python", load=partial(_as_given, plugin), version_key=str(id(plugin)))
+            for plugin in self._given
+        ]
+        self.problems = []
+        others = entry_point_plugins(self._path()) if self._installed else []
+        users = file_plugins(self._users_files())
+        projects = file_plugins(self._approved_files())
+        return [*first, *sorted([*given, *others], key=lambda found: found.name), *users, *projects]
+
+    def _users_files(self) -> list[tuple[Path, bytes]]:
+        folder = self._places.user / "plugins"
+        try:
+            paths = sorted(path for path in folder.iterdir() if path.suffix == ".py")
+        except OSError:  # no such folder, as for most
+            return []
+        read: list[tuple[Path, bytes]] = []
+        for path in paths:
+            try:
+                if not path.is_file():  # a pipe would be waited for
+                    raise OSError("it is no file")
+                if path.stat().st_size > LARGEST_FILE:
+                    raise OSError(f"it is larger than {LARGEST_FILE:,} bytes")
+                read.append((path, path.read_bytes()))
+            except OSError as error:
+                self._unreadable(str(path), f"cannot be read: {error.strerror or error}")
+        return read
+
+    def _path(self) -> list[str]:
+        """Where installed packages are. `python -m` puts the current folder there, which may be anybody's clone."""
+        here = {os.path.realpath(folder) for folder in (os.curdir, self._places.project)}
+        return [folder for folder in sys.path if folder and os.path.realpath(folder) not in here]
+
+    def _approved_files(self) -> list[tuple[Path, bytes]]:
+        read: list[tuple[Path, bytes]] = []
+        try:
+            approval = self._trust.approvals.read(self._places.project)  # as it is now: it may just have been revoked
+        except TrustError as error:
+            self._unreadable(escaped(str(self._places.project)), str(error))
+            return read
+        for within in sorted(approval.files) if approval is not None else ():
+            name = within.removeprefix(PROJECT_FOLDER)
+            if name == within or "/" in name or not name.endswith(".py"):
+                continue
+            shown = Path(escaped(str(self._places.project / within)))
+            try:
+                content = self._trust.approvals.content(self._places.project, within)
+            except TrustError as error:
+                self._unreadable(str(shown), str(error))
+                continue
+            if content is not None:
+                read.append((shown, content))
+        return read
+
+    def _unreadable(self, source: str, message: str) -> None:
+        logger.warning("%s: %s", source, message)
+        self.problems.append(Problem(source=source, message=message))
+
+
+def _first_party(name: str) -> Plugin:
+    return importlib.import_module(f"toolstead.extensions.{name}").plugin
+
+
+def _as_given(plugin: Plugin) -> Plugin:
+    return plugin

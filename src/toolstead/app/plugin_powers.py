@@ -1,0 +1,295 @@
+"""What plugins can do, made of the stead's own parts: each power keeps to the plugin it was made for.
+
+What a power is made of is imported when it is used: most plugins use none of them. Above: `plugins`, which gives
+them to contexts. Below: the store, the orchestrator, the dispatcher, the guarded client.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import math
+from collections.abc import Awaitable, Callable, Mapping
+from typing import TYPE_CHECKING, Any, Protocol
+
+import msgspec
+
+from toolstead.errors import RefusedError, ToolError
+from toolstead.plugins.ports import HttpAnswer
+from toolstead.types.call import Caller
+from toolstead.types.event import TYPES
+from toolstead.types.result import Failure, ToolResult
+
+if TYPE_CHECKING:
+    from toolstead.orchestrator.event_log import EventLog
+    from toolstead.orchestrator.orchestrator import Orchestrator
+    from toolstead.orchestrator.store import Store
+    from toolstead.plugins.tool_meta import ToolMeta
+    from toolstead.tools.dispatch import Dispatcher
+    from toolstead.tools.handlers.http_client import GuardedClient
+    from toolstead.tools.handlers.http_guard import AllowedHosts
+    from toolstead.types.run import Run
+    from toolstead.types.thread import Message
+
+logger = logging.getLogger(__name__)
+
+LONGEST_KEY = 512
+LARGEST_VALUE = 1_048_576
+MOST_NESTED = 16
+MOST_CALLS = 256
+MOST_BROADCASTS = 64
+_OWN_WORDS = frozenset(event.partition(".")[0] for event in TYPES)
+
+
+class Broadcast(Protocol):
+    """Tells the plugins' `on_broadcast`."""
+
+    async def __call__(self, event: str, data: Mapping[str, Any], *, source: str | None = None) -> None:
+        """Tell everybody but the plugin it comes from."""
+        ...
+
+
+class Parts(msgspec.Struct, frozen=True, kw_only=True):
+    """What the powers are made of.
+
+    Attributes:
+        open_store: The database, opened when it is first needed.
+        conversations: Threads and runs, opened likewise.
+        http: The guarded client and the hosts that the settings allow, as they are now.
+    """
+
+    open_store: Callable[[], Awaitable[Store]]
+    conversations: Callable[[], Awaitable[Orchestrator]]
+    dispatcher: Callable[[], Dispatcher]
+    log: EventLog
+    broadcast: Broadcast
+    http: Callable[[], tuple[GuardedClient, AllowedHosts]]
+
+
+class PluginStore:
+    """A plugin's own key-value space."""
+
+    def __init__(self, plugin: str, parts: Parts) -> None:
+        self._space = plugin
+        self._parts = parts
+
+    async def get(self, key: str, default: Any = None) -> Any:
+        """The value, or the default."""
+        data = await (await self._parts.open_store()).get_value(self._space, _key(key))
+        return default if data is None else msgspec.json.decode(data)
+
+    async def set(self, key: str, value: Any) -> None:
+        """Keep a JSON value."""
+        _check_json(value)
+        data = msgspec.json.encode(value)
+        if len(data) > LARGEST_VALUE:
+            raise ValueError(f"the value of {key!r} has {len(data):,} bytes; at most {LARGEST_VALUE:,} are kept")
+        await (await self._parts.open_store()).set_value(self._space, _key(key), data)
+
+    async def delete(self, key: str) -> bool:
+        """Forget it; False when there was none."""
+        return await (await self._parts.open_store()).delete_value(self._space, _key(key))
+
+    async def keys(self, prefix: str = "") -> list[str]:
+        """The keys, sorted."""
+        return await (await self._parts.open_store()).keys(self._space, prefix)
+
+
+class PluginAgents:
+    """Invoking agents."""
+
+    def __init__(self, parts: Parts) -> None:
+        self._parts = parts
+
+    async def invoke(
+        self,
+        prompt: str,
+        *,
+        thread_id: str | None = None,
+        model: str | None = None,
+        session_id: str | None = None,
+        timeout: float | None = None,
+        agent: str | None = None,
+    ) -> Run:
+        """Ask an agent, and wait for the end of its run. Cancelling cancels the run."""
+        from toolstead.orchestrator.orchestrator import watched_run
+        from toolstead.orchestrator.request import RunRequest
+
+        request = RunRequest(
+            prompt=prompt,
+            thread_id=thread_id,
+            model=model or "",
+            session_id=session_id,
+            timeout=timeout,
+            agent=agent or "",
+        )
+        return await watched_run(await self._parts.conversations(), self._parts.log, request, None)
+
+    async def prewarm(self, thread_id: str) -> bool:
+        """Open a thread's session ahead of its next message."""
+        warm, _ = await (await self._parts.conversations()).prewarm(thread_id)
+        return warm
+
+
+class PluginThreads:
+    """Conversations, and what is told to everybody."""
+
+    def __init__(self, plugin: str, parts: Parts, *, first_party: bool) -> None:
+        self._plugin = plugin
+        self._parts = parts
+        self._first_party = first_party
+        self._telling = 0
+
+    async def history(self, thread_id: str, *, limit: int | None = None) -> list[Message]:
+        """Its messages, oldest first; with a limit the newest of them."""
+        return await (await self._parts.open_store()).messages(thread_id, limit=limit)
+
+    async def send(self, thread_id: str, content: str, *, kind: str = "text", wake: bool = False) -> str:
+        """Put a message into a thread, and give its id."""
+        from toolstead.orchestrator.request import RunRequest
+
+        orchestrator = await self._parts.conversations()
+        if not wake:
+            return (await orchestrator.add_note(thread_id, content, kind=kind)).id
+        await orchestrator.store.thread(thread_id)  # a message to nobody starts no thread
+        return (await orchestrator.submit(RunRequest(prompt=content, thread_id=thread_id))).message_id
+
+    async def broadcast(
+        self, event: str, data: Mapping[str, Any], *, thread_id: str | None = None, meta: ToolMeta | None = None
+    ) -> None:
+        """Tell the log, its readers and the other plugins."""
+        self._check_type(event)
+        _check_json(data)
+        if self._telling >= MOST_BROADCASTS:
+            reason = "more than that means that an on_broadcast hook answers a broadcast with another, without end"
+            raise RefusedError(f"{self._plugin} tells {MOST_BROADCASTS} events at once already; {reason}")
+        caller = meta.caller if meta is not None else Caller(thread_id=thread_id) if thread_id is not None else None
+        self._telling += 1
+        try:
+            self._parts.log.emit(event, dict(data), caller, keep=True)
+            await self._parts.broadcast(event, data, source=self._plugin)
+        finally:
+            self._telling -= 1
+
+    def _check_type(self, event: str) -> None:
+        word = event.partition(".")[2] if isinstance(event, str) and event.startswith(f"{self._plugin}.") else ""  # pyright: ignore[reportUnnecessaryIsInstance] - plugins are other people's code
+        if not word or not word.replace("_", "").replace(".", "").isalnum() or len(event) > 100:
+            raise ValueError(f"{event!r}: an event of this plugin is called {self._plugin}.<word>")
+        if self._plugin in _OWN_WORDS and not self._first_party:
+            raise ValueError(
+                f"{event!r}: events that begin with {self._plugin!r} are Toolstead's own; rename the plugin"
+            )
+
+
+class PluginHttp:
+    """The guarded client."""
+
+    def __init__(self, parts: Parts) -> None:
+        self._parts = parts
+
+    async def request(
+        self,
+        method: str,
+        url: str,
+        *,
+        headers: Mapping[str, str] | None = None,
+        json: Any = None,
+        timeout: float = 10.0,
+        max_bytes: int = 1_048_576,
+    ) -> HttpAnswer:
+        """Send a request, and read at most so much of the answer."""
+        from toolstead.tools.handlers.http_client import Request
+        from toolstead.tools.handlers.http_url import parse_url
+
+        try:
+            place = parse_url(url)
+        except ValueError as error:
+            raise RefusedError(f"{url[:200]!r} is refused: {error}") from None
+        body = None if json is None else msgspec.json.encode(json)
+        request = Request(method=method.upper(), url=place, headers=dict(headers or {}), body=body)
+        client, allowed = self._parts.http()
+        deadline = asyncio.timeout(timeout)
+        try:
+            async with deadline, client.stream(request, allowed=allowed) as response:
+                content = bytearray()
+                async for chunk in response.aiter_bytes():
+                    content += chunk
+                    if len(content) > max_bytes:
+                        break
+                return HttpAnswer(
+                    status=response.status_code,
+                    headers={name.lower(): value for name, value in response.headers.items()},
+                    content=bytes(content[:max_bytes]),
+                    cut=len(content) > max_bytes,
+                )
+        except TimeoutError:
+            if not deadline.expired():
+                raise
+            raise ToolError(f"{place.place} gave no complete answer within {timeout:g} seconds") from None
+
+
+class PluginCalls:
+    """Calling tools on a plugin's behalf, not endlessly."""
+
+    def __init__(self, plugin: str, parts: Parts) -> None:
+        self._plugin = plugin
+        self._parts = parts
+        self._open = 0
+
+    async def __call__(
+        self, name: str, input: Mapping[str, Any] | None = None, *, meta: ToolMeta | None = None
+    ) -> ToolResult:
+        """Call a tool, in the thread and run of the call it comes from."""
+        caller = meta.caller if meta is not None else Caller()
+        if caller.nested >= MOST_NESTED:
+            reason = f"{MOST_NESTED} tools call each other already; that is probably a circle"
+            return self._refused(name, reason)
+        if self._open >= MOST_CALLS:
+            return self._refused(name, f"{MOST_CALLS} calls of this plugin are open already")
+        self._open += 1
+        try:
+            inner = msgspec.structs.replace(caller, nested=caller.nested + 1, call_id=None)
+            return await self._parts.dispatcher().call(name, input, inner)
+        finally:
+            self._open -= 1
+
+    def _refused(self, name: str, reason: str) -> ToolResult:
+        logger.warning("plugin %r may not call %r now: %s", self._plugin, name, reason)
+        return ToolResult.error(f"{name} was refused: {reason}", Failure.REFUSED)
+
+
+def _key(key: str) -> str:
+    if not isinstance(key, str) or not 0 < len(key) <= LONGEST_KEY:  # pyright: ignore[reportUnnecessaryIsInstance] - plugins are other people's code
+        raise ValueError(f"a key is a text of 1 to {LONGEST_KEY} characters, not {key!r:.100}")
+    return key
+
+
+def _check_json(value: Any) -> None:
+    """Refuse what would come back as something else, or not at all."""
+    try:
+        _check_value(value)
+    except RecursionError:
+        raise TypeError("a value that holds itself, or is nested this deep, is no JSON value") from None
+    except UnicodeEncodeError:
+        raise TypeError("a text with half a character (a lone surrogate) in it is no JSON value") from None
+
+
+def _check_value(value: Any) -> None:
+    match value:
+        case None | bool() | int() | float() | str():
+            if isinstance(value, float) and not math.isfinite(value):
+                raise TypeError(f"{value!r} is no JSON value")
+            if isinstance(value, str) and not value.isascii():
+                value.encode()
+        case list():
+            for item in value:  # pyright: ignore[reportUnknownVariableType] - being looked at
+                _check_value(item)
+        case Mapping():
+            for key, item in value.items():  # pyright: ignore[reportUnknownVariableType] - being looked at
+                if not isinstance(key, str):
+                    raise TypeError(f"the key {key!r:.100} of a JSON object must be text")
+                _check_value(key)
+                _check_value(item)
+        case _:
+            kind: str = type(value).__name__
+            raise TypeError(f"a {kind} is no JSON value; store text, numbers, booleans, null, lists and objects")

@@ -1,0 +1,359 @@
+"""The plugins of a stead: which there are, which are on and how they are set; their tools as a source.
+
+What a plugin is set to comes from the settings files, and above them from the database, of which `state.json` holds
+a copy that every process watches. Above: the stead and its doors. Below: the host, the hook runner, the powers.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from toolstead.app.plugin_powers import PluginAgents, PluginCalls, PluginHttp, PluginStore, PluginThreads
+from toolstead.app.plugin_settings import meant, merged, shown
+from toolstead.errors import DefinitionError, NotFoundError, StateError, StorageError
+from toolstead.orchestrator.store import PluginRow
+from toolstead.plugins.contract import PluginContext
+from toolstead.plugins.host import PluginHost, PluginTool, PluginView, Wanted
+from toolstead.plugins.ports import absent
+from toolstead.plugins.step import see_through
+from toolstead.tools.definition import RegisteredTool, define
+from toolstead.tools.sources import Delta, Offers
+from toolstead.types.tool import Problem, Provenance
+
+if TYPE_CHECKING:
+    from toolstead.app.plugin_places import PluginPlaces
+    from toolstead.app.plugin_powers import Parts
+    from toolstead.app.settings import Settings
+    from toolstead.app.state import State, Switches
+    from toolstead.orchestrator.event_log import EventLog
+    from toolstead.orchestrator.store import Store
+    from toolstead.plugins.discovery import Discovered
+    from toolstead.plugins.health import Health
+    from toolstead.plugins.hook_runner import HookRunner
+
+logger = logging.getLogger(__name__)
+
+LOOK_SECONDS = 2.0
+"""How often a database that other machines share is looked at for their changes."""
+
+MOST_ATTEMPTS = 200
+"""How often a change is made anew because another process changed the same plugin meanwhile."""
+
+LOOK_LIMIT = 5.0
+"""Seconds that the database may take to say what is set, while others wait to write the switches."""
+
+
+class Plugins:
+    """Finds, switches and sets plugins. A source of tools, and what doors call to change them."""
+
+    name = "plugins"
+
+    def __init__(
+        self,
+        found: PluginPlaces,
+        *,
+        settings: Callable[[], Settings],
+        switches: Switches,
+        parts: Parts,
+        runner: HookRunner,
+        log: EventLog,
+        refresh: Callable[[Plugins], Awaitable[object]],
+    ) -> None:
+        """Find nothing yet.
+
+        Args:
+            found: Where plugins are.
+            settings: The settings as they are now.
+            switches: Where what was set is mirrored.
+            parts: What the plugins' powers are made of.
+            runner: Calls their hooks.
+            log: Is told how they are.
+            refresh: Awaited when their tools changed.
+        """
+        self._found = found
+        self._settings = settings
+        self._switches = switches
+        self._parts = parts
+        self._log = log
+        self._refresh = refresh
+        self._rows: Mapping[str, PluginRow] = {}
+        self._store: Store | None = None
+        self._offered = False
+        self._defined: dict[int, tuple[PluginTool, RegisteredTool | Problem]] = {}
+        self._changing = asyncio.Lock()
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._host = PluginHost(
+            make_context=self._context, runner=runner, on_status=self._tell, on_tools=self._tools_changed
+        )
+
+    async def rescan(self) -> None:
+        """Look for plugins anew, and make it so that those run that should."""
+        async with self._changing:
+            await self._apply()
+
+    async def close(self) -> None:
+        """Stop them all, the last one first."""
+        for task in self._tasks:
+            task.cancel()
+        if self._tasks:
+            await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self._host.close()
+
+    def start_with(self, state: State) -> None:
+        """Begin with what the switches say."""
+        self._rows = state.plugins
+
+    def take(self, state: State) -> None:
+        """Somebody, perhaps in another process, set something: make it so."""
+        if state.plugins != self._rows:
+            self._own(self._take(), "toolstead-plugin-switches")
+
+    def follow(self, store: Store, *, shared: bool) -> None:
+        """The database is open: what it says counts. One that other machines share is looked at again and again."""
+        self._store = store
+        self._own(self._follow(store, shared=shared), "toolstead-plugin-settings")
+
+    async def load(self) -> Offers:
+        """The tools of the plugins that run."""
+        self._offered = True
+        self._define()
+        return Offers(tools=self._good(), problems=self._problems())
+
+    async def refresh(self, paths: Iterable[Path]) -> Delta:
+        """What became of their tools since; nothing here is a file."""
+        before = {id(tool): tool for tool in self._good()}
+        self._define()
+        after = {id(tool): tool for tool in self._good()}
+        return Delta(
+            gone=[tool for key, tool in before.items() if key not in after],
+            fresh=[tool for key, tool in after.items() if key not in before],
+            problems=self._problems(),
+        )
+
+    def shown(self) -> list[dict[str, Any]]:
+        """Every plugin as doors show it, its secrets masked."""
+        return [shown(view) for view in self._host.plugins()]
+
+    async def change(
+        self, name: str, *, enabled: bool | None = None, settings: Mapping[str, Any] | None = None
+    ) -> dict[str, Any]:
+        """Switch a plugin, or set some of its settings, here and in every process; null takes one back.
+
+        Raises:
+            NotFoundError: No such plugin.
+            PluginError: The settings do not fit, and all stays as it was.
+            StorageError: It cannot be kept.
+            StateError: It cannot be told to the other processes.
+        """
+        return await see_through(self._change(name, enabled, settings))
+
+    async def reset(self, name: str) -> dict[str, Any]:
+        """Forget what was set, so that the settings files count again.
+
+        Raises:
+            NotFoundError: No such plugin, and nothing was set for one.
+            StorageError: It cannot be kept.
+            StateError: It cannot be told to the other processes.
+        """
+        return await see_through(self._reset(name))
+
+    def context_for(self, name: str) -> PluginContext:
+        """What a tool that the program registers itself is given."""
+        return self._powers(name, first_party=False)
+
+    def _find(self, name: str) -> PluginView:
+        view = next((view for view in self._host.plugins() if view.name == name), None)
+        if view is None:
+            raise NotFoundError("plugin", name)
+        return view
+
+    async def _change(self, name: str, enabled: bool | None, settings: Mapping[str, Any] | None) -> dict[str, Any]:
+        async with self._changing:
+            view = self._find(name)
+            sent = None if settings is None else meant(view, settings)
+            self._switches.read()  # what others could not be told is not begun
+            store = await self._parts.open_store()
+            for _ in range(MOST_ATTEMPTS):
+                before = (await store.plugins()).get(name, PluginRow())
+                if await store.replace_plugin(name, before, self._changed(name, before, enabled, sent)):
+                    break
+            else:
+                raise StorageError(f"other processes change plugin {name!r} all the time; try again")
+            await self._mirror(store)
+            if enabled:
+                await self._host.restart(name)
+            return shown(self._find(name))
+
+    def _changed(
+        self, name: str, before: PluginRow, enabled: bool | None, settings: Mapping[str, Any] | None
+    ) -> PluginRow:
+        """What is set after a change, if it fits."""
+        table = before.settings
+        if settings is not None:
+            table = merged(before.settings or {}, settings)
+            self._host.check_settings(name, self._table(name, table))
+        return PluginRow(enabled=before.enabled if enabled is None else enabled, settings=table)
+
+    async def _reset(self, name: str) -> dict[str, Any]:
+        async with self._changing:
+            self._switches.read()
+            store = await self._parts.open_store()
+            if not await store.reset_plugin(name):
+                self._find(name)
+            await self._mirror(store)
+            view = next((view for view in self._host.plugins() if view.name == name), None)
+            return shown(view) if view is not None else {"name": name, "enabled": False, "state": "disabled"}
+
+    async def _take(self) -> None:
+        async with self._changing:
+            if self._store is not None:  # who has it open asks it, and mends a file that says something else
+                await self._mirror(self._store)
+                return
+            rows = self._switches.read().plugins  # as it is by now: a change of ours may have come in between
+            if rows != self._rows:
+                self._rows = rows
+                await self._apply()
+
+    async def _follow(self, store: Store, *, shared: bool) -> None:
+        while True:
+            try:
+                async with self._changing:
+                    await self._mirror(store)
+            except (StorageError, StateError) as error:
+                logger.warning("what is set for plugins could not be taken from the database: %s", error)
+            if not shared:
+                return
+            await asyncio.sleep(LOOK_SECONDS)
+
+    async def _mirror(self, store: Store) -> None:
+        """The database knows: tell the other processes, and make it so here.
+
+        Raises:
+            StorageError: It does not answer.
+            StateError: They cannot be told; here it is so.
+        """
+        rows = await store.plugins()
+        untold: StateError | None = None
+        try:
+            if rows != self._switches.read().plugins:
+                look = _looking(store, asyncio.get_running_loop())
+                rows = await asyncio.to_thread(self._switches.mirror_plugins, look)
+        except StateError as error:
+            untold = error
+        if rows != self._rows:
+            self._rows = rows
+            await self._apply()
+        if untold is not None:
+            where = "it is kept in the database and counts here; processes that run already hear of it later"
+            raise StateError(f"{untold} ({where})") from untold
+
+    async def _apply(self) -> None:
+        await self._host.apply([self._wanted(found) for found in self._found.discover()])
+        if self._found.problems:
+            await self._tools_changed()
+
+    def _wanted(self, found: Discovered) -> Wanted:
+        row = self._rows.get(found.name, PluginRow())
+        said = self._settings().plugins.get(found.name, {})
+        enabled = row.enabled if row.enabled is not None else said.get("enabled", True)
+        if found.first_party and found.name == "plan" and not self._settings().tools.include_plan_tool:
+            enabled = False
+        return Wanted(discovered=found, enabled=enabled, settings=self._table(found.name, row.settings))
+
+    def _table(self, name: str, stored: Mapping[str, Any] | None) -> dict[str, Any]:
+        said = {key: value for key, value in self._settings().plugins.get(name, {}).items() if key != "enabled"}
+        return merged(said, stored or {})
+
+    def _context(self, name: str, _: Health, first_party: bool) -> PluginContext:
+        return self._powers(name, first_party=first_party)
+
+    def _powers(self, name: str, *, first_party: bool) -> PluginContext:
+        parts = self._parts
+        return PluginContext(
+            name=name,
+            logger=logging.getLogger(f"toolstead.plugin.{name}"),
+            store=PluginStore(name, parts),
+            invoker=PluginAgents(parts),
+            threads=PluginThreads(name, parts, first_party=first_party),
+            tasks=absent("tasks", "this version cannot delegate"),
+            http=PluginHttp(parts),
+            search=absent("search", "no search provider is configured"),
+            call_tool=PluginCalls(name, parts),
+        )
+
+    def _tell(self, health: Health) -> None:
+        data = {"name": health.plugin, "state": health.state}
+        self._log.emit("plugin.status", {**data, **({"error": health.error} if health.error else {})})
+
+    async def _tools_changed(self) -> None:
+        if self._offered:
+            await self._refresh(self)
+
+    def _define(self) -> None:
+        """Check the tools that are there, each once."""
+        before, self._defined = self._defined, {}
+        for offered in self._host.tools():
+            known = before.get(id(offered))
+            self._defined[id(offered)] = known if known is not None else (offered, self._checked(offered))
+
+    def _good(self) -> list[RegisteredTool]:
+        return [defined for _, defined in self._defined.values() if isinstance(defined, RegisteredTool)]
+
+    def _checked(self, offered: PluginTool) -> RegisteredTool | Problem:
+        named = msgspec.structs.replace(offered.tool, name=offered.name)
+        source = "builtin" if offered.bare else "plugin"
+        provenance = Provenance(
+            source=source, origin=offered.origin, plugin_name=None if offered.bare else offered.plugin
+        )
+        try:
+            return define(named, provenance, offered.context)
+        except DefinitionError as error:
+            logger.warning("plugin %r (%s): %s", offered.plugin, offered.origin, error)
+            message = f"plugin {offered.plugin!r}: {error.field}: {error.reason}"
+            return Problem(source=offered.origin, tool_name=error.tool, message=message)
+
+    def _problems(self) -> list[Problem]:
+        bad = [defined for _, defined in self._defined.values() if isinstance(defined, Problem)]
+        failed = [
+            Problem(source=view.origin, message=f"plugin {view.name!r}: {view.error}")
+            for view in self._host.plugins()
+            if view.state == "failed" and view.error
+        ]
+        return [*bad, *self._found.problems, *failed]
+
+    def _own(self, work: Any, name: str) -> None:
+        task = asyncio.create_task(work, name=name)
+        self._tasks.add(task)
+        task.add_done_callback(self._ended)
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        error = None if task.cancelled() else task.exception()
+        if isinstance(error, StorageError | StateError):
+            logger.warning("a change of plugins could not be taken in: %s", error)
+        elif error is not None:
+            logger.error("a change of plugins could not be taken in", exc_info=error)
+
+
+def _looking(store: Store, loop: asyncio.AbstractEventLoop) -> Callable[[], Mapping[str, PluginRow]]:
+    """Reads what is set, for a worker thread."""
+
+    def look() -> Mapping[str, PluginRow]:
+        asked = asyncio.run_coroutine_threadsafe(_plugins(store), loop)
+        try:
+            return asked.result(LOOK_LIMIT)
+        except TimeoutError:
+            asked.cancel()
+            raise StorageError(f"the database does not say within {LOOK_LIMIT:g} seconds what is set") from None
+
+    return look
+
+
+async def _plugins(store: Store) -> Mapping[str, PluginRow]:
+    return await store.plugins()

@@ -1,0 +1,125 @@
+"""The app's view of the registry: what `stead.registry` offers.
+
+The names are the public contract; the work is the registry's and the adapters'.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from toolstead.adapters.mcp.server import ToolsteadServer
+    from toolstead.plugins.contract import Tool
+    from toolstead.tools.registry import Registry
+    from toolstead.types.tool import Changes, Problem, ToolInfo
+
+MCP_SERVER = "toolstead"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reloaded:
+    """The outcome of a reload."""
+
+    success: bool
+    tool_count: int
+    errors: tuple[Problem, ...]
+    changes: Changes
+
+    def to_json(self) -> dict[str, Any]:
+        """The shape that `POST /api/tools/reload` answers."""
+        return {
+            "success": self.success,
+            "toolCount": self.tool_count,
+            "errors": [problem.to_json() for problem in self.errors],
+            **self.changes.to_json(),
+        }
+
+
+class RegistryView:
+    """Names → tools, as the app shows them. What is blocked or switched off is not here."""
+
+    def __init__(self, registry: Registry, create_server: Callable[[str], ToolsteadServer]) -> None:
+        self._registry = registry
+        self._create_server = create_server
+
+    @property
+    def generation(self) -> int:
+        """The number of the current generation."""
+        return self._registry.current.number
+
+    @property
+    def quarantined(self) -> tuple[Problem, ...]:
+        """What was set aside, and why."""
+        return self._registry.current.problems
+
+    def list_tools(self) -> list[ToolInfo]:
+        """Every tool, in a stable order."""
+        return [tool.info for tool in self._registry.current.tools.values()]
+
+    def get_tool_info(self, name: str) -> ToolInfo | None:
+        """What is known about a tool, or None."""
+        tool = self._registry.current.tools.get(name)
+        return tool.info if tool is not None else None
+
+    def has_tool(self, name: str) -> bool:
+        """Whether a tool can be called here."""
+        return name in self._registry.current.tools
+
+    def get_tool_count(self) -> int:
+        """How many tools can be called here."""
+        return len(self._registry.current.tools)
+
+    def get(self, name: str) -> Tool | None:
+        """The tool itself, or None."""
+        tool = self._registry.current.tools.get(name)
+        return tool.tool if tool is not None else None
+
+    def get_all(self) -> list[Tool]:
+        """The tools themselves, in the same order as `list_tools`."""
+        return [tool.tool for tool in self._registry.current.tools.values()]
+
+    def register(self, *tools: Tool) -> Changes:
+        """Add tools while the stead runs: all of them or none; connected clients are told.
+
+        Raises:
+            DefinitionError: One is bad, or its name has a holder.
+        """
+        return self._registry.register(*tools)
+
+    def unregister(self, *names: str) -> Changes:
+        """Take away tools that were added with `register`.
+
+        Raises:
+            UnknownToolError: None of that name was added.
+        """
+        return self._registry.unregister(*names)
+
+    async def reload_plugins(self) -> Reloaded:
+        """Read every source anew; calls in flight are not disturbed."""
+        swap = await self._registry.reload()
+        return Reloaded(
+            success=not swap.problems,
+            tool_count=len(swap.generation.tools),
+            errors=swap.problems,
+            changes=swap.changes,
+        )
+
+    def get_allowed_tool_names(self) -> list[str]:
+        """The names under which an agent sees the tools: `mcp__toolstead__<name>`."""
+        return [f"mcp__{MCP_SERVER}__{name}" for name in self._registry.current.tools]
+
+    def to_mcp_server_config(self, thread_id: str | None = None) -> dict[str, Any]:
+        """A fresh in-process MCP server for an agent runtime; never share one between two sessions."""
+        return {"type": "sdk", "name": MCP_SERVER, "instance": self._create_server(thread_id or "default")}
+
+    def to_tool_definitions(self, provider: str) -> list[dict[str, Any]]:
+        """The `tools` of a request to `anthropic`, `openai` or `gemini`.
+
+        Raises:
+            ToolsteadError: The provider is none of these.
+        """
+        from toolstead.adapters.providers.definitions import tool_definitions
+
+        return tool_definitions(self.list_tools(), provider)

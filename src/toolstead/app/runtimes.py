@@ -1,0 +1,144 @@
+"""The runtimes that can be had here, made when they are first asked for.
+
+Above: the wiring of conversations. Below: the adapters, each imported only when it is used; `runtime_choice` says
+which one answers when nobody does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from toolstead.app.keys import Keys
+from toolstead.app.models import Models
+from toolstead.app.runtime_choice import absence, usual_runtime
+from toolstead.app.settings import LimitSettings, RuntimeSettings
+from toolstead.app.version import VERSION
+from toolstead.errors import RuntimeFailureError
+from toolstead.invoker.kernel_session import Offered
+from toolstead.invoker.runtime import Runtime
+from toolstead.tools.handlers.pinned import Pinned
+
+
+class Runtimes:
+    """Finds a runtime by its name."""
+
+    def __init__(
+        self,
+        settings: RuntimeSettings,
+        limits: LimitSettings,
+        *,
+        project: Path,
+        data: Path,
+        keys: Keys,
+        offered: Offered,
+        pinned: Pinned | None = None,
+        given: Sequence[Runtime] = (),
+    ) -> None:
+        """Decide what can be had.
+
+        Args:
+            settings: Which one is usual, and how each is set.
+            limits: Where agents are stopped.
+            project: Where files that the settings name are.
+            data: Where programs that are driven keep what is theirs, each in a folder of its own.
+            keys: Those of model APIs.
+            offered: The tools of an agent.
+            pinned: The approved copy of the project's folder.
+            given: Runtimes of the program's own; each comes before one of ours of its name.
+        """
+        self._settings = settings
+        self._limits = limits
+        self._project = project
+        self._data = data
+        self._keys = keys
+        self._offered = offered
+        self._pinned = pinned
+        self._models = Models(keys)
+        self._given = given
+        self._made: dict[str, Runtime] = {runtime.name: runtime for runtime in given}
+
+    def __call__(self, name: str, model: str = "") -> Runtime:
+        """The runtime of this name; an empty one means the settings' choice for this model.
+
+        Raises:
+            RuntimeFailureError: There is none of this name, or it cannot be had; what to do is said.
+        """
+        wanted = self._usual(model) if name in ("", "auto") else name
+        if wanted not in self._made:
+            self._made[wanted] = self._make(wanted)
+        return self._made[wanted]
+
+    async def aclose(self) -> None:
+        """Close what sessions share: connections to model APIs."""
+        await self._models.aclose()
+
+    def _usual(self, model: str) -> str:
+        choice = usual_runtime(self._settings, self._keys, self._given, model)
+        if choice.name is not None:
+            return choice.name
+        if not self._settings.model:
+            return "kernel"  # the caller may name a model that needs no key; without one it says what is missing
+        raise RuntimeFailureError(f"no runtime can be had: {choice.why}; `toolstead doctor` says what to do")
+
+    def _make(self, name: str) -> Runtime:
+        if why := absence(name):
+            raise RuntimeFailureError(why)
+        ways = {"kernel": self._kernel, "scripted": self._scripted, "claude": self._claude, "codex": self._codex}
+        return ways[name]()
+
+    def _kernel(self) -> Runtime:
+        from toolstead.invoker.kernel_runtime import KernelRuntime
+        from toolstead.kernel.activation import Limits
+
+        return KernelRuntime(
+            connect=self._models.connect,
+            resolve=self._models.resolve,
+            offered=self._offered,
+            limits=Limits(
+                turns=self._settings.kernel.max_turns,
+                tokens=self._limits.token_budget,
+                cost=self._limits.cost_budget,
+            ),
+        )
+
+    def _claude(self) -> Runtime:
+        from toolstead.adapters.claude.runtime import ClaudeRuntime
+
+        own = self._settings.claude
+        return ClaudeRuntime(
+            environ=self._keys.environ,
+            lookup=self._keys,
+            offered=self._offered,
+            folder=self._data / "claude",
+            tools=own.tools,
+            login=own.login,
+            max_turns=own.max_turns,
+        )
+
+    def _codex(self) -> Runtime:
+        from toolstead.adapters.codex.runtime import CodexRuntime
+
+        own = self._settings.codex
+        return CodexRuntime(
+            offered=self._offered,
+            folder=self._data / "codex",
+            lookup=self._keys,
+            login=own.login,
+            tools=own.tools,
+            max_turns=own.max_turns,
+            version=VERSION,
+        )
+
+    def _scripted(self) -> Runtime:
+        from toolstead.adapters.scripted.runtime import ScriptedRuntime
+        from toolstead.adapters.scripted.script_file import load_script
+
+        script = self._settings.scripted.script
+        if not script:
+            raise RuntimeFailureError("the scripted runtime needs a script: set runtime.scripted.script to its file")
+        # A script in the project's own folder counts as it was approved, like everything there.
+        path = self._project / Path(script).expanduser()
+        path = path if self._pinned is None else self._pinned.path(path)
+        kept = self._settings.scripted.folder
+        return ScriptedRuntime(load_script(path), folder=self._project / Path(kept).expanduser() if kept else None)

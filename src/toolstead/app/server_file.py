@@ -1,0 +1,103 @@
+"""`server.json`: which server runs for which project, so that commands can find it.
+
+One entry for each project, private to the user, written when a server is ready and taken away when
+it ends. An entry whose process is gone counts as absent.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Generator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, cast
+
+import msgspec
+
+from toolstead.app.private_file import locked, write_private
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Address:
+    """Where a server listens, and the token that was made for it, if one was."""
+
+    url: str
+    new_token: str | None = None
+
+
+class RunningServer(msgspec.Struct, frozen=True, kw_only=True):
+    """A server that a command may talk to."""
+
+    url: str
+    token: str
+    pid: int
+
+
+class ServerFile:
+    """The servers of one data folder."""
+
+    def __init__(self, folder: Path) -> None:
+        self._path = folder / "server.json"
+
+    def find(self, project: Path) -> RunningServer | None:
+        """The running server of a project, or None."""
+        return _running(self._read().get(str(project)))
+
+    def find_url(self, url: str) -> RunningServer | None:
+        """The running server at an address, whichever project it serves, or None."""
+        found = (_running(entry) for entry in self._read().values())
+        return next((server for server in found if server is not None and server.url == url.rstrip("/")), None)
+
+    @contextmanager
+    def announced(self, project: Path, url: str, token: str) -> Generator[None]:
+        """Name this process as the project's server while open."""
+        entry = {"url": url, "token": token, "pid": os.getpid()}
+        self._change(project, entry)
+        try:
+            yield
+        finally:
+            self._change(project, None)
+
+    def _change(self, project: Path, entry: dict[str, Any] | None) -> None:
+        with locked(self._path):
+            entries = {key: value for key, value in self._read().items() if _is_alive(_pid(value))}
+            if entry is not None:
+                entries[str(project)] = entry
+            elif _pid(entries.get(str(project))) == os.getpid():
+                del entries[str(project)]
+            write_private(self._path, json.dumps(entries, indent=2).encode())
+
+    def _read(self) -> dict[str, Any]:
+        """The entries; a file that cannot be understood holds nothing worth keeping."""
+        try:
+            content: Any = json.loads(self._path.read_bytes())
+        except (OSError, ValueError):
+            return {}
+        return cast("dict[str, Any]", content) if isinstance(content, dict) else {}
+
+
+def _running(entry: Any) -> RunningServer | None:
+    try:
+        server = RunningServer(url=str(entry["url"]), token=str(entry["token"]), pid=int(entry["pid"]))
+    except (TypeError, KeyError, ValueError):
+        return None
+    return server if _is_alive(server.pid) else None
+
+
+def _pid(entry: Any) -> int:
+    pid: Any = cast("dict[str, Any]", entry).get("pid") if isinstance(entry, dict) else None
+    return pid if isinstance(pid, int) else -1
+
+
+def _is_alive(pid: int) -> bool:
+    if pid <= 0:
+        return False
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return True

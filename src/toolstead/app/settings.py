@@ -1,0 +1,272 @@
+"""The settings as a model: every key with its type, its default and what it may be.
+
+A key that is documented is known here, also when the feature behind it is still to come;
+`IN_EFFECT` says which keys this version reads. The structs are msgspec's and not pydantic's:
+a stdio server has about 60 ms from start to first answer, and pydantic alone costs more.
+
+Above: `leaves` checks one layer's table against this model, `layers` reads the layers,
+`effective` merges them. Nothing is below.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cache
+from typing import Annotated, Any, Literal, cast
+
+from msgspec import Meta, Struct
+from msgspec.structs import FieldInfo, fields
+
+from toolstead.app.masks import MASK
+
+Flag = Annotated[bool, Meta(description="true or false")]
+Words = Annotated[str, Meta(description="text")]
+WordList = Annotated[tuple[str, ...], Meta(description="a list of texts")]
+Seconds = Annotated[float, Meta(gt=0, description="a number of seconds above 0")]
+Count = Annotated[int, Meta(ge=0, description="a whole number, 0 or more")]
+Several = Annotated[int, Meta(ge=1, description="a whole number, 1 or more")]
+Size = Annotated[int, Meta(ge=1024, description="a whole number of bytes, 1024 or more")]
+Port = Annotated[int, Meta(ge=0, le=65535, description="a whole number from 0 (any free port) to 65535")]
+Money = Annotated[float, Meta(ge=0, description="an amount in USD, 0 or more")]
+Host = Annotated[str, Meta(pattern=r"^[^\s/]+\Z", description="a host name or address")]
+Hosts = Annotated[
+    tuple[Annotated[str, Meta(pattern=r"^[^\s/]+\Z")], ...],
+    Meta(description='a list of hosts, such as ["example.org", "10.0.0.7:8080"]'),
+]
+Origins = Annotated[
+    tuple[Annotated[str, Meta(pattern=r"^[a-z][a-z0-9+.-]*://[^\s/]+\Z")], ...],
+    Meta(description='a list of origins, such as ["https://example.org"] (scheme and host, no path)'),
+]
+Patterns = Annotated[
+    tuple[Annotated[str, Meta(pattern=r"^[A-Za-z0-9_*?\[\]!-]+\Z")], ...],
+    Meta(description='a list of tool names or patterns, such as ["git-*"] (letters, digits, _ - and * ? [ ])'),
+]
+Token = Annotated[str, Meta(pattern=r"^[\x21-\x7e]*\Z", description='text without blanks, "auto", or "" for none')]
+RuntimeName = Annotated[
+    Literal["auto", "kernel", "claude", "codex", "scripted", "demo"],
+    Meta(description="one of auto, kernel, claude, codex, scripted, demo"),
+]
+OpenTable = Mapping[str, Mapping[str, Any]]
+
+
+class Section(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A table of settings with a fixed list of keys."""
+
+
+class ClaudeSettings(Section, frozen=True, kw_only=True):
+    """`[runtime.claude]`."""
+
+    tools: WordList = ()
+    login: Flag = False
+    max_turns: Several = 100
+
+
+class CodexSettings(Section, frozen=True, kw_only=True):
+    """`[runtime.codex]`."""
+
+    tools: WordList = ()
+    login: Flag = False
+    max_turns: Several = 100
+
+
+class KernelSettings(Section, frozen=True, kw_only=True):
+    """`[runtime.kernel]`."""
+
+    max_turns: Several = 100
+
+
+class ScriptedSettings(Section, frozen=True, kw_only=True):
+    """`[runtime.scripted]`."""
+
+    script: Words = ""
+    folder: Words = ""
+
+
+class RuntimeSettings(Section, frozen=True, kw_only=True):
+    """`[runtime]`: what drives the model."""
+
+    default: RuntimeName = "auto"
+    agent: Words = "main"
+    model: Words = ""
+    claude: ClaudeSettings = ClaudeSettings()
+    codex: CodexSettings = CodexSettings()
+    kernel: KernelSettings = KernelSettings()
+    scripted: ScriptedSettings = ScriptedSettings()
+
+
+class ToolsSettings(Section, frozen=True, kw_only=True):
+    """`[tools]`: which tools there are, and the limits of a call."""
+
+    include_plan_tool: Flag = True
+    allowed: Patterns = ("*",)
+    blocked: Patterns = ()
+    allowed_hosts: Hosts = ()
+    timeout: Seconds = 60
+    max_output: Size = 262_144
+    proxy: Words = ""
+
+
+class MultiAgentSettings(Section, frozen=True, kw_only=True):
+    """`[multi_agent]`: whom work may be handed to."""
+
+    agents: WordList = ()
+    max_concurrent_delegates: Several = 5
+
+
+class LimitSettings(Section, frozen=True, kw_only=True):
+    """`[limits]`: how far a tree of runs may grow."""
+
+    max_depth: Count = 5
+    max_fanout: Count = 8
+    max_descendants: Count = 64
+    run_timeout: Seconds = 1800
+    token_budget: Count = 500_000
+    cost_budget: Money = 5.0
+
+
+class SessionSettings(Section, frozen=True, kw_only=True):
+    """`[sessions]`: how many runtime connections are kept, and how long."""
+
+    ttl: Seconds = 480
+    max: Count = 8
+    max_live: Several = 32
+
+
+class StorageSettings(Section, frozen=True, kw_only=True):
+    """`[storage]`: how long events and whole results are kept."""
+
+    retention_days: Count = 90
+
+
+class ServerSettings(Section, frozen=True, kw_only=True):
+    """`[server]`: where `toolstead serve` listens, and to whom."""
+
+    host: Host = "127.0.0.1"
+    port: Port = 8420
+    token: Token = ""
+    allowed_hosts: Hosts = ()
+    allowed_origins: Origins = ()
+    max_body: Size = 4_194_304
+
+    def __repr__(self) -> str:
+        """Leave the token out: a struct ends up in logs and tracebacks sooner or later."""
+        return f"ServerSettings(host={self.host!r}, port={self.port!r}, token={MASK if self.token else ''!r}, …)"
+
+
+class Settings(Section, frozen=True, kw_only=True):
+    """Everything that can be set. `plugins` and `mcp_servers` hold whatever their owners define."""
+
+    runtime: RuntimeSettings = RuntimeSettings()
+    tools: ToolsSettings = ToolsSettings()
+    multi_agent: MultiAgentSettings = MultiAgentSettings()
+    limits: LimitSettings = LimitSettings()
+    sessions: SessionSettings = SessionSettings()
+    storage: StorageSettings = StorageSettings()
+    plugins: OpenTable = {}
+    mcp_servers: OpenTable = {}
+    server: ServerSettings = ServerSettings()
+
+    def __repr__(self) -> str:
+        """Name plugins and servers without their settings: secrets live there."""
+        return f"Settings(tools={self.tools!r}, server={self.server!r}, plugins={sorted(self.plugins)}, …)"
+
+
+IN_EFFECT = frozenset(
+    {
+        "tools.allowed",
+        "tools.blocked",
+        "tools.timeout",
+        "tools.max_output",
+        "tools.allowed_hosts",
+        "tools.proxy",
+        "tools.include_plan_tool",
+        "runtime.default",
+        "runtime.agent",
+        "runtime.model",
+        "runtime.claude.tools",
+        "runtime.claude.login",
+        "runtime.claude.max_turns",
+        "runtime.codex.tools",
+        "runtime.codex.login",
+        "runtime.codex.max_turns",
+        "runtime.kernel.max_turns",
+        "runtime.scripted.script",
+        "runtime.scripted.folder",
+        "limits.run_timeout",
+        "limits.token_budget",
+        "limits.cost_budget",
+        "sessions.ttl",
+        "sessions.max",
+        "sessions.max_live",
+        "storage.retention_days",
+        "server.host",
+        "server.port",
+        "server.token",
+        "server.allowed_hosts",
+        "server.allowed_origins",
+        "server.max_body",
+    }
+)
+"""The keys that this version reads. The others are checked and kept for the features they belong to."""
+
+UNIONS = frozenset({"tools.blocked"})
+"""Lists to which every layer adds; every other list replaces the one below it."""
+
+OPEN_TABLES = ("plugins", "mcp_servers")
+
+OPEN_IN_EFFECT = frozenset({"plugins"})
+"""The open tables that this version reads."""
+
+
+class Key(Struct, frozen=True, kw_only=True):
+    """One known key.
+
+    Attributes:
+        path: Its parts, from the section down.
+        type: What msgspec checks a value against.
+        default: Its value when nobody says otherwise, as TOML would hold it.
+        allowed: What it may be, in words.
+    """
+
+    path: tuple[str, ...]
+    type: Any
+    default: Any
+    allowed: str
+
+    @property
+    def name(self) -> str:
+        """The dotted name, such as `tools.timeout`."""
+        return ".".join(self.path)
+
+
+@cache
+def keys() -> Mapping[tuple[str, ...], Key]:
+    """Every known key by its path, in the documented order; what is in open tables is not among them."""
+    return {key.path: key for key in _walk(Settings, ())}
+
+
+@cache
+def sections() -> frozenset[tuple[str, ...]]:
+    """The paths of all tables with a fixed list of keys."""
+    return frozenset(path[:depth] for path in keys() for depth in range(1, len(path)))
+
+
+def _walk(section: type[Struct], above: tuple[str, ...]) -> list[Key]:
+    found: list[Key] = []
+    for field in fields(section):
+        kind: Any = field.type
+        if isinstance(kind, type) and issubclass(kind, Struct):
+            found.extend(_walk(kind, (*above, field.name)))
+        elif field.name not in OPEN_TABLES:
+            found.append(_key(field, above))
+    return found
+
+
+def _key(field: FieldInfo, above: tuple[str, ...]) -> Key:
+    default: Any = field.default
+    return Key(
+        path=(*above, field.name),
+        type=field.type,
+        default=list(cast("tuple[str, ...]", default)) if isinstance(default, tuple) else default,
+        allowed=field.type.__metadata__[0].description,
+    )

@@ -1,0 +1,248 @@
+"""The switches: which tools are turned off, and what was set for plugins, in a small file that every process watches.
+
+What is set for plugins lives in the database, and stands here too so that a process can start without opening it.
+
+`state.json` is private to the user and written whole: under a lock, into a file beside it, synced,
+then moved into place. A file that cannot be understood is never written over.
+
+Above: the wiring applies the switches, `toolstead tools enable|disable` sets them. Below: only words.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self, cast
+
+import msgspec
+
+from toolstead.app.private_file import locked, write_private
+from toolstead.errors import StateError
+from toolstead.orchestrator.store import PluginRow
+
+logger = logging.getLogger(__name__)
+
+VERSION = 1
+POLL_SECONDS = 0.5
+
+_YOUNG_NS = 2_000_000_000
+_EMPTY: dict[str, Any] = {"version": VERSION, "disabledTools": [], "plugins": {}}
+
+
+class State(msgspec.Struct, frozen=True, kw_only=True):
+    """What the file says.
+
+    Attributes:
+        disabled_tools: The names of the tools that are turned off.
+        plugins: What was set for plugins, as the database has it.
+    """
+
+    disabled_tools: frozenset[str] = frozenset()
+    plugins: Mapping[str, PluginRow] = msgspec.field(default_factory=dict[str, PluginRow])
+
+
+class Switches:
+    """The switches in `state.json` of the data folder. No file means that nothing is turned off."""
+
+    def __init__(self, folder: Path) -> None:
+        self.path = folder / "state.json"
+
+    def read(self) -> State:
+        """All of it.
+
+        Raises:
+            StateError: The file cannot be read or understood.
+        """
+        content = self._read()
+        return State(disabled_tools=_disabled(content), plugins=_plugins(content))
+
+    def set_tool_enabled(self, name: str, enabled: bool) -> bool:
+        """Turn a tool on or off; say whether that changed anything.
+
+        Waits for other writers, so an event loop calls it in a worker.
+
+        Raises:
+            StateError: The file cannot be read, understood or written.
+        """
+
+        def switch(content: dict[str, Any]) -> dict[str, Any]:
+            before = _disabled(content)
+            return {"disabledTools": sorted(before - {name} if enabled else before | {name})}
+
+        return self._change(switch)
+
+    def mirror_plugins(self, look: Callable[[], Mapping[str, PluginRow]]) -> Mapping[str, PluginRow]:
+        """Write what the database says of plugins, and give it.
+
+        Waits for other writers, so an event loop calls it in a worker.
+
+        Args:
+            look: Reads the database. It is called while no other process writes the file, so that the last one to
+                write it never writes what was true before.
+
+        Raises:
+            StateError: The file cannot be read, understood or written.
+        """
+        rows: Mapping[str, PluginRow] = {}
+
+        def change(_: dict[str, Any]) -> dict[str, Any]:
+            nonlocal rows
+            rows = look()
+            return {"plugins": {name: _shown(row) for name, row in sorted(rows.items())}}
+
+        self._change(change)
+        return rows
+
+    def _change(self, change: Callable[[dict[str, Any]], dict[str, Any]]) -> bool:
+        try:
+            with locked(self.path):
+                content = self._read()
+                fresh = {"version": VERSION, **content, **change(content)}
+                if {**_EMPTY, **fresh} == {**_EMPTY, **content}:
+                    return False
+                write_private(self.path, msgspec.json.format(msgspec.json.encode(fresh), indent=2) + b"\n")
+                return True
+        except OSError as error:
+            raise StateError(f"{self.path} cannot be written: {error.strerror or error}") from error
+
+    def _read(self) -> dict[str, Any]:
+        try:
+            data = self.path.read_bytes()
+        except FileNotFoundError:
+            return {}
+        except OSError as error:
+            raise StateError(f"{self.path} cannot be read: {error.strerror or error}") from error
+        try:
+            content: Any = msgspec.json.decode(data)
+        except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
+            raise self._broken(f"it is not valid JSON ({error})") from None
+        if not isinstance(content, dict):
+            raise self._broken("it holds no JSON object")
+        content = cast("dict[str, Any]", content)
+        version = content.get("version")
+        if isinstance(version, int) and version > VERSION:
+            raise StateError(
+                f"{self.path} has version {version}, and this Toolstead understands up to {VERSION}: a newer one"
+                " wrote it; update Toolstead, or give this one a folder of its own with TOOLSTEAD_HOME"
+            )
+        if type(version) is not int or version != VERSION:
+            raise self._broken(f'"version" must be {VERSION}')
+        names: Any = content.get("disabledTools", [])
+        if not isinstance(names, list) or not all(isinstance(name, str) for name in cast("list[Any]", names)):
+            raise self._broken('"disabledTools" must be a list of names')
+        if not _are_plugins(content.get("plugins", {})):
+            raise self._broken('"plugins" must hold, by name, objects with "enabled" and "settings"')
+        return content
+
+    def _broken(self, reason: str) -> StateError:
+        return StateError(
+            f"{self.path} cannot be understood and is left as it is: {reason};"
+            " repair it, or delete it to turn every tool on again"
+        )
+
+
+class SwitchWatcher:
+    """Tells a listener when the switches changed, whoever changed them: `async with watcher:`.
+
+    The listener is called on the event loop: first with what the file says when the watcher starts,
+    so that no change falls between reading and watching, then with every other set. A file that
+    becomes one that cannot be understood changes nothing and is logged once; a watcher that finds
+    such a file at its start has no switches to keep, and refuses to start.
+    """
+
+    def __init__(
+        self, switches: Switches, listener: Callable[[State], object], *, interval: float = POLL_SECONDS
+    ) -> None:
+        self._switches = switches
+        self._listener = listener
+        self._interval = interval
+        self._seen: tuple[int, int, int] | None = None
+        self._known: State | None = None
+        self._looked = False
+        self._complained = False
+        self._task: asyncio.Task[None] | None = None
+
+    def check(self) -> None:
+        """Look once, and tell the listener if there is something to tell.
+
+        Raises:
+            StateError: The file cannot be understood, and nothing is known from before.
+        """
+        seen = self._signature()
+        if self._looked and seen == self._seen and not _young(seen):
+            return
+        self._looked, self._seen = True, seen
+        try:
+            state = self._switches.read()
+        except StateError as error:
+            if self._known is None:
+                raise
+            if not self._complained:
+                logger.warning("the switches stay as they were: %s", error)
+            self._complained = True
+            return
+        self._complained = False
+        if state == self._known:
+            return
+        self._known = state
+        try:
+            self._listener(state)
+        except Exception:
+            logger.exception("the listener for switches failed; the next change is told again")
+
+    async def __aenter__(self) -> Self:
+        self.check()
+        self._task = asyncio.create_task(self._watch(), name="toolstead-switches")
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        task, self._task = self._task, None
+        if task is not None:
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+
+    async def _watch(self) -> None:
+        while True:
+            await asyncio.sleep(self._interval)
+            self.check()
+
+    def _signature(self) -> tuple[int, int, int] | None:
+        try:
+            found = self._switches.path.stat()
+        except OSError:  # absent, or reading it will say why not
+            return None
+        return found.st_mtime_ns, found.st_size, found.st_ino
+
+
+def _young(signature: tuple[int, int, int] | None) -> bool:
+    """Whether a file is so new that another write may have left the same time, size and inode."""
+    return signature is not None and time.time_ns() - signature[0] < _YOUNG_NS
+
+
+def _disabled(content: dict[str, Any]) -> frozenset[str]:
+    return frozenset(content.get("disabledTools", ()))
+
+
+def _plugins(content: dict[str, Any]) -> dict[str, PluginRow]:
+    said: dict[str, dict[str, Any]] = content.get("plugins", {})
+    return {name: PluginRow(enabled=row.get("enabled"), settings=row.get("settings")) for name, row in said.items()}
+
+
+def _are_plugins(said: Any) -> bool:
+    return isinstance(said, dict) and all(
+        isinstance(row, dict)
+        and isinstance(cast("dict[str, Any]", row).get("enabled"), bool | None)
+        and isinstance(cast("dict[str, Any]", row).get("settings"), dict | None)
+        for row in cast("dict[str, Any]", said).values()
+    )
+
+
+def _shown(row: PluginRow) -> dict[str, Any]:
+    shown: dict[str, Any] = {"enabled": row.enabled, "settings": row.settings}
+    return {key: value for key, value in shown.items() if value is not None}

@@ -1,0 +1,142 @@
+"""The tool files in use: the user's own, and those of the project as they were approved.
+
+Above: the stead. Below: the reader of tool files, `trust`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AsyncExitStack
+from functools import cache, partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from toolstead.app.places import Places, named_tools_folder
+from toolstead.app.trust.approved import ApprovedFiles, ApprovedReader, ProjectTrust
+from toolstead.tools.sources.json_files import JsonFiles
+from toolstead.tools.sources.loaded_file import LoadedFile, Reader
+
+if TYPE_CHECKING:
+    from toolstead.app.settings import ToolsSettings
+    from toolstead.schema.compiled import Documents
+    from toolstead.tools.handlers.http_client import GuardedClient
+    from toolstead.tools.handlers.http_guard import AllowedHosts
+    from toolstead.tools.sources import ToolSource
+
+
+class ToolFiles:
+    """The sources of tools from files, and what they share."""
+
+    def __init__(
+        self,
+        places: Places,
+        trust: ProjectTrust,
+        settings: ToolsSettings,
+        *,
+        environ: Mapping[str, str],
+        tools_dir: Path | None,
+        schemas: Documents | None,
+    ) -> None:
+        self._places = places
+        self._trust = trust
+        self._environ = environ
+        self._schemas = schemas
+        self._clients = AsyncExitStack()
+        self._settings = settings
+        named = named_tools_folder(environ, tools_dir)
+        own, approved = self._readers(settings)
+        self.users = JsonFiles((named or places.user / "tools",), own)
+        self.projects = None if named else ApprovedFiles(trust, approved)
+
+    @property
+    def sources(self) -> list[ToolSource]:
+        """In the order in which names are taken."""
+        return [self.users, self._trust, *([self.projects] if self.projects is not None else [])]
+
+    def loaded(self) -> list[LoadedFile]:
+        """Every file's good version, with its examples."""
+        return [*self.users.files(), *(self.projects.files() if self.projects is not None else ())]
+
+    def read_aside(self, paths: Sequence[Path], taken: Mapping[str, str]) -> list[LoadedFile]:
+        """Read files and folders without taking them in; without any, the folders that are in use."""
+        if paths or self.projects is None:
+            return self.users.read_aside(paths or self.users.folders, taken)
+        own = self.users.read_aside(self.users.folders, taken)
+        held = {**taken, **{tool.info.name: str(file.path) for file in own for tool in file.tools}}
+        return [*own, *self.projects.read_aside(self.projects.folders, held)]
+
+    def apply(self, settings: ToolsSettings) -> bool:
+        """Let the tools obey other settings; say whether that concerns them. They must be loaded again then."""
+        before, self._settings = self._settings, settings
+        if _for_handlers(before) == _for_handlers(settings):
+            return False
+        own, approved = self._readers(settings)
+        self.users.read_with(own)
+        if self.projects is not None:
+            self.projects.read_with(approved)
+        return True
+
+    def http(self) -> tuple[GuardedClient, AllowedHosts]:
+        """The guarded client, and the hosts that the settings allow."""
+        from toolstead.tools.handlers.http_guard import AllowedHosts
+
+        return self._client(), AllowedHosts.of(self._settings.allowed_hosts)
+
+    async def aclose(self) -> None:
+        """Close the connections of http tools."""
+        await self._clients.aclose()
+
+    def _readers(self, settings: ToolsSettings) -> tuple[Reader, ApprovedReader]:
+        """The readers for these settings. They, and the client they share, are made when something needs them.
+
+        Raises:
+            SettingsError: The proxy's address cannot be used.
+        """
+
+        @cache
+        def client() -> GuardedClient:
+            from toolstead.tools.handlers.http_client import GuardedClient
+
+            made = GuardedClient(proxy=settings.proxy)
+            self._clients.push_async_callback(made.aclose)
+            return made
+
+        self._client = client
+        if settings.proxy:  # a bad one is refused now
+            client()
+        own = _LateReader(partial(self._make_reader, settings, client))
+        projects = partial(self._make_reader, settings, client, is_projects=True)
+        return own, ApprovedReader(projects, self._trust)
+
+    def _make_reader(
+        self, settings: ToolsSettings, client: Callable[[], GuardedClient], *, is_projects: bool = False
+    ) -> Reader:
+        from toolstead.tools.handlers.surroundings import Surroundings
+        from toolstead.tools.sources.json_file import FileReader
+
+        surroundings = Surroundings(
+            root=self._places.project,
+            environ=self._environ,
+            max_output=settings.max_output,
+            allowed_hosts=settings.allowed_hosts,
+            proxy=settings.proxy,
+            pinned=self._trust.pinned if is_projects else None,
+            private=self._places.data,
+        )
+        return FileReader(surroundings, client, self._schemas)
+
+
+class _LateReader:
+    """A reader that is made for the first file: it knows every kind of handler, and many steads have no file."""
+
+    def __init__(self, make: Callable[[], Reader]) -> None:
+        self._made = cache(make)
+
+    def read(self, path: Path, data: bytes) -> LoadedFile:
+        """Read a file's content."""
+        return self._made().read(path, data)
+
+
+def _for_handlers(settings: ToolsSettings) -> object:
+    """What handlers are built with."""
+    return settings.max_output, settings.allowed_hosts, settings.proxy

@@ -1,0 +1,357 @@
+"""Approvals: for each project the approved bytes, kept in a private folder beside their pins.
+
+`trust/<project>/approval.json` holds the pins. The bytes lie in a folder named by their digest, and
+`current` leads to it, so that what runs from there has one path. Both are written whole, the bytes
+first: a crash leaves the approval before, or the new one; whoever reads next finishes what a crash
+left half done. Above: the watcher, the reader of approved files, `toolstead trust`. Below: `snapshot`,
+`private_file`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import os
+import time
+from collections.abc import Generator, Mapping
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+import msgspec
+
+from toolstead.app.private_file import locked, write_private
+from toolstead.app.trust.snapshot import PinnedFile, Snapshot, digest_of
+from toolstead.errors import StateError, TrustError
+from toolstead.schema.visible import escaped
+
+logger = logging.getLogger(__name__)
+
+VERSION = 1
+Stamp = tuple[int, int, int] | None
+
+
+class Pin(msgspec.Struct, frozen=True, kw_only=True):
+    """One approved file: the SHA-256 of its bytes, and whether it may be run as a program."""
+
+    sha256: str
+    executable: bool = False
+
+
+class Approval(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """What a user approved, or declined, of a project.
+
+    Attributes:
+        project: The project's root.
+        copy: The folder of the approved bytes, named by their digest; empty when nothing is approved.
+        declined: The digest of what the user said no to, so that nobody is asked twice.
+    """
+
+    version: int
+    project: str
+    approved_at: float = 0.0
+    copy: str = ""
+    files: dict[str, Pin] = {}
+    declined: str = ""
+
+
+class Difference(msgspec.Struct, frozen=True, kw_only=True):
+    """How what a project brings differs from what was approved of it."""
+
+    added: tuple[str, ...] = ()
+    removed: tuple[str, ...] = ()
+    changed: tuple[str, ...] = ()
+
+    def __bool__(self) -> bool:
+        return bool(self.added or self.removed or self.changed)
+
+    def __str__(self) -> str:
+        parts = (("changed", self.changed), ("added", self.added), ("removed", self.removed))
+        return "; ".join(f"{_some(paths)} {what}" for what, paths in parts if paths)
+
+
+class Approvals:
+    """The approvals in the data folder, one folder for each project."""
+
+    def __init__(self, data: Path) -> None:
+        self.folder = data / "trust"
+
+    def place(self, project: Path) -> Path:
+        """The private folder of a project's approval."""
+        return self.folder / hashlib.sha256(os.fsencode(project)).hexdigest()[:32]
+
+    def copy(self, project: Path) -> Path:
+        """Where the approved bytes lie, laid out as in the project; absent when nothing is approved."""
+        return self.place(project) / "current"
+
+    def stamp(self, project: Path) -> Stamp:
+        """What changes when the approval does."""
+        try:
+            found = (self.place(project) / "approval.json").stat()
+        except OSError:
+            return None
+        return found.st_mtime_ns, found.st_size, found.st_ino
+
+    def read(self, project: Path) -> Approval | None:
+        """What was approved of a project; None when nothing was, or when it was revoked.
+
+        Raises:
+            TrustError: The pins cannot be read or understood.
+        """
+        place = self.place(project)
+        approval = self._read(place)
+        if approval is not None and approval.copy and _leads_to(place) != approval.copy:
+            with _held(place):  # whoever approved it died before the last step, or is about to take it
+                approval = self._read(place)
+                if approval is not None and approval.copy:
+                    _lead(place, approval.copy)
+        return approval if approval is not None and approval.copy else None
+
+    def is_intact(self, project: Path, approval: Approval) -> bool:
+        """Whether the kept copy of every approved file is what was approved."""
+        copy = self.place(project) / approval.copy
+        return all(_is_pinned(copy / path, pin) for path, pin in approval.files.items())
+
+    def declined(self, project: Path, digest: str) -> bool:
+        """Whether the user said no to exactly this before."""
+        approval = self._read(self.place(project))
+        return approval is not None and approval.declined == digest
+
+    def content(self, project: Path, path: str) -> bytes | None:
+        """The approved bytes of one file; None when it is not among the approved ones.
+
+        Raises:
+            TrustError: The copy is not what was approved.
+        """
+        approval = self.read(project)
+        if approval is None or path not in approval.files:
+            return None
+        try:
+            data = (self.place(project) / approval.copy / path).read_bytes()
+        except OSError as error:
+            raise TrustError(f"the kept copy of {escaped(path)} cannot be read: {error.strerror}; {_AGAIN}") from None
+        check_pin(approval, path, data)
+        return data
+
+    def approve(self, project: Path, snapshot: Snapshot) -> Approval:
+        """Keep these bytes as what the user approved.
+
+        Raises:
+            TrustError: They cannot be kept.
+        """
+        place = self.place(project)
+        approval = Approval(
+            version=VERSION,
+            project=str(project),
+            approved_at=time.time(),
+            copy=snapshot.digest,
+            files={path: Pin(sha256=file.digest, executable=file.executable) for path, file in snapshot.files.items()},
+        )
+        encoded = _encoded(approval)
+        with _held(place):
+            before = self._read(place)
+            _lay_out(place, approval.copy, snapshot.files)
+            write_private(place / "approval.json", encoded)
+            _lead(place, approval.copy)
+            _tidy(place, keep={approval.copy, before.copy if before is not None else ""})
+        return approval
+
+    def decline(self, project: Path, digest: str) -> None:
+        """Remember that the user said no to exactly this; what was approved before stays.
+
+        Raises:
+            TrustError: It cannot be kept.
+        """
+        place = self.place(project)
+        with _held(place):
+            before = self._read(place) or Approval(version=VERSION, project=str(project))
+            write_private(place / "approval.json", _encoded(msgspec.structs.replace(before, declined=digest)))
+
+    def revoke(self, project: Path) -> bool:
+        """Take an approval back, with its bytes; False when there is none. One that cannot be understood goes too.
+
+        Raises:
+            TrustError: It cannot be taken back.
+        """
+        place = self.place(project)
+        if not (place / "approval.json").exists():
+            return False
+        with _held(place):
+            try:
+                approval = self._read(place)
+            except TrustError:
+                approval = Approval(version=VERSION, project=str(project))
+            else:
+                if approval is None or not approval.copy:
+                    return False
+            # The way to the bytes first: who learns of the rest must not find them any more.
+            with suppress(FileNotFoundError):
+                (place / "current").unlink()
+            taken_back = Approval(version=VERSION, project=str(project), declined=approval.copy)
+            write_private(place / "approval.json", _encoded(taken_back))
+            _tidy(place, keep=set())
+        return True
+
+    def all(self) -> list[Approval]:
+        """Every approval there is, by project. One that cannot be understood is logged and left out."""
+        found: list[Approval] = []
+        for place in sorted(self.folder.glob("*/approval.json")):
+            try:
+                approval = self._read(place.parent)
+            except TrustError as error:
+                logger.warning("%s", error)
+                continue
+            if approval is not None and approval.copy:
+                found.append(approval)
+        return sorted(found, key=lambda approval: approval.project)
+
+    def _read(self, place: Path) -> Approval | None:
+        path = place / "approval.json"
+        try:
+            approval = msgspec.json.decode(path.read_bytes(), type=Approval)
+        except FileNotFoundError:
+            return None
+        except OSError as error:
+            raise TrustError(f"{path} cannot be read: {error.strerror or error}") from error
+        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+            raise TrustError(
+                f"{path} cannot be understood ({error}); delete it and run `toolstead trust` again"
+            ) from None
+        if approval.version != VERSION:
+            raise TrustError(
+                f"{path} has version {approval.version}, and this Toolstead understands {VERSION};"
+                f" delete it and {_AGAIN}"
+            )
+        pins = ((path, pin.executable, pin.sha256) for path, pin in approval.files.items())
+        if approval.copy and approval.copy != digest_of(pins):
+            raise TrustError(f"{path} names other files than it has pins for; delete it and {_AGAIN}")
+        return approval
+
+
+_AGAIN = "run `toolstead trust` again"
+
+
+def check_pin(approval: Approval, path: str, data: bytes) -> None:
+    """Make sure that bytes are those that were approved.
+
+    Raises:
+        TrustError: They are not.
+    """
+    pin = approval.files.get(path)
+    if pin is None or hashlib.sha256(data).hexdigest() != pin.sha256:
+        raise TrustError(f"the kept copy of {escaped(path)} is not what was approved, so it is not used; {_AGAIN}")
+
+
+def difference(approval: Approval | None, snapshot: Snapshot) -> Difference:
+    """What changed since the approval; a renamed file is one removed and one added."""
+    approved: Mapping[str, Pin] = approval.files if approval is not None else {}
+    now = {path: Pin(sha256=file.digest, executable=file.executable) for path, file in snapshot.files.items()}
+    return Difference(
+        added=tuple(path for path in now if path not in approved),
+        removed=tuple(path for path in approved if path not in now),
+        changed=tuple(path for path, pin in now.items() if path in approved and approved[path] != pin),
+    )
+
+
+def _some(paths: tuple[str, ...], most: int = 3) -> str:
+    shown = ", ".join(escaped(path) for path in paths[:most])
+    return shown if len(paths) <= most else f"{shown} and {len(paths) - most} more"
+
+
+@contextmanager
+def _held(place: Path) -> Generator[None]:
+    """Be the only one who changes an approval.
+
+    Raises:
+        TrustError: It cannot be changed.
+    """
+    try:
+        place.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        with locked(place / "approval.json"):
+            yield
+    except (OSError, StateError) as error:
+        reason = error.strerror if isinstance(error, OSError) and error.strerror else error
+        raise TrustError(f"the approval in {place} cannot be changed: {reason}") from error
+
+
+def _encoded(approval: Approval) -> bytes:
+    try:
+        return msgspec.json.format(msgspec.json.encode(approval), indent=2) + b"\n"
+    except UnicodeEncodeError:
+        raise TrustError(
+            f"{escaped(approval.project)} has a name that is no UTF-8; give its folders other names"
+        ) from None
+
+
+def _lay_out(place: Path, digest: str, files: Mapping[str, PinnedFile]) -> None:
+    """Write the bytes into a folder of their digest, whole or not at all."""
+    import shutil  # a start reads approvals, and writes none
+
+    target = place / digest
+    if target.is_symlink():
+        target.unlink()
+    if target.exists():
+        if _is_intact(target, files):  # something may be running from it
+            return
+        shutil.rmtree(target)
+    fresh = place / f"{digest}.new"
+    if fresh.exists():
+        shutil.rmtree(fresh)
+    fresh.mkdir(mode=0o700)
+    for path, file in files.items():
+        copy = fresh / path
+        copy.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        descriptor = os.open(
+            copy, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o500 if file.executable else 0o400
+        )
+        with os.fdopen(descriptor, "wb") as opened:
+            opened.write(file.data)
+            opened.flush()
+            os.fsync(descriptor)
+    fresh.rename(target)
+
+
+def _is_intact(folder: Path, files: Mapping[str, PinnedFile]) -> bool:
+    """Whether a folder holds exactly these files."""
+    inside = (found for found in folder.rglob("*") if found.is_symlink() or not found.is_dir())
+    there = {found.relative_to(folder).as_posix(): found for found in inside}
+    if there.keys() != files.keys():
+        return False
+    pins = {path: Pin(sha256=file.digest, executable=file.executable) for path, file in files.items()}
+    return all(_is_pinned(found, pins[path]) for path, found in there.items())
+
+
+def _is_pinned(path: Path, pin: Pin) -> bool:
+    """Whether a file is what was approved."""
+    try:
+        return (
+            not path.is_symlink()
+            and os.access(path, os.X_OK) == pin.executable
+            and hashlib.sha256(path.read_bytes()).hexdigest() == pin.sha256
+        )
+    except OSError:
+        return False
+
+
+def _leads_to(place: Path) -> str | None:
+    try:
+        return (place / "current").readlink().name
+    except OSError:
+        return None
+
+
+def _lead(place: Path, digest: str) -> None:
+    """Let `current` lead to the copy, in one step."""
+    fresh = place / "current.new"
+    with suppress(FileNotFoundError):
+        fresh.unlink()
+    fresh.symlink_to(digest)
+    fresh.replace(place / "current")
+
+
+def _tidy(place: Path, keep: set[str]) -> None:
+    """Delete copies that nothing leads to any more."""
+    import shutil  # as above
+
+    for old in place.iterdir():
+        if old.is_dir() and not old.is_symlink() and old.name not in keep:
+            shutil.rmtree(old, ignore_errors=True)

@@ -1,0 +1,246 @@
+"""What a project brings, read once: `.toolstead/**`, `.claude/agents/**` and `.mcp.json`.
+
+No link is followed and nothing is read twice: what is shown, approved and kept are the bytes of one
+snapshot. Names come from whoever wrote the project, so messages show them escaped. Above: `approvals`
+keeps one, `review` shows one. Below: `visible`.
+"""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import os
+import stat
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from itertools import islice
+from pathlib import Path
+
+import msgspec
+
+from toolstead.errors import TrustError
+from toolstead.schema.visible import escaped
+
+FOLDERS = (".toolstead", ".claude/agents")
+FILES = (".mcp.json",)
+MOST_FILES = 2_000
+LARGEST_FILE = 8 * 1024 * 1024
+LARGEST_SNAPSHOT = 64 * 1024 * 1024
+DEEPEST = 32
+
+Mark = tuple[tuple[str, int, int, int, int], ...]
+"""What changes when any file of the scope does: path, mode, time, size and inode of each.
+
+The time is that of the last change, which nobody can set; a file's own may lie in the future."""
+
+
+class PinnedFile(msgspec.Struct, frozen=True, kw_only=True):
+    """One file's content, and whether it may be run as a program."""
+
+    data: bytes
+    executable: bool = False
+
+    @property
+    def digest(self) -> str:
+        """The SHA-256 of its bytes."""
+        return hashlib.sha256(self.data).hexdigest()
+
+
+class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
+    """What a project brings at one moment.
+
+    Attributes:
+        files: By path relative to the project's root, sorted.
+        skipped: What is no regular file, such as a link: never followed, never loaded.
+    """
+
+    files: Mapping[str, PinnedFile]
+    skipped: tuple[str, ...] = ()
+
+    @property
+    def digest(self) -> str:
+        """One name for all of it: other bytes, names or modes give another."""
+        return digest_of((path, file.executable, file.digest) for path, file in self.files.items())
+
+
+def digest_of(files: Iterable[tuple[str, bool, str]]) -> str:
+    """One name for many files: the path of each, whether it is a program, and the digest of its bytes."""
+    whole = hashlib.sha256()
+    for path, executable, digest in files:
+        whole.update(f"{len(path)}:{path}:{int(executable)}:{digest}\n".encode("utf-8", "surrogateescape"))
+    return whole.hexdigest()
+
+
+def take_snapshot(project: Path, *, without: Path | None = None) -> Snapshot:
+    """Read everything a project brings.
+
+    Args:
+        project: The project's root.
+        without: A folder that is the user's own, though it lies in the project.
+
+    Raises:
+        TrustError: There is more than can be approved, or something cannot be read.
+    """
+    files: dict[str, PinnedFile] = {}
+    skipped: list[str] = []
+    total = 0
+    try:
+        for entry in _walk(project, without):
+            file = _read(entry)
+            if file is None:
+                skipped.append(entry.path)
+                continue
+            total += len(file.data)
+            if total > LARGEST_SNAPSHOT:
+                raise TrustError(
+                    f"{escaped(str(project))} brings more than {LARGEST_SNAPSHOT:,} bytes; move large files elsewhere"
+                )
+            files[entry.path] = file
+    except OSError as error:
+        raise _unreadable(project, error) from None
+    return Snapshot(files=dict(sorted(files.items())), skipped=tuple(sorted(skipped)))
+
+
+def take_mark(project: Path, *, without: Path | None = None) -> Mark:
+    """What changes when the scope does; costs a look at each name, and reads nothing.
+
+    Raises:
+        TrustError: There is more than can be approved, or something cannot be read.
+    """
+    try:
+        return tuple(sorted((entry.path, *_changing(entry.seen)) for entry in _walk(project, without)))
+    except OSError as error:
+        raise _unreadable(project, error) from None
+
+
+def _unreadable(project: Path, error: OSError) -> TrustError:
+    name = escaped(os.fsdecode(error.filename)) if isinstance(error.filename, str | bytes) else "its folder"
+    return TrustError(f"what {escaped(str(project))} brings cannot be read: {error.strerror} ({name})")
+
+
+def _changing(seen: os.stat_result) -> tuple[int, int, int, int]:
+    return seen.st_mode, seen.st_ctime_ns, seen.st_size, seen.st_ino
+
+
+class _Entry(msgspec.Struct, frozen=True, kw_only=True):
+    """A name in the scope that is no folder; its folder is held open, so that nobody can put another in its place."""
+
+    path: str
+    folder: int
+    name: str
+    seen: os.stat_result
+
+
+class _Walk:
+    """One walk through the scope; every name counts, folders included."""
+
+    def __init__(self, project: Path, without: Path | None) -> None:
+        self._project = project
+        self._without = without
+        self._room = MOST_FILES
+
+    def below(self, folder: int, above: str, steps: Sequence[str]) -> Iterator[_Entry]:
+        """What lies at a place, one step at a time; where the steps end, everything in it."""
+        name = steps[0]
+        path = f"{above}{name}"
+        try:
+            seen = os.stat(name, dir_fd=folder, follow_symlinks=False)
+        except FileNotFoundError:
+            return
+        self._count()
+        if not stat.S_ISDIR(seen.st_mode):
+            if len(steps) == 1 or not stat.S_ISREG(seen.st_mode):  # a file called `.claude` holds no agents
+                yield _Entry(path=path, folder=folder, name=name, seen=seen)
+            return
+        if self._without is not None and self._project / path == self._without:
+            return
+        if path.count("/") > DEEPEST:
+            raise TrustError(f"{_start(path)} is nested more than {DEEPEST} folders deep; move it elsewhere")
+        with _opened(folder, name) as inner:
+            if inner is None:  # replaced by a link since we looked
+                yield _Entry(path=path, folder=folder, name=name, seen=seen)
+                return
+            if len(steps) > 1:
+                yield from self.below(inner, f"{path}/", steps[1:])
+                return
+            with os.scandir(inner) as inside:
+                names = sorted(found.name for found in islice(inside, self._room + 1))
+            for found in names:
+                yield from self.below(inner, f"{path}/", [found])
+
+    def _count(self) -> None:
+        self._room -= 1
+        if self._room < 0:
+            raise TrustError(
+                f"{escaped(str(self._project))} brings more than {MOST_FILES:,} files; move what is no tool elsewhere"
+            )
+
+
+def _walk(project: Path, without: Path | None) -> Iterator[_Entry]:
+    """Every name of the scope that is no folder, with its folder open."""
+    walk = _Walk(project, without)
+    root = os.open(project, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        for place in (*FOLDERS, *FILES):
+            yield from walk.below(root, "", place.split("/"))
+    finally:
+        os.close(root)
+
+
+@contextmanager
+def _opened(folder: int, name: str) -> Generator[int | None]:
+    """A folder inside a folder; None where it is one no more."""
+    try:
+        inner = os.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=folder)
+    except (NotADirectoryError, FileNotFoundError):
+        yield None
+        return
+    except OSError as error:
+        if error.errno != errno.ELOOP:
+            raise
+        yield None
+        return
+    try:
+        yield inner
+    finally:
+        os.close(inner)
+
+
+def _read(entry: _Entry) -> PinnedFile | None:
+    """A regular file's content; None for what is never loaded.
+
+    That is a link, a pipe, a socket, a device, a name that is no text, and what went away meanwhile.
+    """
+    if not stat.S_ISREG(entry.seen.st_mode) or not _is_text(entry.path):
+        return None
+    try:
+        flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+        descriptor = os.open(entry.name, flags, dir_fd=entry.folder)
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        if error.errno != errno.ELOOP:
+            raise
+        return None
+    with os.fdopen(descriptor, "rb") as file:
+        found = os.fstat(descriptor)
+        if not stat.S_ISREG(found.st_mode):
+            return None
+        data = file.read(LARGEST_FILE + 1)
+    if len(data) > LARGEST_FILE:
+        raise TrustError(
+            f"{_start(entry.path)} has more than {LARGEST_FILE:,} bytes, the most that can be approved; move it out"
+        )
+    return PinnedFile(data=data, executable=bool(found.st_mode & stat.S_IXUSR))
+
+
+def _start(path: str) -> str:
+    return escaped(path if len(path) <= 200 else f"{path[:200]}…")
+
+
+def _is_text(name: str) -> bool:
+    try:
+        name.encode("utf-8")
+    except UnicodeEncodeError:
+        return False
+    return True

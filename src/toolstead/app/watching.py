@@ -1,0 +1,138 @@
+"""Watching the tool folders: a change of a file is a change of the tools, without anybody asking.
+
+The library that watches is imported in a worker thread after the stead is open, so that no start waits
+for it, and only where there is a folder to watch; what changed before the watch stood is looked for then.
+Network folders are polled, because they send no notices.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import importlib
+import logging
+from collections.abc import Awaitable, Callable, Collection
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Protocol, Self
+
+logger = logging.getLogger(__name__)
+
+MISSING_FOLDER_POLL = 1.0
+DEBOUNCE_MS, STEP_MS, LOOK_AGAIN_MS = 200, 50, 1_000
+SECOND_LOOK = 0.3
+"""Seconds that a file which is gone or cut off gets to be finished before anybody is told."""
+_NETWORK = frozenset({"nfs", "nfs4", "cifs", "smb3", "smbfs", "9p", "fuse.sshfs", "afs", "ceph", "glusterfs", "vboxsf"})
+
+OnChange = Callable[[Collection[Path]], Awaitable[Any]]
+
+
+class Watched(Protocol):
+    """The files in the folders, as whoever reads them knows them."""
+
+    def changed(self, paths: Collection[Path]) -> Collection[Path]:
+        """The files among these that are not as they were; a folder stands for all that is in it."""
+        ...
+
+    def unsettled(self, paths: Collection[Path]) -> Collection[Path]:
+        """The files among these that look as if somebody were still writing them."""
+        ...
+
+
+class FolderWatcher:
+    """Watches folders while open, and tells which files changed; folders may come and go."""
+
+    def __init__(self, folders: Collection[Path], files: Watched, on_change: OnChange) -> None:
+        self._folders = tuple(folders)
+        self._files = files
+        self._on_change = on_change
+        self._tasks: list[asyncio.Task[None]] = []
+
+    async def __aenter__(self) -> Self:
+        self._tasks = [
+            asyncio.create_task(self._watch(folder), name=f"toolstead-watch-{folder}") for folder in self._folders
+        ]
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    async def _watch(self, folder: Path) -> None:
+        polling, seen = False, True
+        while True:
+            if await asyncio.to_thread(folder.is_dir):
+                seen = True
+                watchfiles = await asyncio.to_thread(importlib.import_module, "watchfiles")
+                polling = polling or await asyncio.to_thread(is_network_folder, folder)
+                try:
+                    await self._follow(watchfiles.awatch, folder, polling=polling)
+                except (OSError, RuntimeError, StopAsyncIteration) as error:  # as the library says it
+                    how = "trying again" if polling else "it is polled from now on"
+                    logger.warning("%s cannot be watched (%s); %s", folder, error or "it ended", how)
+                    polling = True
+            elif seen:  # it went, with all that was in it
+                seen = False
+                await self._tell([folder])
+            await asyncio.sleep(MISSING_FOLDER_POLL)
+
+    async def _follow(self, awatch: Callable[..., Any], folder: Path, *, polling: bool) -> None:
+        """Tell of changes until the folder is gone, or is another one."""
+        watching = awatch(
+            folder,
+            watch_filter=None,
+            recursive=False,
+            debounce=DEBOUNCE_MS,
+            step=STEP_MS,
+            force_polling=polling,
+            rust_timeout=LOOK_AGAIN_MS,  # nobody sends a notice when the folder itself goes
+            yield_on_timeout=True,
+        )
+        following = asyncio.ensure_future(anext(watching))
+        try:
+            await asyncio.sleep(0)  # now the watch stands
+            await self._tell([folder])
+            while await asyncio.to_thread(folder.is_dir):
+                paths = {Path(path) for _, path in await following}
+                if paths:
+                    await self._tell(paths)
+                if folder in paths:  # it went, and another may have taken its place
+                    return
+                following = asyncio.ensure_future(anext(watching))
+        finally:
+            following.cancel()
+            await asyncio.gather(following, return_exceptions=True)
+            await watching.aclose()
+
+    async def _tell(self, paths: Collection[Path]) -> None:
+        try:
+            changed = self._files.changed(paths)
+            unsettled = self._files.unsettled(changed)
+            if settled := [path for path in changed if path not in unsettled]:
+                await self._on_change(settled)
+            if unsettled:
+                logger.debug("%s: not finished, looking again", ", ".join(map(str, unsettled)))
+                await asyncio.sleep(SECOND_LOOK)
+                if changed := self._files.changed(unsettled):
+                    await self._on_change(changed)
+        except Exception:
+            logger.exception("a change of %s could not be taken", ", ".join(sorted(map(str, paths))[:5]))
+
+
+def is_network_folder(folder: Path) -> bool:
+    """Whether a folder lies on a file system that sends no notices of change."""
+    try:
+        mounts = Path("/proc/mounts").read_text("utf-8", "replace").splitlines()
+    except OSError:
+        return False
+    best, network = "", False
+    target = str(folder.resolve())
+    for mount in mounts:
+        _, place, kind, *_ = mount.split(" ")
+        place = place.replace("\\040", " ")
+        inside = target == place or target.startswith(place.rstrip("/") + "/")
+        if inside and len(place) >= len(best):
+            best, network = place, kind in _NETWORK
+    return network

@@ -1,0 +1,1 @@
+"""The `toolstead` command, one file a command; each pays only for the imports it needs."""

@@ -1,0 +1,148 @@
+"""`toolstead ask`: one message to an agent, its answer on stdout as it comes."""
+
+from __future__ import annotations
+
+import json
+import logging
+import sys
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from toolstead.console.cli.invocation import Invocation, common_options
+
+if TYPE_CHECKING:
+    from toolstead.console.cli.remote import Remote
+
+DONE, SAID_NO = 0, 1
+
+
+@click.command("ask")
+@click.argument("prompt")
+@click.option("--runtime", metavar="NAME", help="What drives the model, instead of the settings' choice.")
+@click.option("--agent", metavar="NAME", help="Who answers, instead of the settings' choice.")
+@click.option("--model", metavar="NAME", help="The model, instead of the settings' choice.")
+@click.option("--thread", "thread_id", metavar="ID", help="Go on with this thread; a new one unless given.")
+@click.option("--timeout", type=click.FloatRange(min=0, min_open=True), metavar="SECONDS", help="End it after so long.")
+@click.option("--json", "as_json", is_flag=True, help="Print the whole run as JSON.")
+@click.option("--url", metavar="URL", help="The server to ask, instead of this project's own.")
+@common_options
+@click.pass_obj
+def ask(invocation: Invocation, prompt: str, *, as_json: bool, url: str | None, **given: Any) -> int:
+    """Ask an agent. PROMPT is passed on word for word; - reads it from stdin.
+
+    The answer goes to stdout, everything else to stderr. The running server of this project answers;
+    without one, this command does. Exit status: 0 answered, 1 it failed, 2 nothing was asked, 130 interrupted.
+    """
+    from toolstead.console.cli.remote import find_server
+
+    prompt = sys.stdin.read() if prompt == "-" else prompt
+    if not prompt.strip():
+        raise click.UsageError("there is nothing to ask; give a text")
+    shown = _Shown(as_json=as_json)
+    server = find_server(invocation, url)
+    if server is not None:
+        return _by_server(server, prompt, given, shown)
+    return invocation.run(_here(invocation, prompt, given, shown), level=logging.ERROR)
+
+
+class _Shown:
+    """The answer as it comes."""
+
+    def __init__(self, *, as_json: bool) -> None:
+        self._as_json = as_json
+        self._said = ""
+        self._attempt = 1
+        self._whole = False
+        self._why: dict[str | None, str] = {}
+        self._at = ""
+
+    def asked_at(self, url: str) -> None:
+        """A running server is asked, not this process."""
+        self._at = f"by the server at {url}"
+
+    def chosen(self, state: Mapping[str, Any]) -> None:
+        """Nobody named a runtime or a model: this one was chosen, and why."""
+        self._why = {state["runtime"]: f" ({state['runtimeReason']})" if state["runtimeReason"] else ""}
+
+    def event(self, kind: str, data: dict[str, Any]) -> None:
+        """Show one event of the run."""
+        if self._as_json:
+            return
+        if kind == "run.started":
+            runtime, model = data.get("runtime"), f", {data['model']}" if data.get("model") else ""
+            why = self._why.get(runtime, "")
+            click.echo(f"{data.get('agent')} answers on {runtime}{why}{model}", err=True)
+            if self._at:
+                click.echo(self._at, err=True)
+        elif kind == "message.delta":
+            self._hear(data["text"], data.get("attempt", 1))
+        elif kind == "usage":
+            self._whole = True  # it is counted when a message is complete
+        elif kind == "tool_use":
+            self._end_line()
+            click.echo(f"· {data['name']} {json.dumps(data['input'], ensure_ascii=False)[:200]}", err=True)
+        elif kind == "tool_result" and data["isError"]:
+            click.echo(f"· {data['name']} failed: {data['content'][:500]}", err=True)
+
+    def _hear(self, text: str, attempt: int) -> None:
+        if self._whole:
+            self._end_line()
+        if attempt > self._attempt and self._said:
+            self._end_line()
+            click.echo("· the answer broke off; it is given once more", err=True)
+        self._attempt = attempt
+        self._said += text
+        click.echo(text, nl=False)
+        sys.stdout.flush()
+
+    def _end_line(self) -> None:
+        """What comes now is another message."""
+        if self._said:
+            click.echo()
+        self._said, self._whole = "", False
+
+    def end(self, run: dict[str, Any]) -> int:
+        """Show how it ended; the exit status."""
+        if self._as_json:
+            click.echo(json.dumps(run, indent=2, ensure_ascii=False))
+        elif run["status"] == "completed":
+            result = run["result"] or ""
+            # A runtime that counts nothing does not tell where a message ends, so another may stand before the last.
+            click.echo("" if self._said.endswith(result) else result.removeprefix(self._said))
+            self._spent(run)
+        else:
+            self._end_line()
+            why = run["error"]["message"] if run["error"] else "the server went before its end"
+            click.echo(f"toolstead: {run['status']}: {why}", err=True)
+        return DONE if run["status"] == "completed" else SAID_NO
+
+    def _spent(self, run: dict[str, Any]) -> None:
+        used = run["usage"]
+        cost = f", ${used['cost']:.4f}" if used["cost"] else ""
+        tokens = f"{used['inputTokens']:,} tokens in, {used['outputTokens']:,} out{cost}; "
+        click.echo(f"{tokens if used['inputTokens'] or used['outputTokens'] else ''}thread {run['threadId']}", err=True)
+
+
+def _by_server(server: Remote, prompt: str, given: dict[str, Any], shown: _Shown) -> int:
+    shown.asked_at(server.url)
+    body = {"prompt": prompt, "threadId": given.pop("thread_id"), **given}
+    if given["runtime"] is None and given["model"] is None:
+        shown.chosen(server.ask("GET", "/api/health"))
+    run = server.ask("POST", "/api/runs", {key: value for key, value in body.items() if value is not None})
+    try:
+        for event in server.events(f"/api/runs/{run['runId']}/events"):
+            shown.event(event["type"], event["data"])
+    except KeyboardInterrupt:
+        server.ask("POST", f"/api/runs/{run['runId']}/cancel", {})
+        raise
+    return shown.end(server.ask("GET", f"/api/runs/{run['runId']}"))
+
+
+async def _here(invocation: Invocation, prompt: str, given: dict[str, Any], shown: _Shown) -> int:
+    async with invocation.stead() as stead:
+        if given["runtime"] is None and given["model"] is None:
+            shown.chosen(stead.state())
+        run = await stead.invoke(prompt, on_message=lambda event: shown.event(event.type, dict(event.data)), **given)
+    return shown.end(run.to_json())

@@ -1,0 +1,126 @@
+"""`toolstead config`: the settings in effect, and where each came from."""
+
+from __future__ import annotations
+
+import textwrap
+from typing import TYPE_CHECKING, Any, cast
+
+import click
+
+from toolstead.console.cli.invocation import Invocation, common_options
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from toolstead.app.effective import Explained
+
+_WIDTH = 80
+
+
+@click.group("config")
+def config() -> None:
+    """Show the settings, and where each came from."""
+
+
+@config.command("show")
+@common_options
+@click.pass_obj
+def show(invocation: Invocation) -> None:
+    """Print the settings in effect as TOML; secrets are masked."""
+    click.echo(_as_toml(invocation.load().explain()))
+
+
+@config.command("explain")
+@click.argument("key", required=False)
+@click.option("--json", "as_json", is_flag=True, help="As JSON, for programs.")
+@common_options
+@click.pass_obj
+def explain(invocation: Invocation, key: str | None, as_json: bool) -> None:
+    """Say where each setting came from, and what it overrode.
+
+    KEY is one setting (tools.timeout) or a section (tools); without it all are told.
+    """
+    shown = _chosen(invocation.load().explain(), key)
+    if as_json:
+        click.echo(_as_json(shown))
+    else:
+        click.echo("\n".join(line for item in shown for line in _lines(item)))
+
+
+def _chosen(explained: list[Explained], key: str | None) -> list[Explained]:
+    if key is None:
+        return explained
+    chosen = [item for item in explained if item.key == key or item.key.startswith(f"{key}.")]
+    if chosen:
+        return chosen
+    if key.partition(".")[0] in ("plugins", "mcp_servers"):
+        raise click.UsageError(f"{key} is not set anywhere; the owner of the table has its own defaults.")
+    from difflib import get_close_matches
+
+    sections = dict.fromkeys(item.key.rpartition(".")[0] for item in explained)
+    nearest = get_close_matches(key, [*(item.key for item in explained), *sections], n=1, cutoff=0.0)
+    raise click.UsageError(f"there is no setting {key!r}; the nearest is {nearest[0]}.")
+
+
+def _as_toml(explained: Iterable[Explained]) -> str:
+    from toolstead.app.toml_text import toml_key, toml_value
+
+    lines: list[str] = []
+    table: tuple[str, ...] = ()
+    for item in explained:
+        if item.path[:-1] != table:
+            table = item.path[:-1]
+            lines += ["", f"[{toml_key(table)}]"]
+        note = "  # masked" if item.masked else ""
+        lines.append(f"{toml_key(item.path[-1:])} = {toml_value(item.value)}{note}")
+    return "\n".join(lines[1:])
+
+
+def _lines(item: Explained) -> list[str]:
+    from toolstead.app.toml_text import toml_value
+
+    origin = "default" if item.origin == "default" else f"from {item.origin}"
+    notes = [origin if item.in_effect else f"{origin}; not used by this version"]
+    notes += [f"instead of {toml_value(value)} ({origin})" for value, origin in item.overrode]
+    said = f"{item.key} = {toml_value(item.value)}"
+    if len(notes) == 1 and len(said) + len(notes[0]) + 4 <= _WIDTH:
+        return [f"{said}  ({notes[0]})"]
+    return [*_unfolded(said, item), *(line for note in notes for line in _folded(note))]
+
+
+def _unfolded(said: str, item: Explained) -> list[str]:
+    """A list too long for a line gets a line for each item; other values stay in one piece."""
+    from toolstead.app.toml_text import toml_value
+
+    if len(said) <= _WIDTH or not isinstance(item.value, list):
+        return [said]
+    items = cast("list[Any]", item.value)
+    return [f"{item.key} = [", *(f"    {toml_value(part)}," for part in items), "]"]
+
+
+def _folded(note: str) -> list[str]:
+    # Between words only: a path that is cut in two cannot be copied.
+    return textwrap.wrap(
+        note,
+        _WIDTH,
+        initial_indent="    ",
+        subsequent_indent="        ",
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
+
+
+def _as_json(explained: Iterable[Explained]) -> str:
+    import msgspec
+
+    listed: list[dict[str, Any]] = [
+        {
+            "key": item.key,
+            "value": item.value,
+            "origin": item.origin,
+            "overrode": [{"value": value, "origin": origin} for value, origin in item.overrode],
+            "inEffect": item.in_effect,
+        }
+        for item in explained
+    ]
+    return msgspec.json.format(msgspec.json.encode({"settings": listed}), indent=2).decode()

@@ -1,0 +1,44 @@
+"""The `toolstead` command, before anything is known of it.
+
+`toolstead mcp` is started by a client that waits for it, so its usual command lines are understood here, without
+click and everything click imports. Whatever else is said, click reads. Above: the script. Below: `group`, `stdio`.
+"""
+
+from __future__ import annotations
+
+import logging
+import sys
+
+from toolstead.console.cli.ending import leave
+from toolstead.console.cli.stdio import plainly_asked, serve
+from toolstead.errors import ToolsteadError
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Run the command and exit: 0 done, 1 the tool said no, 2 wrong usage, 130 interrupted, 143 terminated.
+
+    Args:
+        arguments: What was said; what the process was started with, if that is not given.
+    """
+    logging.basicConfig(stream=sys.stderr, level=logging.WARNING, format="%(name)s: %(message)s")
+    if arguments is not None:
+        sys.exit(_status_of(arguments))
+    try:
+        status = _status_of(sys.argv[1:])
+    except SystemExit as told:
+        status = told.code if isinstance(told.code, int) else 0 if told.code is None else 1
+    leave(status)
+
+
+def _status_of(arguments: list[str]) -> int:
+    invocation = plainly_asked(arguments)
+    if invocation is None:
+        from toolstead.console.cli.group import run
+
+        return run(arguments)
+    try:
+        return serve(invocation)
+    except (ToolsteadError, KeyboardInterrupt, EOFError, OSError) as error:
+        from toolstead.console.cli.group import ended_by
+
+        return ended_by(error)

@@ -1,0 +1,20 @@
+"""`toolstead mcp`: an MCP server on stdin and stdout."""
+
+from __future__ import annotations
+
+import click
+
+from toolstead.console.cli.invocation import Invocation, common_options
+from toolstead.console.cli.stdio import serve
+
+
+@click.command("mcp")
+@click.option("--no-lane", is_flag=True, help="Leave every message to the MCP SDK.")
+@common_options
+@click.pass_obj
+def mcp(invocation: Invocation, no_lane: bool) -> int:
+    """Be an MCP server on stdin and stdout.
+
+    stdout is the wire; what tools print goes to stderr, and so does the log.
+    """
+    return serve(invocation, lane=not no_lane)

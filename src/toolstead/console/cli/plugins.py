@@ -1,0 +1,272 @@
+"""`toolstead plugins`: list, enable, disable and reset; by the running server of this project, or in this process."""
+
+from __future__ import annotations
+
+import difflib
+import json
+import logging
+import shutil
+import textwrap
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Protocol, cast
+from urllib.parse import quote
+
+import click
+
+from toolstead.console.cli.arguments import read_arguments
+from toolstead.console.cli.invocation import Invocation, common_options
+from toolstead.errors import ServeError
+
+if TYPE_CHECKING:
+    from toolstead.adapters.rest.plugin_routes import PluginControl
+    from toolstead.console.cli.remote import Remote
+
+DONE, DOES_NOT_RUN = 0, 1
+_ALWAYS_THERE = ("name", "version", "enabled", "state", "tools", "settings")
+_WIDEST_STATE = len("disabled")
+_WIDEST_VERSION = 14
+_ROOM_FOR_TOOLS = 24
+
+_URL = click.option("--url", metavar="URL", help="The server to ask, instead of this project's own.")
+_NAME = click.argument("name")
+
+
+@click.group("plugins")
+def plugins() -> None:
+    """List and switch plugins, and set their settings."""
+
+
+@plugins.command("list")
+@click.option("--json", "as_json", is_flag=True, help="As JSON, for programs.")
+@_URL
+@common_options
+@click.pass_obj
+def list_plugins(invocation: Invocation, *, as_json: bool, url: str | None) -> int:
+    """List the plugins: those that run, those that are switched off, and those that failed."""
+
+    async def show(door: _Door) -> int:
+        found = await door.shown()
+        if as_json:
+            click.echo(json.dumps({"plugins": found}, indent=2, ensure_ascii=False))
+        elif found:
+            width = min(100, shutil.get_terminal_size((80, 24)).columns)
+            click.echo("\n".join(_table(found, width)))
+        else:
+            click.echo("there are none", err=True)
+        return DONE
+
+    return _at(invocation, url, show)
+
+
+@plugins.command("enable")
+@_NAME
+@click.argument("pairs", nargs=-1, metavar="[KEY=VALUE | KEY:=JSON]...")
+@_URL
+@common_options
+@click.pass_obj
+def enable_plugin(invocation: Invocation, name: str, pairs: tuple[str, ...], *, url: str | None) -> int:
+    """Switch a plugin on, with these settings laid over what is set.
+
+    KEY:=null takes a setting back.
+    """
+
+    async def enable(door: _Door) -> int:
+        settings = _settings(pairs, (await _found(door, name))["settings"])
+        return _tell(await door.change(name, enabled=True, settings=settings or None))
+
+    return _at(invocation, url, enable)
+
+
+@plugins.command("disable")
+@_NAME
+@_URL
+@common_options
+@click.pass_obj
+def disable_plugin(invocation: Invocation, name: str, *, url: str | None) -> int:
+    """Switch a plugin off: its tools and its hooks go, what runs of it is ended."""
+
+    async def disable(door: _Door) -> int:
+        await _found(door, name)
+        return _tell(await door.change(name, enabled=False))
+
+    return _at(invocation, url, disable)
+
+
+@plugins.command("reset")
+@_NAME
+@_URL
+@common_options
+@click.pass_obj
+def reset_plugin(invocation: Invocation, name: str, *, url: str | None) -> int:
+    """Forget what was switched and set, so that the settings files count again."""
+
+    async def reset(door: _Door) -> int:
+        await _found(door, name)
+        return _tell(await door.reset(name))
+
+    return _at(invocation, url, reset)
+
+
+class _Door(Protocol):
+    """Plugins, wherever they run."""
+
+    async def shown(self) -> list[dict[str, Any]]: ...
+    async def change(
+        self, name: str, *, enabled: bool, settings: Mapping[str, Any] | None = None
+    ) -> dict[str, Any]: ...
+    async def reset(self, name: str) -> dict[str, Any]: ...
+
+
+class _Server:
+    """By the running server."""
+
+    def __init__(self, remote: Remote) -> None:
+        self._remote = remote
+
+    async def shown(self) -> list[dict[str, Any]]:
+        answer = self._remote.ask("GET", "/api/plugins")
+        found: Any = cast("dict[str, Any]", answer).get("plugins") if isinstance(answer, dict) else None
+        if not isinstance(found, list):
+            raise self._foreign()
+        return [self._checked(plugin) for plugin in cast("list[Any]", found)]
+
+    async def change(self, name: str, *, enabled: bool, settings: Mapping[str, Any] | None = None) -> dict[str, Any]:
+        body = {"enabled": enabled, **({"settings": dict(settings)} if settings is not None else {})}
+        return self._checked(self._remote.ask("PATCH", f"/api/plugins/{quote(name, safe='')}", body))
+
+    async def reset(self, name: str) -> dict[str, Any]:
+        return self._checked(self._remote.ask("POST", f"/api/plugins/{quote(name, safe='')}/reset"))
+
+    def _checked(self, plugin: Any) -> dict[str, Any]:
+        if not isinstance(plugin, dict) or not set(_ALWAYS_THERE).issubset(cast("dict[str, Any]", plugin)):
+            raise self._foreign()
+        return cast("dict[str, Any]", plugin)
+
+    def _foreign(self) -> ServeError:
+        return ServeError(f"{self._remote.url} answered, but not as a Toolstead server does")
+
+
+class _Here:
+    """In this process."""
+
+    def __init__(self, control: PluginControl) -> None:
+        self._control = control
+        self.change = control.change
+        self.reset = control.reset
+
+    async def shown(self) -> list[dict[str, Any]]:
+        return self._control.shown()
+
+
+def _at(invocation: Invocation, url: str | None, act: Callable[[_Door], Awaitable[int]]) -> int:
+    from toolstead.console.cli.remote import find_server
+
+    remote = find_server(invocation, url)
+
+    async def run() -> int:
+        if remote is not None:
+            click.echo(f"by the server at {remote.url}", err=True)
+            return await act(_Server(remote))
+        async with invocation.stead() as stead:
+            return await act(_Here(stead.plugins))
+
+    # What is wrong with a plugin is shown by the command itself; with -v the log has it too.
+    return invocation.run(run(), level=logging.CRITICAL)
+
+
+async def _found(door: _Door, name: str) -> dict[str, Any]:
+    """The plugin of this name.
+
+    Raises:
+        click.UsageError: There is none; the nearest name is in the text.
+    """
+    known = {plugin["name"]: plugin for plugin in await door.shown()}
+    if name not in known:
+        near = difflib.get_close_matches(name, known, n=1)
+        hint = f"did you mean {near[0]!r}?" if near else "`toolstead plugins list` shows them all"
+        raise click.UsageError(f"unknown plugin {name[:100]!r}; {hint}")
+    return known[name]
+
+
+def _tell(plugin: Mapping[str, Any]) -> int:
+    """Say what became of a plugin; one that was switched on and does not run is a failure of its own."""
+    word = "enabled" if plugin["enabled"] else "disabled"
+    count = len(plugin["tools"])
+    brings = f" with {count} {'tool' if count == 1 else 'tools'}" if count else ""
+    state = "" if plugin["state"] == word else f": {plugin['state']}{brings}"
+    click.echo(f"{plugin['name']} is {word}{state}", err=True)
+    if plugin.get("error"):
+        click.echo(f"  {_one_line(plugin['error'])}", err=True)
+    return DOES_NOT_RUN if plugin["enabled"] and plugin["state"] == "failed" else DONE
+
+
+def _table(found: Sequence[Mapping[str, Any]], width: int) -> list[str]:
+    """The plugins as lines: name, version, state, tools; what is wrong with one stands below it."""
+    names = max(len(plugin["name"]) for plugin in found)
+    versions = min(_WIDEST_VERSION, max(len(plugin["version"]) for plugin in found))
+    margin = names + versions + _WIDEST_STATE + 6
+    longest = max((len(tool) + 1 for plugin in found for tool in plugin["tools"]), default=0)
+    beside = width - margin >= max(longest, _ROOM_FOR_TOOLS)  # else the tools stand below their plugin
+    lines: list[str] = []
+    for plugin in found:
+        version = _cut(plugin["version"], versions)
+        head = f"{plugin['name']:<{names}}  {version:<{versions}}  {plugin['state']:<{_WIDEST_STATE}}  "
+        tools = ", ".join(plugin["tools"])
+        if beside and tools:
+            lines += _wrapped(tools, width, head, " " * margin)
+        else:
+            lines += [head.rstrip(), *_wrapped(tools, width, "  ", "  ")]
+        if plugin.get("error"):
+            lines += _wrapped(_one_line(plugin["error"]), width, "  ", "  ")
+    return lines
+
+
+def _wrapped(text: str, width: int, first: str, rest: str) -> list[str]:
+    return textwrap.wrap(text, width, initial_indent=first, subsequent_indent=rest, break_on_hyphens=False)
+
+
+def _one_line(text: str) -> str:
+    """Text without line ends, and without what would steer a terminal."""
+    line = " ".join(text.split())
+    return "".join(character if character.isprintable() else "\N{REPLACEMENT CHARACTER}" for character in line)
+
+
+def _cut(text: str, most: int) -> str:
+    text = _one_line(text)
+    return text if len(text) <= most else f"{text[: most - 1]}…"
+
+
+def _settings(pairs: Sequence[str], now: Mapping[str, Any]) -> dict[str, Any]:
+    """Settings from the command line: read by the type of what is set now.
+
+    Where that is not known (a plugin that is off is not loaded, and says nothing), what looks like JSON is JSON.
+    """
+    types = {key: {"type": kind} for key, value in now.items() if (kind := _type_of(value))}
+    said = [pair if pair.partition("=")[0] in types else _as_json(pair) for pair in pairs]
+    return read_arguments(said, None, {"properties": types})
+
+
+def _type_of(value: Any) -> str:
+    match value:
+        case bool():
+            return "boolean"
+        case int() | float():
+            return "number"
+        case str():
+            return "string"
+        case list() | tuple():
+            return "array"
+        case dict():
+            return "object"
+        case _:
+            return ""
+
+
+def _as_json(pair: str) -> str:
+    key, sign, text = pair.partition("=")
+    try:
+        value = json.loads(text)
+    except (ValueError, RecursionError):
+        return pair
+    is_plain_text = key.endswith(":") or value is None or isinstance(value, str)
+    return pair if is_plain_text else f"{key}:{sign}{text}"

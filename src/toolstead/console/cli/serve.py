@@ -1,0 +1,43 @@
+"""`toolstead serve`: REST and MCP over HTTP."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from toolstead.console.cli.collecting import collect_seldom, collecting_later
+from toolstead.console.cli.invocation import Invocation, common_options
+
+if TYPE_CHECKING:
+    from toolstead.app.stead import Address
+
+
+@click.command("serve")
+@click.option("--host", metavar="HOST", help="The address to bind; not loopback needs a token.")
+@click.option("--port", type=click.IntRange(0, 65_535), metavar="N", help="The port; 0 picks a free one.")
+@click.option("--dev", is_flag=True, help="Trust this project, and every change of it while this runs: for authors.")
+@click.option("--no-lane", is_flag=True, help="Leave every MCP message to the MCP SDK.")
+@common_options
+@click.pass_obj
+def serve(invocation: Invocation, host: str | None, port: int | None, dev: bool, no_lane: bool) -> int:
+    """Serve the tools over HTTP: REST at /api, MCP at /mcp, the documentation at /docs."""
+    with collecting_later():
+        return invocation.run(_serve(invocation, host, port, dev=dev, lane=not no_lane), fast_loop=True)
+
+
+async def _serve(invocation: Invocation, host: str | None, port: int | None, *, dev: bool, lane: bool) -> int:
+    async with invocation.stead(watch=True, follow=dev) as stead:
+
+        def ready(address: Address) -> None:
+            url, key = address.url, f"?token={address.new_token}" if address.new_token else ""
+            click.echo(f"toolstead serves {stead.registry.get_tool_count()} tools of {stead.places.project}", err=True)
+            click.echo(f"  REST  {url}/api/tools", err=True)
+            click.echo(f"  MCP   {url}/mcp", err=True)
+            click.echo(f"  docs  {url}/docs{key}", err=True)
+            if address.new_token:
+                click.echo(f"  token {address.new_token}", err=True)
+            collect_seldom()
+
+        await stead.serve_http(host=host, port=port, on_ready=ready, lane=lane)
+    return 0

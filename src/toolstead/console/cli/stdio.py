@@ -1,0 +1,72 @@
+"""The server behind `toolstead mcp`, and the command lines that ask for it so plainly that nobody need parse them.
+
+Above: `main`, and `mcp` for all other command lines. Below: the invocation.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+
+from toolstead.console.cli.collecting import collect_seldom, collecting_later
+from toolstead.console.cli.invocation import Invocation
+
+
+def serve(invocation: Invocation, *, lane: bool = True) -> int:
+    """Be an MCP server on stdin and stdout until the client leaves.
+
+    Args:
+        invocation: What else was said.
+        lane: Answer plain messages without the SDK.
+    """
+    with collecting_later():
+        return invocation.run(_serve(invocation, lane=lane))
+
+
+def plainly_asked(words: Sequence[str]) -> Invocation | None:
+    """What `toolstead … mcp …` was asked, where click would surely understand the same; None leaves it to click.
+
+    Known are `mcp`, `--project` with a folder that can be read, `--set` and `-v`, before the command and after it.
+    Anything else, and whatever click might refuse, is none of these.
+    """
+    project: Path | None = None
+    overrides: list[str] = []
+    verbose, verbose_before, asked = 0, 0, False
+    rest = iter(words)
+    for word in rest:
+        name, given, value = word.partition("=")
+        if word == "mcp" and not asked:
+            asked, verbose_before, verbose = True, verbose, 0
+        elif word in ("-v", "--verbose"):
+            verbose += 1
+        elif name in ("--project", "--set"):
+            text = value if given else next(rest, "-")
+            if not text or text.startswith("-"):
+                return None
+            if name == "--set":
+                overrides.append(text)
+            elif os.access(text, os.R_OK):
+                project = Path(text)
+            else:
+                return None
+        else:
+            return None
+    if not asked:
+        return None
+    return Invocation(project=project, overrides=tuple(overrides), verbose=max(verbose, verbose_before))
+
+
+async def _serve(invocation: Invocation, *, lane: bool) -> int:
+    async with invocation.stead(watch=True, ask=False) as stead:
+        collect_seldom()
+        serving = asyncio.ensure_future(stead.serve_stdio(lane=lane))
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, serving.cancel)
+        with suppress(asyncio.CancelledError):
+            await serving
+    return 0

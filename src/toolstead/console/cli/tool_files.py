@@ -1,0 +1,176 @@
+"""`toolstead tools check`, `test` and `schema`: for people who write tool files."""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from toolstead.console.cli.invocation import Invocation, common_options
+
+if TYPE_CHECKING:
+    from toolstead.app.stead import Toolstead
+    from toolstead.tools.sources.json_file import Example
+
+GOOD, BAD = 0, 1
+
+
+@click.command("check")
+@click.argument("paths", nargs=-1, type=click.Path(path_type=Path))
+@common_options
+@click.pass_obj
+def check_files(invocation: Invocation, paths: tuple[Path, ...]) -> int:
+    """Check tool files: every problem as file:line:column, exit status 1 when there is one.
+
+    PATHS are files or folders; without any, the folders that are in use.
+    """
+    from toolstead.tools.sources.json_files import describe
+
+    async def run() -> int:
+        _must_exist(paths)
+        loaded = invocation.stead().read_tool_files([path.absolute() for path in paths])
+        problems = [problem for file in loaded for problem in file.problems]
+        for problem in problems:
+            click.echo(describe(problem))
+        tools = sum(len(file.tools) for file in loaded)
+        click.echo(f"{_count(len(loaded), 'file')}, {_count(tools, 'good tool')}, {_problems(len(problems))}", err=True)
+        return BAD if problems else GOOD
+
+    return invocation.run(run(), level=logging.WARNING)
+
+
+@click.command("test")
+@click.argument("names", nargs=-1, metavar="[TOOL | FILE]…")
+@common_options
+@click.pass_obj
+def test_files(invocation: Invocation, names: tuple[str, ...]) -> int:
+    """Run the examples of tool files, and compare what they answer with what they expect.
+
+    TOOLs are names, FILEs end with .json and need not be in the folders that are in use.
+    """
+    from toolstead.tools.sources.json_files import describe
+
+    wanted = _Wanted(
+        files=tuple(Path(name).absolute() for name in names if name.endswith(".json")),
+        tools=tuple(name for name in names if not name.endswith(".json")),
+    )
+
+    async def run() -> int:
+        async with invocation.stead(tools_dir=wanted.folder()) as stead:
+            for name in wanted.tools:
+                if not stead.registry.has_tool(name):
+                    raise stead.unknown_tool(name)
+            problems = [
+                problem
+                for problem in stead.registry.quarantined
+                if wanted.includes(Path(problem.source), problem.tool_name)
+            ]
+            failed, done, built = await _test(stead, wanted)
+        for problem in problems:
+            click.echo(f"FAIL {describe(problem)}")
+        not_run = f" ({built} built, not run)" if built else ""
+        click.echo(
+            f"{_count(done, 'example')}{not_run}, {failed or 'none'} failed, {_problems(len(problems))}", err=True
+        )
+        if not done:
+            click.echo('note: no example was run; give a tool "examples": [{"input": {…}}]', err=True)
+        return BAD if failed or problems else GOOD
+
+    return invocation.run(run(), level=logging.ERROR)
+
+
+@click.command("schema")
+def print_schema() -> int:
+    """Print the JSON Schema of tool files, for editors."""
+    from toolstead.tools.sources.json_format import format_schema
+
+    click.echo(json.dumps(format_schema(), indent=2))
+    return GOOD
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Wanted:
+    """The files and tools that were named; none means all."""
+
+    files: tuple[Path, ...]
+    tools: tuple[str, ...]
+
+    def folder(self) -> Path | None:
+        """The folder of the named files, instead of those in use."""
+        _must_exist(self.files)
+        folders = {file.parent for file in self.files}
+        if len(folders) > 1:
+            raise click.UsageError("the files must be in one folder; test the others with another command")
+        return folders.pop() if folders else None
+
+    def includes(self, file: Path, tool: str | None) -> bool:
+        return not (self.files or self.tools) or file in self.files or tool in self.tools
+
+
+async def _test(stead: Toolstead, wanted: _Wanted) -> tuple[int, int, int]:
+    """Run the examples; how many failed, of how many, and how many of them were built only."""
+    failed = done = built = 0
+    for file in stead.tool_files():
+        for name, examples in file.examples.items():
+            if not wanted.includes(file.path, name):
+                continue
+            for number, example in enumerate(examples, start=1):
+                reason = await _try(stead, name, example)
+                done += 1
+                failed += reason is not None
+                built += not example.run
+                note = "" if example.run else " (built, not run)"
+                click.echo(f"{'ok  ' if reason is None else 'FAIL'} {name} example {number}{note}")
+                if reason is not None:
+                    click.echo("     " + reason.rstrip("\n").replace("\n", "\n     "))
+    return failed, done, built
+
+
+async def _try(stead: Toolstead, name: str, example: Example) -> str | None:
+    """Why an example fails, or None."""
+    if not stead.registry.has_tool(name):
+        return "it cannot be called here: it is switched off or blocked"
+    if not example.run:
+        return None  # its file was loaded, so its input is valid and what it would run can be built
+    result = await stead.call(name, example.input)
+    return result.text if result.is_error else _mismatch(example.expect, result.text)
+
+
+def _mismatch(expected: Any, text: str) -> str | None:
+    """Why an answer is not what was expected, or None."""
+    from toolstead.schema.compiled import compile_schema
+
+    match expected:
+        case None:
+            return None
+        case str():
+            return None if text.rstrip("\n") == expected.rstrip("\n") else f"expected {expected!r}, got {text[:500]!r}"
+        case {"contains": wanted}:
+            return None if wanted in text else f"expected text that contains {wanted!r}, got {text[:500]!r}"
+        case {"schema": schema}:
+            try:
+                value = json.loads(text)
+            except ValueError:
+                return f"expected JSON, got {text[:500]!r}"
+            problems = compile_schema(schema, tool="example").problems(value)
+            return "; ".join(problems) or None
+        case _:
+            return f"cannot compare with {expected!r}"
+
+
+def _must_exist(paths: Sequence[Path]) -> None:
+    if missing := [str(path) for path in paths if not path.exists()]:
+        raise click.UsageError(f"no such file or folder: {', '.join(missing)}")
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
+def _problems(number: int) -> str:
+    return _count(number, "problem") if number else "no problems"

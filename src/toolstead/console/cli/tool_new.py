@@ -1,0 +1,240 @@
+"""`toolstead tools new`: a tool file from a template, ready to be called and to be edited."""
+
+from __future__ import annotations
+
+import json
+import logging
+import re
+import shlex
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from toolstead.console.cli.invocation import Invocation, common_options
+from toolstead.errors import DuplicateToolError, ToolsteadError
+
+if TYPE_CHECKING:
+    from toolstead.app.stead import Toolstead
+    from toolstead.tools.sources.json_file import LoadedFile
+
+GOOD, BAD = 0, 1
+
+_WITH_METHOD = re.compile(r"\s*([A-Za-z]+)\s+(\S.*)", re.DOTALL)
+
+
+@click.command("new")
+@click.argument("name")
+@click.option("--shell", "command", metavar="COMMAND", help="Run a command, such as 'rg -n {{pattern}} {{dir}}'.")
+@click.option("--http", "request", metavar="'METHOD URL'", help="Send a request; GET unless a method is said.")
+@click.option("--method", metavar="METHOD", help="The method of --http, where it does not stand before the URL.")
+@click.option("--file", "folder", metavar="FOLDER", help="Read files inside a folder.")
+@click.option("--description", metavar="TEXT", help="What the tool does, for the model; else drafted.")
+@click.option("--in-project", is_flag=True, help="Into the project's .toolstead/tools, not into your own folder.")
+@click.option("--edit", is_flag=True, help="Open it in $VISUAL or $EDITOR, and check it afterwards.")
+@common_options
+@click.pass_obj
+def new_tool(
+    invocation: Invocation,
+    *,
+    name: str,
+    command: str | None,
+    request: str | None,
+    method: str | None,
+    folder: str | None,
+    description: str | None,
+    in_project: bool,
+    edit: bool,
+) -> int:
+    """Write a tool file from a command, a request or a folder.
+
+    {{placeholders}} become parameters, their types guessed from their names. Nothing is run, and no
+    file is ever written over. stdout is the file's path. Exit status: 0 done, 1 the edited file has
+    a problem, 2 nothing was written.
+    """
+    from toolstead.app.authoring import authoring_folder, find_editor
+
+    document = _draft(name, command=command, request=request, method=method, folder=folder, description=description)
+    _judge(document)
+    at_terminal = sys.stdin.isatty() and sys.stdout.isatty()
+    editor = find_editor(at_terminal=at_terminal) if edit else None
+    path = authoring_folder(invocation.places(), in_project=in_project) / f"{name}.json"
+    writing = _write(invocation, name, path, document, in_project=in_project)
+    callable_now = invocation.run(writing, level=logging.ERROR)
+    click.echo(str(path))
+    if edit:
+        if editor is None:
+            click.echo(f"no editor is set: set VISUAL or EDITOR, or open {path} yourself", err=True)
+            return BAD
+        return _edit(invocation, [*editor, str(path)], path, in_project=in_project)
+    tool = document["tools"][0]
+    _present(tool)
+    for host in tool["handler"].get("allowedHosts", ()):
+        click.echo(f'It may reach {host}, which is private: "allowedHosts" names it.', err=True)
+    click.echo("Description, schema and example are guesses; edit them. The example is built", err=True)
+    click.echo('and checked, and not run as long as it says "run": false.\n', err=True)
+    _print_next(name, tool["examples"][0]["input"], path, in_project=in_project)
+    if not in_project and not callable_now:
+        hidden = "it is switched off, or tools.allowed and tools.blocked in the settings hide it"
+        click.echo(f"\nnote: {name} cannot be called now: {hidden}", err=True)
+    return GOOD
+
+
+def _draft(
+    name: str,
+    *,
+    command: str | None,
+    request: str | None,
+    method: str | None,
+    folder: str | None,
+    description: str | None,
+) -> dict[str, Any]:
+    from toolstead.tools.sources.json_draft import draft_file_read, draft_http, draft_shell
+
+    if sum(given is not None for given in (command, request, folder)) != 1:
+        raise click.UsageError("give one of --shell COMMAND, --http 'METHOD URL' and --file FOLDER")
+    if method is not None and request is None:
+        raise click.UsageError("--method belongs to --http URL")
+    if command is not None:
+        return draft_shell(name, command, description=description)
+    if folder is not None:
+        return draft_file_read(name, folder, description=description)
+    said, url = _request(request or "")
+    if said and method and said.upper() != method.upper():
+        raise click.UsageError(f"--http says {said} and --method {method}; say it once")
+    return draft_http(name, (said or method or "GET").upper(), url, description=description)
+
+
+def _request(text: str) -> tuple[str, str]:
+    """The method, where one stands there, and the address."""
+    found = _WITH_METHOD.fullmatch(text)
+    return (found[1], found[2].strip()) if found else ("", text.strip())
+
+
+def _judge(document: dict[str, Any]) -> None:
+    """Let the loader look at a draft before anything is written.
+
+    Raises:
+        ToolsteadError: It would not load, in the loader's words.
+    """
+    from toolstead.tools.sources.validation import validate_tool_file
+
+    try:
+        json.dumps(document, ensure_ascii=False).encode()
+    except UnicodeEncodeError:
+        raise ToolsteadError("the arguments are not valid UTF-8, which a tool file must be") from None
+    if errors := validate_tool_file(document).errors:
+        raise ToolsteadError("\n".join(errors))
+
+
+async def _write(invocation: Invocation, name: str, path: Path, document: dict[str, Any], *, in_project: bool) -> bool:
+    """Write the file, and the schema that editors find beside it; say whether the tool can be called now.
+
+    A project's tool cannot: these bytes were never approved.
+
+    Raises:
+        ToolsteadError: The name is taken, or the file cannot be written.
+    """
+    from toolstead.app.authoring import add_file, put_file
+    from toolstead.tools.sources.json_draft import SCHEMA_FILE, file_text
+    from toolstead.tools.sources.json_format import format_schema
+
+    async with invocation.stead(ask=False) as stead:
+        holder = _holder(stead, name, path, in_project=in_project)
+        if holder is not None and holder != str(path):
+            raise DuplicateToolError(tool=name, holder=holder)
+        add_file(path, file_text(document).encode())
+        put_file(path.with_name(SCHEMA_FILE), (json.dumps(format_schema(), indent=2) + "\n").encode())
+        if in_project:
+            return False
+        await stead.registry.reload_plugins()
+        return stead.registry.has_tool(name)
+
+
+def _holder(stead: Toolstead, name: str, path: Path, *, in_project: bool) -> str | None:
+    """Who has a name already: registered, hidden, set aside, or in a file of the project that waits for approval."""
+    files = stead.tool_files()
+    if in_project and path.parent.is_dir():
+        files += stead.read_tool_files([path.parent])
+    for file in files:
+        if name in _names(file) or any(problem.tool_name == name for problem in file.problems):
+            return str(file.path)
+    if info := stead.registry.get_tool_info(name):
+        return f"{info.provenance.source} {info.provenance.origin}"
+    return "a tool that is blocked or switched off here" if stead.knows(name) else None
+
+
+def _edit(invocation: Invocation, command: list[str], path: Path, *, in_project: bool) -> int:
+    """Open a file in the editor, and check it when the editor is closed."""
+    from toolstead.tools.sources.json_files import describe
+
+    try:
+        status = subprocess.run(command, check=False).returncode  # noqa: S603 - the user's own editor
+    except OSError as error:
+        click.echo(f"{command[0]} cannot be started: {error.strerror}; open {path} yourself", err=True)
+        return BAD
+    if status:
+        click.echo(f"{command[0]} ended with status {status}; the file is checked all the same", err=True)
+    stead = invocation.stead(ask=False)
+    file = invocation.run(_checked(stead, path), level=logging.ERROR)
+    invocation.run(_warned_of(stead, path), level=logging.WARNING)
+    for problem in file.problems:
+        click.echo(describe(problem))
+    if file.problems:
+        some = "1 problem" if len(file.problems) == 1 else f"{len(file.problems)} problems"
+        click.echo(f"{some}; mend the file, then: toolstead tools check", err=True)
+        return BAD
+    if not file.tools:
+        click.echo(f"{path} holds no tool", err=True)
+    for tool in file.tools:
+        examples = file.examples.get(tool.info.name, ())
+        _present({"name": tool.info.name, "description": tool.info.description, "inputSchema": tool.info.input_schema})
+        _print_next(tool.info.name, examples[0].input if examples else {}, path, in_project=in_project)
+    return BAD if status else GOOD
+
+
+async def _checked(stead: Toolstead, path: Path) -> LoadedFile:
+    """The file as it is now, read after all others: a name that one of them has is a problem of this file."""
+    async with stead:
+        others = [file.path for file in stead.tool_files() if file.path != path]
+        return stead.read_tool_files([*others, path])[-1]
+
+
+async def _warned_of(stead: Toolstead, path: Path) -> None:
+    """Read this file alone, for what the log says about it."""
+    stead.read_tool_files([path])
+
+
+def _names(file: LoadedFile) -> set[str]:
+    return {tool.info.name for tool in file.tools}
+
+
+def _present(tool: Any) -> None:
+    """A tool in a few lines: its name, its parameters as for a manual page, its description."""
+    schema = tool["inputSchema"]
+    required = schema.get("required", ())
+    names = [name if name in required else f"[{name}]" for name in schema.get("properties", {})]
+    click.echo(f"\n  {click.style(tool['name'], bold=True)} {' '.join(names)}".rstrip(), err=True)
+    click.echo(textwrap.indent(textwrap.fill(tool["description"], 76), "  ") + "\n", err=True)
+
+
+def _print_next(name: str, example: Any, path: Path, *, in_project: bool) -> None:
+    """The commands that come next, each with what it is for."""
+    named = f"-- {name}" if name.startswith("-") else name
+    pairs = [
+        f"{key}={value}" if isinstance(value, str) else f"{key}:={json.dumps(value)}" for key, value in example.items()
+    ]
+    call = " ".join(["toolstead tools call", named, *map(shlex.quote, pairs)])
+    commands = [("toolstead tools check", "nothing is run"), (f"toolstead tools test {named}", "its examples")]
+    if in_project:
+        here = Path.cwd()
+        file = shlex.quote(str(path.relative_to(here) if path.is_relative_to(here) else path))
+        commands = [(f"toolstead tools check {file}", ""), (f"toolstead tools test {file}", "")]
+        commands.append(("toolstead trust", "approve it; until then it is not read"))
+    commands.append((call, ""))
+    wide = max(len(command) for command, comment in commands if comment)
+    for command, comment in commands:
+        click.echo(f"  {command.ljust(wide)}  # {comment}" if comment else f"  {command}", err=True)

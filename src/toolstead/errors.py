@@ -1,0 +1,307 @@
+"""Every error raised on purpose, drawn as a tree. Nothing is below this module.
+
+```
+ToolsteadError
+├── DefinitionError        a tool that cannot be registered: where, which field, why
+│   ├── SchemaError        its schema is no schema, is too large, or refers outside
+│   └── DuplicateToolError its name already has a holder
+├── PluginError            a plugin that cannot be loaded, registered or started: which, which field, why
+├── UnavailableError       a power that the plugin asked for is not there
+├── Rejected               a reviewer's no to a finished task, with feedback for the next attempt
+├── SettingsError          a setting that is unknown or has a bad value: where, why
+├── StateError             the switches' file cannot be read or written
+├── TrustError             what a project brings cannot be read, approved or kept
+├── StorageError           the database cannot be opened, read or written
+├── NotFoundError          no such thread, run, result or approval
+├── ApprovalDecidedError   a decision that comes too late: there is one already
+├── InvalidApprovalError   a decision that cannot be taken: what is wrong with it
+├── UnknownToolError       no such tool here, or it is blocked
+├── ToolError              foreseen: the text goes to the model
+│   ├── RefusedError       what was asked for is not allowed (a path, a gate's no)
+│   └── NoClientError      the caller cannot be asked, logged to or shown progress
+├── InvocationError        an agent could not be invoked
+│   ├── SessionLostError   the runtime does not have the conversation any more
+│   ├── RuntimeFailureError the model or its runtime failed
+│   │   ├── ModelError     a model API refused or broke off: which fault, and whether to try again
+│   │   └── LimitError     an agent was stopped at one of its limits: turns, tokens, money, mistakes
+│   ├── TimedOutError      the invocation took longer than it may, and was ended
+│   └── NoRoomError        every session is in use, and this caller may not wait
+├── ScriptError            a script that the scripted runtime cannot play: where, why
+└── ServeError             a door cannot be opened (port taken, bind without token)
+```
+
+A handler raises `ToolError` to tell the model what went wrong. Any other exception out of a
+handler is a crash: its text is withheld from the model, and the log has the traceback.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+
+class ToolsteadError(Exception):
+    """The base of every error raised on purpose."""
+
+
+class DefinitionError(ToolsteadError):
+    """A tool that cannot be registered.
+
+    Attributes:
+        tool: The tool's name, as far as it has one.
+        field: The field that is wrong.
+        reason: What is wrong with it, and what would be right.
+    """
+
+    def __init__(self, *, tool: str, field: str, reason: str) -> None:
+        self.tool = tool
+        self.field = field
+        self.reason = reason
+        super().__init__(f"tool {tool!r}: {field}: {reason}")
+
+
+class SchemaError(DefinitionError):
+    """A schema that is no schema, is too large or too deep, or refers outside itself.
+
+    Attributes:
+        path: Where in the schema, as far as it is known.
+    """
+
+    def __init__(self, *, tool: str, field: str, reason: str, path: tuple[str | int, ...] = ()) -> None:
+        self.path = path
+        super().__init__(tool=tool, field=field, reason=reason)
+
+
+class DuplicateToolError(DefinitionError):
+    """A tool whose name already has a holder; the holder keeps it."""
+
+    def __init__(self, *, tool: str, holder: str) -> None:
+        self.holder = holder
+        super().__init__(
+            tool=tool,
+            field="name",
+            reason=f"the name is already held by {holder}; choose another, or remove that one first",
+        )
+
+
+class PluginError(ToolsteadError):
+    """A plugin that cannot be loaded, registered or started.
+
+    Attributes:
+        plugin: Its name, as far as it has one.
+        field: What of it is wrong: `name`, `tools`, `register`, `start`, `settings`, …
+        reason: What is wrong with it, and what would be right.
+    """
+
+    def __init__(self, *, plugin: str, field: str, reason: str) -> None:
+        self.plugin = plugin
+        self.field = field
+        self.reason = reason
+        super().__init__(f"plugin {plugin!r}: {field}: {reason}")
+
+
+class UnavailableError(ToolsteadError):
+    """A power that the plugin asked for is not there.
+
+    Attributes:
+        what: The power, such as `ctx.search`.
+        why: Why it is not there, and what would bring it.
+    """
+
+    def __init__(self, what: str, why: str) -> None:
+        self.what = what
+        self.why = why
+        super().__init__(f"{what} is not there: {why}")
+
+
+class Rejected(ToolsteadError):  # noqa: N818 - a reviewer's word, which plugins raise by this name
+    """A reviewer's no to a finished task: `raise Rejected("the tests do not pass")`.
+
+    Attributes:
+        feedback: For the next attempt.
+    """
+
+    def __init__(self, feedback: str) -> None:
+        self.feedback = feedback
+        super().__init__(feedback)
+
+
+class SettingsError(ToolsteadError):
+    """A setting that is unknown or has a bad value.
+
+    Attributes:
+        key: The dotted key, such as `tools.timeout`, or empty when a whole file is unreadable.
+        origin: Where it was said: a file with its line, an environment variable, `--set`.
+        reason: What is wrong with it, and what would be right.
+    """
+
+    def __init__(self, *, key: str, origin: str, reason: str) -> None:
+        self.key = key
+        self.origin = origin
+        self.reason = reason
+        super().__init__(f"{origin}: {f'{key}: ' if key else ''}{reason}")
+
+
+class StateError(ToolsteadError):
+    """The file with the switches cannot be read or written."""
+
+
+class TrustError(ToolsteadError):
+    """What a project brings cannot be read whole, approved or kept."""
+
+
+class StorageError(ToolsteadError):
+    """The database cannot be opened, read or written; nothing that was acknowledged is lost."""
+
+
+class NotFoundError(ToolsteadError):
+    """No such thread, run, result or approval.
+
+    Attributes:
+        kind: What was looked for: `thread`, `run`, `result`, `approval`.
+        id: Its id.
+    """
+
+    def __init__(self, kind: str, id: str) -> None:
+        self.kind = kind
+        self.id = id
+        super().__init__(f"no {kind} {id!r}")
+
+
+class ApprovalDecidedError(ToolsteadError):
+    """A decision that comes too late; the one that is there stays.
+
+    Attributes:
+        id: The approval's id.
+        decision: How it was decided: `allow` or `deny`.
+        reason: What was said about it; may be empty.
+    """
+
+    def __init__(self, *, id: str, decision: str, reason: str) -> None:
+        self.id = id
+        self.decision = decision
+        self.reason = reason
+        super().__init__(f"approval {id!r} is decided already: {decision}{f' ({reason})' if reason else ''}")
+
+
+class InvalidApprovalError(ToolsteadError):
+    """A decision that cannot be taken.
+
+    Attributes:
+        field: What is wrong: `decision`, `input` or `reason`.
+        problems: What is wrong with it, and what would be right.
+    """
+
+    def __init__(self, field: str, *problems: str) -> None:
+        self.field = field
+        self.problems = problems
+        super().__init__("; ".join(f"{field}: {problem}" for problem in problems))
+
+
+class InvocationError(ToolsteadError):
+    """An agent could not be invoked."""
+
+
+class SessionLostError(InvocationError):
+    """The runtime does not have the conversation any more; a new session may do."""
+
+
+class RuntimeFailureError(InvocationError):
+    """The model or its runtime failed; the text says why, and what to do about it."""
+
+
+ModelFault = Literal["busy", "rate", "server", "network", "overflow", "schema", "rejected", "key", "name", "quota"]
+"""Why a model API gave no answer.
+
+`busy`, `rate`, `server` and `network` pass: another try may succeed. `overflow`: the conversation is too long for
+the model. `schema`: one tool's schema is refused. `key`, `name`, `quota`: the API key, the model's name, the account.
+`rejected`: anything else that the same request would meet again.
+"""
+
+
+class ModelError(RuntimeFailureError):
+    """A model API refused a request, or broke off in the middle of its answer.
+
+    Attributes:
+        fault: What kind of failure it is.
+        retry_after: Seconds that the API asks to wait, where it does.
+        tool: The tool whose schema it refuses, for `schema`.
+    """
+
+    def __init__(
+        self, message: str, *, fault: ModelFault, retry_after: float | None = None, tool: str | None = None
+    ) -> None:
+        self.fault: ModelFault = fault
+        self.retry_after = retry_after
+        self.tool = tool
+        super().__init__(message)
+
+
+class LimitError(RuntimeFailureError):
+    """An agent was stopped at one of its limits; the text says which, and how to raise it.
+
+    Attributes:
+        limit: `turns`, `tokens`, `cost` or `mistakes`.
+    """
+
+    def __init__(self, message: str, *, limit: str) -> None:
+        self.limit = limit
+        super().__init__(message)
+
+
+class TimedOutError(InvocationError):
+    """The invocation took longer than it may, and was ended.
+
+    Attributes:
+        seconds: How long it was allowed to take.
+    """
+
+    def __init__(self, seconds: float) -> None:
+        self.seconds = seconds
+        super().__init__(f"not finished after {seconds:g} seconds, so it was ended")
+
+
+class NoRoomError(InvocationError):
+    """Every session is in use, and this caller may not wait for one: its parent holds one."""
+
+
+class ScriptError(ToolsteadError):
+    """A script that the scripted runtime cannot play.
+
+    Attributes:
+        problems: Each as `file:line:column: field: what is wrong, and what would be right`.
+    """
+
+    def __init__(self, problems: tuple[str, ...]) -> None:
+        self.problems = problems
+        super().__init__("\n".join(problems))
+
+
+class UnknownToolError(ToolsteadError):
+    """No tool of this name can be called here: it does not exist, or it is blocked.
+
+    Attributes:
+        name: The name that was asked for.
+        nearest: Names that look like it, best first.
+    """
+
+    def __init__(self, name: str, nearest: tuple[str, ...] = ()) -> None:
+        self.name = name
+        self.nearest = nearest
+        hint = f"; did you mean {' or '.join(repr(n) for n in nearest)}?" if nearest else ""
+        super().__init__(f"unknown tool {name[:200]!r}{hint}")
+
+
+class ToolError(ToolsteadError):
+    """A foreseen failure of a tool. Its text goes to the model, so say what would be right."""
+
+
+class RefusedError(ToolError):
+    """What was asked for is not allowed: a path outside the project, a gate's no."""
+
+
+class NoClientError(ToolError):
+    """Whoever made this call cannot be asked, logged to or shown progress."""
+
+
+class ServeError(ToolsteadError):
+    """A door cannot be opened: the port is taken, or the bind needs a token."""

@@ -1,0 +1,207 @@
+"""The `context` plugin: a session that does not know the conversation is told it.
+
+A `warm` or `resumed` session remembers; a `cold` one begins empty. Before its first turn, what was said
+in the thread is put before the prompt, once, as much of it as `max_tokens` allows: the newest messages
+whole, and how many older ones there were. Above: wiring. Below: the contract.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from toolstead.plugins.contract import Hooks, Plugin, PluginContext
+
+if TYPE_CHECKING:
+    from toolstead.plugins.ports import Threads
+    from toolstead.types.run import Invoking
+    from toolstead.types.thread import Message
+
+BYTES_PER_TOKEN = 2
+"""Every two bytes of UTF-8 are counted as a token, without a tokenizer.
+
+Measured with two of them (cl100k, and the one once published for Claude) on a few kB of each kind; the lower number
+of bytes to a token: English 3.7, code 4.2, German 3.3, Chinese 2.9, Hindi 2.4, JSON and log lines 2.2, Arabic 1.9;
+random hexadecimal digits 1.7, emoji 1.6, punctuation alone 1.5, base64 1.4. So most of what is said is counted too
+high, up to twice, and the last few too low, by less than a third. Less history than would fit costs little; more
+than fits costs the turn.
+"""
+
+FIRST_READ = 1_000
+"""Messages that are read at first: a long thread costs no more than one of this length."""
+
+_TAG = "earlier_message"
+_BEGIN = f"""\
+<{_TAG}s>
+This session is new and has not seen the conversation so far. It is quoted here, oldest message first. \
+What to answer now follows after it.
+"""
+_END = f"</{_TAG}s>\n\n"
+_LONGEST_NOTE = "[more than 999999999 earlier messages left out]\n"
+_FRAME = len(_BEGIN + _LONGEST_NOTE + _END)
+_LEAST_HALF = 20
+"""Bytes: shorter beginnings and ends of a cut message tell nothing."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ContextSettings:
+    """The table `[plugins.context]`.
+
+    Attributes:
+        max_tokens: How long the history before a prompt may be, by a careful estimate; 0 is no history at all.
+    """
+
+    max_tokens: int = 8_000
+
+    def __post_init__(self) -> None:
+        """Refuse what is no length."""
+        if self.max_tokens < 0:
+            raise ValueError(f"max_tokens: {self.max_tokens} is below 0; 0 is no history, 8000 the default")
+
+
+def estimated_tokens(text: str) -> int:
+    """How many tokens a text has, rather too many than too few."""
+    return -(-_size(text) // BYTES_PER_TOKEN)
+
+
+async def _register(ctx: PluginContext) -> Hooks:
+    async def on_before_invoke(thread_id: str, prompt: str, invocation: Invoking) -> str:
+        most: int = ctx.settings.max_tokens
+        if invocation.session != "cold" or most == 0:
+            return prompt
+        history = await _read(ctx.threads, thread_id, invocation.run_id, most * BYTES_PER_TOKEN - _FRAME)
+        if not history.earlier:
+            return prompt
+        if not history.quoted:
+            ctx.logger.warning(
+                "thread %s: a new session was told nothing of %s: max_tokens = %d has no room for a message",
+                thread_id,
+                _counted(history.left_out, history.more),
+                most,
+            )
+            return prompt
+        ctx.logger.debug("thread %s: a new session was told %d earlier messages", thread_id, len(history.quoted))
+        return _BEGIN + history.note + "".join(history.quoted) + _END + prompt
+
+    return Hooks(on_before_invoke=on_before_invoke)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _History:
+    """What was said before a run, as far as it was read.
+
+    Attributes:
+        earlier: The messages, oldest first.
+        quoted: The newest of them, as the session is told them.
+        more: Whether the thread has more that was not read.
+    """
+
+    earlier: Sequence[Message]
+    quoted: Sequence[str]
+    more: bool
+
+    @property
+    def left_out(self) -> int:
+        """How many of the read ones are not quoted."""
+        return len(self.earlier) - len(self.quoted)
+
+    @property
+    def note(self) -> str:
+        """The line that says what is missing; none when nothing is."""
+        return f"[{_counted(self.left_out, self.more)} left out]\n" if self.left_out else ""
+
+
+async def _read(threads: Threads, thread_id: str, run_id: str, room: int) -> _History:
+    """Read as much as can fit. A message has its tags, so that ever more of them cannot fit for ever."""
+    limit = FIRST_READ
+    while True:
+        messages = await threads.history(thread_id, limit=limit + 1)
+        earlier, more = _before(messages, run_id), len(messages) > limit
+        history = _History(earlier=earlier, quoted=_newest(earlier, room), more=more)
+        if not more or history.left_out > 1:  # of one more than was asked for, "more than" can be said
+            return history
+        limit *= 4
+
+
+def _before(messages: Iterable[Message], run_id: str) -> list[Message]:
+    """What was said before a run's own message, or came while the run waited for its turn.
+
+    Messages are stored when they arrive, so the answer to the one before may stand behind this run's own
+    message, and so may the questions of runs whose turn is yet to come: those will be asked as prompts.
+    A run whose first message here is a question after this run's own is such a one.
+    """
+    earlier: list[Message] = []
+    begun: set[str] = set()
+    waiting: set[str] = set()
+    own_seen = False
+    for message in messages:
+        if message.run_id == run_id:
+            own_seen = True
+            continue
+        if message.run_id is not None:
+            if own_seen and message.role == "user" and message.run_id not in begun:
+                waiting.add(message.run_id)
+            begun.add(message.run_id)
+        if message.run_id not in waiting:
+            earlier.append(message)
+    return earlier
+
+
+def _newest(messages: Sequence[Message], room: int) -> list[str]:
+    """The newest messages that fit whole; when not even one does, the newest without its middle."""
+    quoted: list[str] = []
+    left = room
+    for message in reversed(messages):
+        if len(message.content) > left:  # it has at least as many bytes
+            break
+        text = _quoted(message, _harmless(message.content))
+        left -= _size(text)
+        if left < 0:
+            break
+        quoted.append(text)
+    if messages and not quoted:
+        return _without_middle(messages[-1], room)
+    quoted.reverse()
+    return quoted
+
+
+def _quoted(message: Message, content: str) -> str:
+    kind = f' kind="{message.kind}"' if message.kind != "text" and re.fullmatch(r"[\w.-]{1,32}", message.kind) else ""
+    return f'<{_TAG} role="{message.role}"{kind}>\n{content}\n</{_TAG}>\n'
+
+
+def _harmless(content: str) -> str:
+    """What was said, unable to end the quotation or to begin another: our tags in it lose their bracket."""
+    return re.sub(rf"<(?=[^\w<>]*{_TAG})", "&lt;", content, flags=re.IGNORECASE)
+
+
+def _without_middle(message: Message, room: int) -> list[str]:
+    """A message that is too long for the room, with a mark where its middle was; nothing if there is no room."""
+    content = message.content
+    mark = "\n[… {} characters of this message left out …]\n"
+    half = (room - _size(_quoted(message, mark.format(len(content))))) // 2
+    if half < _LEAST_HALF:
+        return []
+    head = content[:half]
+    while (size := _size(_harmless(head))) > half:
+        head = head[: len(head) * half // size]  # always shorter
+    tail = content[-half:]
+    while (size := _size(_harmless(tail))) > half:
+        tail = tail[len(tail) - len(tail) * half // size :]
+    cut = mark.format(len(content) - len(head) - len(tail))
+    return [_quoted(message, _harmless(head) + cut + _harmless(tail))]
+
+
+def _counted(messages: int, more: bool) -> str:
+    if more:
+        return f"more than {messages - 1} earlier messages"
+    return f"{messages} earlier message{'' if messages == 1 else 's'}"
+
+
+def _size(text: str) -> int:
+    return len(text.encode("utf-8", "surrogatepass"))
+
+
+plugin = Plugin(name="context", version="1.0.0", register=_register, settings=ContextSettings)

@@ -1,0 +1,18 @@
+"""What an agent is told to be when nobody wrote instructions for it: the same on every runtime.
+
+Above: the runtimes. Below: the runtime port.
+"""
+
+from __future__ import annotations
+
+from toolstead.invoker.runtime import SessionSpec
+
+_BUILT_IN = """\
+You work for the user in the folder {cwd}. Use your tools where they help: look instead of guessing, and say what you
+found. When a tool fails, read its error and do what it says would be right; do not repeat a call that failed.
+When you are done, answer in plain words."""
+
+
+def instructions_of(spec: SessionSpec) -> str:
+    """The agent's own instructions, else the built-in ones."""
+    return spec.instructions or _BUILT_IN.format(cwd=spec.cwd)

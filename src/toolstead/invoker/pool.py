@@ -1,0 +1,451 @@
+"""The pool of warm sessions: one for each key, taken by one invocation at a time, in order of arrival.
+
+Rules that hold at every moment:
+
+- A session that is in use is never ended to make room, by age or by number.
+- Idle sessions are bounded: those that own a process by the setting, all of them by `MOST_KEPT`.
+- Before anybody waits for a room, the longest idle session is ended.
+- Who may not wait (a child: its parent holds a session and waits for it) is refused, never queued.
+  So whoever holds a session can always go on, and the pool cannot lock itself.
+- Whoever waits holds no session, only the turn of its own key.
+
+Above: the invoker. Below: `slot`, `idle`, `rooms`, the runtime port.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import logging
+import time
+from collections.abc import Callable
+from contextlib import suppress
+
+from toolstead.errors import InvocationError, NoRoomError, SessionLostError
+from toolstead.invoker.idle import IdleSessions
+from toolstead.invoker.key import DEFAULT, fingerprint
+from toolstead.invoker.lease import Lease, PoolStats, SessionRequest
+from toolstead.invoker.owned_tasks import OwnedTasks
+from toolstead.invoker.rooms import Rooms, Waiter
+from toolstead.invoker.runtime import Session
+from toolstead.invoker.runtime_calls import CLOSING, adapt_session, close_session, open_session
+from toolstead.invoker.slot import Slot
+from toolstead.types.run import Warmth
+
+logger = logging.getLogger(__name__)
+
+STARTS = 3
+"""How many processes are started at once: four at a time take several times as long as one."""
+MOST_KEPT = 1_000
+"""Idle sessions of any kind: one without a process of its own still holds its conversation in memory."""
+
+
+class SessionPool:
+    """Sessions by key. Belongs to the event loop it is used on."""
+
+    def __init__(
+        self,
+        *,
+        ttl: float = 480,
+        most_idle: int = 8,
+        most_live: int = 32,
+        most_kept: int = MOST_KEPT,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """Make an empty pool; the numbers are those of `[sessions]`.
+
+        Args:
+            ttl: Seconds a session may be idle.
+            most_idle: Idle sessions that are kept; counts those that own a process.
+            most_live: All sessions that own a process.
+            most_kept: Idle sessions that are kept, with a process or without.
+            clock: Tells the time in seconds.
+        """
+        self._most_idle = most_idle
+        self._most_kept = most_kept
+        self._rooms = Rooms(most_live)
+        self._idle = IdleSessions(ttl=ttl, clock=clock, expired=self._end)
+        self._slots: dict[str, Slot] = {}
+        self._tickets = itertools.count(1)
+        self._starts = asyncio.Semaphore(STARTS)
+        self._openings = OwnedTasks()
+        self._closings: set[asyncio.Task[None]] = set()
+        self._closed = False
+        self._nobody_holds = asyncio.Event()
+        self._hits = self._misses = self._rebuilt = self._evicted = 0
+
+    async def acquire(self, request: SessionRequest, *, on_turn: Callable[[], object] | None = None) -> Lease:
+        """Take the session of a key: the open one, or a new one.
+
+        Args:
+            request: Which one, built how.
+            on_turn: Called when waiting in line is over, and opening, if need be, begins.
+
+        Raises:
+            NoRoomError: It would have to wait, and may not.
+            RuntimeFailureError: No session can be opened.
+            InvocationError: The pool is closed.
+        """
+        ticket = next(self._tickets)
+        slot = await self._take_turn(request, ticket)
+        try:
+            return await self._fill(slot, request, ticket, on_turn, counted=True)
+        except BaseException:
+            self._leave(slot)
+            raise
+
+    async def release(self, lease: Lease, *, keep: bool, lost: bool = False) -> None:
+        """Give a session back; whoever is next in line has it at once.
+
+        Args:
+            lease: What was taken.
+            keep: False ends the session, and waits until it has ended.
+            lost: Its conversation is gone: ended, and never resumed.
+        """
+        ended = self._end_lost(lease.slot) if lost else None
+        ended = self._leave(lease.slot, keep=keep) or ended
+        if ended is not None:
+            await asyncio.wait((ended,))
+
+    async def renew(self, lease: Lease) -> Lease:
+        """Put an empty session in the place of one whose conversation is lost; its turn and its room stay.
+
+        Raises:
+            RuntimeFailureError: No session can be opened. The old lease is still to be released.
+            InvocationError: The pool is closed.
+        """
+        self._end_lost(lease.slot)
+        self._misses += 1
+        return await self._open(lease.slot, lease.request)
+
+    async def prewarm(self, request: SessionRequest) -> bool:
+        """Open a key's session ahead of its next message; never waits for a room, and never takes a busy one.
+
+        Returns:
+            Whether the next message finds an open session.
+
+        Raises:
+            RuntimeFailureError: No session can be opened.
+            InvocationError: The pool is closed.
+        """
+        slot = self._slots.get(request.key)
+        if slot is not None and slot.held and (not slot.prewarming or slot.next_waiter is not None):
+            return slot.session is not None or slot.opening
+        if request.runtime.owns_process and not self._most_idle:
+            return False
+        ticket = next(self._tickets)
+        slot = await self._take_turn(request, ticket)
+        slot.prewarming = True
+        try:
+            await self._fill(slot, request, ticket, None, counted=False)
+        except NoRoomError:
+            return False
+        finally:
+            slot.prewarming = False
+            self._leave(slot)
+        return slot.session is not None
+
+    def evict(self, key: str, *, outdated: bool = False) -> bool:
+        """End a key's session; one in use is ended when its invocation is. False when there is none.
+
+        Args:
+            key: Whose session.
+            outdated: Its conversation went on elsewhere: the next session is opened as the store says, and not
+                with what the pool remembers.
+        """
+        slot = self._slots.get(key)
+        if slot is None:
+            return False
+        found = slot.session is not None or slot.opening
+        if slot.held:
+            slot.doomed, slot.outdated = slot.doomed or found, slot.outdated or outdated
+        else:
+            self._end(slot)
+            if outdated:
+                slot.forget_conversation()
+        return found
+
+    def expire(self) -> None:
+        """End what has been idle too long; the pool's own timer does this too."""
+        self._idle.expire()
+
+    def stats(self) -> PoolStats:
+        """The numbers of this moment."""
+        return PoolStats(
+            idle=len(self._idle),
+            live=sum(slot.session is not None or slot.opening for slot in self._slots.values()),
+            hits=self._hits,
+            misses=self._misses,
+            rebuilt=self._rebuilt,
+            evicted=self._evicted,
+        )
+
+    async def close(self) -> None:
+        """End every session, also those in use, send everybody home who waits, and wait for all that. Idempotent."""
+        self._closed = True
+        self._idle.stop()
+        self._rooms.send_home()
+        for slot in list(self._slots.values()):
+            while (waiter := slot.next_waiter) is not None:
+                slot.line.popleft()
+                waiter.turn.set_result(False)
+            self._end(slot)
+        await self._openings.end()
+        if self._holders():
+            with suppress(TimeoutError):
+                async with asyncio.timeout(CLOSING):
+                    await self._nobody_holds.wait()
+        if holders := self._holders():
+            logger.error("all sessions are closed, but invocations do not end: %s", ", ".join(holders))
+        while self._closings:
+            await asyncio.wait(self._closings)
+
+    def _holders(self) -> list[str]:
+        return sorted(key for key, slot in self._slots.items() if slot.held)
+
+    async def _take_turn(self, request: SessionRequest, ticket: int) -> Slot:
+        """Hold the slot of a key, after everybody who came earlier."""
+        if self._closed:
+            raise _closed_error()
+        slot = self._slots.get(request.key)
+        if slot is None:
+            slot = self._slots[request.key] = Slot(request.key)
+        if not slot.held:
+            slot.held = True
+            self._idle.discard(slot)
+            return slot
+        if not request.may_wait and not (slot.prewarming and slot.next_waiter is None):
+            raise NoRoomError(
+                f"thread {slot.key!r} is busy with another invocation, and a child may not wait behind one: "
+                f"start it when that one has ended, or in a thread of its own"
+            )
+        waiter = Waiter(ticket, asyncio.get_running_loop().create_future())
+        slot.line.append(waiter)
+        try:
+            granted = await waiter.turn
+        except asyncio.CancelledError:
+            if not waiter.turn.cancelled() and waiter.turn.result():
+                self._leave(slot)  # it came at the moment of leaving: the next one has it
+            raise
+        if not granted:
+            raise _closed_error()
+        return slot
+
+    async def _fill(
+        self,
+        slot: Slot,
+        request: SessionRequest,
+        ticket: int,
+        on_turn: Callable[[], object] | None,
+        *,
+        counted: bool,
+    ) -> Lease:
+        """See to it that the held slot has a session as wanted."""
+        found, runtime = slot.session, request.runtime
+        if found is not None and (self._idle.is_due(slot) or not found.usable):
+            self._end(slot, room_to=slot)
+            found = None
+        if found is None:
+            self._misses += counted
+        else:
+            same = slot.runtime is runtime
+            if same and slot.fingerprint == fingerprint(request.spec):
+                self._hits += counted
+                return self._lease_of_open(slot, found, request, on_turn)
+            self._rebuilt += 1
+            if same and await adapt_session(found, request.spec):
+                slot.fingerprint = fingerprint(request.spec)
+                return self._lease_of_open(slot, found, request, on_turn)
+            self._end(slot, room_to=slot, evicted=False)
+        if not runtime.owns_process:
+            self._give_room_back(slot)
+        elif not slot.has_room:
+            await self._find_room(slot, ticket, may_wait=request.may_wait and not slot.prewarming)
+        if on_turn is not None:
+            on_turn()
+        return await self._open(slot, request)
+
+    def _lease_of_open(
+        self, slot: Slot, session: Session, request: SessionRequest, on_turn: Callable[[], object] | None
+    ) -> Lease:
+        if on_turn is not None:
+            on_turn()
+        warm = slot.has_conversation or not request.has_history
+        return Lease(request=request, session=session, warmth="warm" if warm else "cold", fresh=False, slot=slot)
+
+    async def _find_room(self, slot: Slot, ticket: int, *, may_wait: bool) -> None:
+        """Get a room for the slot: a free one, that of the longest idle session, or the next that comes."""
+        if self._rooms.take():
+            slot.has_room = True
+            return
+        oldest = self._idle.oldest_with_room
+        if oldest is not None:
+            self._end(oldest, room_to=slot)
+        elif not may_wait:
+            raise NoRoomError(
+                f"all {self._rooms.most} sessions are in use ([sessions] max_live), and a child may not wait for one: "
+                f"try again when one has ended, or raise the limit"
+            )
+        elif await self._rooms.wait(ticket):
+            slot.has_room = True
+        else:
+            raise _closed_error()
+
+    async def _open(self, slot: Slot, request: SessionRequest) -> Lease:
+        """Open a session in a slot that has its room, after whatever has to end first."""
+        slot.opening = True
+        try:
+            for ending in (slot.closing, slot.room_after):
+                if ending is not None:
+                    await asyncio.wait((ending,))
+            slot.closing = slot.room_after = None
+            if self._closed:
+                raise _closed_error()
+            if request.runtime.owns_process:
+                async with self._starts:
+                    session = await self._open_or_reopen(slot, request)
+            else:
+                session = await self._open_or_reopen(slot, request)
+        finally:
+            slot.opening = False
+        slot.session, slot.runtime, slot.fingerprint = session, request.runtime, fingerprint(request.spec)
+        slot.ran = slot.knows = False
+        if self._closed:
+            self._end(slot)
+            raise _closed_error()
+        warmth: Warmth = "resumed" if session.resumed else "cold"
+        return Lease(request=request, session=session, warmth=warmth, fresh=warmth == "cold", slot=slot)
+
+    async def _open_or_reopen(self, slot: Slot, request: SessionRequest) -> Session:
+        resume = slot.resume_for(request.runtime, request.resume)
+        try:
+            return await self._start(slot, request, resume)
+        except SessionLostError as lost:
+            if resume is None:
+                raise
+            logger.warning("thread %r: conversation %s cannot be resumed (%s); it begins anew", slot.key, resume, lost)
+            return await self._start(slot, request, None)
+
+    async def _start(self, slot: Slot, request: SessionRequest, resume: str | None) -> Session:
+        opening = open_session(request.runtime, request.spec, thread_id=request.thread_id or DEFAULT, resume=resume)
+        return await self._openings.run(
+            opening,
+            what=f"opening a session for {slot.key!r}",
+            unwanted=lambda session: self._end_unwanted(slot, session),
+        )
+
+    def _end_unwanted(self, slot: Slot, session: Session) -> None:
+        """Close a session that was opened after whoever wanted it had left; its room is free after that."""
+        slot.closing = slot.room_after = self._close_in_background(slot, session, has_room=False)
+
+    def _leave(self, slot: Slot, *, keep: bool = True) -> asyncio.Task[None] | None:
+        """Let go of a slot: the next in line has it, or its session is idle, or it is gone.
+
+        Returns:
+            The closing of its session, where that was ended for its own sake.
+        """
+        session, ended = slot.session, None
+        if session is None:
+            self._give_room_back(slot)
+        elif not keep or slot.doomed or not session.usable:
+            ended = self._end(slot)
+        elif self._is_owed(slot):
+            self._end(slot)
+        if slot.outdated:
+            slot.forget_conversation()
+        slot.doomed = slot.outdated = False
+        self._idle.touch(slot)
+        waiter = slot.next_waiter
+        if waiter is not None:
+            slot.line.popleft()
+            waiter.turn.set_result(True)
+            return ended
+        slot.held = False
+        if slot.session is not None:
+            self._end_dead()
+            self._idle.add(slot)
+            if self._idle.rooms > self._most_idle:
+                ended = self._end_idle(self._idle.oldest_with_room, besides=slot)
+            elif len(self._idle) > self._most_kept:
+                self._end_idle(self._idle.oldest, besides=slot)
+        self._forget(slot)
+        if self._closed and not self._holders():
+            self._nobody_holds.set()
+        return ended
+
+    def _end_dead(self) -> None:
+        """End idle sessions whose process has died; the longest idle ones suffice: it was everybody's, or one's own."""
+        while (oldest := self._idle.oldest) is not None and oldest.session is not None and not oldest.session.usable:
+            self._end(oldest)
+
+    def _end_idle(self, oldest: Slot | None, *, besides: Slot) -> asyncio.Task[None] | None:
+        """End the longest idle session; its closing, when it is this one's own."""
+        if oldest is None:
+            return None
+        closing = self._end(oldest)
+        return closing if oldest is besides else None
+
+    def _is_owed(self, slot: Slot) -> bool:
+        """Whether its room belongs to somebody who has waited longer than the next in its line."""
+        first = self._rooms.first_ticket
+        if first is None or not slot.has_room:
+            return False
+        waiter = slot.next_waiter
+        return waiter is None or first < waiter.ticket
+
+    def _end(self, slot: Slot, *, room_to: Slot | None = None, evicted: bool = True) -> asyncio.Task[None] | None:
+        """Close a slot's session in the background; its room goes to a slot, or back when it is closed."""
+        session = slot.session
+        if session is None:
+            return None
+        self._idle.discard(slot)
+        self._evicted += evicted
+        has_room, slot.has_room = slot.has_room, False
+        slot.conversation = session.id if slot.has_conversation else None  # an empty one is not worth resuming
+        slot.knows = slot.conversation is not None
+        slot.session = None
+        slot.closing = self._close_in_background(slot, session, has_room=has_room and room_to is None)
+        if has_room and room_to is not None:
+            room_to.has_room, room_to.room_after = True, slot.closing
+        return slot.closing
+
+    def _end_lost(self, slot: Slot) -> asyncio.Task[None] | None:
+        """End a session whose conversation is gone, and let nobody resume it; the slot keeps its room."""
+        closing = self._end(slot, room_to=slot)
+        slot.knows, slot.conversation = True, None
+        return closing
+
+    def _close_in_background(self, slot: Slot, session: Session, *, has_room: bool) -> asyncio.Task[None]:
+        closing = asyncio.create_task(close_session(session, key=slot.key))
+        self._closings.add(closing)
+
+        def closed(task: asyncio.Task[None]) -> None:
+            self._closings.discard(task)
+            if has_room:
+                self._rooms.give_back()
+            self._forget(slot)
+
+        closing.add_done_callback(closed)
+        return closing
+
+    def _give_room_back(self, slot: Slot) -> None:
+        """Give back a room that no session is in; at once, or when the session that was in it has ended."""
+        if not slot.has_room:
+            return
+        slot.has_room = False
+        if slot.room_after is None or slot.room_after.done():
+            self._rooms.give_back()
+        else:
+            slot.room_after.add_done_callback(lambda _: self._rooms.give_back())
+        slot.room_after = None
+
+    def _forget(self, slot: Slot) -> None:
+        """Drop a slot in which there is nothing, and nobody."""
+        if slot.held or slot.session is not None or (slot.closing is not None and not slot.closing.done()):
+            return
+        if self._slots.get(slot.key) is slot:
+            del self._slots[slot.key]
+
+
+def _closed_error() -> InvocationError:
+    return InvocationError("no session can be had: everything is being closed")

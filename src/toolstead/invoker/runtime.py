@@ -1,0 +1,207 @@
+"""The runtime port: what drives a model. Adapters implement it; the pool and the invoker use it.
+
+A runtime opens sessions. A session is one warm connection to a model with its conversation in it;
+it runs one turn at a time. Above: the pool, the invoker. Below: only the words in `types`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Protocol
+
+from toolstead.types.call import Caller
+from toolstead.types.result import Failure, ToolResult
+from toolstead.types.run import NOTHING_USED, Usage
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SessionSpec:
+    """What a session is built with. Two equal ones can share a session; see `fingerprint`.
+
+    Attributes:
+        agent: The agent's name.
+        model: The model's name, empty for the runtime's own choice.
+        cwd: The folder it works in.
+        tools: The names of the tools it is offered.
+        instructions: The agent's instructions.
+        permissions: What else the runtime may do by itself, such as its own tools.
+    """
+
+    agent: str
+    model: str
+    cwd: Path
+    tools: tuple[str, ...] = ()
+    instructions: str = ""
+    permissions: tuple[str, ...] = ()
+
+
+Tell = Callable[[str, Mapping[str, Any]], None]
+"""Tells of an event of the running turn: its type and its data. Never blocks."""
+
+
+class CallTool(Protocol):
+    """Calls one of our tools through the dispatcher, on behalf of the turn that is running."""
+
+    def __call__(
+        self,
+        name: str,
+        input: Mapping[str, Any],
+        *,
+        call_id: str | None = None,
+        parent_call_id: str | None = None,
+    ) -> Awaitable[ToolResult]:
+        """Call it; every failure is a result, an unknown tool too.
+
+        Args:
+            name: Its name.
+            input: Its arguments.
+            call_id: The model's own id of the call.
+            parent_call_id: The call that started the agent which calls, where the runtime started one by itself.
+        """
+        ...
+
+
+class OwnTools(Protocol):
+    """For a runtime that has tools of its own: our gates stand before them, and our log tells of them."""
+
+    async def ask(
+        self, name: str, input: Mapping[str, Any], *, call_id: str, parent_call_id: str | None = None
+    ) -> Mapping[str, Any] | ToolResult:
+        """Before one is used: the arguments to use it with, or the refusal, which the model is to read."""
+        ...
+
+    async def tell(
+        self,
+        name: str,
+        input: Mapping[str, Any],
+        result: ToolResult,
+        *,
+        call_id: str,
+        parent_call_id: str | None = None,
+    ) -> None:
+        """After one was used, or refused: what came of it. Once for each that was asked for."""
+        ...
+
+
+class NoOwnTools:
+    """Nobody can check a tool of a runtime's own here, so none is used."""
+
+    async def ask(
+        self, name: str, input: Mapping[str, Any], *, call_id: str, parent_call_id: str | None = None
+    ) -> Mapping[str, Any] | ToolResult:
+        """Refuse it."""
+        return ToolResult.error(f"{name} was refused: nobody can check it here", Failure.REFUSED)
+
+    async def tell(
+        self,
+        name: str,
+        input: Mapping[str, Any],
+        result: ToolResult,
+        *,
+        call_id: str,
+        parent_call_id: str | None = None,
+    ) -> None:
+        """Nobody wants to know."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Turn:
+    """One thing to do for a session.
+
+    Attributes:
+        prompt: What the model is told.
+        caller: On whose behalf: thread, run, agent, depth.
+        tell: Takes `message.delta`, `thinking`, `usage` and the like.
+        call_tool: Calls our tools.
+        own: Stands before and behind tools of the runtime's own.
+    """
+
+    prompt: str
+    caller: Caller
+    tell: Tell
+    call_tool: CallTool
+    own: OwnTools = field(default_factory=NoOwnTools)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answer:
+    """What a turn ended with."""
+
+    text: str
+    usage: Usage = field(default=NOTHING_USED)
+
+
+class Session(Protocol):
+    """One warm connection. It runs one turn at a time; cancelling `run` interrupts the model."""
+
+    @property
+    def id(self) -> str | None:
+        """The runtime's own id of the conversation; it may change after a turn.
+
+        None as long as there is nothing to resume: no turn has begun, or it left no trace.
+        """
+        ...
+
+    @property
+    def resumed(self) -> bool:
+        """Whether it was opened with an earlier conversation in it."""
+        ...
+
+    @property
+    def usable(self) -> bool:
+        """Whether it can run another turn; a dead process cannot."""
+        ...
+
+    async def run(self, turn: Turn) -> Answer:
+        """Run a turn to its end.
+
+        Raises:
+            SessionLostError: The conversation is gone; a new session may do.
+            RuntimeFailureError: The model or its runtime failed; the text says why.
+        """
+        ...
+
+    async def steer(self, text: str) -> bool:
+        """Give the running turn another message; False when it takes none now."""
+        ...
+
+    async def adapt(self, spec: SessionSpec) -> bool:
+        """Become a session of another specification; False when only a new one can."""
+        ...
+
+    async def close(self) -> None:
+        """End it, and whatever it started. Safe to call twice."""
+        ...
+
+
+class Runtime(Protocol):
+    """Opens sessions of one kind."""
+
+    @property
+    def name(self) -> str:
+        """`kernel`, `claude`, `codex`, `scripted` or `demo`."""
+        ...
+
+    @property
+    def owns_process(self) -> bool:
+        """Whether a session is a process of its own; the pool counts those."""
+        ...
+
+    def resolve(self, model: str) -> str:
+        """The full name of the model that answers when this one is asked for; an empty name asks for the usual one.
+
+        Raises:
+            RuntimeFailureError: There is no such model; what would be right is said.
+        """
+        ...
+
+    async def open(self, spec: SessionSpec, *, thread_id: str, resume: str | None = None) -> Session:
+        """Open a session, with the conversation `resume` in it where the runtime can.
+
+        Raises:
+            SessionLostError: `resume` names a conversation the runtime does not have any more.
+            RuntimeFailureError: No session can be had; the text says why and what to do.
+        """
+        ...

@@ -1,0 +1,72 @@
+"""What one activation of an agent is made of: its model, its tools, its limits, and whom it tells.
+
+Above: the invoker, which makes one for each turn of a session. Below: the model port.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Any, Protocol
+
+import msgspec
+
+from toolstead.kernel.model import Model
+from toolstead.types.result import ToolResult
+from toolstead.types.tool import ToolInfo
+
+Tell = Callable[[str, Mapping[str, Any]], None]
+"""Tells of an event: its type and its data. Never blocks."""
+
+Offer = Callable[[], Sequence[ToolInfo]]
+"""The tools that the agent may call now; the same object as long as they are the same."""
+
+
+class CallTool(Protocol):
+    """Calls a tool on behalf of the agent."""
+
+    def __call__(self, name: str, input: Mapping[str, Any], *, call_id: str | None = None) -> Awaitable[ToolResult]:
+        """Call it; every failure is a result."""
+        ...
+
+
+class Limits(msgspec.Struct, frozen=True, kw_only=True):
+    """Where an agent is stopped, whatever it wants. How long it may take is the invoker's to say.
+
+    Attributes:
+        turns: Requests that are answered, in one activation.
+        tokens: In and out together.
+        cost: In USD, as far as prices are known.
+        attempts: Tries for one reply, the first included.
+        first_wait: Seconds before the second try; doubled from then on, unless the API says how long.
+        longest_wait: Seconds that are waited at most; an API that asks for more is given up.
+        stall: Seconds without a piece of the answer after which the request is given up.
+        same_failure: How often one call may fail with nothing that succeeds in between.
+        failing_turns: Turns in a row in which every call fails.
+        parallel: Calls at once.
+        calls: Calls that one reply may want.
+        reply: Characters that one reply may have, its arguments and what was thought included.
+    """
+
+    turns: int = 100
+    tokens: int = 500_000
+    cost: float = 5.0
+    attempts: int = 6
+    first_wait: float = 0.5
+    longest_wait: float = 120.0
+    stall: float = 300.0
+    same_failure: int = 3
+    failing_turns: int = 20
+    parallel: int = 16
+    calls: int = 256
+    reply: int = 10_000_000
+
+
+class Activation(msgspec.Struct, frozen=True, kw_only=True):
+    """One agent at work."""
+
+    model: Model
+    offer: Offer
+    call_tool: CallTool
+    tell: Tell
+    instructions: str = ""
+    limits: Limits = Limits()

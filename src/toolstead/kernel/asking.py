@@ -1,0 +1,159 @@
+"""Getting one reply out of a model: again when that may help, shorter when it is too much, or not at all.
+
+Every wait, every shortening and every tool that is left out is in the log. Above: the loop. Below: the
+model port.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+from collections.abc import Sequence
+from contextlib import aclosing
+
+from toolstead.errors import ModelError
+from toolstead.kernel.activation import Activation
+from toolstead.kernel.conversation import Conversation
+from toolstead.kernel.messages import Replied
+from toolstead.kernel.model import Request
+from toolstead.kernel.receiving import received
+from toolstead.kernel.shortening import shorten
+from toolstead.kernel.spending import Spending
+from toolstead.types.content import whole_text
+from toolstead.types.run import NOTHING_USED
+from toolstead.types.tool import ToolInfo
+
+logger = logging.getLogger(__name__)
+
+PASSING = frozenset({"busy", "rate", "server", "network"})
+"""Faults that another try may not meet again."""
+MOST_EMPTY = 3
+"""Replies without a word and without a call, in a row, before the model is given up."""
+
+
+class Asking:
+    """Asks a model for the next reply of a conversation."""
+
+    __slots__ = ("_activation", "_attempt", "_conversation", "_offered", "_spending", "_tools")
+
+    def __init__(self, activation: Activation, conversation: Conversation, spending: Spending) -> None:
+        self._activation = activation
+        self._conversation = conversation
+        self._spending = spending
+        self._offered: Sequence[ToolInfo] = ()
+        self._tools: Sequence[ToolInfo] = ()
+        self._attempt = 1
+
+    async def reply(self) -> Replied:
+        """The next reply: it says something, or calls something.
+
+        Raises:
+            ModelError: There is none to be had.
+        """
+        self._attempt, empty = 1, 0
+        while True:
+            try:
+                reply = await self._ask()
+            except ModelError as error:
+                await self._mend(error)
+                continue
+            self._used(reply)
+            name = self._activation.model.name
+            reply = received(reply, self._activation.limits, model=name)
+            if reply.calls or reply.text.strip():
+                return reply
+            empty += 1
+            if empty == MOST_EMPTY:
+                raise ModelError(f"{name} answered nothing, {MOST_EMPTY} times in a row", fault="rejected")
+            logger.warning("%s answered nothing; it is asked again", name)
+            self._attempt += 1
+
+    async def _ask(self) -> Replied:
+        """One request. What was said is told as it comes; it stays said when the user interrupts it."""
+        activation, tell, attempt = self._activation, self._activation.tell, self._attempt
+        request = Request(
+            instructions=activation.instructions,
+            messages=self._conversation.messages,
+            tools=self._offer(),
+            max_tokens=self._spending.most_output,
+        )
+        name, limits, stall = activation.model.name, activation.limits, activation.limits.stall
+        loop, said, size, reply = asyncio.get_running_loop(), "", 0, None
+        deadline = asyncio.timeout(stall)
+        try:
+            async with deadline, aclosing(activation.model.stream(request)) as pieces:
+                async for piece in pieces:
+                    if isinstance(piece, Replied):
+                        reply = piece
+                        break
+                    deadline.reschedule(loop.time() + stall)
+                    text = whole_text(piece.text)
+                    size += len(text) + 1  # an endless answer of empty pieces is one too
+                    if size > limits.reply:
+                        raise ModelError(f"{name} went on for more than {size - 1:,} characters", fault="rejected")
+                    data = {"text": text} if attempt == 1 else {"text": text, "attempt": attempt}
+                    if piece.kind == "text":
+                        said += text
+                        tell("message.delta", data)
+                    else:
+                        tell("thinking", data)
+        except TimeoutError:
+            if reply is None:
+                why = f"said nothing for {stall:g} seconds" if deadline.expired() else "took too long"
+                raise ModelError(f"{name} {why}", fault="network") from None
+            logger.warning("%s answered, but the request could not be closed for %g seconds", name, stall)
+        except asyncio.CancelledError:
+            if said.strip():
+                self._conversation.messages.append(Replied(text=said))
+            raise
+        if reply is None:
+            raise ModelError(f"{name} ended its answer in the middle", fault="network")
+        return reply
+
+    def _used(self, reply: Replied) -> None:
+        if reply.usage is not NOTHING_USED:
+            self._activation.tell("usage", self._spending.add(reply.usage).to_json())
+
+    async def _mend(self, error: ModelError) -> None:
+        """Make the next try better than the one that failed, or give up."""
+        name, conversation = self._activation.model.name, self._conversation
+        if error.fault == "overflow":
+            done = shorten(conversation.messages)
+            if done is None:
+                text = "and nothing in it is left to shorten; begin a new thread"
+                raise ModelError(f"the conversation is too long for {name} ({error}), {text}", fault="overflow")
+            logger.warning("the conversation is too long for %s: %s", name, done)
+        elif error.fault == "schema" and (tool := self._find(error.tool)) is not None:
+            conversation.refused[tool.name] = tool
+            logger.warning("%s does not take the schema of %r, so it is left out: %s", name, tool.name, error)
+        elif error.fault in PASSING and self._attempt < self._activation.limits.attempts:
+            await self._wait(error)
+            self._attempt += 1
+        else:
+            tries = f"; {self._attempt} tries" if self._attempt > 1 else ""
+            raise ModelError(f"{error}{tries}", fault=error.fault, retry_after=error.retry_after) from error
+
+    async def _wait(self, error: ModelError) -> None:
+        limits = self._activation.limits
+        wait = error.retry_after
+        if wait is None or not wait >= 0:  # an API may say anything, NaN too
+            wait = min(limits.first_wait * 2 ** (self._attempt - 1), limits.longest_wait) * random.uniform(0.5, 1)  # noqa: S311 - no secret
+        elif wait > limits.longest_wait:
+            text = f"{error}; it asks to wait {wait:g} seconds, and {limits.longest_wait:g} are waited at most"
+            raise ModelError(text, fault=error.fault, retry_after=wait) from error
+        logger.warning("%s; try %s of %s in %.1f seconds", error, self._attempt + 1, limits.attempts, wait)
+        await asyncio.sleep(wait)
+
+    def _offer(self) -> Sequence[ToolInfo]:
+        """The tools of this moment without those that the API refuses; one object as long as they are the same."""
+        tools, refused = self._activation.offer(), self._conversation.refused
+        if not refused:
+            return tools
+        if tools is not self._offered or any(refused.get(tool.name) is tool for tool in self._tools):
+            self._offered = tools
+            self._tools = [tool for tool in tools if refused.get(tool.name) is not tool]
+        return self._tools
+
+    def _find(self, name: str | None) -> ToolInfo | None:
+        return next((tool for tool in self._offer() if tool.name == name), None)

@@ -1,0 +1,209 @@
+"""Carrying out what a model calls: side by side where that is safe, in order where it is not.
+
+A call that cannot be made (a tool that is not offered, arguments that are no JSON object) is answered with
+what would be right; one that fails again and again ends the activation. Above: the loop. Below: the
+dispatcher, as `call_tool`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import difflib
+import logging
+from collections.abc import Iterator, Mapping, Sequence
+from hashlib import blake2b
+
+import msgspec
+
+from toolstead.errors import LimitError
+from toolstead.kernel.activation import Activation
+from toolstead.kernel.conversation import Conversation
+from toolstead.kernel.messages import Answered, ToolUse
+from toolstead.types.content import Content, Text, whole_text
+from toolstead.types.result import ToolResult
+from toolstead.types.tool import ToolInfo
+
+logger = logging.getLogger(__name__)
+
+_NO_TOOLS: dict[str, ToolInfo] = {}
+_INTERRUPTED = (Text("this call was interrupted; what it had done by then is not known"),)
+_NOT_MADE = (Text("this call was not made: the reply that wanted it was interrupted before its turn came"),)
+
+
+class Calling:
+    """The calls of one activation."""
+
+    __slots__ = (
+        "_activation",
+        "_begun",
+        "_conversation",
+        "_counted",
+        "_failed",
+        "_failing_turns",
+        "_offered",
+        "_tools",
+    )
+
+    def __init__(self, activation: Activation, conversation: Conversation) -> None:
+        self._activation = activation
+        self._conversation = conversation
+        self._offered: Sequence[ToolInfo] | None = None
+        self._tools: Mapping[str, ToolInfo] = _NO_TOOLS
+        self._failed: dict[tuple[str, bytes], int] = {}
+        self._failing_turns = 0
+        self._begun = set[int]()
+        self._counted = set[tuple[str, bytes]]()
+
+    async def carry_out(self, calls: Sequence[ToolUse]) -> None:
+        """Make the calls of one reply, and put their answers into the conversation; interrupted ones too.
+
+        Raises:
+            LimitError: The model goes on making calls that fail.
+        """
+        answers: dict[int, Answered] = {}
+        self._begun.clear()
+        self._counted.clear()
+        try:
+            for group in self._groups(calls):
+                if len(group) == 1:
+                    answers[group[0]] = await self._answer(group[0], calls[group[0]])
+                else:
+                    await self._together(calls, group, answers)
+        finally:
+            self._conversation.answer([answers.get(at) or self._missed(at, call) for at, call in enumerate(calls)])
+        self._judge(answers)
+
+    def _groups(self, calls: Sequence[ToolUse]) -> Iterator[list[int]]:
+        """The places of calls that may be made at once, in order: neighbours that all only read."""
+        if len(calls) == 1:
+            yield [0]
+            return
+        tools, group = self._known(), list[int]()
+        for at, call in enumerate(calls):
+            tool = tools.get(call.name)
+            reads = tool is None or tool.annotations.read_only is True  # what is not there does nothing
+            if not reads or len(group) == self._activation.limits.parallel:
+                if group:
+                    yield group
+                group = []
+            if reads:
+                group.append(at)
+            else:
+                yield [at]
+        if group:
+            yield group
+
+    async def _together(self, calls: Sequence[ToolUse], group: Sequence[int], answers: dict[int, Answered]) -> None:
+        async def one(at: int) -> None:
+            answers[at] = await self._answer(at, calls[at])
+
+        async with asyncio.TaskGroup() as tasks:
+            for at in group:
+                tasks.create_task(one(at))
+
+    def _missed(self, at: int, call: ToolUse) -> Answered:
+        content = _INTERRUPTED if at in self._begun else _NOT_MADE
+        return Answered(call=call, content=content, is_error=True)
+
+    async def _answer(self, at: int, call: ToolUse) -> Answered:
+        self._begun.add(at)
+        if call.input is None:
+            result = self._refuse(call, _broken(call))
+        elif call.name not in self._known():
+            result = self._refuse(call, self._unknown(call.name))
+        else:
+            try:
+                result = await self._activation.call_tool(call.name, call.input, call_id=call.id)
+            except asyncio.CancelledError:
+                task = asyncio.current_task()
+                if task is None or task.cancelling():
+                    raise
+                logger.warning("call %s: %s was cancelled, and not by whoever asked for it", call.id, call.name)
+                result = ToolResult(content=_INTERRUPTED, is_error=True)
+        if not result.is_error:
+            return Answered(call=call, content=_whole(result.content))
+        return self._failure(call, result)
+
+    def _failure(self, call: ToolUse, result: ToolResult) -> Answered:
+        """Count it; the second time the model is told that it goes in circles."""
+        key = (call.name, _fingerprint(call))
+        count = self._failed.get(key, 0)
+        if key not in self._counted:  # the model has not seen the error yet when it makes a call twice in one reply
+            self._counted.add(key)
+            count = self._failed[key] = count + 1
+        content = tuple(_whole(result.content))
+        if count > 1:
+            most = self._activation.limits.same_failure
+            note = f"this very call has failed {count} times now; at {most} you are stopped. Do something else."
+            content = (*content, Text(f"[toolstead: {note}]"))
+        return Answered(call=call, content=content, is_error=True)
+
+    def _judge(self, answers: Mapping[int, Answered]) -> None:
+        if not any(answer.is_error for answer in answers.values()):
+            self._failing_turns = 0
+            self._failed.clear()
+            return
+        limits = self._activation.limits
+        for (name, _), count in self._failed.items():
+            if count >= limits.same_failure:
+                text = f"stopped: the model made the same failing call of {name!r} {count} times"
+                raise LimitError(f"{text}; the last error: {_last_error(answers, name)}", limit="mistakes")
+        if all(answer.is_error for answer in answers.values()):
+            self._failing_turns += 1
+            if self._failing_turns >= limits.failing_turns:
+                text = f"stopped: every call of the last {self._failing_turns} turns failed"
+                raise LimitError(f"{text}; the last error: {_last_error(answers)}", limit="mistakes")
+        else:
+            self._failing_turns = 0
+
+    def _refuse(self, call: ToolUse, text: str) -> ToolResult:
+        """A call that never reaches the dispatcher is told and logged here, as it would be there."""
+        logger.warning("call %s: %s", call.id, text)
+        tell = self._activation.tell
+        tell("tool_use", {"callId": call.id, "name": call.name[:200], "input": dict(call.input or {})})
+        shown = {"callId": call.id, "name": call.name[:200], "isError": True, "content": text, "durationMs": 0.0}
+        tell("tool_result", shown)
+        return ToolResult.error(text)
+
+    def _unknown(self, name: str) -> str:
+        nearest = difflib.get_close_matches(name[:64], self._tools, n=2)
+        if nearest:
+            return f"there is no tool {name[:200]!r}; did you mean {' or '.join(map(repr, nearest))}?"
+        known = ", ".join(list(self._tools)[:20]) or "none"
+        return f"there is no tool {name[:200]!r}; the tools are {known}"
+
+    def _known(self) -> Mapping[str, ToolInfo]:
+        offered = self._activation.offer()
+        if offered is not self._offered:
+            self._offered, self._tools = offered, {tool.name: tool for tool in offered}
+        return self._tools
+
+
+def _broken(call: ToolUse) -> str:
+    """What is wrong with arguments that are no JSON object."""
+    text = call.text
+    try:
+        value = msgspec.json.decode(text)
+    except (msgspec.DecodeError, RecursionError, UnicodeError) as error:
+        shown = text if len(text) <= 200 else f"{text[:100]} … {text[-100:]}"
+        return f"the arguments of {call.name[:200]!r} are no JSON: {error}. They were: {shown!r}. Send one JSON object"
+    return f"the arguments of {call.name[:200]!r} must be one JSON object, not {type(value).__name__}"
+
+
+def _fingerprint(call: ToolUse) -> bytes:
+    """What tells one call of a tool from another, in a few bytes; the asking made sure that it can be encoded."""
+    written = call.text.encode() if call.input is None else msgspec.json.encode(call.input, order="sorted")
+    return blake2b(written, digest_size=16).digest()
+
+
+def _whole(content: Sequence[Content]) -> Sequence[Content]:
+    """What a tool answered, without half characters: no API takes them."""
+    if all(not isinstance(part, Text) or whole_text(part.text) is part.text for part in content):
+        return content
+    return tuple(Text(whole_text(part.text)) if isinstance(part, Text) else part for part in content)
+
+
+def _last_error(answers: Mapping[int, Answered], name: str | None = None) -> str:
+    failed = [answer for answer in answers.values() if answer.is_error and name in (None, answer.call.name)]
+    first = failed[-1].content[0] if failed and failed[-1].content else None
+    return first.text[:300] if isinstance(first, Text) else "unknown"

@@ -1,0 +1,50 @@
+"""A conversation with a model: what was said so far, and what the user said meanwhile.
+
+It is whole at any time: a call that was begun has an answer, also when it was interrupted, because no
+model API takes a history with a hole in it. Above: the loop, the session. Below: messages.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Sequence
+
+from toolstead.kernel.messages import Answered, Message, Said
+from toolstead.types.content import whole_text
+from toolstead.types.tool import ToolInfo
+
+EMPTY = "[an empty message]"
+
+
+class Conversation:
+    """What a model is told with every request.
+
+    Attributes:
+        id: With which it is found again.
+        messages: Oldest first; only the loop adds to it.
+        steered: What the user said while the model was at work; it is told with the next request.
+        busy: Whether a turn runs; two at once would tear it apart.
+        refused: Tools whose schema the model's API does not take, by name. A changed tool is offered again.
+    """
+
+    __slots__ = ("busy", "id", "messages", "refused", "steered")
+
+    def __init__(self, id: str, messages: Sequence[Message] = ()) -> None:
+        self.id = id
+        self.busy = False
+        self.messages: list[Message] = list(messages)
+        self.steered: deque[str] = deque()
+        self.refused: dict[str, ToolInfo] = {}
+
+    def hear(self, text: str) -> None:
+        """The user says something; no API takes a message without a word."""
+        self.messages.append(Said(text=whole_text(text) if text.strip() else EMPTY))
+
+    def take_steered(self) -> None:
+        """Tell the model what the user said meanwhile."""
+        while self.steered:
+            self.hear(self.steered.popleft())
+
+    def answer(self, answers: Sequence[Answered]) -> None:
+        """Tools answered, all calls of one reply together."""
+        self.messages.extend(answers)

@@ -1,0 +1,57 @@
+"""The model port: one request to a model API, streamed. Adapters implement it; the loop uses it.
+
+A model knows nothing of loops, retries or budgets: it translates, asks once, and says what came of it.
+Above: the loop. Below: messages.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Sequence
+from typing import Literal, Protocol
+
+import msgspec
+
+from toolstead.kernel.messages import Message, Replied
+from toolstead.types.tool import ToolInfo
+
+
+class Request(msgspec.Struct, frozen=True, kw_only=True):
+    """What a model is asked.
+
+    Attributes:
+        instructions: Who it is and what it should do; may be empty.
+        messages: The conversation. It grows after the request, so a model must not keep it; nor change it.
+        tools: What it may call, with their canonical schemas. The same object as long as they are the same.
+        max_tokens: How much it may say at most; None for the model's own limit.
+    """
+
+    instructions: str
+    messages: Sequence[Message]
+    tools: Sequence[ToolInfo] = ()
+    max_tokens: int | None = None
+
+
+class Delta(msgspec.Struct, frozen=True, gc=False):
+    """A piece of an answer on its way."""
+
+    text: str
+    kind: Literal["text", "thinking"] = "text"
+
+
+class Model(Protocol):
+    """One model of one API. Safe for any number of requests at once."""
+
+    @property
+    def name(self) -> str:
+        """`provider:name`, such as `anthropic:claude-sonnet-4-6`."""
+        ...
+
+    def stream(self, request: Request) -> AsyncGenerator[Delta | Replied, None]:
+        """Ask once: pieces as they come, then the whole reply as the last item.
+
+        Closing the generator early ends the request.
+
+        Raises:
+            ModelError: There is no whole reply; its `fault` says why.
+        """
+        ...

@@ -1,0 +1,135 @@
+"""Making a conversation shorter when a model cannot take all of it: the oldest tool results first.
+
+What was cut says so where it was cut, so that the model can call the tool again. Above: asking.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+from msgspec import structs
+
+from toolstead.kernel.messages import Answered, Message, Replied, Said, ToolUse
+from toolstead.types.content import Content, EmbeddedResource, ResourceLink, Text
+
+LONG = 600
+"""Characters above which something is worth shortening."""
+LEFT = 200
+"""Characters that are left of it."""
+_THIS = "this was shortened, because the conversation grew too long"
+
+
+def shorten(messages: list[Message]) -> str | None:
+    """Cut about half of what can be cut, oldest first; tool results before anything that was said.
+
+    What the user said last stays as it is. Every time something is cut, so this ends.
+
+    Returns:
+        What was done, in words; None when nothing is left to cut.
+    """
+    last = max((at for at, message in enumerate(messages) if isinstance(message, Said)), default=-1)
+    for kind, what in ((Answered, "tool results"), (Said | Replied, "earlier messages")):
+        sizes = [
+            (at, _size(message))
+            for at, message in enumerate(messages)
+            if isinstance(message, kind) and at != last and _is_long(message)
+        ]
+        if sizes:
+            return _cut(messages, sizes, what)
+    return None
+
+
+def _cut(messages: list[Message], sizes: Sequence[tuple[int, int]], what: str) -> str:
+    before, goal, gone, count = sum(size for _, size in sizes), sum(size for _, size in sizes) / 2, 0, 0
+    for at, size in sizes:
+        if gone >= goal:
+            break
+        messages[at] = _shorter(messages[at])
+        gone += size - _size(messages[at])
+        count += 1
+    return f"the {count} oldest of {len(sizes)} long {what} were shortened, {gone:,} of {before:,} characters cut"
+
+
+def _shorter(message: Message) -> Message:
+    match message:
+        case Said(text=text):
+            return Said(text=_ends(text, _THIS))
+        case Replied(text=text):
+            cut = _ends(text, _THIS) if len(text) > LONG else text
+            return structs.replace(message, text=cut, calls=tuple(map(_shorter_call, message.calls)), kept=None)
+        case Answered(call=call, content=content):
+            text = "\n".join(_words(part) for part in content)
+            what = f"this answer of {call.name[:64]}"  # a model may call what has a name of any length
+            note = f"{what} was shortened, because the conversation grew too long; call it again"
+            return structs.replace(message, content=(Text(_ends(text, note)),))
+
+
+def _shorter_call(call: ToolUse) -> ToolUse:
+    """Its arguments with their long values cut; as one text when there are too many of them."""
+    if _size_of_call(call) <= LONG:
+        return call
+    if call.input is None:
+        return structs.replace(call, text=_ends(call.text, _THIS))
+    cut: dict[str, object] = {}
+    for name, value in call.input.items():
+        text = value if isinstance(value, str) else _json(value)
+        cut[name] = _ends(text, _THIS) if len(text) > LEFT else value
+    shorter = structs.replace(call, input=cut)
+    if _size_of_call(shorter) > LONG:
+        shorter = structs.replace(call, input={"shortened": _ends(_json(call.input), _THIS)})
+    return shorter
+
+
+def _ends(text: str, note: str) -> str:
+    if len(text) <= LEFT:  # what was large cannot be shown in words
+        return f"{text}\n[toolstead: {note}]"
+    half = LEFT // 2
+    return f"{text[:half]}\n[toolstead: {len(text) - LEFT:,} characters left out: {note}]\n{text[-half:]}"
+
+
+def _size(message: Message) -> int:
+    if isinstance(message, Answered):
+        return sum(_size_of(part) for part in message.content)
+    if isinstance(message, Replied):
+        return len(message.text) + sum(map(_size_of_call, message.calls))
+    return len(message.text)
+
+
+def _is_long(message: Message) -> bool:
+    """Whether it has something to shorten: once that is done, it has not."""
+    if isinstance(message, Replied):
+        return len(message.text) > LONG or any(_size_of_call(call) > LONG for call in message.calls)
+    return _size(message) > LONG
+
+
+def _size_of_call(call: ToolUse) -> int:
+    return len(call.text) if call.input is None else len(_json(call.input))
+
+
+def _json(value: object) -> str:
+    return msgspec.json.encode(value).decode()
+
+
+def _size_of(part: Content) -> int:
+    match part:
+        case Text(text=text):
+            return len(text)
+        case ResourceLink(uri=uri):
+            return len(uri)
+        case EmbeddedResource(content=content):
+            return len(content)
+        case _:
+            return len(part.data)
+
+
+def _words(part: Content) -> str:
+    match part:
+        case Text(text=text):
+            return text
+        case ResourceLink(uri=uri):
+            return uri
+        case EmbeddedResource(uri=uri, content=content):
+            return content if isinstance(content, str) else f"[{uri}]"
+        case _:
+            return f"[{part.mime_type}, {len(part.data):,} bytes]"

@@ -1,0 +1,81 @@
+"""What an activation has used so far, and whether it may go on. Above: the loop."""
+
+from __future__ import annotations
+
+import logging
+
+from toolstead.errors import LimitError
+from toolstead.kernel.activation import Limits
+from toolstead.types.run import Usage
+
+logger = logging.getLogger(__name__)
+
+_SMALL = 32_000
+_MOST = 10**12
+"""More than any request can use or cost."""
+
+
+class Spending:
+    """Counts turns, tokens and money; says no when a limit is reached."""
+
+    __slots__ = ("_limits", "cost", "input_tokens", "output_tokens", "turns")
+
+    def __init__(self, limits: Limits) -> None:
+        self._limits = limits
+        self.turns = 0
+        self.input_tokens = 0
+        self.output_tokens = 0
+        self.cost = 0.0
+
+    def begin_turn(self) -> None:
+        """Another request is to be made.
+
+        Raises:
+            LimitError: A limit is reached: which one, how much was used, and what would raise it.
+        """
+        limits = self._limits
+        if self.turns >= limits.turns:
+            raise LimitError(
+                f"stopped after {limits.turns} turns without a final answer; runtime.kernel.max_turns allows no more",
+                limit="turns",
+            )
+        if self.input_tokens + self.output_tokens >= limits.tokens:
+            used = f"{self.input_tokens:,} tokens in and {self.output_tokens:,} out"
+            raise LimitError(
+                f"stopped before turn {self.turns + 1}: {used} were used, limits.token_budget is {limits.tokens:,}",
+                limit="tokens",
+            )
+        if self.cost >= limits.cost:
+            raise LimitError(
+                f"stopped before turn {self.turns + 1}: ${self.cost:.4f} was spent, limits.cost_budget is"
+                f" ${limits.cost:.2f}",
+                limit="cost",
+            )
+        self.turns += 1
+
+    def add(self, usage: Usage) -> Usage:
+        """A request used this much, as the API says; never less than nothing, or a limit would not be one.
+
+        Returns:
+            What was counted.
+        """
+        read, written, cost = usage.input_tokens, usage.output_tokens, usage.cost
+        if not (0 <= read <= _MOST and 0 <= written <= _MOST and 0 <= cost <= _MOST):  # NaN is not either
+            logger.warning("a model's API says that a request used %s tokens and %s, for $%s", read, written, cost)
+            read, written = min(max(read, 0), _MOST), min(max(written, 0), _MOST)
+            usage = Usage(input_tokens=read, output_tokens=written, cost=min(cost, float(_MOST)) if cost > 0 else 0.0)
+        self.input_tokens += usage.input_tokens
+        self.output_tokens += usage.output_tokens
+        self.cost += usage.cost
+        return usage
+
+    @property
+    def most_output(self) -> int | None:
+        """How many tokens the next reply may have; None as long as the budget is not nearly used up."""
+        left = self._limits.tokens - self.input_tokens - self.output_tokens
+        return max(left, 1) if left < _SMALL else None
+
+    @property
+    def usage(self) -> Usage:
+        """All of it."""
+        return Usage(input_tokens=self.input_tokens, output_tokens=self.output_tokens, cost=self.cost)

@@ -1,0 +1,365 @@
+"""Approvals: a gate wants a person to decide about a call, and the call waits.
+
+The question is a row of the database, and so is its one decision, whoever makes it: a person in this
+process or in another one, the end of the time, a caller who left, a process that stopped. Each is
+stored together with the event that tells of it. Whatever goes wrong refuses the call.
+
+Above: the dispatcher's gates ask, REST decides. Below: the store and the event log.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from toolstead.errors import InvalidApprovalError, NotFoundError, StorageError
+from toolstead.orchestrator.ids import Ids
+from toolstead.orchestrator.resolutions import (
+    approval_event,
+    as_json,
+    check_decision,
+    resolved,
+    sorted_text,
+    too_late,
+    verdict,
+)
+from toolstead.types.call import Allow, Ask, Deny, Rewrite, ToolCall
+
+if TYPE_CHECKING:
+    from toolstead.orchestrator.event_log import EventLog
+    from toolstead.orchestrator.store import Resolution, Store
+    from toolstead.types.approval import Approval, ApprovalDecision
+
+logger = logging.getLogger(__name__)
+
+MOST_WAITING = 1_000
+LONGEST_WAIT = 86_400.0
+LOOK_SECONDS = 0.5
+"""How often a process that waits looks for decisions that were made in another one."""
+
+STOPPED = "the process that asked was stopped"
+CLOSING = "nobody can be asked any more: this process is closing"
+WITHDRAWN = "withdrawn: the caller left"
+GONE = "the question was deleted with its thread"
+UNSTORED = "the question could not be stored"
+
+T = TypeVar("T")
+
+
+def _nothing_wrong(_tool: str, _input: Mapping[str, Any]) -> list[str]:
+    return []
+
+
+class Approvals:
+    """Asks and decides. One for each process; close it before the store."""
+
+    def __init__(
+        self,
+        *,
+        open_store: Callable[[], Awaitable[Store]],
+        log: EventLog,
+        problems_of: Callable[[str, Mapping[str, Any]], list[str]] = _nothing_wrong,
+    ) -> None:
+        """Make it; nothing is opened before the first question.
+
+        Args:
+            open_store: Gives the store; the first call opens it.
+            log: Is told what was stored.
+            problems_of: Why arguments do not fit a tool: each a sentence; none when they fit, or nobody knows.
+        """
+        self._open_store = open_store
+        self._log = log
+        self._problems_of = problems_of
+        self._ids = Ids()
+        self._asking = 0
+        self._waiting: dict[str, _Question] = {}
+        self._owed: dict[str, tuple[_Question, Resolution]] = {}
+        """Decisions that could not be stored yet; their calls were refused."""
+        self._tasks: set[asyncio.Task[Any]] = set()
+        self._watching: asyncio.Task[None] | None = None
+        self._closed = False
+
+    async def ask(self, call: ToolCall, ask: Ask, asked_by: str) -> Allow | Deny | Rewrite:
+        """Have a person decide about a call, and wait for it; whatever goes wrong is a no.
+
+        Raises:
+            asyncio.CancelledError: The caller left; the question is withdrawn.
+        """
+        refusal = self._refusal(ask, asked_by)
+        if refusal is not None:
+            return Deny(refusal)
+        self._asking += 1
+        try:
+            return await self._ask(call, ask, asked_by)
+        except (StorageError, InvalidApprovalError) as error:
+            return Deny(f"{asked_by} wants a person to decide ({ask.reason}), and nobody can be asked: {error}")
+        except Exception:
+            logger.exception("a person could not be asked about %r, so the call is refused", call.name)
+            return Deny(
+                f"{asked_by} wants a person to decide ({ask.reason}), and asking failed; the log has the details"
+            )
+        finally:
+            self._asking -= 1
+
+    async def decide(
+        self, id: str, decision: ApprovalDecision, *, input: Mapping[str, Any] | None = None, reason: str = ""
+    ) -> Approval:
+        """Decide about a call that waits, here or in another process.
+
+        Args:
+            id: The approval's id.
+            decision: `allow` or `deny`.
+            input: Arguments to go on with instead; only with `allow`.
+            reason: For the model to read when it is a no, and for the record.
+
+        Raises:
+            NotFoundError: There is no such approval.
+            ApprovalDecidedError: It is decided already.
+            InvalidApprovalError: The decision is neither, or its arguments do not fit the tool.
+            StorageError: The decision cannot be stored; nothing is decided.
+        """
+        check_decision(decision, input, reason)
+        store = await self._open_store()
+        approval = await store.approval(id)
+        if approval.decision is None and await self._settle_abandoned(store, [approval]):
+            approval = await store.approval(id)
+        if approval.decision is not None:
+            raise too_late(approval)
+        edited = None if input is None else as_json(input)
+        if edited is not None:
+            if problems := self._problems_of(approval.tool, edited):
+                raise InvalidApprovalError("input", *problems)
+            if sorted_text(edited) == sorted_text(approval.input):
+                edited = None  # sent back as it was shown
+        # What was begun is finished also when whoever decided does not wait for it: the waiting call is told at once.
+        resolution = resolved(approval, decision, reason, edited)
+        return await asyncio.shield(self._own(self._decide(store, approval, resolution)))
+
+    async def pending(self) -> list[Approval]:
+        """The questions that wait for a person, oldest first, of all processes on the database.
+
+        Raises:
+            StorageError: The database does not answer.
+        """
+        store = await self._open_store()
+        found = await store.pending_approvals()
+        return await store.pending_approvals() if await self._settle_abandoned(store, found) else found
+
+    async def recover(self) -> None:
+        """Deny what processes that are dead have asked.
+
+        Raises:
+            StorageError: The database does not answer.
+        """
+        store = await self._open_store()
+        for approval, events in await store.recover_approvals(lambda one: resolved(one, "deny", STOPPED)):
+            logger.warning("approval %s is denied: its process %s was stopped", approval.id, approval.owner)
+            self._log.publish(events)
+
+    async def close(self) -> None:
+        """Deny what waits, and what is asked later; store what is owed, if that is possible."""
+        self._closed = True
+        await asyncio.gather(*(self._end(question, CLOSING) for question in tuple(self._waiting.values())))
+        while self._tasks:
+            await asyncio.wait(self._tasks)
+        if self._watching is not None:
+            self._watching.cancel()
+            await asyncio.gather(self._watching, return_exceptions=True)
+        try:
+            await self._pay()
+        except StorageError as error:
+            logger.warning("%s approvals will be denied at the next start: %s", len(self._owed), error)
+
+    def _refusal(self, ask: Ask, asked_by: str) -> str | None:
+        """Why a question is not even asked."""
+        if type(ask.timeout) not in (int, float) or not 0 < ask.timeout <= LONGEST_WAIT:
+            bounds = f"more than 0 and at most {LONGEST_WAIT:,.0f}"
+            return f"{asked_by} wants a person to decide within {ask.timeout!r} seconds; it must be {bounds}"
+        if type(ask.reason) is not str:
+            return f"{asked_by} wants a person to decide, and does not say why in words"
+        if self._closed:
+            return CLOSING
+        if self._asking + len(self._owed) >= MOST_WAITING:
+            most = f"{MOST_WAITING:,}"
+            return f"{asked_by} wants a person to decide ({ask.reason}), and {most} calls wait for one already"
+        return None
+
+    async def _ask(self, call: ToolCall, ask: Ask, asked_by: str) -> Allow | Deny | Rewrite:
+        from toolstead.types.approval import Approval
+
+        store = await self._open_store()
+        if self._closed:
+            return Deny(CLOSING)
+        now = time.time()
+        caller = call.caller
+        approval = Approval(
+            id=self._ids.new("approval"),
+            call_id=call.call_id or caller.call_id or "",
+            tool=call.name,
+            input=as_json(call.input),
+            reason=ask.reason,
+            asked_by=asked_by,
+            thread_id=caller.thread_id,
+            run_id=caller.run_id,
+            task_id=caller.task_id,
+            requested_at=now,
+            expires_at=now + ask.timeout,
+            owner=store.owner,
+        )
+        question = _Question(approval, store, self._own(self._store_question(store, approval)))
+        self._waiting[approval.id] = question
+        try:
+            await asyncio.shield(question.stored)
+            self._watch()
+            await asyncio.wait([question.decided], timeout=ask.timeout)
+            if not question.decided.done():
+                await self._settle(question, f"nobody answered within {ask.timeout:g} seconds")
+        except asyncio.CancelledError:
+            # It is told before the caller's own end is; a caller who does not even wait for that is not held.
+            await asyncio.wait([self._own(self._end(question, WITHDRAWN))])
+            raise
+        except StorageError:
+            # When the line was cut during the commit, the question may be there: it must not stay open.
+            self._owe(question, resolved(approval, "deny", UNSTORED))
+            raise
+        finally:
+            del self._waiting[approval.id]
+        return verdict(question.decided.result())
+
+    async def _store_question(self, store: Store, approval: Approval) -> None:
+        earlier = [] if approval.run_id is None else await self._log.take(approval.run_id)
+        data = {
+            "approvalId": approval.id,
+            "callId": approval.call_id,
+            "name": approval.tool,
+            "input": approval.input,
+            "reason": approval.reason,
+            "plugin": approval.asked_by,
+            "expiresAt": approval.expires_at,
+        }
+        asked = approval_event("approval.requested", approval, approval.requested_at, data)
+        try:
+            self._log.publish(await store.add_approval(approval, [*earlier, asked]))
+        except BaseException:
+            self._log.put_back(earlier)
+            raise
+
+    async def _decide(self, store: Store, approval: Approval, resolution: Resolution) -> Approval:
+        events = await store.resolve_approval(approval.id, resolution)
+        if events is None:
+            raise too_late(await store.approval(approval.id))
+        self._log.publish(events)
+        logger.info("approval %s: a person decided %s", approval.id, resolution.decision)
+        decided = resolution.given_to(approval)
+        if (question := self._waiting.get(approval.id)) is not None:
+            question.tell(decided)
+        return decided
+
+    async def _end(self, question: _Question, reason: str) -> None:
+        """Deny a question for whatever reason; it may not be stored yet."""
+        await asyncio.wait([question.stored])
+        await self._settle(question, reason)
+
+    async def _settle(self, question: _Question, reason: str) -> None:
+        """Deny a question, unless somebody decided about it: what they said counts then."""
+        resolution = resolved(question.approval, "deny", reason)
+        try:
+            events = await question.store.resolve_approval(question.approval.id, resolution)
+            if events is None:
+                question.tell(await _found(question))
+                return
+            self._log.publish(events)
+        except StorageError as error:
+            logger.warning("that approval %s is denied waits for the database: %s", question.approval.id, error)
+            self._owe(question, resolution)
+        question.tell(resolution.given_to(question.approval))
+
+    async def _settle_abandoned(self, store: Store, found: list[Approval]) -> bool:
+        """Deny those for which nobody waits any more; False when there are none."""
+        if self._owed:
+            await self._pay()
+        elif all(approval.owner == store.owner for approval in found):
+            return False
+        await self.recover()
+        return True
+
+    def _owe(self, question: _Question, resolution: Resolution) -> None:
+        self._owed[question.approval.id] = (question, resolution)
+        self._watch()
+
+    async def _pay(self) -> None:
+        """Store the decisions that could not be stored before."""
+        for approval_id, (question, resolution) in tuple(self._owed.items()):
+            events = await question.store.resolve_approval(approval_id, resolution)
+            self._owed.pop(approval_id, None)
+            self._log.publish(events or [])
+
+    def _watch(self) -> None:
+        if self._watching is None and not self._closed:
+            self._watching = asyncio.create_task(self._look_again(), name="toolstead-approvals")
+
+    async def _look_again(self) -> None:
+        failing = False
+        while self._waiting or self._owed:
+            await asyncio.sleep(LOOK_SECONDS)
+            try:
+                await self._look()
+                failing = False
+            except Exception as error:  # noqa: BLE001 - whatever it met, it looks again
+                if not failing:
+                    logger.warning("decisions of people cannot be looked for: %s", error)
+                failing = True
+        self._watching = None
+
+    async def _look(self) -> None:
+        """Find what was decided in other processes."""
+        await self._pay()
+        open_here = [one for one in self._waiting.values() if one.stored.done() and not one.decided.done()]
+        if not open_here:
+            return
+        store = open_here[0].store
+        still = await store.pending_ids(store.owner)
+        for question in open_here:
+            if question.approval.id not in still:
+                question.tell(await _found(question))
+
+    def _own(self, work: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
+        """Run something that is finished whoever stops waiting for it."""
+        task = asyncio.create_task(work, name="toolstead-approval")
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return task
+
+
+class _Question:
+    """A call that waits.
+
+    Attributes:
+        stored: Ends when the question is stored, or cannot be.
+        decided: The approval with its decision.
+    """
+
+    __slots__ = ("approval", "decided", "store", "stored")
+
+    def __init__(self, approval: Approval, store: Store, stored: asyncio.Task[None]) -> None:
+        self.approval = approval
+        self.store = store
+        self.stored = stored
+        self.decided: asyncio.Future[Approval] = asyncio.get_running_loop().create_future()
+
+    def tell(self, decided: Approval) -> None:
+        """Tell the call how it was decided; the first word counts."""
+        if not self.decided.done():
+            self.decided.set_result(decided)
+
+
+async def _found(question: _Question) -> Approval:
+    """The approval as somebody decided it."""
+    approval = question.approval
+    try:
+        return await question.store.approval(approval.id)
+    except NotFoundError:
+        return resolved(approval, "deny", GONE).given_to(approval)

@@ -1,0 +1,341 @@
+"""The store port: what is kept. `adapters/storage` implements it; the orchestrator and the event log use it.
+
+Every method that writes returns only when what it wrote is committed. Writes of many callers may
+share a commit, and take effect in the order they were called. A write that was begun is finished
+also when its caller stops waiting for it. A run gets its end once: whoever comes second is told None.
+Every method may raise `StorageError`; a write that does has written nothing, unless the message says
+that the line was cut during the commit.
+
+What goes in and out are structs: to define a frozen dataclass costs a start 0.5 ms, and one of these 0.02.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Protocol
+
+import msgspec
+
+if TYPE_CHECKING:
+    from toolstead.types.approval import Approval, ApprovalDecision
+    from toolstead.types.event import Event
+    from toolstead.types.run import Run, RunEnd, RunError, Usage
+    from toolstead.types.thread import Message, Thread
+
+
+class NewEvent(msgspec.Struct, frozen=True, kw_only=True):
+    """An event that has no id yet."""
+
+    type: str
+    time: float
+    data: Mapping[str, Any]
+    thread_id: str | None = None
+    run_id: str | None = None
+    task_id: str | None = None
+
+
+class EventFilter(msgspec.Struct, frozen=True, kw_only=True):
+    """Which events are wanted; an empty one wants all. Several conditions must all hold."""
+
+    thread_id: str | None = None
+    run_id: str | None = None
+    task_id: str | None = None
+    types: frozenset[str] | None = None
+
+
+class Accepted(msgspec.Struct, frozen=True, kw_only=True):
+    """A message that is stored, and the run that will answer it.
+
+    Attributes:
+        run_id: Empty when no run does.
+        fresh: False when a message with the same idempotency key was there already.
+        events: The events stored with it; empty unless fresh.
+    """
+
+    message_id: str
+    run_id: str
+    fresh: bool
+    events: Sequence[Event] = ()
+
+
+class HeldRun(msgspec.Struct, frozen=True, kw_only=True):
+    """A run of some process."""
+
+    id: str
+    owner: str
+
+
+class Begun(msgspec.Struct, frozen=True, kw_only=True):
+    """A run that runs now.
+
+    Attributes:
+        events: The events stored with that.
+        last: The run that began in the thread before it; whoever held that one knows the conversation best.
+    """
+
+    events: Sequence[Event]
+    last: HeldRun | None
+
+
+class Behind(msgspec.Struct, frozen=True, kw_only=True):
+    """A run that may not begin yet.
+
+    Attributes:
+        runs: Those that go first, oldest first: unfinished ones that came earlier, and one that runs.
+    """
+
+    runs: Sequence[HeldRun]
+
+
+class Ending(msgspec.Struct, frozen=True, kw_only=True):
+    """How a run ends: stored in one commit with its answer and its last event."""
+
+    status: RunEnd
+    ended_at: float
+    result: str | None = None
+    error: RunError | None = None
+    usage: Usage | None = None
+    answer: Message | None = None
+    session_id: str | None = None
+    events: Sequence[NewEvent] = ()
+
+    def given_to(self, run: Run) -> Run:
+        """The run as it is with this end."""
+        from toolstead.types.run import NOTHING_USED
+
+        return replace(
+            run,
+            status=self.status,
+            ended_at=self.ended_at,
+            result=self.result,
+            error=self.error,
+            usage=self.usage or NOTHING_USED,
+        )
+
+
+class Resolution(msgspec.Struct, frozen=True, kw_only=True):
+    """How an approval is decided: stored in one commit with the event that tells of it.
+
+    Attributes:
+        input: The arguments to go on with instead; None when they stay as they are.
+    """
+
+    decision: ApprovalDecision
+    decided_at: float
+    reason: str = ""
+    input: Mapping[str, Any] | None = None
+    events: Sequence[NewEvent] = ()
+
+    def given_to(self, approval: Approval) -> Approval:
+        """The approval as it is with this decision."""
+        return replace(
+            approval,
+            decision=self.decision,
+            decided_at=self.decided_at,
+            decision_reason=self.reason,
+            decided_input=self.input,
+        )
+
+
+class PluginRow(msgspec.Struct, frozen=True, kw_only=True):
+    """What was set for a plugin, above the settings files; None means nothing was said."""
+
+    enabled: bool | None = None
+    settings: Mapping[str, Any] | None = None
+
+
+class ThreadStore(Protocol):
+    """Threads and their messages."""
+
+    async def create_thread(self, thread: Thread) -> None:
+        """Keep a new thread; one that is there already stays as it is."""
+        ...
+
+    async def thread(self, id: str) -> Thread:
+        """Raises NotFoundError."""
+        ...
+
+    async def threads(self, *, limit: int = 100, before: str | None = None) -> list[Thread]:
+        """The newest first; `before` is the id of the last one of the page before. Raises NotFoundError for it."""
+        ...
+
+    async def update_thread(self, id: str, **changes: str | None) -> Thread:
+        """Change title, agent, runtime, model or session_id. Raises NotFoundError."""
+        ...
+
+    async def delete_thread(self, id: str) -> None:
+        """Delete it with its messages, runs, events and idempotency keys. Raises NotFoundError.
+
+        A run of it that is still going on finds, when it ends, that it is gone; end it first.
+        """
+        ...
+
+    async def messages(self, thread_id: str, *, limit: int | None = None) -> list[Message]:
+        """Its messages, oldest first; with a limit the newest of them."""
+        ...
+
+    async def add_message(
+        self, message: Message, events: Sequence[NewEvent] = (), *, idempotency_key: str | None = None
+    ) -> Accepted:
+        """Keep a message that starts no run, with its events. Raises NotFoundError for its thread.
+
+        A key that the thread has seen gives the ids it was used for, and keeps nothing; only a message of a
+        run may have one.
+        """
+        ...
+
+    async def accepted(self, thread_id: str, idempotency_key: str) -> Accepted | None:
+        """What a key of a thread was used for, not fresh; None when it was not used."""
+        ...
+
+
+class RunStore(Protocol):
+    """Runs, and who holds them."""
+
+    owner: str
+    """This process, as runs name it."""
+
+    async def accept(
+        self, message: Message, run: Run, *, idempotency_key: str | None = None, events: Sequence[NewEvent] = ()
+    ) -> Accepted:
+        """Keep a message and the queued run that will answer it, in one commit.
+
+        A thread that is not there is made, with the run's agent, runtime and model; to make it otherwise,
+        make it first. A key that the thread has seen gives the ids it was used for, and keeps nothing.
+        """
+        ...
+
+    async def begin_run(self, run: Run, started_at: float, events: Sequence[NewEvent] = ()) -> Begun | Behind | None:
+        """Queued becomes running; None when it is not queued any more, or is gone with its thread.
+
+        One run at a time in each thread, in the order in which they were accepted, whichever processes hold
+        them: while another one runs, or an older one is unfinished, it stays queued and is told who goes first.
+        """
+        ...
+
+    async def end_run(self, id: str, ending: Ending) -> list[Event] | None:
+        """Give a run its one end; None when it has one already, or is gone with its thread."""
+        ...
+
+    async def run(self, id: str) -> Run:
+        """Raises NotFoundError."""
+        ...
+
+    async def runs(self, *, thread_id: str | None = None, unfinished: bool = False, limit: int = 100) -> list[Run]:
+        """The newest first."""
+        ...
+
+    async def recover(self, ending_for: Callable[[Run], Ending]) -> list[tuple[Run, list[Event]]]:
+        """End the runs of processes that are dead, and only those: `ending_for(run)` gives each its Ending.
+
+        What comes back are the runs as they ended, each with the events stored with its end.
+        """
+        ...
+
+
+class EventStore(Protocol):
+    """The numbered log."""
+
+    async def append(self, events: Sequence[NewEvent]) -> list[Event]:
+        """Keep events in this order; their ids are assigned in commit order."""
+        ...
+
+    async def events(self, wanted: EventFilter, *, after: str | None = None, limit: int = 500) -> list[Event]:
+        """Events after an id, oldest first. Raises NotFoundError for an `after` that cannot be an id."""
+        ...
+
+    async def last_event_id(self) -> str | None:
+        """The id of the newest event."""
+        ...
+
+
+class KeptStore(Protocol):
+    """Results behind handles, plugins' switches and settings, and their key-value spaces."""
+
+    async def keep_result(self, handle: str, content: bytes) -> None:
+        """Keep a whole result."""
+        ...
+
+    async def result(self, handle: str) -> bytes:
+        """Raises NotFoundError."""
+        ...
+
+    async def plugins(self) -> Mapping[str, PluginRow]:
+        """What was set, by plugin."""
+        ...
+
+    async def replace_plugin(self, name: str, before: PluginRow, after: PluginRow) -> bool:
+        """Set this instead of what was set before; False when that was not it, and nothing is changed.
+
+        A row that says nothing stands for one that is not there.
+        """
+        ...
+
+    async def reset_plugin(self, name: str) -> bool:
+        """Forget what was set; False when nothing was."""
+        ...
+
+    async def get_value(self, space: str, key: str) -> bytes | None:
+        """A value of a plugin's own space."""
+        ...
+
+    async def set_value(self, space: str, key: str, value: bytes) -> None:
+        """Keep a value."""
+        ...
+
+    async def delete_value(self, space: str, key: str) -> bool:
+        """Forget a value; False when there was none."""
+        ...
+
+    async def keys(self, space: str, prefix: str = "") -> list[str]:
+        """The keys of a space, sorted."""
+        ...
+
+
+class ApprovalStore(Protocol):
+    """Questions to a person; each gets its decision once, whichever processes ask and decide."""
+
+    async def add_approval(self, approval: Approval, events: Sequence[NewEvent]) -> list[Event]:
+        """Keep a question, with its events; the last of them tells of it."""
+        ...
+
+    async def resolve_approval(self, id: str, resolution: Resolution) -> list[Event] | None:
+        """Give a question its one decision; None when it has one already, or is gone."""
+        ...
+
+    async def approval(self, id: str) -> Approval:
+        """Raises NotFoundError."""
+        ...
+
+    async def pending_approvals(self) -> list[Approval]:
+        """Those without a decision, oldest first."""
+        ...
+
+    async def pending_ids(self, owner: str) -> frozenset[str]:
+        """The ids of a process's questions that have no decision."""
+        ...
+
+    async def recover_approvals(
+        self, resolution_for: Callable[[Approval], Resolution]
+    ) -> list[tuple[Approval, list[Event]]]:
+        """Decide the questions of processes that are dead, and only those.
+
+        What comes back are the approvals as they were decided, each with its events.
+        """
+        ...
+
+
+class Store(ThreadStore, RunStore, EventStore, KeptStore, ApprovalStore, Protocol):
+    """Everything that is kept."""
+
+    async def expire(self, before: float, kinds: Collection[str] = ("events", "results", "keys")) -> int:
+        """Delete what is older and belongs to no unfinished run; give the number of rows.
+
+        `keys` are idempotency keys. A result belongs to no run.
+        """
+        ...
+
+    async def close(self) -> None:
+        """Finish what is being written, give up this process's lock, close."""
+        ...

@@ -1,0 +1,94 @@
+"""Work that outlives a call or a hook, owned by the plugin that began it: `ctx.run_background`.
+
+Above: `host`, which gives one to each plugin and ends it before `stop`. Below: `health`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import logging
+from collections.abc import Coroutine
+from typing import Any
+
+from toolstead.plugins.crash import described
+from toolstead.plugins.health import Health
+
+logger = logging.getLogger(__name__)
+
+MOST = 100
+GRACE = 5.0
+"""Seconds that cancelled work is waited for."""
+
+
+class BackgroundTasks:
+    """What one plugin does in the background: named, bounded in number, and gone when the plugin is.
+
+    Work that raises is logged and makes the plugin degraded; it ends nothing else, not even with `sys.exit()`.
+    """
+
+    def __init__(self, plugin: str, health: Health, most: int = MOST) -> None:
+        self._plugin = plugin
+        self._health = health
+        self._most = most
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._ended = False
+
+    def __call__(self, work: Coroutine[Any, Any, Any], *, name: str = "") -> None:
+        """Begin it.
+
+        Raises:
+            TypeError: It is no coroutine.
+            RuntimeError: The plugin is stopped, has too much of it already, or calls from a worker thread.
+        """
+        if not inspect.iscoroutine(work):
+            raise TypeError(
+                f"plugin {self._plugin!r}: run_background takes a coroutine, such as watch(ctx), "
+                f"not {type(work).__name__}"
+            )
+        name = name or getattr(work, "__qualname__", "work")
+        if (refusal := self._refusal(name)) is not None:
+            work.close()
+            raise RuntimeError(refusal)
+        task = asyncio.create_task(self._run(work, name), name=f"{self._plugin}: {name}")
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        # Cancelled before its first step, it would be lost with a warning.
+        task.add_done_callback(lambda _: work.close())
+
+    async def settled(self) -> None:
+        """Wait until all of it has ended by itself."""
+        while self._tasks:
+            await asyncio.wait(set(self._tasks))
+
+    async def end(self) -> None:
+        """Cancel all of it, and wait up to five seconds; what goes on all the same is named. Nothing new begins."""
+        self._ended = True
+        tasks = set(self._tasks)
+        for task in tasks:
+            task.cancel()
+        if tasks:
+            _, stuck = await asyncio.wait(tasks, timeout=GRACE)
+            for task in stuck:
+                logger.error(
+                    "%s (background) was cancelled and goes on all the same; it is left alone", task.get_name()
+                )
+
+    def _refusal(self, name: str) -> str | None:
+        begin = f"plugin {self._plugin!r} cannot begin {name!r} in the background"
+        if self._ended:
+            return f"{begin}: it is being stopped, or was"
+        if len(self._tasks) >= self._most:
+            return f"{begin}: {self._most} are running already, the most there may be; wait for some of them to end"
+        try:
+            asyncio.get_running_loop()
+        except RuntimeError:
+            return f"{begin} from a worker thread; call it on the event loop (loop.call_soon_threadsafe)"
+        return None
+
+    async def _run(self, work: Coroutine[Any, Any, Any], name: str) -> None:
+        try:
+            await work
+        except (Exception, SystemExit) as error:
+            logger.exception("plugin %r: %r in the background failed", self._plugin, name)
+            self._health.report("degraded", f"background work {name!r}: {described(error)}")

@@ -1,0 +1,274 @@
+"""One plugin while it is in the host: loaded, registered, started, in use, ended.
+
+Whatever goes wrong in one is its own: it is failed, with the step and the reason. Above: `host`, which takes many
+through the same steps in order. Below: `definition`, `settings`, `step`, `calls`, `background`, `health`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import msgspec
+
+from toolstead.errors import PluginError
+from toolstead.plugins.background import BackgroundTasks
+from toolstead.plugins.calls import CallsUnderWay
+from toolstead.plugins.contract import Hooks, Plugin, PluginContext, Tool
+from toolstead.plugins.crash import described
+from toolstead.plugins.definition import check_hooks, check_plugin, qualified
+from toolstead.plugins.discovery import Discovered
+from toolstead.plugins.health import Health
+from toolstead.plugins.hook_runner import Hooked
+from toolstead.plugins.settings import read_settings
+from toolstead.plugins.step import take_step
+from toolstead.types.call import Deny, ToolCall
+
+logger = logging.getLogger(__name__)
+
+REGISTER_SECONDS = 10.0
+START_SECONDS = 30.0
+STOP_SECONDS = 10.0
+CALLS_SECONDS = 10.0
+"""How long calls of a plugin's tools are waited for before it is stopped."""
+
+MakeContext = Callable[[str, Health, bool], PluginContext]
+"""Makes a plugin's context: its name, its health, whether it is a first-party one."""
+
+
+class PluginTool(msgspec.Struct, frozen=True, kw_only=True):
+    """A tool of a plugin that is in use, ready to be registered.
+
+    Attributes:
+        plugin: Whose it is.
+        name: What models call it.
+        tool: The tool, under that name.
+        bare: Whether it counts as built in.
+        origin: Where the plugin comes from.
+        context: What its handler gets.
+    """
+
+    plugin: str
+    name: str
+    tool: Tool
+    bare: bool
+    origin: str
+    context: PluginContext
+
+
+class Guest:
+    """One plugin, from being wanted to being gone.
+
+    Attributes:
+        discovered: Where it comes from.
+        enabled: Whether it is wanted running.
+        table: Its settings as they were last given.
+        health: How it is.
+        plugin: Its definition, once it was loaded and found good.
+        version: Its version, as far as it is known.
+        context: What it is given, once it is loaded.
+        hooks: What it registered.
+        live: Whether its tools and hooks are in use.
+        interrupted: Its start was cancelled with the caller's; it deserves another try.
+    """
+
+    def __init__(
+        self,
+        discovered: Discovered,
+        table: Mapping[str, Any],
+        *,
+        enabled: bool,
+        on_status: Callable[[Health], None],
+        before: Guest | None = None,
+    ) -> None:
+        """A plugin that nothing was done with yet.
+
+        Args:
+            discovered: Where it comes from.
+            table: Its settings.
+            enabled: Whether it is wanted running.
+            on_status: Told of every change of its health.
+            before: The guest of this name before it. Where that one had a gate, this one's is closed from now on
+                until it is in use, so that nothing slips through meanwhile.
+        """
+        self.discovered = discovered
+        self.enabled = enabled
+        self.table = dict(table)
+        self.health = Health(discovered.name, on_status)
+        self.plugin: Plugin | None = None
+        self.version = before.version if before is not None else ""
+        self.context: PluginContext | None = None
+        self.hooks = Hooks()
+        self.live = False
+        self.interrupted = False
+        self._has_gate = enabled and before is not None and before.has_gate
+        self._tools: tuple[PluginTool, ...] = ()
+        self._calls = CallsUnderWay(discovered.name)
+        self._background = BackgroundTasks(discovered.name, self.health)
+        self._start_begun = False
+        self._settings_refused = False
+
+    @property
+    def name(self) -> str:
+        """Its name."""
+        return self.discovered.name
+
+    @property
+    def failed(self) -> bool:
+        """Whether it cannot be used."""
+        return self.health.state == "failed"
+
+    @property
+    def has_gate(self) -> bool:
+        """Whether calls have to pass it: its gate, or that of the guest before as long as its own is not known."""
+        return self._has_gate or self.hooks.on_before_tool is not None
+
+    @property
+    def tools(self) -> tuple[PluginTool, ...]:
+        """Its tools, while it is in use."""
+        return self._tools if self.live else ()
+
+    def hooked(self) -> Hooked | None:
+        """Its hooks while it is in use; while it is not, a gate that it has is there and closed."""
+        if self.live:
+            return Hooked(plugin=self.name, hooks=self.hooks, health=self.health)
+        if not (self.enabled and self.has_gate):
+            return None
+
+        async def closed(_: ToolCall) -> Deny:
+            why = self.health.error if self.failed else "it is not running at this moment"
+            return Deny(f"plugin {self.name!r} has to check it first and cannot: {why}")
+
+        hooks = Hooks(on_before_tool=closed, before=self.hooks.before, after=self.hooks.after)
+        return Hooked(plugin=self.name, hooks=hooks, health=self.health)
+
+    def load(self, make_context: MakeContext) -> None:
+        """Run its code, check what it is, read its settings."""
+        found = self.discovered
+        try:
+            plugin = check_plugin(found.load(), found.name, bare=found.bare)
+            self.plugin, self.version = plugin, plugin.version
+            settings = read_settings(plugin, self.table)
+            context = make_context(found.name, self.health, found.first_party)
+        except PluginError as error:
+            self._fail(error)
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:  # importing runs anything; sys.exit() ends only the plugin
+            logger.info("plugin %r cannot be loaded", found.name, exc_info=True)  # the line below names file and line
+            self._fail(PluginError(plugin=found.name, field="load", reason=described(error, found.origin)))
+        else:
+            context.settings = settings
+            context.run_background = self._background
+            context.report_status = self.health.report
+            self.context = context
+
+    async def register(self) -> None:
+        """Let it say which hooks it has."""
+        if self.plugin is None or self.context is None or self.failed:
+            return
+        try:
+            if self.plugin.register is not None:
+                self.hooks = check_hooks(
+                    self.name, await self._step("register", self.plugin.register, self.context, REGISTER_SECONDS)
+                )
+        except PluginError as error:
+            self._fail(error)
+            await self._wind_up()
+        else:
+            self._has_gate = False
+            self._tools = tuple(self._tool(tool, self.plugin, self.context) for tool in self.plugin.tools)
+
+    async def start(self) -> None:
+        """Let it open what it needs; what was begun and failed is stopped at once."""
+        if self.plugin is None or self.context is None or self.failed:
+            return
+        self._start_begun = True
+        try:
+            if self.plugin.start is not None:
+                await self._step("start", self.plugin.start, self.context, START_SECONDS)
+        except PluginError as error:
+            self._fail(error)
+            await self._wind_up()
+
+    def go_live(self) -> None:
+        """Put its tools and hooks to use, unless it failed."""
+        if not self.failed:
+            self.live = True
+            self.health.set_state("running")
+
+    def interrupt(self) -> None:
+        """Its start was cancelled, or would have come after one that was."""
+        if not self.failed and not self.live:
+            self.interrupted = True
+            self._fail(PluginError(plugin=self.name, field="start", reason="it was interrupted"))
+
+    def refuse(self, field: str, reason: str) -> None:
+        """It cannot be taken in at all."""
+        self._fail(PluginError(plugin=self.name, field=field, reason=reason))
+
+    def change_settings(self, table: Mapping[str, Any]) -> Any:
+        """Give it other settings while it runs.
+
+        Raises:
+            PluginError: They do not fit; the old ones stay.
+        """
+        assert self.plugin is not None  # noqa: S101 - only what is in use is asked
+        assert self.context is not None  # noqa: S101 - as above
+        settings = read_settings(self.plugin, table)
+        self.table = dict(table)
+        self.context.settings = settings
+        if self._settings_refused:
+            self._settings_refused = False
+            self.health.report("running")
+        return settings
+
+    def refuse_settings(self, table: Mapping[str, Any], error: PluginError) -> None:
+        """Settings came that do not fit, and nobody to tell it to: it runs on with the old ones, and says so."""
+        self.table = dict(table)
+        self._settings_refused = True
+        logger.error("%s; the settings before stay", error)
+        self.health.report("degraded", f"{error.field}: {error.reason}; the settings before stay")
+
+    async def end(self) -> None:
+        """Wait for calls of its tools, end its background work, stop it. Its tools and hooks are gone already."""
+        self._calls.close()
+        if left := await self._calls.ended(CALLS_SECONDS):
+            logger.warning("plugin %r is stopped while %s calls of its tools go on", self.name, left)
+        await self._wind_up()
+        self.discovered.unload()
+        self.plugin = None
+
+    async def _wind_up(self) -> None:
+        await self._background.end()
+        if self._start_begun and self.plugin is not None and self.context is not None:
+            self._start_begun = False
+            if self.plugin.stop is not None:
+                with contextlib.suppress(PluginError):  # the log has it, and there is nothing left that could fail
+                    await self._step("stop", self.plugin.stop, self.context, STOP_SECONDS)
+
+    async def _step(self, field: str, function: Callable[[PluginContext], Any], ctx: PluginContext, most: float) -> Any:
+        return await take_step(function, ctx, field=field, origin=self.discovered.origin, seconds=most)
+
+    def _fail(self, error: PluginError) -> None:
+        logger.error("plugin %r is not in use: %s: %s", self.name, error.field, error.reason)
+        self.health.fail(f"{error.field}: {error.reason}")
+        if self.plugin is None:
+            self.discovered.unload()
+
+    def _tool(self, tool: Tool, plugin: Plugin, context: PluginContext) -> PluginTool:
+        """The tool under its full name; calls are counted where something would be stopped under them."""
+        name = qualified(self.name, tool.name, bare=self.discovered.bare)
+        handler = tool.handler
+        if plugin.register is not None or plugin.start is not None or plugin.stop is not None:
+            handler = self._calls.counted(handler)
+        return PluginTool(
+            plugin=self.name,
+            name=name,
+            tool=msgspec.structs.replace(tool, name=name, handler=handler),
+            bare=self.discovered.bare,
+            origin=self.discovered.origin,
+            context=context,
+        )

@@ -1,0 +1,165 @@
+"""One hook of one plugin, behind a boundary: whatever it does, whoever calls it goes on.
+
+It is called, timed, its answer checked; what goes wrong is named in the log and told to the plugin's health.
+Above: the hook runner. Below: the leash, health.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import logging
+from collections.abc import Awaitable, Callable, Coroutine
+from types import CoroutineType
+from typing import Any, cast
+
+import msgspec
+
+from toolstead.plugins.crash import described
+from toolstead.plugins.health import FAILURES_UNTIL_CUT_OFF, Health
+from toolstead.plugins.leash import ClosedError, LateError, Leash, StuckError
+
+logger = logging.getLogger(__name__)
+
+Check = Callable[[Any], str | None]
+"""Why an answer is nonsense, or None when it is not."""
+
+
+class Failed(msgspec.Struct, frozen=True):
+    """A hook that gave no answer. `why` may be shown to a model: what a crash says itself is in the log only."""
+
+    why: str
+
+
+class NonsenseError(Exception):
+    """A hook answered something that means nothing."""
+
+
+class HookCall:
+    """A hook that can be called by anybody, any number of times at once."""
+
+    __slots__ = ("_check", "_foreseen", "_function", "_health", "_leashes", "_seconds", "hook", "plugin")
+
+    def __init__(
+        self,
+        function: Callable[..., Any],
+        *,
+        hook: str,
+        health: Health,
+        seconds: float,
+        leashes: set[Leash],
+        plugin: str,
+        check: Check | None = None,
+        foreseen: tuple[type[Exception], ...] = (),
+    ) -> None:
+        """A hook, not called yet.
+
+        Args:
+            function: The plugin's own.
+            hook: Its name.
+            health: Told of every success and failure.
+            seconds: How long it may take.
+            leashes: Holds what waits, so that it can be ended.
+            plugin: Whose it is.
+            check: What its answer must be; without one any will do.
+            foreseen: Exceptions that are answers.
+        """
+        self.plugin = plugin
+        self.hook = hook
+        self._function = function
+        self._health = health
+        self._seconds = seconds
+        self._leashes = leashes
+        self._check = check
+        self._foreseen = foreseen
+
+    async def __call__(self, *given: Any) -> Any | Failed:
+        """Its answer, or `Failed`. Raises nothing but the caller's own cancellation, and KeyboardInterrupt."""
+        if self._health.is_cut_off(self.hook):
+            return Failed(
+                f"it failed {FAILURES_UNTIL_CUT_OFF} times in a row, and is cut off until it is enabled again"
+            )
+        answer, error = None, None
+        try:
+            steps = _steps(self._function(*given))
+        except BaseException as raised:  # noqa: BLE001 - told below; a StopIteration here is no answer
+            error = raised
+        else:
+            try:
+                waiting = steps.send(None)
+            except StopIteration as done:
+                answer = done.value
+            except BaseException as raised:  # noqa: BLE001 - told below
+                error = raised
+            else:
+                answer, error = await self._held(steps, waiting)
+        if isinstance(error, self._foreseen):
+            answer, error = error, None
+        elif error is None and self._check is not None:
+            error = self._nonsense(answer)
+        if error is None:
+            self._health.succeeded_hook(self.hook)
+            return answer
+        if isinstance(error, KeyboardInterrupt):
+            raise error
+        return self._failed(error)
+
+    async def _held(self, steps: Coroutine[Any, Any, Any], waiting: Any) -> tuple[Any, BaseException | None]:
+        leash = Leash(self._seconds)
+        self._leashes.add(leash)
+        try:
+            return await leash.hold(steps, waiting)
+        except asyncio.CancelledError as cancelled:
+            match cancelled.__cause__:
+                case StuckError() as stuck:
+                    self._failed(stuck)
+                case None | asyncio.CancelledError():
+                    pass
+                case error:
+                    logger.warning(
+                        "plugin %r: %s raised while its caller was cancelled", self.plugin, self.hook, exc_info=error
+                    )
+            raise
+        finally:
+            self._leashes.discard(leash)
+
+    def _nonsense(self, answer: Any) -> BaseException | None:
+        try:
+            problem = self._check(answer) if self._check is not None else None
+        except Exception as error:  # noqa: BLE001 - looking at an answer may run the plugin's own code
+            return error
+        return None if problem is None else NonsenseError(problem)
+
+    def _failed(self, error: BaseException) -> Failed:
+        match error:
+            case ClosedError():
+                logger.warning("plugin %r: %s was ended: %s", self.plugin, self.hook, error)
+                return Failed(str(error))  # no fault of its own
+            case LateError() | StuckError() | NonsenseError():
+                reason = why = str(error)
+                logger.error("plugin %r: %s failed: %s", self.plugin, self.hook, reason, exc_info=error.__cause__)
+            case _:
+                reason, why = described(error), f"it crashed ({type(error).__name__}); the log has the details"
+                logger.error("plugin %r: %s failed: %s", self.plugin, self.hook, reason, exc_info=error)
+        was_cut_off = self._health.is_cut_off(self.hook)
+        self._health.failed_hook(self.hook, reason)
+        if self._health.is_cut_off(self.hook) and not was_cut_off:
+            logger.error(
+                "plugin %r: %s failed %s times in a row, and is cut off until the plugin is enabled again",
+                self.plugin,
+                self.hook,
+                FAILURES_UNTIL_CUT_OFF,
+            )
+        return Failed(why)
+
+
+def _steps(returned: Any) -> Coroutine[Any, Any, Any]:
+    if type(returned) is CoroutineType:
+        return cast("Coroutine[Any, Any, Any]", returned)
+    if inspect.isawaitable(returned):
+        return _awaited(returned)
+    raise NonsenseError(f"it gave back {type(returned).__name__} where something to await is needed: write `async def`")
+
+
+async def _awaited(something: Awaitable[Any]) -> Any:
+    return await something

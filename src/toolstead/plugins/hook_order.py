@@ -1,0 +1,96 @@
+"""The order of the plugins' hooks: as given, but for what `before` and `after` ask.
+
+Above: the hook runner. Below: the contract.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any, cast
+
+from toolstead.plugins.contract import Hooks
+
+
+def hook_order(plugins: Sequence[tuple[str, Hooks]]) -> tuple[list[int], list[str]]:
+    """Where each plugin's hooks come.
+
+    Args:
+        plugins: Names and hooks, in the order that holds where nobody asks for another.
+
+    Returns:
+        The indexes in order, and what could not be done, as sentences. Names that are not there mean nothing. Of
+        plugins that ask for each other in a circle none gets its wish: they keep the order given.
+    """
+    problems: list[str] = []
+    later = _wishes(plugins, problems)
+    if not any(later):
+        return list(range(len(plugins))), problems
+    reach = [_reached(later, start) for start in range(len(plugins))]
+    for circle in _circles(reach):
+        names = ", ".join(repr(plugins[index][0]) for index in circle)
+        problems.append(f"plugins {names}: before and after of their hooks go in a circle; they keep the given order")
+        for index, following in zip(circle, [*circle[1:], None], strict=True):
+            later[index] -= set(circle)
+            if following is not None:
+                later[index].add(following)
+    return _sorted(later), problems
+
+
+def _wishes(plugins: Sequence[tuple[str, Hooks]], problems: list[str]) -> list[set[int]]:
+    """For each plugin the ones that come later."""
+    where: dict[str, int] = {name: index for index, (name, _) in enumerate(plugins)}
+    later: list[set[int]] = [set() for _ in plugins]
+    for index, (name, hooks) in enumerate(plugins):
+        for word in ("before", "after"):
+            for other in _names(name, word, getattr(hooks, word), problems):
+                if other == name:
+                    problems.append(
+                        f"plugin {name!r}: {word} of its hooks names the plugin itself, which means nothing"
+                    )
+                elif other in where:
+                    first, second = (index, where[other]) if word == "before" else (where[other], index)
+                    later[first].add(second)
+    return later
+
+
+def _names(plugin: str, word: str, value: Any, problems: list[str]) -> list[str]:
+    if isinstance(value, Iterable) and not isinstance(value, str | bytes):
+        given = list(cast("Iterable[Any]", value))
+        names = [name for name in given if isinstance(name, str)]
+        if len(names) == len(given):
+            return names
+    else:
+        names = [value] if isinstance(value, str) else []  # what is meant is plain
+    problems.append(f"plugin {plugin!r}: {word} of its hooks must be a list of plugins' names, not {value!r:.100}")
+    return names
+
+
+def _reached(later: list[set[int]], start: int) -> set[int]:
+    found: set[int] = set()
+    ahead = list(later[start])
+    while ahead:
+        index = ahead.pop()
+        if index not in found:
+            found.add(index)
+            ahead += later[index]
+    return found
+
+
+def _circles(reach: list[set[int]]) -> list[list[int]]:
+    """Those who come later than themselves, each circle in the order given."""
+    circles: list[list[int]] = []
+    for index, found in enumerate(reach):
+        if index in found and not any(index in circle for circle in circles):
+            circles.append([other for other in range(len(reach)) if other in found and index in reach[other]])
+    return circles
+
+
+def _sorted(later: list[set[int]]) -> list[int]:
+    """Always the first of those whom nobody left comes before; there is no circle any more."""
+    left = list(range(len(later)))
+    order: list[int] = []
+    while left:
+        index = next(one for one in left if not any(one in later[other] for other in left))
+        left.remove(index)
+        order.append(index)
+    return order

@@ -1,0 +1,314 @@
+"""The host: makes the plugins that run be those that are wanted, and keeps each one's trouble to itself.
+
+Every step is taken for all plugins in order before the next one: load, register, start; then hooks are set, then
+tools appear. At the end it goes the other way round. A gate is never open by accident: from the moment it is known
+until its plugin is in use, and after its plugin failed, it refuses everything.
+
+Above: the wiring, which says what is wanted and registers the tools. Below: `guest`, the hook runner.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from toolstead.errors import NotFoundError, PluginError
+from toolstead.plugins.discovery import Discovered
+from toolstead.plugins.guest import Guest, MakeContext, PluginTool
+from toolstead.plugins.health import Health
+from toolstead.plugins.hook_runner import HookRunner
+from toolstead.plugins.settings import read_settings
+from toolstead.plugins.step import see_through
+from toolstead.plugins.view import PluginView, view_of
+
+__all__ = ["Discovered", "PluginHost", "PluginTool", "PluginView", "Wanted"]
+
+logger = logging.getLogger(__name__)
+
+
+class Wanted(msgspec.Struct, frozen=True, kw_only=True):
+    """A plugin as it should be.
+
+    Attributes:
+        discovered: Where it comes from.
+        enabled: Whether it should run.
+        settings: The table of its settings.
+    """
+
+    discovered: Discovered
+    enabled: bool = True
+    settings: Mapping[str, Any] = {}
+
+
+async def _tell_nobody() -> None:
+    """Nobody has the tools."""
+
+
+def _note_nothing(_: Health) -> None:
+    """Nobody looks."""
+
+
+class PluginHost:
+    """Has all plugins. One for each stead."""
+
+    def __init__(
+        self,
+        *,
+        make_context: MakeContext,
+        runner: HookRunner,
+        on_status: Callable[[Health], None] = _note_nothing,
+        on_tools: Callable[[], Awaitable[None]] = _tell_nobody,
+    ) -> None:
+        """A host without plugins.
+
+        Args:
+            make_context: Makes the context of a plugin; settings, background work and status are filled in here.
+            runner: Gets the hooks of those in use.
+            on_status: Told whenever a plugin's state or error became another. Must not raise.
+            on_tools: Awaited whenever `tools()` has become another.
+        """
+        self._make_context = make_context
+        self._runner = runner
+        self._on_status = on_status
+        self._on_tools = on_tools
+        self._guests: list[Guest] = []
+        self._refused: list[Guest] = []
+        self._begun: list[Guest] = []
+        self._lock = asyncio.Lock()
+        self._bringing: asyncio.Task[None] | None = None
+        self._closed = False
+
+    async def apply(self, wanted: Sequence[Wanted]) -> None:
+        """Make the world so. What is the same stays as it is; one that failed is tried again when it changed.
+
+        Args:
+            wanted: All plugins there are, in the order of registration. Of two with one name the holder keeps it,
+                else the first has it.
+
+        Raises:
+            RuntimeError: The host is closed.
+            asyncio.CancelledError: The caller was cancelled; what had been begun is stopped.
+        """
+        async with self._lock:
+            self._check_open()
+            before = {guest.name: guest for guest in self._guests}
+            self._guests, new, changed = self._arranged(wanted, before)
+            going = [guest for guest in before.values() if guest not in self._guests]
+            try:
+                await see_through(self._end(going))
+                self._tell_disabled()
+                await self._change_all(changed)
+                await self._bring_in(new)
+            except BaseException:
+                for guest in new:  # those that it did not come to
+                    guest.interrupt()
+                raise
+
+    def check_settings(self, name: str, table: Mapping[str, Any]) -> None:
+        """See whether settings fit, as far as that is known: a plugin that was never loaded takes any.
+
+        Raises:
+            NotFoundError: There is no such plugin.
+            PluginError: They do not fit.
+        """
+        guest = self._find(name)
+        if guest.plugin is not None:
+            read_settings(guest.plugin, table)
+
+    async def restart(self, name: str) -> None:
+        """Stop a plugin that is not well, and start it anew: what failed is forgotten. A well one is left alone.
+
+        Raises:
+            NotFoundError: There is no such plugin.
+        """
+        async with self._lock:
+            self._check_open()
+            guest = self._find(name)
+            if guest.enabled and guest.health.state in ("degraded", "failed"):
+                again = self._guest(Wanted(discovered=guest.discovered, settings=guest.table), guest)
+                self._guests[self._guests.index(guest)] = again
+                await see_through(self._end([guest]))
+                await self._bring_in([again])
+
+    def plugins(self) -> list[PluginView]:
+        """All of them, failed and disabled ones too, in the order wanted; those whose name was taken come last."""
+        return [view_of(guest) for guest in (*self._guests, *self._refused)]
+
+    def tools(self) -> list[PluginTool]:
+        """The tools of all that are in use, in the order wanted."""
+        return [tool for guest in self._guests for tool in guest.tools]
+
+    async def close(self) -> None:
+        """Stop all in reverse order, also when the caller is cancelled meanwhile; what is being started is given up.
+
+        Gates stay, closed: nothing passes while everything ends.
+        """
+        self._closed = True
+        if self._bringing is not None:
+            self._bringing.cancel()
+        await see_through(self._close())
+
+    async def _close(self) -> None:
+        async with self._lock:
+            await self._end(self._guests)
+
+    def _find(self, name: str) -> Guest:
+        for guest in self._guests:
+            if guest.name == name:
+                return guest
+        raise NotFoundError("plugin", name)
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise RuntimeError("the host of the plugins is closed; open a new stead")
+
+    def _arranged(
+        self, wanted: Sequence[Wanted], before: Mapping[str, Guest]
+    ) -> tuple[list[Guest], list[Guest], list[tuple[Guest, Mapping[str, Any]]]]:
+        """Who will be there in which order, who of them is new and enabled, and who gets other settings."""
+        holders = _holders(wanted, before)
+        guests: list[Guest] = []
+        new: list[Guest] = []
+        changed: list[tuple[Guest, Mapping[str, Any]]] = []
+        refused: list[Guest] = []
+        for one in wanted:
+            name = one.discovered.name
+            guest = before.get(name)
+            if holders[name] is not one:
+                refused.append(self._refusal(one, holders[name]))
+            elif guest is None or not _stays(guest, one):
+                made = self._guest(one, guest)
+                guests.append(made)
+                new += [made] if one.enabled else []
+            else:
+                guests.append(guest)
+                if guest.live and dict(one.settings) != guest.table:
+                    changed.append((guest, one.settings))
+                elif not guest.enabled:
+                    guest.table = dict(one.settings)
+        self._refused = refused
+        return guests, new, changed
+
+    def _guest(self, one: Wanted, before: Guest | None) -> Guest:
+        return Guest(one.discovered, one.settings, enabled=one.enabled, on_status=self._on_status, before=before)
+
+    def _refusal(self, one: Wanted, holder: Wanted) -> Guest:
+        """A second plugin of one name. The status of that name is the holder's, so this one's is not told."""
+        for known in self._refused:
+            if _same_code(known, one):
+                return known
+        guest = Guest(one.discovered, one.settings, enabled=one.enabled, on_status=_note_nothing)
+        guest.refuse(
+            "name", f"{one.discovered.name!r} is already held by {holder.discovered.origin}; rename one of them"
+        )
+        return guest
+
+    def _tell_disabled(self) -> None:
+        for guest in self._guests:
+            if not guest.enabled and guest.health.state != "disabled":
+                guest.health.set_state("disabled")
+
+    async def _change_all(self, changed: Sequence[tuple[Guest, Mapping[str, Any]]]) -> None:
+        for guest, table in changed:
+            try:
+                await self._change(guest, table)
+            except PluginError as error:
+                guest.refuse_settings(table, error)
+
+    async def _change(self, guest: Guest, table: Mapping[str, Any]) -> None:
+        settings = guest.change_settings(table)
+        await self._runner.on_settings_change(guest.name, settings)
+
+    async def _bring_in(self, new: Sequence[Guest]) -> None:
+        """Take new ones through their steps, in a task that `close` can cancel alone."""
+        if not new:
+            self._set_hooks()  # the order may be another
+            return
+        self._bringing = asyncio.create_task(self._take_in(new))
+        try:
+            await self._bringing
+        except asyncio.CancelledError:
+            task = asyncio.current_task()
+            if not self._closed or (task is not None and task.cancelling()):
+                raise
+        finally:
+            self._bringing = None
+
+    async def _take_in(self, new: Sequence[Guest]) -> None:
+        try:
+            for guest in new:
+                guest.load(self._make_context)
+            for guest in new:
+                await guest.register()
+            self._set_hooks()
+            for guest in new:
+                if not guest.failed:
+                    self._begun.append(guest)
+                    await guest.start()
+        except BaseException:
+            for guest in new:
+                guest.interrupt()
+            await see_through(self._end(new))
+            raise
+        for guest in new:
+            guest.go_live()
+        self._set_hooks()
+        if any(guest.tools for guest in new):
+            await self._tell_tools()
+
+    async def _end(self, going: Sequence[Guest]) -> None:
+        """Tools first, then hooks, then each of them from the last that was started to the first."""
+        had_tools = any(guest.tools for guest in going)
+        for guest in going:
+            guest.live = False
+        if had_tools:
+            await self._tell_tools()
+        self._set_hooks()
+        last_first = [guest for guest in reversed(self._begun) if guest in going]
+        self._begun = [guest for guest in self._begun if guest not in going]
+        for guest in (*last_first, *(guest for guest in going if guest not in last_first)):
+            await guest.end()
+
+    def _set_hooks(self) -> None:
+        hooked = [found for guest in self._guests if (found := guest.hooked()) is not None]
+        for problem in self._runner.set(hooked):
+            logger.warning("the order of hooks: %s", problem)
+
+    async def _tell_tools(self) -> None:
+        try:
+            await self._on_tools()
+        except Exception:  # plugins are ended and started all the same
+            logger.exception("the tools of plugins changed, and who was told of it failed")
+
+
+def _holders(wanted: Sequence[Wanted], before: Mapping[str, Guest]) -> dict[str, Wanted]:
+    """Who has each name: whoever has it already and is still wanted, else the first."""
+    holders: dict[str, Wanted] = {}
+    for one in wanted:
+        name = one.discovered.name
+        guest = before.get(name)
+        is_holder = guest is not None and guest.discovered.origin == one.discovered.origin
+        held = holders.get(name)
+        if held is None or (is_holder and guest is not None and held.discovered.origin != guest.discovered.origin):
+            holders[name] = one
+    return holders
+
+
+def _stays(guest: Guest, one: Wanted) -> bool:
+    again = guest.failed and (guest.interrupted or dict(one.settings) != guest.table)
+    return guest.enabled == one.enabled and _same_code(guest, one) and not again
+
+
+def _same_code(guest: Guest, one: Wanted) -> bool:
+    old, new = guest.discovered, one.discovered
+    return (old.name, old.origin, old.version_key, old.first_party, old.bare) == (
+        new.name,
+        new.origin,
+        new.version_key,
+        new.first_party,
+        new.bare,
+    )

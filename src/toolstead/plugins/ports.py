@@ -1,0 +1,219 @@
+"""What a plugin can do, each power a port of its own; `PluginContext` holds them.
+
+The wiring fills them, `toolstead.testing` has doubles, and one contract suite runs on both. A power that this
+caller does not have (a tool file's tool has no store, there is no search provider) says so when it is used.
+Above: the contract. Below: the words.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Coroutine, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Literal, NoReturn, Protocol
+
+from toolstead.errors import UnavailableError
+
+if TYPE_CHECKING:
+    from toolstead.plugins.tool_meta import ToolMeta
+    from toolstead.types.result import ToolResult
+    from toolstead.types.run import Run
+    from toolstead.types.thread import Message
+
+Status = Literal["running", "degraded"]
+"""What a plugin may say of itself."""
+
+
+class KeyValues(Protocol):
+    """The plugin's own key-value space in the database: JSON by name, shared by every process."""
+
+    async def get(self, key: str, default: Any = None) -> Any:
+        """The value, or the default."""
+        ...
+
+    async def set(self, key: str, value: Any) -> None:
+        """Keep a JSON value. Raises TypeError for anything else."""
+        ...
+
+    async def delete(self, key: str) -> bool:
+        """Forget it; False when there was none."""
+        ...
+
+    async def keys(self, prefix: str = "") -> list[str]:
+        """The keys, sorted."""
+        ...
+
+
+class Agents(Protocol):
+    """Invoking agents."""
+
+    async def invoke(
+        self,
+        prompt: str,
+        *,
+        thread_id: str | None = None,
+        model: str | None = None,
+        session_id: str | None = None,
+        timeout: float | None = None,
+        agent: str | None = None,
+    ) -> Run:
+        """Ask an agent, and wait for the end of its run; a failure is in the run's `error`.
+
+        Never for a thread whose run is waiting for you: runs of a thread come one after the other.
+        """
+        ...
+
+    async def prewarm(self, thread_id: str) -> bool:
+        """Open a thread's session ahead of its next message."""
+        ...
+
+
+class Threads(Protocol):
+    """Conversations."""
+
+    async def history(self, thread_id: str, *, limit: int | None = None) -> list[Message]:
+        """Its messages, oldest first; with a limit the newest of them. Nothing for a thread that is not there."""
+        ...
+
+    async def send(self, thread_id: str, content: str, *, kind: str = "text", wake: bool = False) -> str:
+        """Put a message into a thread, and give its id.
+
+        With `wake` it is a message of the user that the thread's agent answers; else one of the system
+        that starts nothing. Raises NotFoundError for a thread that is not there.
+        """
+        ...
+
+    async def broadcast(
+        self, event: str, data: Mapping[str, Any], *, thread_id: str | None = None, meta: ToolMeta | None = None
+    ) -> None:
+        """Tell everybody: the event log, its readers, and the others' `on_broadcast`.
+
+        The type is `<plugin>.<word>`. It belongs to a thread, or to the call it comes from. Raises
+        ValueError for a type that is not the plugin's.
+        """
+        ...
+
+
+class Tasks(Protocol):
+    """Delegated work."""
+
+    async def start(self, prompt: str, *, parent: ToolMeta, **options: Any) -> str:
+        """Start a task, and give its id."""
+        ...
+
+    async def status(self, task_id: str) -> Mapping[str, Any]:
+        """How far it is."""
+        ...
+
+    async def cancel(self, task_id: str) -> None:
+        """End it."""
+        ...
+
+    async def checkin(self, message: str, *, meta: ToolMeta) -> None:
+        """Tell the parent thread how far the task has come."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HttpAnswer:
+    """What a server answered.
+
+    Attributes:
+        content: The body, as far as `max_bytes` let it in.
+        cut: Whether there was more.
+    """
+
+    status: int
+    headers: Mapping[str, str] = field(default_factory=dict[str, str])
+    content: bytes = b""
+    cut: bool = False
+
+    @property
+    def text(self) -> str:
+        """The body as text; what is no UTF-8 is replaced."""
+        return self.content.decode("utf-8", "replace")
+
+
+class Http(Protocol):
+    """The guarded client: http(s) only, no private addresses unless the settings allow the host."""
+
+    async def request(
+        self,
+        method: str,
+        url: str,
+        *,
+        headers: Mapping[str, str] | None = None,
+        json: Any = None,
+        timeout: float = 10.0,
+        max_bytes: int = 1_048_576,
+    ) -> HttpAnswer:
+        """Send a request. Raises RefusedError for what the guard refuses, ToolError when no answer comes."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Found:
+    """One thing that a search found."""
+
+    title: str
+    url: str
+    snippet: str = ""
+
+
+class Search(Protocol):
+    """Searching the web, where a provider is configured."""
+
+    async def __call__(self, query: str, *, max_results: int = 5) -> Sequence[Found]:
+        """What was found, best first."""
+        ...
+
+
+class CallTool(Protocol):
+    """Calling tools, with everything that goes with a call: validation, gates, limits, the log."""
+
+    async def __call__(
+        self, name: str, input: Mapping[str, Any] | None = None, *, meta: ToolMeta | None = None
+    ) -> ToolResult:
+        """Call a tool; pass on the `meta` of the call you are in, so that it stays in its thread and run.
+
+        Raises UnknownToolError; every other failure is a result.
+        """
+        ...
+
+
+class RunBackground(Protocol):
+    """Work that outlives a call or a hook, owned by the plugin: it is cancelled before `stop`."""
+
+    def __call__(self, work: Coroutine[Any, Any, Any], *, name: str = "") -> None:
+        """Begin it. What it raises is logged, and makes the plugin `degraded`."""
+        ...
+
+
+class ReportStatus(Protocol):
+    """The plugin's word on itself."""
+
+    def __call__(self, status: Status, message: str = "") -> None:
+        """`degraded` with a reason, `running` when it is well again; people see it at once."""
+        ...
+
+
+class _Absent:
+    """Stands where a power is not there: whatever is done with it says so."""
+
+    __slots__ = ("_what", "_why")
+
+    def __init__(self, what: str, why: str) -> None:
+        self._what = what
+        self._why = why
+
+    def __getattr__(self, name: str) -> NoReturn:
+        if name.startswith("__"):  # copying and inspecting look for these; they mean nothing by it
+            raise AttributeError(name)
+        raise UnavailableError(f"ctx.{self._what}", self._why)
+
+    def __call__(self, *_: Any, **__: Any) -> NoReturn:
+        raise UnavailableError(f"ctx.{self._what}", self._why)
+
+
+def absent(what: str, why: str = "only a plugin has it, while its stead is open") -> Any:
+    """A power that is not there: using it raises UnavailableError."""
+    return _Absent(what, why)

@@ -1,0 +1,167 @@
+"""One call, as its handler sees it: `ToolMeta`, and the caller's own side.
+
+Above: the contract, the dispatcher. Below: the words.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
+
+from toolstead.errors import DefinitionError, NoClientError
+
+if TYPE_CHECKING:
+    from toolstead.types.call import Caller
+    from toolstead.types.tool import JSONSchema
+
+Progress = Callable[[float, float | None, str | None], Awaitable[None]]
+"""Receives progress: how far, of how much, a message."""
+
+
+class Declared(Protocol):
+    """What the tool says of itself that a call must know."""
+
+    @property
+    def name(self) -> str:
+        """Its name."""
+        ...
+
+    @property
+    def progress(self) -> bool:
+        """Whether it may report progress."""
+        ...
+
+    @property
+    def interactive(self) -> bool:
+        """Whether it may talk to its caller."""
+        ...
+
+
+class Client(Protocol):
+    """The caller's own side, for tools declared with `interactive=True`."""
+
+    async def log(self, level: str, text: str) -> None:
+        """Show the caller a log line (`debug`, `info`, `warning`, `error`, …)."""
+        ...
+
+    async def elicit(self, message: str, schema: JSONSchema) -> Mapping[str, Any]:
+        """Ask the person at the client: `{"action": "accept"|"decline"|"cancel", "content"?: {…}}`."""
+        ...
+
+    async def sample(self, prompt: str, max_tokens: int) -> str:
+        """Let the client's own model answer a prompt."""
+        ...
+
+
+class ToolMeta:
+    """One call, as its handler sees it.
+
+    A plain class with slots, because one is built on most calls: it refers to the caller instead
+    of copying its fields, and the call's id is made when it is first asked for.
+    """
+
+    __slots__ = ("_call_id", "_caller", "_client", "_new_id", "_progress", "_tool", "cwd")
+
+    def __init__(
+        self,
+        tool: Declared,
+        caller: Caller,
+        cwd: Path,
+        new_id: Callable[[], str],
+        *,
+        progress: Progress | None = None,
+        client: Client | None = None,
+    ) -> None:
+        self._tool = tool
+        self._caller = caller
+        self.cwd = cwd
+        self._call_id = caller.call_id
+        self._new_id = new_id
+        self._progress = progress
+        self._client = client
+
+    @property
+    def call_id(self) -> str:
+        """The model's own id of the call where there is one, else ours."""
+        if self._call_id is None:
+            self._call_id = self._new_id()
+        return self._call_id
+
+    @property
+    def caller(self) -> Caller:
+        """On whose behalf; pass it on with `ctx.call_tool(…, meta=meta)`."""
+        return self._caller
+
+    @property
+    def thread_id(self) -> str:
+        """The run's thread, else the caller's, else `default`."""
+        return self._caller.thread_id
+
+    @property
+    def task_id(self) -> str | None:
+        """The delegated task, where the call is part of one."""
+        return self._caller.task_id
+
+    @property
+    def run_id(self) -> str | None:
+        """The run, where the call is part of one."""
+        return self._caller.run_id
+
+    @property
+    def session_id(self) -> str | None:
+        """The runtime's session, where there is one."""
+        return self._caller.session_id
+
+    @property
+    def agent_id(self) -> str | None:
+        """The agent that calls."""
+        return self._caller.agent_id
+
+    @property
+    def parent_agent_id(self) -> str | None:
+        """The agent that delegated to the one that calls."""
+        return self._caller.parent_agent_id
+
+    @property
+    def depth(self) -> int:
+        """How deep in the tree of runs; the root is 0."""
+        return self._caller.depth
+
+    @property
+    def wants_progress(self) -> bool:
+        """Whether anybody listens to progress; without a listener, what is costly to report need not be made."""
+        return self._progress is not None
+
+    async def report_progress(self, progress: float, total: float | None = None, message: str | None = None) -> None:
+        """Tell the caller how far the call has come; nothing happens when nobody listens.
+
+        Raises:
+            DefinitionError: The tool was not declared with `progress=True`.
+        """
+        if not self._tool.progress:
+            raise DefinitionError(
+                tool=self._tool.name,
+                field="progress",
+                reason="only a tool declared with progress=True may report progress",
+            )
+        if self._progress is not None:
+            await self._progress(progress, total, message)
+
+    @property
+    def client(self) -> Client:
+        """The caller's own side: to log to it, to ask its person, to use its model.
+
+        Raises:
+            DefinitionError: The tool was not declared with `interactive=True`.
+            NoClientError: The call came through a door without such a side (REST, CLI, Python).
+        """
+        if not self._tool.interactive:
+            raise DefinitionError(
+                tool=self._tool.name,
+                field="interactive",
+                reason="only a tool declared with interactive=True may talk to its caller",
+            )
+        if self._client is None:
+            raise NoClientError(f"tool {self._tool.name!r}: this caller cannot be asked; call it from an MCP client")
+        return self._client

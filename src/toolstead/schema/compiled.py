@@ -1,0 +1,213 @@
+"""A schema compiled once: bounded, self-contained, with its defaults and its error texts.
+
+One that surely compiles is compiled when it is first used: of thousands of tools, few are called.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, cast
+
+from toolstead.errors import SchemaError
+from toolstead.schema.defaults import Defaults, find_defaults
+from toolstead.schema.explanation import Finding, explain, find_problems
+from toolstead.schema.plain import TYPES, is_obviously_plain, is_plain
+
+if TYPE_CHECKING:
+    import jsonschema_rs
+
+MAX_DEPTH = 64
+MAX_SIZE = 512 * 1024
+"""Characters of keys and strings, plus one for each other value."""
+
+Documents = Mapping[str, Any]
+"""Schema documents by address, for `$ref`s that leave their own document."""
+
+
+class CompiledSchema:
+    """A validator for one schema.
+
+    Attributes:
+        document: A private copy of the schema.
+        is_valid: Whether a value fits; the compiled validator's own method, for speed.
+        defaults: What to fill in before validating, or None when the schema has no defaults.
+        warnings: What its author should know, such as a default that does not fit.
+    """
+
+    __slots__ = ("_plain", "_validator", "defaults", "document", "is_valid", "warnings")
+
+    def __init__(self, document: Any, validator: Any, defaults: Defaults | None, warnings: tuple[str, ...]) -> None:
+        """Put its parts together; `validator` is None for a document that surely compiles, when it is needed."""
+        self.document = document
+        self.defaults = defaults
+        self.warnings = warnings
+        if validator is None:
+            self._plain = document
+        else:
+            self._take(validator)
+
+    def _take(self, validator: Any) -> None:
+        self._validator = validator
+        self.is_valid = validator.is_valid
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            """Compile now; asked only for what no slot holds yet, so that later uses cost nothing more."""
+            if name not in ("_validator", "is_valid"):
+                raise AttributeError(name)
+            self._take(_validator_for(self._plain))
+            return getattr(self, name)
+
+    def findings(self, value: Any) -> list[Finding]:
+        """Why a value does not fit, each problem with its path; empty when it does."""
+        return [] if self.is_valid(value) else find_problems(self._validator, self.document, value)
+
+    def problems(self, value: Any) -> list[str]:
+        """Why a value does not fit: a few short lines, each with its JSON pointer."""
+        return explain(self._validator, self.document, value)
+
+
+def compile_schema(
+    schema: Any,
+    *,
+    tool: str,
+    field: str = "schema",
+    documents: Documents | None = None,
+    owned: bool = False,
+    plain: bool = False,
+) -> CompiledSchema:
+    """Compile a schema, or say why it is none.
+
+    References may point into the schema itself and into `documents`; nothing is ever fetched.
+
+    Args:
+        schema: The schema, any draft its `$schema` names, 2020-12 otherwise.
+        tool: The tool it belongs to, for error messages.
+        field: The tool's field that holds it, for error messages.
+        documents: Other documents its `$ref`s may name.
+        owned: It was just read from JSON within the bounds and nobody else holds it, so it need not be copied.
+        plain: The grammar of plain schemas accepted it already, so it surely compiles.
+
+    Raises:
+        SchemaError: It is not valid, too large, too deep, or refers outside.
+    """
+    document = schema if owned else _private_copy(schema, tool=tool, field=field)
+    registry = _registry(documents) if documents else None
+    waits = plain or is_plain(document) if owned else is_obviously_plain(document)
+    validator = None if waits else _validator_or_reason(document, registry, tool=tool, field=field)
+    if not isinstance(document, dict):
+        return CompiledSchema(document, validator, None, ())
+    defaults, warnings = find_defaults(cast("dict[str, Any]", document), registry)
+    return CompiledSchema(document, validator, defaults, warnings)
+
+
+def compile_input_schema(
+    schema: Mapping[str, Any] | None,
+    *,
+    tool: str,
+    documents: Documents | None = None,
+    owned: bool = False,
+    plain: bool = False,
+) -> CompiledSchema:
+    """Compile the schema of a tool's arguments, which are always an object.
+
+    Absent becomes `{"type": "object"}`; a schema without `type` is shown with it.
+
+    Raises:
+        SchemaError: As `compile_schema`, and when the schema describes something else.
+    """
+    if schema is None:
+        schema = {"type": "object"}
+    if not isinstance(schema, Mapping):  # pyright: ignore[reportUnnecessaryIsInstance] - definitions come from people
+        raise SchemaError(tool=tool, field="schema", reason=f"a JSON object is needed, not {type(schema).__name__}")
+    kind = schema.get("type", "object")
+    if kind != "object":
+        raise SchemaError(
+            tool=tool,
+            field="schema.type",
+            reason=f'arguments are an object, so it must be "object", not {kind!r}',
+            path=("type",),
+        )
+    compiled = compile_schema(schema, tool=tool, documents=documents, owned=owned, plain=plain)
+    # Shown only: compiled in, it would also bind what the schema says of itself through `"$ref": "#"`.
+    if "type" not in schema:
+        compiled.document = {"type": "object", **compiled.document}
+    return compiled
+
+
+def _private_copy(value: Any, *, tool: str, field: str) -> Any:
+    """Copy a schema, refusing what is no JSON, too deep or too large."""
+    room = MAX_SIZE
+
+    def copy(node: Any, depth: int, path: str) -> Any:
+        nonlocal room
+        if depth > MAX_DEPTH:
+            raise SchemaError(tool=tool, field=field, reason=f"nested deeper than {MAX_DEPTH} levels at {path[:80]}…")
+        room -= len(node) if isinstance(node, str) else 1
+        if room < 0:
+            raise SchemaError(tool=tool, field=field, reason=f"larger than {MAX_SIZE:,} characters")
+        match node:
+            case float() if not math.isfinite(node):
+                raise SchemaError(tool=tool, field=path, reason=f"{node} is not a JSON value")
+            case str() | bool() | int() | float() | None:
+                return node
+            case Mapping():
+                copied: dict[str, Any] = {}
+                for key, item in cast("Mapping[Any, Any]", node).items():
+                    if not isinstance(key, str):
+                        raise SchemaError(tool=tool, field=path, reason=f"keys are strings, not {key!r}")
+                    room -= len(key)
+                    copied[key] = copy(item, depth + 1, f"{path}.{key}")
+                return copied
+            case list() | tuple():
+                items = cast("list[Any] | tuple[Any, ...]", node)
+                return [copy(item, depth + 1, f"{path}[{n}]") for n, item in enumerate(items)]
+            case _:
+                raise SchemaError(tool=tool, field=path, reason=f"{type(node).__name__} is not a JSON value")
+
+    return copy(value, 0, field)
+
+
+def _validator_or_reason(document: Any, registry: jsonschema_rs.Registry | None, *, tool: str, field: str) -> Any:
+    import jsonschema_rs
+
+    try:
+        return _validator_for(document, registry)
+    except jsonschema_rs.ValidationError as error:
+        raise SchemaError(
+            tool=tool, field=_place(field, error), reason=_reason(error), path=tuple(error.instance_path)
+        ) from None
+    except (jsonschema_rs.ReferencingError, ValueError) as error:
+        raise SchemaError(tool=tool, field=field, reason=str(error).split("\n", 1)[0]) from None
+
+
+def _validator_for(document: Any, registry: jsonschema_rs.Registry | None = None) -> Any:
+    import jsonschema_rs  # when a schema is first compiled: a start that only lists tools does without
+
+    return jsonschema_rs.validator_for(document, offline=True, validate_formats=False, registry=registry)
+
+
+def _registry(documents: Documents) -> jsonschema_rs.Registry:
+    import jsonschema_rs
+
+    return jsonschema_rs.Registry(list(documents.items()))
+
+
+def _place(field: str, error: jsonschema_rs.ValidationError) -> str:
+    return ".".join([field, *(str(step) for step in error.instance_path)])
+
+
+def _reason(error: jsonschema_rs.ValidationError) -> str:
+    text = error.message
+    if "Retrieval is disabled" in text:
+        address = text.split("'", 2)[1] if "'" in text else "?"
+        return (
+            f"refers to {address}, and references are never fetched; "
+            "put the schema under $defs and refer to it as #/$defs/NAME"
+        )
+    if error.instance_path and error.instance_path[-1] == "type":
+        return f"{json.dumps(error.instance)[:60]} is no JSON type; one of {', '.join(TYPES)} is needed"
+    return text[:300]

@@ -1,0 +1,143 @@
+"""Defaults: found once when a schema is compiled, filled in before a call is validated.
+
+Filled for properties of the top level and of plain nested objects, never through `anyOf`,
+`$ref` and their kin. A default that does not fit its own property is not filled.
+"""
+
+from __future__ import annotations
+
+import copy
+import json
+from collections.abc import Collection, Mapping
+from typing import TYPE_CHECKING, Any, cast
+
+if TYPE_CHECKING:
+    import jsonschema_rs
+
+_INDIRECT = frozenset({"$ref", "$dynamicRef", "anyOf", "oneOf", "allOf", "not", "if"})
+_EASY = frozenset({"type", "default", "description", "title", "examples", "minimum", "maximum", "$comment", "enum"})
+_NUMBERS = (int, float)
+_IMMUTABLE = (str, int, float, bool, type(None))
+
+
+class Defaults:
+    """The defaults of one object, and of the plain objects inside it."""
+
+    __slots__ = ("_copied", "_is_plain", "_nested", "_plain")
+
+    def __init__(self, plain: dict[str, Any], copied: dict[str, Any], nested: dict[str, Defaults]) -> None:
+        self._plain = plain
+        self._copied = copied
+        self._nested = nested
+        self._is_plain = not copied and not nested
+
+    @property
+    def names(self) -> Collection[str]:
+        """The properties of this object that are filled in."""
+        return {**self._plain, **self._copied} if self._copied else self._plain
+
+    def fill(self, value: Mapping[str, Any]) -> dict[str, Any]:
+        """A copy of the object with what it lacks filled in; the original is not touched."""
+        filled = {**self._plain, **value}
+        if self._is_plain:
+            return filled
+        for key, default in self._copied.items():
+            if key not in filled:
+                filled[key] = copy.deepcopy(default)
+        for key, inner in self._nested.items():
+            item = filled.get(key)
+            if isinstance(item, dict):
+                filled[key] = inner.fill(cast("dict[str, Any]", item))
+        return filled
+
+
+def find_defaults(
+    document: dict[str, Any], registry: jsonschema_rs.Registry | None
+) -> tuple[Defaults | None, tuple[str, ...]]:
+    """Find a schema's defaults, and warn of those that do not fit their own property."""
+    warnings: list[str] = []
+
+    def collect(schema: dict[str, Any], pointer: str) -> Defaults | None:
+        properties = schema.get("properties")
+        if not isinstance(properties, dict):
+            return None
+        plain: dict[str, Any] = {}
+        copied: dict[str, Any] = {}
+        nested: dict[str, Defaults] = {}
+        for key, inner in cast("dict[str, dict[str, Any] | bool]", properties).items():
+            if not isinstance(inner, dict):
+                continue
+            has_default = "default" in inner
+            nests = "properties" in inner and inner.get("type", "object") == "object" and _INDIRECT.isdisjoint(inner)
+            if not nests and not has_default:
+                continue
+            if has_default:
+                default = inner["default"]
+                fits = _fits_easily(inner, default)
+                if fits is None:
+                    fits = _fits(inner, default, _inside(pointer, key), document=document, registry=registry)
+                if fits:
+                    (plain if isinstance(default, _IMMUTABLE) else copied)[key] = default
+                else:
+                    warnings.append(
+                        f"{_inside(pointer, key)}: the default {json.dumps(default)[:80]} does not fit its own schema "
+                        "and is not filled in"
+                    )
+            if nests:
+                below = collect(inner, _inside(pointer, key))
+                if below is not None:
+                    nested[key] = below
+        return Defaults(plain, copied, nested) if plain or copied or nested else None
+
+    return collect(document, ""), tuple(warnings)
+
+
+def _fits(schema: dict[str, Any], default: Any, pointer: str, *, document: dict[str, Any], registry: Any) -> bool:
+    """Whether a default fits its property's schema, read in its place in the document."""
+    import jsonschema_rs
+
+    base = {"$schema": document["$schema"]} if "$schema" in document else {}
+    try:
+        if "Ref" in (text := json.dumps(schema)) or '"$ref"' in text:
+            address = str(document.get("$id") or "urn:toolstead:tool")
+            resources: list[tuple[str, Any]] = [(address, document)]
+            known = registry.add_resources(resources) if hasattr(registry, "add_resources") else None
+            known = known or jsonschema_rs.Registry(resources)
+            validator = jsonschema_rs.validator_for(
+                {**base, "$ref": f"{address}#{pointer}"}, offline=True, validate_formats=False, registry=known
+            )
+        else:
+            validator = jsonschema_rs.validator_for({**base, **schema}, offline=True, validate_formats=False)
+        return validator.is_valid(default)
+    except (jsonschema_rs.ValidationError, jsonschema_rs.ReferencingError, ValueError):
+        return False
+
+
+def _fits_easily(schema: dict[str, Any], default: Any) -> bool | None:
+    """The same for the keywords of nearly every default, None for others; a validator would cost ten times as much."""
+    kind = schema.get("type")
+    if not _EASY.issuperset(schema) or not (kind is None or isinstance(kind, str)):
+        return None
+    if isinstance(default, str):
+        return kind in (None, "string") and default in schema.get("enum", (default,))
+    if "enum" in schema:
+        return None
+    if isinstance(default, bool):
+        return kind in (None, "boolean")
+    if isinstance(default, _NUMBERS):
+        if kind == "integer" and default != int(default):
+            return False
+        low, high = schema.get("minimum", default), schema.get("maximum", default)
+        return kind in (None, "integer", "number") and low <= default <= high
+    match default:
+        case list():
+            return kind in (None, "array")
+        case dict():
+            return kind in (None, "object")
+        case _:
+            return kind in (None, "null")
+
+
+def _inside(pointer: str, key: str) -> str:
+    """The JSON pointer of a property."""
+    return f"{pointer}/properties/{key.replace('~', '~0').replace('/', '~1')}"

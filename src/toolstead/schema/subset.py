@@ -1,0 +1,349 @@
+"""The part of JSON Schema that Gemini's `parametersJsonSchema` knows, and schemas cut to it.
+
+Documented: $id, $defs, $ref, $anchor, type, format, title, description, enum of strings and numbers, items,
+prefixItems, minItems, maxItems, minimum, maximum, anyOf, oneOf (read as anyOf), properties, additionalProperties,
+required, propertyOrdering; beside `$ref` nothing but keywords with a `$`; cyclic references only within properties
+that are not required. Others are ignored or fail the whole request, so what they ask for is told in the
+description. Below: `flattened`, `phrases`, `references`. Above: `adapted`.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, cast
+
+from toolstead.schema.flattened import HANDLED, Flattener
+from toolstead.schema.phrases import phrase, shown, told
+from toolstead.schema.references import Document, Node, children, escaped, has_address, last_name, loops, quoted
+
+_TAKEN = frozenset({"type", "title", "description", "required", "propertyOrdering"})
+_BOUNDS = frozenset({"minItems", "maxItems", "minimum", "maximum"})
+_FORMATS = frozenset({"date-time", "date", "time", "float", "double", "int32", "int64"})
+"""Formats it documents; "only 'enum' and 'date-time' are supported" was its answer to others."""
+_ASKING = frozenset(
+    {"$dynamicRef", "$recursiveRef", "contains", "contentEncoding", "contentMediaType", "default", "dependencies"}
+    | {"dependentRequired", "dependentSchemas", "format", "maxContains", "maxLength", "maxProperties", "minContains"}
+    | {"minLength", "minProperties", "multipleOf", "not", "pattern", "patternProperties", "propertyNames"}
+    | {"unevaluatedItems", "unevaluatedProperties", "uniqueItems"}
+)
+"""What it does not know and a model should: told in words."""
+_NOTES = frozenset({"title", "description", "$comment", "type", "$ref"})
+_ROOM = 256 * 1024
+"""Characters that may be written out from `allOf`s of one document: each may repeat what it refers to."""
+_CONST_SINCE, _PREFIX_ITEMS_SINCE = 6, 2020
+
+
+@dataclass(frozen=True, slots=True)
+class Subset:
+    """The subset; a value, so that rules can hold it."""
+
+    def applied(self, schema: Mapping[str, Any], api: str, changes: list[str]) -> Mapping[str, Any]:
+        """A copy of a schema cut to the subset; each difference is added to `changes`."""
+        return _Cut(schema, api, changes).document()
+
+
+@dataclass(slots=True, kw_only=True)
+class _Place:
+    """A schema that is being cut.
+
+    Attributes:
+        source: The schema.
+        at: Its JSON pointer.
+        followed: Whether references in it start from the document's own address.
+        cut: What is taken of it.
+        said: What is told in words.
+    """
+
+    source: Mapping[str, Any]
+    at: str
+    followed: bool
+    cut: Node = field(default_factory=dict[str, Any])
+    said: list[str] = field(default_factory=list[str])
+
+
+class _Cut:
+    """One document on its way into the subset."""
+
+    def __init__(self, root: Mapping[str, Any], api: str, changes: list[str]) -> None:
+        self._document = Document(root)
+        self._flattener = Flattener(self._document)
+        self._api = api
+        self._changes = changes
+        self._names: dict[str, str] = {}
+        self._waiting: list[str] = []
+        self._room = _ROOM
+        self._written_out = 0
+
+    def document(self) -> Mapping[str, Any]:
+        root = self._document.root
+        for container in ("$defs", "definitions"):
+            for name in root.get(container) or ():
+                place = f"/{container}/{escaped(name)}"
+                if self._document.at(place) is None:
+                    self._change(place, "left out, because it has an address of its own")
+                else:
+                    self._define(place)
+        if "definitions" in root:
+            self._change("/definitions", "moved to $defs")
+        top = self._schema(root, "", followed=True)
+        found: dict[str, Node] = {}
+        while self._waiting:
+            place = self._waiting.pop()
+            found[self._names[place]] = self._schema(self._document.at(place), place, followed=True)
+        if self._names or "$defs" in root:
+            top["$defs"] = {name: found[name] for name in self._names.values()}
+            self._loosen_loops(top["$defs"])
+        return top
+
+    def _schema(self, schema: Any, at: str, *, followed: bool) -> Node:
+        """A schema cut to the subset."""
+        if not isinstance(schema, Mapping):
+            self._change(at, "true became {}" if schema else "false told in the description instead")
+            return {} if schema else {"description": "Never given."}
+        node = cast("Mapping[str, Any]", schema)
+        followed = followed and (not at or not has_address(node))
+        if "$ref" in node and self._document.reference_stands_alone:
+            node = {key: node[key] for key in node if key in ("$ref", "title", "description", "default")}
+        source = node
+        if "allOf" in node:
+            node = self._without_all_of(node, at, followed=followed)
+        self._written_out += node is not source
+        place = _Place(source=node, at=at, followed=followed)
+        for key, value in node.items():
+            if key in _TAKEN:
+                place.cut[key] = value
+            elif key in _BOUNDS:
+                place.cut.setdefault(key, value)
+            else:
+                self._keyword(key, value, place)
+        self._written_out -= node is not source
+        if at and ("$defs" in node or "definitions" in node):
+            self._change(f"{at}/$defs", "left out; what is referred to stands at the top level")
+        self._requires_known(place)
+        if place.said:
+            place.cut["description"] = told(place.cut.get("description"), place.said)
+        if "$ref" in node:
+            self._refer(node["$ref"], place)
+        return place.cut
+
+    def _keyword(self, key: str, value: Any, place: _Place) -> None:
+        match key:
+            case "properties":
+                named = cast("Mapping[str, Any]", value).items()
+                place.cut[key] = {
+                    name: self._inside(place, f"properties/{escaped(name)}", inner) for name, inner in named
+                }
+            case "prefixItems" if self._document.draft >= _PREFIX_ITEMS_SINCE:
+                place.cut[key] = [self._inside(place, f"prefixItems/{n}", inner) for n, inner in enumerate(value)]
+            case "additionalProperties":
+                self._others(value, place)
+            case "items":
+                self._items(value, place)
+            case "anyOf" | "oneOf":
+                self._choice(key, value, place)
+            case "enum":
+                self._values(key, value, place)
+            case "const" if self._document.draft >= _CONST_SINCE:
+                self._values(key, value, place)
+            case "exclusiveMinimum" | "exclusiveMaximum":
+                self._bound(key, value, place)
+            case _:
+                self._unknown(key, value, place)
+
+    def _unknown(self, key: str, value: Any, place: _Place) -> None:
+        here = f"{place.at}/{key}"
+        if key == "format" and value in _FORMATS:
+            place.cut[key] = value
+        elif key == "if" and ("then" in place.source or "else" in place.source):
+            parts = {name: place.source[name] for name in ("if", "then", "else") if name in place.source}
+            place.said.append(f"Must fit {shown(parts)}.")
+            self._tell(here)
+        elif key in _ASKING and (key != "uniqueItems" or value):
+            place.said.append(phrase(key, value))
+            self._tell(here)
+        elif key not in ("$ref", "$defs", "definitions"):
+            self._change(here, f"left out, because {self._api} does not know it")
+
+    def _inside(self, place: _Place, path: str, schema: Any) -> Node:
+        return self._schema(schema, f"{place.at}/{path}", followed=place.followed)
+
+    def _others(self, value: Any, place: _Place) -> None:
+        """`additionalProperties`, which also takes what `patternProperties` took."""
+        patterns: Mapping[str, Any] = place.source.get("patternProperties") or {}
+        forms = [] if isinstance(value, bool) else [self._inside(place, "additionalProperties", value)]
+        if value is True or not patterns:
+            place.cut["additionalProperties"] = forms[0] if forms else value
+            return
+        forms += [self._inside(place, f"patternProperties/{escaped(name)}", inner) for name, inner in patterns.items()]
+        place.cut["additionalProperties"] = forms[0] if len(forms) == 1 else {"anyOf": forms}
+        self._change(f"{place.at}/additionalProperties", "takes what patternProperties took")
+
+    def _items(self, value: Any, place: _Place) -> None:
+        here = f"{place.at}/items"
+        prefix: Any = place.source.get("prefixItems") if self._document.draft >= _PREFIX_ITEMS_SINCE else None
+        if isinstance(value, list):
+            prefix = cast("list[Any]", value)
+            place.cut["prefixItems"] = [self._inside(place, f"items/{n}", inner) for n, inner in enumerate(prefix)]
+            self._change(here, "a list became prefixItems")
+            value = place.source.get("additionalItems", True)
+        if value is False:
+            most = min(len(prefix or ()), place.source.get("maxItems", len(prefix or ())))
+            place.cut["maxItems"] = most
+            self._change(here, f"false became maxItems {most}")
+        elif value is True:
+            self._change(here, "true left out, because it asks for nothing")
+        else:
+            place.cut["items"] = self._inside(place, "items", value)
+
+    def _choice(self, key: str, value: list[Any], place: _Place) -> None:
+        here = f"{place.at}/{key}"
+        forms = [self._inside(place, f"{key}/{n}", inner) for n, inner in enumerate(value) if inner is not False]
+        if not forms or (key == "oneOf" and "anyOf" in place.source):
+            place.said.append(phrase(key, value))
+            self._tell(here)
+            return
+        place.cut["anyOf"] = forms
+        if len(forms) < len(value):
+            self._change(here, "forms that nothing fits left out")
+        if key == "oneOf":  # forms that say less may overlap: read strictly, the copy would refuse what fits two
+            place.said.append("Fits exactly one of the forms.")
+            self._change(here, f"became anyOf, because {self._api} reads it so")
+
+    def _values(self, key: str, value: Any, place: _Place) -> None:
+        """`enum` and `const`: an enum of strings and numbers, or told in words."""
+        values: list[Any] = value if key == "enum" else [value]
+        plain = all(isinstance(item, str | int | float) and not isinstance(item, bool) for item in values)
+        if not plain or (key == "const" and "enum" in place.source):
+            place.said.append(phrase(key, value))
+            self._tell(f"{place.at}/{key}")
+            return
+        place.cut["enum"] = values
+        if key == "const":
+            self._change(f"{place.at}/const", "became an enum of one")
+
+    def _bound(self, key: str, value: Any, place: _Place) -> None:
+        """An exclusive bound: told, and shown as the inclusive one."""
+        inclusive, tightest = ("minimum", max) if key == "exclusiveMinimum" else ("maximum", min)
+        self._change(f"{place.at}/{key}", f"became {inclusive}, and is told in the description")
+        if not isinstance(value, bool):
+            place.said.append(phrase(key, value))
+            place.cut[inclusive] = tightest(value, place.source.get(inclusive, value))
+        elif value and inclusive in place.source:  # draft 4: whether the other bound is exclusive
+            place.said.append(phrase(key, place.source[inclusive]))
+
+    def _requires_known(self, place: _Place) -> None:
+        """Require only what `properties` names: "property is not defined" refuses others."""
+        required = cast("list[str]", place.cut.get("required") or [])
+        unknown = [name for name in required if name not in (place.cut.get("properties") or {})]
+        if unknown:
+            place.said.append(phrase("required", unknown))
+            _require(place.cut, [name for name in required if name not in unknown])
+            told_of = f"{', '.join(unknown)} told in the description instead"
+            self._change(f"{place.at}/required", f"{told_of}, because {self._api} wants them among the properties")
+
+    def _without_all_of(self, node: Mapping[str, Any], at: str, *, followed: bool) -> Mapping[str, Any]:
+        """A schema whose `allOf` is written out: alone as a choice of one, else as the properties it gives."""
+        branches: list[Any] = node["allOf"]
+        rest = {key: value for key, value in node.items() if key != "allOf"}
+        self._change(f"{at}/allOf", f"written out, because {self._api} does not know it")
+        if len(branches) == 1 and "anyOf" not in rest and "oneOf" not in rest:
+            return {**rest, "anyOf": branches}
+        schemas = [cast("Mapping[str, Any]", branch) for branch in branches if isinstance(branch, Mapping)]
+        unsaid = [{key: value for key, value in branch.items() if key not in _NOTES} for branch in schemas]
+        kinds = [branch["type"] for branch in schemas if "type" in branch and "$ref" not in branch]
+        if kinds:
+            rest.setdefault("type", kinds[0])
+        keywords = self._all_of({**rest, "type": "object", "allOf": branches}) if followed else None
+        if keywords is not None:
+            rest = {key: value for key, value in rest.items() if key not in HANDLED} | keywords
+            unsaid = [{key: value for key, value in branch.items() if key not in HANDLED} for branch in unsaid]
+        elif "anyOf" not in rest and "oneOf" not in rest:
+            rest["anyOf"] = branches[:1]
+        if any(unsaid):
+            rest["description"] = told(rest.get("description"), [phrase("allOf", [one for one in unsaid if one])])
+        return rest
+
+    def _all_of(self, node: Mapping[str, Any]) -> dict[str, Any] | None:
+        """The properties that an `allOf` gives, or None inside another one, which would have no end."""
+        if self._written_out or not self._room:
+            return None
+        shape = self._flattener.shape(node, keywords=("allOf",))
+        keywords = {} if shape is None else shape.keywords()
+        self._room = max(0, self._room - len(json.dumps(keywords)))
+        return keywords if shape is not None and self._room else None
+
+    def _refer(self, reference: Any, place: _Place) -> None:
+        """Put a reference into a schema; beside others, as a choice of one."""
+        here = f"{place.at}/$ref"
+        target = self._document.place(reference) if place.followed else None
+        if target is None or self._document.at(target) is None:
+            place.cut["description"] = told(place.cut.get("description"), [phrase("$ref", reference)])
+            self._change(here, "told in the description instead, because it leads elsewhere")
+            return
+        written = f"#/$defs/{quoted(escaped(self._define(target)))}"
+        if self._document.place(written) == target and reference.startswith("#/"):
+            written = reference
+        else:
+            self._change(here, f"{reference} became {written}")
+        if not place.cut:
+            place.cut["$ref"] = written
+        elif "anyOf" not in place.cut:
+            place.cut["anyOf"] = [{"$ref": written}]
+            self._change(here, "became a choice of one, because nothing may stand beside it")
+        else:
+            place.cut["description"] = told(place.cut.get("description"), [phrase("$ref", written)])
+            self._change(here, "told in the description instead, because a choice stands beside it")
+
+    def _define(self, place: str) -> str:
+        """The name of the definition that holds what stands at a place."""
+        if place not in self._names:
+            wanted = place.rsplit("/", 1)[-1].replace("~1", "/").replace("~0", "~") or "root"
+            taken = {*self._names.values()}
+            free = (wanted, *(f"{wanted}{n}" for n in range(2, len(taken) + 3)))
+            self._names[place] = next(name for name in free if name not in taken)
+            self._waiting.append(place)
+        return self._names[place]
+
+    def _loosen_loops(self, definitions: Mapping[str, Node]) -> None:
+        """Require no property that leads back to its own definition: such are refused."""
+        loop = loops({name: {*_references(node)} for name, node in definitions.items()})
+        for name, node in definitions.items():
+            for at, inner in _nodes(node, f"/$defs/{escaped(name)}"):
+                required = cast("list[str]", inner.get("required") or [])
+                back = [
+                    key
+                    for key in required
+                    if any(loop.get(other) == loop[name] for other in _references(inner["properties"][key]))
+                ]
+                if back:
+                    _require(inner, [key for key in required if key not in back])
+                    inner["description"] = told(inner.get("description"), [phrase("required", back)])
+                    self._change(f"{at}/required", f"{', '.join(back)} told in the description instead, being a loop")
+
+    def _tell(self, here: str) -> None:
+        self._change(here, f"told in the description instead, because {self._api} does not know it")
+
+    def _change(self, here: str, what: str) -> None:
+        self._changes.append(f"{here}: {what}")
+
+
+def _require(node: Node, names: list[str]) -> None:
+    if names:
+        node["required"] = names
+    else:
+        del node["required"]
+
+
+def _nodes(node: Node, at: str) -> Iterator[tuple[str, Node]]:
+    yield at, node
+    for path, inner in children(node):
+        if isinstance(inner, dict):
+            yield from _nodes(cast("Node", inner), at + path)
+
+
+def _references(node: Node) -> Iterator[str]:
+    for _, inner in _nodes(node, ""):
+        if "$ref" in inner:
+            yield last_name(inner["$ref"])

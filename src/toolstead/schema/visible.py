@@ -1,0 +1,163 @@
+"""What a reader cannot see: hidden, reordering and tag characters in names, values and prose.
+
+A person who approves a tool and a model that uses it must read the same. So whatever is not shown is
+refused, and shown escaped in the refusal. Prose keeps the joiners and selectors that emoji and scripts are
+spelt with. Below: `sequences`. Above: `hidden` looks through whole documents; `tools` refuses.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+import unicodedata
+from collections.abc import Iterator
+from typing import Literal
+
+import msgspec
+
+Kind = Literal["name", "value", "prose"]
+"""What a text is: a name is told from others letter by letter; a value, such as an enum's, is used as it stands
+and may have lines; prose is only read, and may have joiners inside emoji and words besides."""
+
+_AROUND = 24
+_SUSPECT = (
+    "[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180d\u180f\u2800\u3164\ufe00-\ufe0f\uffa0\ufffc\U00013441\U00013442\U00016fe4\U0001d159"
+    "\U000e0100-\U000e01ef]"
+)
+"""What Python calls printable and yet shows nothing of its own: selectors, fillers, blanks, CGJ."""
+_SELECTOR = "[\u180b-\u180d\u180f\ufe00-\ufe0f\U000e0100-\U000e01ef]"
+_BLANK = "[\u115f\u1160\u2800\u3164\uffa0\ufffc\U00013441\U00013442\U00016fe4\U0001d159]"
+_REORDERING = "[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]"
+_TAG = "[\U000e0000-\U000e007f]"
+_SHOWN_FORMAT = "[\u0600-\u0605\u06dd\u070f\u0890\u0891\u08e2\U000110bd\U000110cd]"
+"""Signs that stand under or over numbers: called format characters, and drawn all the same."""
+_COMING = "[\U0001f000-\U0001faff\U00020000-\U0002fffd\U00030000-\U0003fffd]"
+"""Where emoji and ideographs are added each year: this Python may not know them yet, and screens show them."""
+_CONTROLS = {"\0": "NULL", "\a": "BELL", "\b": "BACKSPACE", "\t": "TAB", "\n": "LINE FEED", "\v": "LINE TABULATION"} | {
+    "\f": "FORM FEED",
+    "\r": "CARRIAGE RETURN",
+    "\x1b": "ESCAPE",
+    "\x7f": "DELETE",
+    "\x85": "NEXT LINE",
+    "\x9b": "CSI",
+}
+_NAMELESS = {"Cc": "CONTROL CHARACTER", "Cs": "LONE SURROGATE", "Co": "PRIVATE USE", "Cn": "UNASSIGNED"}
+_SHORT = {"\n": "\\n", "\t": "\\t", "\r": "\\r"}
+
+
+class Unseen(msgspec.Struct, frozen=True, kw_only=True):
+    """A character that a reader cannot see, or that makes them see something else.
+
+    Attributes:
+        position: Its place in the text, the first character being 0.
+        character: The character itself; never print it.
+        name: What Unicode calls it.
+        why: What it does to a reader.
+        remedy: What would be right.
+    """
+
+    position: int
+    character: str
+    name: str
+    why: str
+    remedy: str
+
+
+def unseen(text: str, kind: Kind) -> Iterator[Unseen]:
+    """What a reader of a text cannot see, in order; nothing for nearly every text."""
+    if is_plain(text, kind):
+        return
+    for at, character in enumerate(text):
+        if _is_unseen(text, at, kind):
+            category = unicodedata.category(character)
+            why, remedy = _reason(character, category, kind)
+            yield Unseen(position=at, character=character, name=_name(character, category), why=why, remedy=remedy)
+
+
+def is_plain(text: str, kind: Kind) -> bool:
+    """Whether all of a text is surely seen; told at once, for nearly every text."""
+    if not text.isprintable() and (kind == "name" or not _in_one_line(text).isprintable()):
+        return False
+    return text.isascii() or _suspect().search(text) is None
+
+
+def escaped(text: str, kind: Kind = "name") -> str:
+    r"""A text with everything that is not seen made visible, such as `\u{202e}`, for messages and terminals.
+
+    Args:
+        text: The text.
+        kind: `name` shows line breaks and joiners too; `prose` keeps what may stand in prose.
+    """
+    if is_plain(text, kind):
+        return text
+    return "".join(_visible(text[at]) if _is_unseen(text, at, kind) else text[at] for at in range(len(text)))
+
+
+def first_unseen(text: str, kind: Kind) -> str | None:
+    """What is said about the first character of a text that is not seen, or None when all of it is."""
+    if is_plain(text, kind):
+        return None
+    found = unseen(text, kind)
+    first = next(found, None)
+    if first is None:
+        return None
+    start, end = max(0, first.position - _AROUND), first.position + _AROUND
+    shown = f"{'…' if start else ''}{escaped(text[start:end])}{'…' if end < len(text) else ''}"
+    others = "" if next(found, None) is None else ", and it is not the only one"
+    return (
+        f'in "{shown}", {_visible(first.character)} is U+{ord(first.character):04X} {first.name}, '
+        f"which {first.why}{others}; {first.remedy}"
+    )
+
+
+@functools.cache
+def _suspect() -> re.Pattern[str]:
+    return re.compile(_SUSPECT)
+
+
+def _in_one_line(text: str) -> str:
+    return text.replace("\r\n", " ").replace("\n", " ").replace("\t", " ")
+
+
+def _is_unseen(text: str, at: int, kind: Kind) -> bool:
+    character = text[at]
+    if character.isprintable() and _suspect().match(character) is None:
+        return False
+    category = unicodedata.category(character)
+    if kind != "name" and (category == "Zs" or character in "\t\n" or text[at : at + 2] == "\r\n"):
+        return False
+    if kind == "prose":
+        from toolstead.schema.sequences import belongs  # its tables cost a start 4 ms, and most texts need none
+
+        if belongs(text, at):
+            return False
+    return not (re.match(_SHOWN_FORMAT, character) or (category == "Cn" and re.match(_COMING, character)))
+
+
+def _visible(character: str) -> str:
+    return _SHORT.get(character) or f"\\u{{{ord(character):x}}}"
+
+
+def _name(character: str, category: str) -> str:
+    return unicodedata.name(character, "") or _CONTROLS.get(character) or _NAMELESS[category]
+
+
+def _reason(character: str, category: str, kind: Kind) -> tuple[str, str]:
+    """What a character does to a reader, and what would be right."""
+    if re.match(_REORDERING, character):
+        return "changes the order in which text is shown", "remove it: right-to-left scripts are shown well without"
+    if re.match(_TAG, character):
+        return "is not shown and carries letters that only a machine reads", "remove it, or write what is meant"
+    if re.match(_SELECTOR, character) or character in "\u200c\u200d":
+        if kind == "prose":
+            return "is not shown and belongs to no emoji or word here", "remove it"
+        return f"is not shown, and a {kind} has only what is seen", "remove it (in descriptions it may stand)"
+    if re.match(_BLANK, character) or category == "Zs":
+        return "looks like a space, or like nothing", "write an ordinary space, or remove it"
+    if category in ("Zl", "Zp") or character in "\n\t\r\x0b\x0c\x85":
+        return "breaks or moves the line", f"write {'one line' if kind == 'name' else 'an ordinary line break'}"
+    if category == "Cc":
+        return "steers a terminal instead of being shown", "remove it, or write what is meant"
+    if category in ("Co", "Cn", "Cs"):
+        return "has no agreed appearance", "write what is meant with assigned characters"
+    return "is not shown", "remove it, or write what is meant"

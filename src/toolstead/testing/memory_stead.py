@@ -1,0 +1,57 @@
+"""A stead that touches nothing of the user's: empty home, empty project, gone in the end."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from toolstead.app.stead import Toolstead
+from toolstead.plugins.contract import Plugin, Tool
+from toolstead.tools.gates import Gate
+
+if TYPE_CHECKING:
+    from toolstead.adapters.mcp.in_process import Era, McpClient
+
+
+@asynccontextmanager
+async def memory_stead(
+    *tools: Tool,
+    project: str | Path | None = None,
+    settings: Mapping[str, Any] | None = None,
+    gates: Sequence[Gate] = (),
+    plugins: Sequence[Plugin] = (),
+    environ: Mapping[str, str] | None = None,
+) -> AsyncGenerator[Toolstead]:
+    """An open stead with the built-in tools and yours.
+
+    Args:
+        tools: Registered when it opens.
+        project: A folder to work in; an empty one unless said.
+        settings: As nested mappings, such as `{"tools": {"timeout": 1}}`.
+        gates: Asked before every call.
+        plugins: Loaded besides those that come with us; what is installed on this machine is not.
+        environ: The environment to read, besides `PATH`; empty unless said.
+    """
+    with tempfile.TemporaryDirectory(prefix="toolstead-test-") as folder:
+        home = Path(folder, "home")
+        place = Path(project) if project is not None else Path(folder, "project")
+        for made in (home, place):
+            made.mkdir(exist_ok=True)
+        surroundings = {"PATH": "/usr/local/bin:/usr/bin:/bin", "HOME": str(home), **(environ or {})}
+        surroundings["TOOLSTEAD_HOME"] = str(home)
+        async with Toolstead(
+            place, settings=settings, gates=gates, plugins=plugins, installed_plugins=False, environ=surroundings
+        ) as stead:
+            if tools:
+                stead.registry.register(*tools)
+            yield stead
+
+
+def connect(stead: Toolstead, *, era: Era = "handshake") -> AbstractAsyncContextManager[McpClient]:
+    """Make a real MCP client of the stead; open it with `async with`."""
+    from toolstead.adapters.mcp.in_process import in_process_client
+
+    return in_process_client(stead.registry.to_mcp_server_config()["instance"], era)

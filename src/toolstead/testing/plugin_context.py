@@ -1,0 +1,189 @@
+"""A plugin's context in a test: every power works, in memory, and what the plugin did with it can be read.
+
+Above: `plugin_run`, and authors' tests. Below: `plugin_parts`; the powers are those of a real stead.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+import msgspec
+
+from toolstead.app.plugin_powers import Parts, PluginAgents, PluginCalls, PluginHttp, PluginStore, PluginThreads
+from toolstead.orchestrator.request import RunRequest
+from toolstead.plugins.background import BackgroundTasks
+from toolstead.plugins.contract import Hooks, Plugin, PluginContext, Tool
+from toolstead.plugins.definition import check_hooks, check_plugin, qualified
+from toolstead.plugins.health import Health
+from toolstead.plugins.hook_runner import Hooked, HookRunner
+from toolstead.plugins.ports import HttpAnswer, absent
+from toolstead.plugins.settings import read_settings
+from toolstead.testing.plugin_parts import MemoryStore, Network, Notes, Said, SentRequest, Talks
+from toolstead.tools.dispatch import Dispatcher
+from toolstead.tools.registry import Registry
+from toolstead.types.event import Event
+from toolstead.types.run import RunError
+from toolstead.types.thread import Message
+
+Listener = Callable[[str, Mapping[str, Any]], Awaitable[None]]
+
+
+@dataclass(slots=True, kw_only=True, eq=False)
+class FakeContext(PluginContext):
+    """A `PluginContext` that remembers what was done with it.
+
+    `async with fake_context(plugin) as ctx` registers and starts the plugin, and in the end cancels its background
+    work and stops it, as a stead does. Without `async with` nothing of the plugin is run until you do.
+
+    Attributes:
+        sent: What it put into threads with `threads.send`; a message with `wake` is the user's, others the system's.
+        broadcasts: What it told everybody.
+        invoked: What it asked agents.
+        requests: What it sent over HTTP.
+        statuses: Its states, each with the reason, in the order in which people would have seen them.
+        events: All that happened: calls, their results, broadcasts.
+        hooks: Its hooks, once it is registered.
+        dispatcher: Calls the tools that `call_tool` reaches: the plugin's own and those that were given.
+    """
+
+    plugin: Plugin
+    sent: list[Message]
+    broadcasts: list[Event]
+    invoked: list[RunRequest]
+    requests: list[SentRequest]
+    statuses: list[tuple[str, str | None]]
+    events: list[Event]
+    hooks: Hooks
+    dispatcher: Dispatcher
+    background: BackgroundTasks
+
+    async def register(self) -> Hooks:
+        """Let the plugin say which hooks it has.
+
+        Raises:
+            PluginError: What it gave back are no hooks.
+        """
+        if self.plugin.register is not None:
+            self.hooks = check_hooks(self.name, await self.plugin.register(self))
+        return self.hooks
+
+    async def settled(self) -> None:
+        """Wait until all background work has ended by itself."""
+        await self.background.settled()
+
+    async def __aenter__(self) -> Self:
+        await self.register()
+        if self.plugin.start is not None:
+            try:
+                await self.plugin.start(self)
+            except BaseException:
+                await self._wind_up()  # a start that was begun gets its stop
+                raise
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self._wind_up()
+
+    async def _wind_up(self) -> None:
+        await self.background.end()
+        if self.plugin.stop is not None:
+            await self.plugin.stop(self)
+
+
+def fake_context(
+    plugin: Plugin | str,
+    *,
+    settings: Mapping[str, Any] | None = None,
+    history: Mapping[str, Sequence[Said]] | None = None,
+    answers: Mapping[str, str | RunError] | None = None,
+    pages: Mapping[str, HttpAnswer | str | Exception] | None = None,
+    tools: Sequence[Tool] = (),
+    on_broadcast: Listener | None = None,
+) -> FakeContext:
+    """A context for tests of a plugin.
+
+    Args:
+        plugin: The plugin, or only its name.
+        settings: The table of its settings, as in `[plugins.<name>]`.
+        history: The threads there are, each with its messages: texts of the user, or `("assistant", "…")`.
+        answers: What agents answer: the first whose key, a regular expression, is found in the prompt. A `RunError`
+            is a run that failed, and so is a prompt that nothing is given for.
+        pages: What the internet answers, by address: text, an `HttpAnswer`, or an error to raise.
+        tools: What `call_tool` can call besides the plugin's own tools, which it calls `<plugin>__<tool>`.
+        on_broadcast: Stands for the other plugins: told what this one broadcasts.
+
+    Raises:
+        PluginError: The plugin's definition, or its settings, are wrong.
+        DefinitionError: One of the tools is.
+    """
+    plugin = Plugin(name=plugin) if isinstance(plugin, str) else plugin
+    check_plugin(plugin, plugin.name)
+    name, notes, statuses = plugin.name, Notes(), list[tuple[str, str | None]]()
+    store, network = MemoryStore(history or {}), Network(pages or {})
+    talks = Talks(store, answers or {})
+    health = Health(name, lambda health: statuses.append((health.state, health.error)))
+    health.set_state("running")
+    statuses.clear()
+    background = BackgroundTasks(name, health)
+    others = HookRunner()
+    others.set([Hooked(plugin="the other plugins", hooks=Hooks(on_broadcast=on_broadcast), health=Health("others"))])
+    registry = Registry(context_for=lambda owner: context if owner == name else PluginContext(name=owner))
+    dispatcher = Dispatcher(registry, events=notes, cwd=Path.cwd())
+    parts = _parts(store=store, talks=talks, network=network, notes=notes, dispatcher=dispatcher, others=others)
+    context = FakeContext(
+        name=name,
+        settings=read_settings(plugin, settings or {}),
+        logger=logging.getLogger(f"toolstead.plugin.{name}"),
+        store=PluginStore(name, parts),
+        invoker=PluginAgents(parts),
+        threads=PluginThreads(name, parts, first_party=False),
+        tasks=absent("tasks", "this version cannot delegate"),
+        http=PluginHttp(parts),
+        search=absent("search", "no search provider is configured"),
+        call_tool=PluginCalls(name, parts),
+        run_background=background,
+        report_status=health.report,
+        plugin=plugin,
+        sent=talks.sent,
+        broadcasts=notes.broadcasts,
+        invoked=talks.invoked,
+        requests=network.requests,
+        statuses=statuses,
+        events=notes.events,
+        hooks=Hooks(),
+        dispatcher=dispatcher,
+        background=background,
+    )
+    own = [msgspec.structs.replace(tool, name=qualified(name, tool.name)) for tool in plugin.tools]
+    registry.register(*own, plugin_name=name)
+    registry.register(*tools)
+    return context
+
+
+def _parts(
+    *, store: Any, talks: Any, network: Network, notes: Any, dispatcher: Dispatcher, others: HookRunner
+) -> Parts:
+    """The doubles in the places of what they double; the contract suite sees that they fit."""
+    client: Any = network
+
+    async def open_store() -> Any:
+        return store
+
+    async def conversations() -> Any:
+        return talks
+
+    return Parts(
+        open_store=open_store,
+        conversations=conversations,
+        dispatcher=lambda: dispatcher,
+        log=notes,
+        broadcast=others.on_broadcast,
+        http=lambda: (client, network.allowed),
+    )

@@ -1,0 +1,256 @@
+"""What a plugin's powers are made of in a test: a store, conversations, a network and a log, all in memory.
+
+The powers themselves are those of a real stead (`app.plugin_powers`), so that what they refuse there they refuse
+here. Above: `plugin_context`. Below: the shapes that the real parts have; a contract suite runs on both.
+"""
+
+from __future__ import annotations
+
+import itertools
+import re
+import time
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import msgspec
+
+from toolstead.errors import NotFoundError, ToolError
+from toolstead.orchestrator.request import RunRequest
+from toolstead.orchestrator.store import Accepted
+from toolstead.plugins.ports import HttpAnswer
+from toolstead.tools.handlers.http_client import Request
+from toolstead.tools.handlers.http_guard import AllowedHosts, Guard
+from toolstead.tools.handlers.http_url import parse_url
+from toolstead.types.call import Caller
+from toolstead.types.event import Event
+from toolstead.types.run import Run, RunError
+from toolstead.types.thread import Message, Role, Thread
+
+Said = Message | tuple[Role, str] | str
+"""A message of a thread: whole, as role and text, or the text of a user's."""
+
+SOMEWHERE = "93.184.215.14"
+"""An address of the public internet that every name has; nothing is ever sent there."""
+
+
+class MemoryStore:
+    """The part of a store that plugins reach: their values, and messages."""
+
+    def __init__(self, history: Mapping[str, Sequence[Said]]) -> None:
+        self._values: dict[tuple[str, str], bytes] = {}
+        self._threads: dict[str, list[Message]] = {thread_id: [] for thread_id in history}
+        self._numbers = itertools.count(1)
+        for thread_id, said in history.items():
+            for one in said:
+                self.say(thread_id, one)
+
+    async def get_value(self, space: str, key: str) -> bytes | None:
+        """A value of a plugin's own space."""
+        return self._values.get((space, key))
+
+    async def set_value(self, space: str, key: str, value: bytes) -> None:
+        """Keep a value."""
+        self._values[space, key] = value
+
+    async def delete_value(self, space: str, key: str) -> bool:
+        """Forget a value; False when there was none."""
+        return self._values.pop((space, key), None) is not None
+
+    async def keys(self, space: str, prefix: str = "") -> list[str]:
+        """The keys of a space, sorted."""
+        return sorted(key for held, key in self._values if held == space and key.startswith(prefix))
+
+    async def thread(self, id: str) -> Thread:
+        """Raises NotFoundError."""
+        if id not in self._threads:
+            raise NotFoundError("thread", id)
+        return Thread(id=id, created_at=0.0)
+
+    async def messages(self, thread_id: str, *, limit: int | None = None) -> list[Message]:
+        """Its messages, oldest first; with a limit the newest of them."""
+        all_of_it = self._threads.get(thread_id, [])
+        return all_of_it[max(0, len(all_of_it) - limit) :] if limit is not None else list(all_of_it)
+
+    def open_thread(self, thread_id: str) -> str:
+        """A thread of this name is there from now on; an empty name makes one up."""
+        thread_id = thread_id or self.new_id("thread")
+        self._threads.setdefault(thread_id, [])
+        return thread_id
+
+    def say(self, thread_id: str, said: Said, *, kind: str = "text", run_id: str | None = None) -> Message:
+        """Put a message into a thread that is there."""
+        if not isinstance(said, Message):
+            role, content = ("user", said) if isinstance(said, str) else said
+            said = Message(
+                id=self.new_id("msg"),
+                thread_id=thread_id,
+                role=role,
+                content=content,
+                created_at=time.time(),
+                kind=kind,
+                run_id=run_id,
+            )
+        self._threads[thread_id].append(said)
+        return said
+
+    def new_id(self, kind: str) -> str:
+        """An id that nothing else has."""
+        return f"{kind}_{next(self._numbers):06}"
+
+
+class Talks:
+    """Conversations with a model that answers as it was told.
+
+    Attributes:
+        store: Where messages are.
+        sent: The messages that plugins put into threads.
+        invoked: What agents were asked.
+    """
+
+    def __init__(self, store: MemoryStore, answers: Mapping[str, str | RunError]) -> None:
+        self.store = store
+        self.sent: list[Message] = []
+        self.invoked: list[RunRequest] = []
+        self._answers = answers
+        self._runs: dict[str, Run] = {}
+
+    async def add_note(self, thread_id: str, content: str, *, kind: str = "text") -> Message:
+        """Put a message of the system into a thread."""
+        await self.store.thread(thread_id)
+        self.sent.append(self.store.say(thread_id, ("system", content), kind=kind))
+        return self.sent[-1]
+
+    async def submit(self, request: RunRequest, *, only_for_caller: bool = False) -> Accepted:
+        """Take a message. One that a caller waits for is answered; any other is only noted."""
+        thread_id = self.store.open_thread(request.thread_id or "")
+        run_id = self.store.new_id("run")
+        message = self.store.say(thread_id, ("user", request.prompt), run_id=run_id)
+        if only_for_caller:
+            self.invoked.append(request)
+            self._runs[run_id] = self._answered(run_id, thread_id, request)
+        else:
+            self.sent.append(message)
+        return Accepted(message_id=message.id, run_id=run_id, fresh=True)
+
+    async def wait(self, run_id: str) -> Run:
+        """A run's end."""
+        return self._runs[run_id]
+
+    async def prewarm(self, thread_id: str) -> tuple[bool, str]:
+        """Every thread that is there can be warmed."""
+        await self.store.thread(thread_id)
+        return True, "scripted"
+
+    def _answered(self, run_id: str, thread_id: str, request: RunRequest) -> Run:
+        answer = next((said for pattern, said in self._answers.items() if re.search(pattern, request.prompt)), None)
+        if answer is None:
+            reason = f"no answer is given for {request.prompt[:200]!r}; say it with fake_context(answers={{…: …}})"
+            answer = RunError(code="runtime", message=reason)
+        failed = isinstance(answer, RunError)
+        if not failed:
+            self.store.say(thread_id, ("assistant", answer), run_id=run_id)
+        now = time.time()
+        return Run(
+            id=run_id,
+            thread_id=thread_id,
+            prompt=request.prompt,
+            created_at=now,
+            owner="test",
+            status="failed" if failed else "completed",
+            agent=request.agent or "main",
+            runtime="scripted",
+            model=request.model,
+            result=None if failed else answer,
+            error=answer if failed else None,
+            started_at=now,
+            ended_at=now,
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SentRequest:
+    """A request that a plugin sent."""
+
+    method: str
+    url: str
+    headers: Mapping[str, str] = field(default_factory=dict[str, str])
+    json: Any = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Response:
+    """An answer as the powers read it."""
+
+    status_code: int
+    headers: Mapping[str, str]
+    content: bytes
+
+    async def aiter_bytes(self) -> AsyncIterator[bytes]:
+        """The body, in one piece."""
+        yield self.content
+
+
+class Network:
+    """Pages instead of the internet, behind the guard that the internet is behind.
+
+    Attributes:
+        allowed: The hosts of the pages, which are reached whatever they are.
+        requests: What was sent, and not refused.
+    """
+
+    def __init__(self, pages: Mapping[str, HttpAnswer | str | Exception]) -> None:
+        self._pages = {str(parse_url(url)): page for url, page in pages.items()}
+        self._guard = Guard(resolver=_somewhere)
+        self.allowed = AllowedHosts(frozenset((place.host, place.port) for place in map(parse_url, pages)))
+        self.requests: list[SentRequest] = []
+
+    @asynccontextmanager
+    async def stream(self, request: Request, *, allowed: AllowedHosts) -> AsyncGenerator[_Response]:
+        """The page of this address.
+
+        Raises:
+            RefusedError: The guard refuses the host.
+            ToolError: There is no such page.
+        """
+        await self._guard.check(request.url.host, request.url.port, allowed)
+        url = str(request.url)
+        body = None if request.body is None else msgspec.json.decode(request.body)
+        self.requests.append(SentRequest(method=request.method, url=url, headers=dict(request.headers), json=body))
+        page = self._pages.get(url)
+        if page is None:
+            raise ToolError(f"{url} gives no answer; say it with fake_context(pages={{{url!r}: …}})")
+        if isinstance(page, Exception):
+            raise page
+        answer = HttpAnswer(status=200, content=page.encode()) if isinstance(page, str) else page
+        yield _Response(status_code=answer.status, headers=answer.headers, content=answer.content)
+
+
+class Notes:
+    """A log that only writes down: what plugins told everybody, and what calls came to."""
+
+    listening = True
+
+    def __init__(self) -> None:
+        self.events: list[Event] = []
+        self.broadcasts: list[Event] = []
+
+    def emit(self, type: str, data: Mapping[str, Any], caller: Caller | None = None, *, keep: bool = False) -> None:
+        """Write an event down."""
+        event = Event(
+            id=f"{len(self.events) + 1:06}",
+            type=type,
+            time=time.time(),
+            data=data,
+            thread_id=caller.thread_id if caller else None,
+            run_id=caller.run_id if caller else None,
+            task_id=caller.task_id if caller else None,
+        )
+        self.events.append(event)
+        if keep:  # only what must not be lost is told so, and here that is what plugins broadcast
+            self.broadcasts.append(event)
+
+
+async def _somewhere(_: str, __: int) -> list[str]:
+    return [SOMEWHERE]

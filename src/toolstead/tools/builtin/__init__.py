@@ -1,0 +1,43 @@
+"""The tools every project has: one tool, one file, its specification beside its handler.
+
+Above: wiring, which hands them to the registry. Below: `confinement` (paths), `git`, `process`.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from pathlib import Path
+
+from toolstead.plugins.contract import PluginContext
+from toolstead.tools.builtin.file_reader import file_reader_tool
+from toolstead.tools.builtin.git_diff_summary import git_diff_summary_tool
+from toolstead.tools.builtin.git_status import git_status_tool
+from toolstead.tools.builtin.workspace_info import workspace_info_tool
+from toolstead.tools.sources import Offer
+from toolstead.types.tool import Provenance
+
+
+def builtin_offers(root: Path, environ: Mapping[str, str], private: Path | None = None) -> list[Offer]:
+    """The built-in tools of a project.
+
+    Args:
+        root: The project's root; no tool leads out of it.
+        environ: The user's environment; git is given only a few names of it.
+        private: The folder of what we keep ourselves, tokens among it; no tool reads it, wherever it lies.
+    """
+    context = PluginContext(name="builtin", logger=logging.getLogger("toolstead.builtin"))
+    tools = (
+        git_status_tool(root, environ),
+        git_diff_summary_tool(root, environ),
+        workspace_info_tool(root, environ),
+        file_reader_tool(root, private),
+    )
+    return [
+        Offer(
+            tool=tool,
+            provenance=Provenance(source="builtin", origin=tool.handler.__module__),
+            context=context,
+        )
+        for tool in tools
+    ]

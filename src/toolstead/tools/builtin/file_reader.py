@@ -1,0 +1,163 @@
+"""`file-reader`: the text of a file, or some of its lines, however large it is."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import msgspec
+
+from toolstead.errors import ToolError
+from toolstead.plugins.contract import PluginContext, Tool
+from toolstead.plugins.tool_meta import ToolMeta
+from toolstead.tools.confinement import open_inside, quoted
+from toolstead.types.content import Text
+from toolstead.types.result import ToolResult
+from toolstead.types.tool import Annotations
+
+MOST_SHOWN = 200_000
+"""Bytes of a file that one call shows; below what a caller is shown of any tool."""
+
+_STEP = 65_536
+
+_DESCRIPTION = f"""\
+Read a text file of the project. For a part of it, give the first and last line (1-based, both included); without them \
+it begins at the first line. One call shows at most {MOST_SHOWN:,} bytes and then says at which line to go on. \
+Changes nothing."""
+
+_SCHEMA: Mapping[str, Any] = {
+    "type": "object",
+    "properties": {
+        "path": {"type": "string", "description": "The file, relative to the project's root, such as src/main.py."},
+        "startLine": {"type": "integer", "minimum": 1, "description": "The first line to show; 1 if absent."},
+        "endLine": {
+            "type": "integer",
+            "minimum": 1,
+            "description": "The last line to show; the file's last if absent.",
+        },
+    },
+    "required": ["path"],
+    "additionalProperties": False,
+}
+
+
+class _Part(msgspec.Struct, frozen=True, kw_only=True):
+    """Some lines of a file.
+
+    Attributes:
+        data: The lines, line ends included, at most a little more than may be shown.
+        lines: How many lines the file has, where its end was reached; else None.
+    """
+
+    data: bytes
+    lines: int | None
+
+
+def file_reader_tool(root: Path, private: Path | None = None) -> Tool:
+    """The tool, for a project.
+
+    Args:
+        root: The project's root; no path leads out of it.
+        private: A folder that nothing is read from, wherever it lies.
+    """
+
+    async def handler(_: PluginContext, input: dict[str, Any], __: ToolMeta) -> ToolResult:
+        path = input["path"]
+        first = int(input.get("startLine", 1))
+        last = int(input["endLine"]) if "endLine" in input else None
+        if last is not None and last < first:
+            raise ToolError(f"endLine {last} is before startLine {first}; give the first line and then the last one")
+        given_up, lines = threading.Event(), (first, last)
+        try:
+            return await asyncio.to_thread(
+                _read, partial(open_inside, root, path, private=private), path, lines, given_up
+            )
+        finally:
+            given_up.set()
+
+    return Tool(
+        name="file-reader",
+        title="File reader",
+        description=_DESCRIPTION,
+        schema=_SCHEMA,
+        handler=handler,
+        annotations=Annotations(read_only=True, open_world=False),
+    )
+
+
+def _read(
+    opened: Callable[[], BinaryIO], path: str, wanted: tuple[int, int | None], given_up: threading.Event
+) -> ToolResult:
+    first, last = wanted
+    with opened() as file:
+        part = _lines(_chunks(file, path, given_up), first, last)
+    if not part.data:
+        if part.lines == 0 and first == 1:
+            return ToolResult(content=(Text("[the file is empty]"),))
+        lines = "1 line" if part.lines == 1 else f"{part.lines:,} lines"
+        raise ToolError(f"{quoted(path)} has {lines}, so there is no line {first:,}")
+    shown, note = _bounded(part.data, first)
+    try:
+        text = shown.decode()
+    except UnicodeDecodeError:
+        text = shown.decode("utf-8", "replace")
+        note = f"{note} [bytes that are no UTF-8 are shown as �]".lstrip()
+    return ToolResult(content=(Text(text), *([Text(note)] if note else [])))
+
+
+def _chunks(file: BinaryIO, path: str, given_up: threading.Event) -> Iterator[bytes]:
+    while not given_up.is_set() and (chunk := file.read(_STEP)):
+        if b"\0" in chunk:
+            size = os.fstat(file.fileno()).st_size
+            raise ToolError(f"{quoted(path)} is no text but binary ({size:,} bytes); only text can be shown")
+        yield chunk
+
+
+def _lines(chunks: Iterator[bytes], first: int, last: int | None) -> _Part:
+    """Take the wanted lines of a file, holding no more of it than may be shown."""
+    before, ended = 0, True
+    data = bytearray()
+    to_skip, to_take = first - 1, None if last is None else last - first + 1
+    for chunk in chunks:
+        ended = chunk.endswith(b"\n")
+        rest = chunk
+        if to_skip:
+            count = min(chunk.count(b"\n"), to_skip)
+            before, to_skip = before + count, to_skip - count
+            rest = b"" if to_skip else chunk[_after(chunk, count) :]
+        if to_take is not None:
+            count = rest.count(b"\n")
+            if count >= to_take:
+                return _Part(data=bytes(data + rest[: _after(rest, to_take)]), lines=None)
+            to_take -= count
+        data += rest
+        if len(data) > MOST_SHOWN:
+            return _Part(data=bytes(data), lines=None)
+    return _Part(data=bytes(data), lines=before + (0 if ended else 1))
+
+
+def _after(chunk: bytes, lines: int) -> int:
+    """Where the line after so many lines begins."""
+    at = 0
+    for _ in range(lines):
+        at = chunk.index(b"\n", at) + 1
+    return at
+
+
+def _bounded(data: bytes, first: int) -> tuple[bytes, str]:
+    """As many whole lines as may be shown, and where to go on."""
+    if len(data) <= MOST_SHOWN:
+        return data, ""
+    end = data.rfind(b"\n", 0, MOST_SHOWN) + 1
+    if end:
+        following = first + data.count(b"\n", 0, end)
+        return data[:end], f"[cut after {end:,} bytes; go on with startLine {following}]"
+    end = MOST_SHOWN
+    while data[end] & 0xC0 == 0x80:  # not in the middle of a character
+        end -= 1
+    return data[:end], f"[line {first} is longer than {MOST_SHOWN:,} bytes and cut; the next one is {first + 1}]"

@@ -1,0 +1,87 @@
+"""`git-status`: what differs between the last commit, the index and the work tree."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from toolstead.errors import ToolError
+from toolstead.plugins.contract import PluginContext, Tool
+from toolstead.plugins.tool_meta import ToolMeta
+from toolstead.tools.confinement import quoted, resolve_inside
+from toolstead.types.content import Text
+from toolstead.types.result import ToolResult
+from toolstead.types.tool import Annotations
+
+_DESCRIPTION = """\
+Show which files of the project are changed, staged, untracked or in conflict, as `git status --porcelain` prints it: \
+two letters (index, work tree) and a path relative to the project's root. Changes nothing."""
+
+_SCHEMA: Mapping[str, Any] = {
+    "type": "object",
+    "properties": {
+        "path": {
+            "type": "string",
+            "description": "A folder or file inside the project to limit the answer to; the whole project if absent.",
+        }
+    },
+    "additionalProperties": False,
+}
+
+
+def git_status_tool(root: Path, environ: Mapping[str, str]) -> Tool:
+    """The tool, for a project.
+
+    Args:
+        root: The project's root; no path leads out of it.
+        environ: Where PATH, HOME and the like are taken from.
+    """
+
+    async def handler(_: PluginContext, input: dict[str, Any], __: ToolMeta) -> ToolResult:
+        # With them comes all that running a program needs, and only a call pays for it.
+        from toolstead.tools.builtin.git import MOST_OUTPUT, Git, whole_lines
+        from toolstead.tools.builtin.git_filters import note_on_filters
+
+        path = input.get("path", ".")
+        pathspecs = _pathspecs(root, path)
+        repository = await Git.for_project(root, environ).find_repository()
+        if repository is None:
+            raise ToolError("the project is not a git repository")
+        async with repository.stand_in() as stand_in:
+            changed = await stand_in.changed_files()
+            finished = await stand_in.run("status", "--short", "--ignore-submodules=dirty", "--", *pathspecs)
+            note = await note_on_filters(stand_in, changed)
+        listed = whole_lines(finished)
+        if not listed:
+            return ToolResult(content=(Text(_nothing(root, path, pathspecs)),))
+        notes = [Text(note)] if note else []
+        if finished.cut:
+            notes.append(Text(f"[the list is longer than {MOST_OUTPUT:,} bytes and cut here; ask with a path]"))
+        return ToolResult(content=(Text(listed), *notes))
+
+    return Tool(
+        name="git-status",
+        title="Git status",
+        description=_DESCRIPTION,
+        schema=_SCHEMA,
+        handler=handler,
+        annotations=Annotations(read_only=True, open_world=False),
+    )
+
+
+def _pathspecs(root: Path, path: str) -> list[str]:
+    """What git is to look at: where the path leads, and, if it is a link, the link itself too."""
+    folder = Path(os.path.realpath(root))
+    places = {resolve_inside(root, path)}
+    parent, name = os.path.split(path.rstrip("/"))
+    if name not in ("", ".", ".."):
+        places.add(Path(os.path.realpath(folder / parent)) / name)
+    return sorted(str(place.relative_to(folder)) for place in places if place.is_relative_to(folder))
+
+
+def _nothing(root: Path, path: str, pathspecs: Sequence[str]) -> str:
+    if not any(os.path.lexists(root / place) for place in pathspecs):
+        raise ToolError(f"there is nothing at {quoted(path)} in the project, and git knows of no change there")
+    return "nothing to commit, working tree clean" + ("" if pathspecs == ["."] else f" under {quoted(path)}")

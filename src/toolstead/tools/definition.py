@@ -1,0 +1,222 @@
+"""A tool's definition, checked and made ready to be called: `Tool` in, `RegisteredTool` out."""
+
+from __future__ import annotations
+
+import inspect
+import json
+import logging
+import re
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+
+from toolstead.errors import DefinitionError, SchemaError
+from toolstead.plugins.contract import PluginContext, Tool
+from toolstead.plugins.definition import is_async
+from toolstead.schema.compiled import CompiledSchema, Documents, compile_input_schema, compile_schema
+from toolstead.schema.hidden import Part, hides_nothing, unseen_in
+from toolstead.schema.parameters import schema_from_parameters
+from toolstead.schema.visible import Kind, escaped, first_unseen, is_plain
+from toolstead.types.tool import Annotations, Provenance, ToolInfo
+
+NAME = re.compile(r"[a-zA-Z0-9_-]+")
+LONGEST_NAME = 64
+LONGEST_DESCRIPTION = 16_384
+
+logger = logging.getLogger(__name__)
+
+
+class RegisteredTool:
+    """A tool with its schemas compiled: everything a call needs, decided once.
+
+    Attributes:
+        answers_text: Short text is a good answer as it is: no output schema, no limit of its own.
+        ignores_meta: The handler never looks at its meta, so none is built for it.
+        position: Finds the line and column where it is written; asked only when it has to be set aside.
+    """
+
+    __slots__ = ("answers_text", "context", "ignores_meta", "info", "input", "output", "position", "tool")
+
+    def __init__(
+        self,
+        *,
+        tool: Tool,
+        info: ToolInfo,
+        context: PluginContext,
+        input_schema: CompiledSchema,
+        output_schema: CompiledSchema | None,
+    ) -> None:
+        self.tool = tool
+        self.info = info
+        self.context = context
+        self.input = input_schema
+        self.output = output_schema
+        self.answers_text = output_schema is None and tool.max_output is None
+        self.ignores_meta: bool = getattr(tool.handler, "ignores_meta", False)
+        self.position: Callable[[], tuple[int, int] | None] = _nowhere
+
+    def as_stale(self) -> RegisteredTool:
+        """The same tool, marked as the last good version of something that became bad."""
+        return RegisteredTool(
+            tool=self.tool,
+            info=msgspec.structs.replace(self.info, stale=True),
+            context=self.context,
+            input_schema=self.input,
+            output_schema=self.output,
+        )
+
+    def same_as(self, other: RegisteredTool) -> bool:
+        """Whether a caller would see and get the same."""
+        return self.tool == other.tool and _json_text(self.info) == _json_text(other.info)
+
+
+def _nowhere() -> None:
+    """A tool that is written in no file."""
+
+
+def define(
+    tool: Tool, provenance: Provenance, context: PluginContext, *, documents: Documents | None = None
+) -> RegisteredTool:
+    """Check a tool and compile its schemas.
+
+    Raises:
+        DefinitionError: A field is bad; it says which, and what would be right.
+    """
+    if not isinstance(tool, Tool):  # pyright: ignore[reportUnnecessaryIsInstance] - definitions come from people
+        raise DefinitionError(
+            tool=escaped(str(getattr(tool, "__name__", tool))[:80]),
+            field="tool",
+            reason="a Tool is needed; decorate an async function with @tool, or build Tool(name=…, …)",
+        )
+    _check_name(tool.name)
+    if not isinstance(tool.description, str) or not tool.description.strip():  # pyright: ignore[reportUnnecessaryIsInstance] - as above
+        raise DefinitionError(
+            tool=tool.name, field="description", reason="a sentence for the model is needed; @tool takes the docstring"
+        )
+    if len(tool.description) > LONGEST_DESCRIPTION:
+        raise DefinitionError(
+            tool=tool.name,
+            field="description",
+            reason=f"{len(tool.description):,} characters; at most {LONGEST_DESCRIPTION:,}",
+        )
+    _check_handler(tool)
+    _check_limits(tool)
+    _check_visible(tool, provenance)
+    schema = tool.schema
+    if tool.parameters is not None:
+        if schema is not None:
+            raise DefinitionError(tool=tool.name, field="parameters", reason="give `schema` or `parameters`, not both")
+        schema = schema_from_parameters(tool.parameters, tool=tool.name)
+    compiled = compile_input_schema(schema, tool=tool.name, documents=documents)
+    output = None
+    if tool.output_schema is not None:
+        output = compile_schema(tool.output_schema, tool=tool.name, field="output_schema", documents=documents)
+    for warning in compiled.warnings:
+        logger.warning("tool %r (%s): %s", tool.name, provenance.origin, warning)
+    return assemble(tool, provenance, context, input_schema=compiled, output_schema=output)
+
+
+def assemble(
+    tool: Tool,
+    provenance: Provenance,
+    context: PluginContext,
+    *,
+    input_schema: CompiledSchema,
+    output_schema: CompiledSchema | None,
+) -> RegisteredTool:
+    """Put together a tool whose fields were checked already and whose schemas are compiled."""
+    info = ToolInfo(
+        name=tool.name,
+        description=tool.description,
+        provenance=provenance,
+        input_schema=input_schema.document,
+        output_schema=output_schema.document if output_schema is not None else None,
+        annotations=tool.annotations,
+        title=tool.title,
+    )
+    return RegisteredTool(tool=tool, info=info, context=context, input_schema=input_schema, output_schema=output_schema)
+
+
+def _check_name(name: Any) -> None:
+    if not isinstance(name, str) or not name:
+        raise DefinitionError(tool=escaped(str(name)[:80]), field="name", reason="a name is needed")
+    if not NAME.fullmatch(name):
+        reason = first_unseen(name, "name") or "only letters, digits, `_` and `-` are allowed, such as `list-todos`"
+        raise DefinitionError(tool=escaped(name[:80]), field="name", reason=reason)
+    if len(name) > LONGEST_NAME:
+        raise DefinitionError(
+            tool=name[:80],
+            field="name",
+            reason=f"{len(name)} characters; at most {LONGEST_NAME}, the limit of model APIs",
+        )
+
+
+def _check_handler(tool: Tool) -> None:
+    handler: Any = tool.handler
+    if not is_async(handler):
+        raise DefinitionError(
+            tool=tool.name, field="handler", reason="an `async def` with (ctx, input, meta) is needed"
+        )
+    # As it is called, not as it is documented: a decorator may take other arguments than what it wraps.
+    signature = inspect.signature(handler, follow_wrapped=False)
+    try:
+        signature.bind(None, None, None)
+    except TypeError:
+        raise DefinitionError(
+            tool=tool.name,
+            field="handler",
+            reason=f"it is called with (ctx, input, meta), but takes {escaped(str(signature))}",
+        ) from None
+
+
+def _check_limits(tool: Tool) -> None:
+    timeout: Any = tool.timeout
+    if timeout is not None and not (_is_number(timeout) and timeout > 0):
+        raise DefinitionError(tool=tool.name, field="timeout", reason=f"seconds above 0, not {timeout!r}")
+    most: Any = tool.max_output
+    if most is not None and not (isinstance(most, int) and _is_number(most) and most >= 1):
+        raise DefinitionError(tool=tool.name, field="max_output", reason=f"bytes above 0, not {most!r}")
+    if not isinstance(tool.annotations, Annotations):  # pyright: ignore[reportUnnecessaryIsInstance] - as above
+        raise DefinitionError(tool=tool.name, field="annotations", reason="an Annotations(…) is needed")
+    if tool.title is not None and not isinstance(tool.title, str):  # pyright: ignore[reportUnnecessaryIsInstance] - as above
+        raise DefinitionError(tool=tool.name, field="title", reason=f"text is needed, not {tool.title!r}")
+
+
+def _check_visible(tool: Tool, provenance: Provenance) -> None:
+    """Refuse what a person who reads the definition cannot see; the model would read it all the same.
+
+    The schemas are looked at before they are compiled, because the compiler's errors quote them as they are.
+    """
+    texts: tuple[tuple[str, str | None, Kind], ...] = (
+        ("plugin name", provenance.plugin_name, "name"),
+        ("agent name", provenance.agent_name, "name"),
+        ("description", tool.description, "prose"),
+        ("title", tool.title, "name"),
+    )
+    for field, text, kind in texts:
+        if text is not None and not is_plain(text, kind) and (reason := first_unseen(text, kind)) is not None:
+            raise DefinitionError(tool=tool.name, field=field, reason=reason)
+    documents: tuple[tuple[str, Any, Part], ...] = (
+        ("schema", tool.schema, "schema"),
+        ("parameters", tool.parameters, "schemas"),
+        ("output_schema", tool.output_schema, "schema"),
+    )
+    for field, document, part in documents:
+        if document is not None and not hides_nothing(document):
+            _refuse_hidden(tool.name, field, document, part)
+
+
+def _refuse_hidden(tool: str, field: str, document: Any, part: Part) -> None:
+    for hidden in unseen_in(document, part=part):
+        where = f"the name of {hidden.pointer}" if hidden.is_key else hidden.pointer
+        raise SchemaError(tool=tool, field=field, reason=f"{where}: {hidden.reason}", path=hidden.path)
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _json_text(info: ToolInfo) -> str:
+    """What is shown, as text: `true` and `1` are equal in Python, and the order of keys is not seen there."""
+    return json.dumps(info.to_json())

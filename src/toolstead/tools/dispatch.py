@@ -1,0 +1,311 @@
+"""The dispatcher: the one way to call a tool.
+
+Look up, validate, ask the gates, run with a deadline and cancellation, validate the output, cap
+the size, tell the log. A call keeps the generation it began with. Every foreseen failure is text
+the model can act on, an error result, a log line and an event.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import logging
+import secrets
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Protocol
+
+from toolstead.errors import RefusedError, ToolError, UnknownToolError
+from toolstead.plugins.deadline import DeadlineError, DeafError, finish_in_time
+from toolstead.plugins.tool_meta import Client, Progress, ToolMeta
+from toolstead.schema.compiled import CompiledSchema
+from toolstead.tools.definition import RegisteredTool
+from toolstead.tools.gates import Approve, Gate, Gates, Observer, validated
+from toolstead.tools.generation import Generation
+from toolstead.tools.output import NonsenseError, as_result, cap
+from toolstead.types.call import ANONYMOUS, Caller
+from toolstead.types.content import Text
+from toolstead.types.result import Failure, ToolResult
+
+logger = logging.getLogger(__name__)
+
+SHOWN_IN_EVENTS = 2_000
+SHOWN_IN_LOG = 500
+_MOST_BYTES_PER_CHARACTER = 4
+_LET_GO = "went on all the same, and was let go"
+
+
+class EventSink(Protocol):
+    """Where the dispatcher tells what happened."""
+
+    listening: bool
+    """Whether anyone wants the calls that go well; failures are always told."""
+
+    def emit(self, type: str, data: Mapping[str, Any], caller: Caller) -> None:
+        """Tell of one event. Must not block and must not raise."""
+        ...
+
+
+class Keep(Protocol):
+    """Keeps a whole result that a caller is shown a part of."""
+
+    def __call__(self, result: ToolResult) -> str | None:
+        """Its handle, or None when it is not kept. Must not block."""
+        ...
+
+
+class Holder(Protocol):
+    """Who has the current generation."""
+
+    @property
+    def current(self) -> Generation:
+        """The generation that a new call begins with."""
+        ...
+
+
+class Dispatcher:
+    """Calls tools. One for each stead; safe for any number of calls at once."""
+
+    def __init__(
+        self,
+        registry: Holder,
+        *,
+        events: EventSink,
+        cwd: Path,
+        timeout: float = 60,
+        max_output: int = 262_144,
+        gates: Sequence[Gate] = (),
+        keep: Keep | None = None,
+        approve: Approve | None = None,
+    ) -> None:
+        self._registry = registry
+        self._events = events
+        self._cwd = cwd
+        self.set_limits(timeout=timeout, max_output=max_output)
+        self._own_gates = tuple(gates)
+        self._approve = approve
+        self.set_hooks()
+        self._keep = keep
+        self._prefix = secrets.token_hex(4)
+        self._numbers = itertools.count(1)
+
+    def set_limits(self, *, timeout: float, max_output: int) -> None:
+        """Set the deadline and the size of answers for tools that say nothing else, from the next call on."""
+        self._timeout = timeout
+        self._max_output = max_output
+        self._short = max_output // _MOST_BYTES_PER_CHARACTER
+
+    def set_hooks(self, gates: Sequence[Gate] = (), observers: Sequence[Observer] = ()) -> None:
+        """Set who is asked before and told after every call, besides the gates it was made with; from the next call on.
+
+        A gate's `name`, where it has one, is told with what it says.
+        """
+        everyone = (*self._own_gates, *gates)
+        self._gates = Gates(everyone, tuple(observers), self._approve) if everyone or observers else None
+
+    async def call(  # noqa: PLR0912 - the one path every call takes, in one frame because a frame costs
+        self,
+        name: str,
+        input: Mapping[str, Any] | None = None,
+        caller: Caller = ANONYMOUS,
+        *,
+        progress: Progress | None = None,
+        client: Client | None = None,
+    ) -> ToolResult:
+        """Call a tool with the generation of this moment.
+
+        Args:
+            name: The tool's name.
+            input: Its arguments; None means none.
+            caller: On whose behalf.
+            progress: Receives progress, where the caller wants it.
+            client: The caller's own side, where it can be asked.
+
+        Raises:
+            UnknownToolError: No such tool, or it is blocked.
+            asyncio.CancelledError: The caller gave up; the handler was told the same way.
+        """
+        generation = self._registry.current
+        registered = generation.tools.get(name)
+        if registered is None:
+            raise self._unknown(generation, name, caller)
+        meta: Any = None
+        events, started, shown = self._events, time.perf_counter(), input
+        told = events.listening or caller.run_id is not None  # whatever happens in a run is kept
+        gates = self._gates
+        if not registered.ignores_meta or told or gates is not None:
+            meta = ToolMeta(
+                registered.tool, caller, caller.cwd or self._cwd, self._new_id, progress=progress, client=client
+            )
+        if told:
+            events.emit("tool_use", _told(caller, callId=meta.call_id, name=name, input=input or {}), caller)
+        try:
+            arguments = validated(registered, input)
+            if gates is not None and isinstance(arguments, dict):
+                arguments = await gates.ask(name, arguments, caller, meta.call_id, registered)
+                shown = gates.seen(arguments, input)
+            if isinstance(arguments, ToolResult):
+                result = arguments
+            else:
+                tool = registered.tool
+                steps = tool.handler(registered.context, arguments, meta)
+                try:
+                    waiting = steps.send(None)
+                except StopIteration as done:
+                    answer = done.value
+                else:
+                    answer = await finish_in_time(steps, waiting, tool.timeout or self._timeout)
+                if type(answer) is str and len(answer) <= self._short and registered.answers_text:
+                    result = ToolResult(content=(Text(answer),))
+                else:
+                    result = self._finish(registered, answer)
+        except (Exception, asyncio.CancelledError) as error:  # whatever a handler raises is explained and logged
+            if isinstance(error, asyncio.CancelledError) and _caller_gave_up():
+                how = f", {_LET_GO}" if isinstance(error.__cause__, DeafError) else ""
+                cancelled = ToolResult.error(f"{name} was cancelled{how}", Failure.CANCELLED)
+                self._failed(registered, self._id_of(meta, caller), cancelled, started, caller)
+                raise
+            call_id = self._id_of(meta, caller)
+            limit = registered.tool.max_output or self._max_output
+            result, _ = cap(_explained(registered, call_id, error), limit)
+            self._failed(registered, call_id, result, started, caller)
+        else:
+            if result.is_error:
+                self._failed(registered, self._id_of(meta, caller), result, started, caller)
+            elif told:
+                self._tell_result(meta.call_id, name, result, started, caller)
+        if gates is not None and gates.observers:
+            await gates.tell(name, shown, meta.caller, meta.call_id, result)
+        return result
+
+    async def ask_own(
+        self, caller: Caller, name: str, input: Mapping[str, Any], *, call_id: str
+    ) -> dict[str, Any] | ToolResult:
+        """A runtime is about to use a tool of its own: the arguments to go on with, or the refusal.
+
+        It is told as any call is, and the same gates are asked; what comes of it is told with `tell_own`.
+        """
+        self._events.emit("tool_use", _told(caller, callId=call_id, name=name, input=input), caller)
+        arguments = dict(input)
+        decided = arguments if self._gates is None else await self._gates.ask(name, arguments, caller, call_id, None)
+        if isinstance(decided, ToolResult):
+            logger.warning("call %s: %s, a tool of the runtime's own, was not used: %s", call_id, name, decided.text)
+        return decided
+
+    async def tell_own(
+        self, caller: Caller, name: str, input: Mapping[str, Any], result: ToolResult, *, call_id: str
+    ) -> None:
+        """What came of a tool of a runtime's own, or of the refusal."""
+        self._tell_result(call_id, name, result, time.perf_counter(), caller)
+        if self._gates is not None and self._gates.observers:
+            await self._gates.tell(name, input, caller, call_id, result)
+
+    def _finish(self, registered: RegisteredTool, answer: Any) -> ToolResult:
+        """Turn a handler's answer into a bounded result that fits the output schema."""
+        limit = registered.tool.max_output or self._max_output
+        name = registered.tool.name
+        try:
+            result = as_result(answer)
+        except NonsenseError as error:
+            return ToolResult.error(f"{name} returned {error}", Failure.INVALID_OUTPUT)
+        if registered.output is not None and not result.is_error:
+            problems = _output_problems(registered.output, result)
+            if problems:
+                return ToolResult.error(
+                    f"{name} answered with something its output schema does not allow: {'; '.join(problems)}",
+                    Failure.INVALID_OUTPUT,
+                )
+        capped, left_out = cap(result, limit)
+        if left_out:
+            logger.warning("the answer of %r was cut: %s bytes left out, %s allowed", name, left_out, limit)
+            if registered.output is not None and capped.structured is None:
+                return ToolResult.error(
+                    f"the answer of {name} is larger than {limit:,} bytes; ask for less", Failure.INVALID_OUTPUT
+                )
+            handle = self._keep(result) if self._keep is not None else None
+            if handle is not None:
+                note = Text(f"[toolstead: the whole answer is kept as {handle}]")
+                capped.content, capped.handle = (*capped.content, note), handle
+        return capped
+
+    def _unknown(self, generation: Generation, name: str, caller: Caller) -> UnknownToolError:
+        error = generation.unknown(name)
+        logger.warning("%s (thread %s)", error, caller.thread_id)
+        call_id = caller.call_id or self._new_id()
+        self._tell_result(call_id, error.name, ToolResult.error(str(error)), time.perf_counter(), caller)
+        return error
+
+    def _id_of(self, meta: ToolMeta | None, caller: Caller) -> str:
+        return meta.call_id if meta is not None else caller.call_id or self._new_id()
+
+    def _failed(
+        self, registered: RegisteredTool, call_id: str, result: ToolResult, started: float, caller: Caller
+    ) -> None:
+        logger.warning(
+            "call %s: %s failed (%s) in thread %s: %s",
+            call_id,
+            registered.tool.name,
+            result.failure or Failure.TOOL,
+            caller.thread_id,
+            result.text[:SHOWN_IN_LOG],
+        )
+        self._tell_result(call_id, registered.tool.name, result, started, caller)
+
+    def _tell_result(self, call_id: str, name: str, result: ToolResult, started: float, caller: Caller) -> None:
+        text = result.text
+        self._events.emit(
+            "tool_result",
+            _told(
+                caller,
+                callId=call_id,
+                name=name,
+                isError=result.is_error,
+                content=text if len(text) <= SHOWN_IN_EVENTS else text[:SHOWN_IN_EVENTS] + "…",
+                durationMs=round((time.perf_counter() - started) * 1000, 3),
+            ),
+            caller,
+        )
+
+    def _new_id(self) -> str:
+        return f"call_{self._prefix}_{next(self._numbers)}"
+
+
+def _told(caller: Caller, **data: Any) -> dict[str, Any]:
+    """What an event tells of a call; whose call started the agent that made it, where there is one."""
+    if caller.parent_call_id is not None:
+        data["parentCallId"] = caller.parent_call_id
+    return data
+
+
+def _caller_gave_up() -> bool:
+    """Whether this task was cancelled; otherwise something that the handler waited for was, and it is a crash."""
+    task = asyncio.current_task()
+    return task is None or task.cancelling() > 0
+
+
+def _explained(registered: RegisteredTool, call_id: str, error: BaseException) -> ToolResult:
+    """What a handler raised, as the model may read it."""
+    name = registered.tool.name
+    match error:
+        case RefusedError():
+            return ToolResult.error(str(error), Failure.REFUSED)
+        case ToolError():
+            return ToolResult.error(str(error), Failure.TOOL)
+        case DeadlineError():
+            how = f", was stopped, {_LET_GO}" if error.deaf else " and was stopped"
+            return ToolResult.error(f"{name} did not finish within {error.seconds:g} seconds{how}", Failure.TIMEOUT)
+        case _:
+            origin = registered.info.provenance.origin
+            logger.error("crash %s: tool %r (%s)", call_id, name, origin, exc_info=error)
+            return ToolResult.error(f"{name} crashed (id {call_id}); the log has the details", Failure.CRASH)
+
+
+def _output_problems(schema: CompiledSchema, result: ToolResult) -> list[str]:
+    """Why a structured answer does not fit the output schema."""
+    if result.structured is None:
+        return ["it has no structured answer"]
+    try:
+        return [] if schema.is_valid(result.structured) else schema.problems(result.structured)
+    except ValueError as error:
+        return [str(error)[:200]]

@@ -1,0 +1,187 @@
+"""Who is asked before a tool runs, and who is told afterwards.
+
+Above: the dispatcher. Below: the words, and a tool's definition.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Any, Protocol, cast
+
+import msgspec
+
+from toolstead.tools.definition import RegisteredTool
+from toolstead.types.call import Allow, Ask, Caller, Decision, Deny, Rewrite, ToolCall
+from toolstead.types.content import Text
+from toolstead.types.result import Failure, ToolResult
+
+logger = logging.getLogger(__name__)
+
+
+class Gate(Protocol):
+    """Asked before a tool runs. A gate that fails says no."""
+
+    async def __call__(self, call: ToolCall) -> Decision:
+        """Allow (or None), deny with a reason, rewrite the arguments, or have a person asked."""
+        ...
+
+
+Observer = Callable[[ToolCall, ToolResult], Awaitable[None]]
+"""Told after a tool ran, or did not get to, with its result, which is decided. Must not raise."""
+
+
+class Approve(Protocol):
+    """Has a person asked on a gate's behalf. Must not raise."""
+
+    async def __call__(self, call: ToolCall, ask: Ask, asked_by: str) -> Allow | Deny | Rewrite:
+        """What the person said; nobody's answer is a no."""
+        ...
+
+
+class Gates:
+    """The gates and observers of one moment; a call keeps those it began with."""
+
+    __slots__ = ("_approve", "_gates", "observers")
+
+    def __init__(self, gates: Sequence[Gate], observers: Sequence[Observer], approve: Approve | None) -> None:
+        self._gates = gates
+        self._approve = approve
+        self.observers = observers
+
+    async def ask(
+        self, name: str, arguments: dict[str, Any], caller: Caller, call_id: str, registered: RegisteredTool | None
+    ) -> dict[str, Any] | ToolResult:
+        """Ask every gate in order: the arguments to go on with, or the refusal.
+
+        A tool of a runtime's own is not registered, and nothing is known of its arguments.
+
+        A gate sees a copy, so that what it does to it is nothing that was not validated. A person sees another one,
+        and what a person has seen and allowed is what runs: no later gate rewrites it.
+        """
+        seen_for = ""
+        for gate in self._gates:
+            who = getattr(gate, "name", "a gate")
+            try:
+                call = ToolCall(name=name, input=copied(arguments), caller=caller, call_id=call_id)
+                decision = await gate(call)
+            except Exception:
+                logger.exception("%s failed on %r, so the call is refused", who, name)
+                return ToolResult.error(f"{name} was refused: a check before it failed", Failure.REFUSED)
+            by_person = isinstance(decision, Ask)
+            if isinstance(decision, Ask):
+                shown = ToolCall(name=name, input=copied(arguments), caller=caller, call_id=call_id)
+                decision, seen_for = await self._ask_person(shown, decision, who), who
+            match decision:
+                case Deny(reason=reason):
+                    return ToolResult.error(f"{name} was refused: {reason}", Failure.REFUSED)
+                case Rewrite(input=Mapping() as rewritten):
+                    again = _validated_copy(name, registered, rewritten)
+                    if isinstance(again, ToolResult):
+                        logger.error("%s rewrote the arguments of %r to what does not fit", who, name)
+                        return again
+                    if seen_for and not by_person and _as_text(again) != _as_text(arguments):
+                        logger.error("%s would rewrite arguments of %r that a person allowed", who, name)
+                        reason = f"{who} would change what a person was shown and allowed for {seen_for}"
+                        remedy = f"it must come before it (`Hooks(before=[{seen_for!r}])`)"
+                        return ToolResult.error(f"{name} was refused: {reason}; {remedy}", Failure.REFUSED)
+                    arguments = again
+                    logger.info("%s rewrote the arguments of %r", who, name)
+                case Allow() | None:
+                    continue
+                case _:  # pyright: ignore[reportUnnecessaryComparison] - gates are other people's code
+                    logger.error("%s answered %r with nonsense, so the call is refused", who, name)
+                    return ToolResult.error(f"{name} was refused: a check before it failed", Failure.REFUSED)
+        return arguments
+
+    def seen(self, arguments: dict[str, Any] | ToolResult, given: Any) -> Any:
+        """What observers will be told was asked: a copy, because the handler may change what it gets.
+
+        Args:
+            arguments: What the handler gets, or the refusal.
+            given: What the caller gave.
+        """
+        if not self.observers or isinstance(arguments, ToolResult):
+            return given
+        try:
+            return copied(arguments)
+        except RecursionError:
+            return given
+
+    async def tell(self, name: str, input: Any, caller: Caller, call_id: str, result: ToolResult) -> None:
+        """Tell every observer, in order; each gets copies, so that the result stays what it is.
+
+        Arguments that are no object at all are told as none.
+        """
+        given: Mapping[str, Any] = cast("Mapping[str, Any]", input) if isinstance(input, Mapping) else {}
+        for observer in self.observers:
+            try:
+                call = ToolCall(name=name, input=copied(given), caller=caller, call_id=call_id)
+                shown = _copied_result(result)
+            except RecursionError:
+                logger.error("call %s: %s is nested too deeply for those who watch it", call_id, name)  # noqa: TRY400 - how deep is no news
+                return
+            await observer(call, shown)
+
+    async def _ask_person(self, call: ToolCall, ask: Ask, who: str) -> Allow | Deny | Rewrite:
+        if self._approve is None:
+            return Deny(f"{who} wants a person to decide ({ask.reason}), and nobody can be asked here")
+        return await self._approve(call, ask, who)
+
+
+_PLAIN = frozenset({str, int, float, bool, type(None)})
+
+
+def copied(value: Any) -> Any:
+    """JSON, again. Types are compared, because asking whether a text is a mapping costs more than all the rest."""
+    if type(value) in _PLAIN:
+        return value
+    if isinstance(value, dict | Mapping):
+        table = cast("Mapping[str, Any]", value)
+        return {key: item if type(item) in _PLAIN else copied(item) for key, item in table.items()}
+    if isinstance(value, list):
+        return [copied(item) for item in cast("list[Any]", value)]
+    return value
+
+
+def _as_text(arguments: Mapping[str, Any]) -> bytes:
+    """The same for the same arguments; Python would find `1` and `true` equal."""
+    return msgspec.json.encode(arguments, order="sorted")
+
+
+def _validated_copy(
+    name: str, registered: RegisteredTool | None, given: Mapping[str, Any]
+) -> dict[str, Any] | ToolResult:
+    """Arguments that nobody else can change after they were found valid, or why they do not fit."""
+    try:
+        return copied(given) if registered is None else validated(registered, copied(given))
+    except RecursionError:
+        return ToolResult.error(f"Invalid arguments for {name}: nested too deeply", Failure.REFUSED)
+
+
+def _copied_result(result: ToolResult) -> ToolResult:
+    content = tuple(Text(part.text) if isinstance(part, Text) else part for part in result.content)
+    return msgspec.structs.replace(result, content=content, structured=copied(result.structured))
+
+
+def validated(registered: RegisteredTool, given: Mapping[str, Any] | None) -> dict[str, Any] | ToolResult:
+    """The arguments with defaults filled in, or why they do not fit."""
+    schema = registered.input
+    try:
+        given = {} if given is None else given
+        arguments: dict[str, Any] = dict(given) if schema.defaults is None else schema.defaults.fill(given)
+        return arguments if schema.is_valid(arguments) else invalid_arguments(registered, arguments)
+    except (TypeError, ValueError, RecursionError) as error:  # not an object of JSON values at all
+        return invalid_arguments(registered, given, str(error))
+
+
+def invalid_arguments(registered: RegisteredTool, arguments: Any, why: str = "") -> ToolResult:
+    """The answer to arguments that do not fit: each problem with its pointer, for the model to mend."""
+    if isinstance(arguments, Mapping):
+        lines = registered.input.problems(arguments)
+        if why and not lines:
+            lines = [f"(arguments): {why[:200]}"]
+    else:
+        lines = [f"(arguments): expected object, got {type(arguments).__name__}"]
+    name = registered.tool.name
+    return ToolResult.error(f"Invalid arguments for {name}:\n" + "\n".join(lines), Failure.INVALID_ARGUMENTS)

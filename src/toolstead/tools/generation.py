@@ -1,0 +1,137 @@
+"""One state of the registry, never changed once built. A call in flight keeps the one it began with."""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Collection, Iterable, Mapping
+
+import msgspec
+
+from toolstead.errors import UnknownToolError
+from toolstead.schema.difference import compare_schemas
+from toolstead.tools.definition import RegisteredTool
+from toolstead.tools.visibility import Visibility
+from toolstead.types.tool import Changes, Problem
+
+MOST_COMPARED = 100
+
+
+class Generation(msgspec.Struct, frozen=True, kw_only=True):
+    """Names → tools, in listing order.
+
+    Attributes:
+        number: Counts up from 1.
+        tools: What can be listed and called.
+        held: Every holder of a name, hidden ones included, in the order they were taken.
+        hidden: Why a held tool is not in `tools`.
+        problems: What was set aside, and why.
+    """
+
+    number: int = 0
+    tools: Mapping[str, RegisteredTool] = msgspec.field(default_factory=dict[str, RegisteredTool])
+    held: Mapping[str, RegisteredTool] = msgspec.field(default_factory=dict[str, RegisteredTool])
+    hidden: Mapping[str, str] = msgspec.field(default_factory=dict[str, str])
+    problems: tuple[Problem, ...] = ()
+
+    def find(self, name: str) -> RegisteredTool:
+        """The tool of this name.
+
+        Raises:
+            UnknownToolError: There is none, or it is hidden; names like it are suggested.
+        """
+        try:
+            return self.tools[name]
+        except (KeyError, TypeError):
+            raise self.unknown(name) from None
+
+    def unknown(self, name: str) -> UnknownToolError:
+        """The error for a name that cannot be called here."""
+        return UnknownToolError(str(name), nearest(str(name), self.tools))
+
+
+def nearest(name: str, names: Collection[str]) -> tuple[str, ...]:
+    """The one or two names that look most like this one, best first.
+
+    Exact comparison costs half a second for ten thousand names, so among many only those that
+    share the most pairs of letters are compared.
+    """
+    from difflib import get_close_matches  # only a complaint pays for it
+
+    asked = str(name)[:64]
+    if len(names) > MOST_COMPARED:
+        pairs = {asked[at : at + 2] for at in range(len(asked) - 1)}
+        names = heapq.nlargest(MOST_COMPARED, names, key=lambda known: sum(pair in known for pair in pairs))
+    return tuple(get_close_matches(asked, names, n=2))
+
+
+def next_generation(
+    before: Generation,
+    *,
+    held: Mapping[str, RegisteredTool],
+    visibility: Visibility,
+    problems: Iterable[Problem],
+) -> Generation:
+    """The generation after `before`: the same rules, applied to what is held now."""
+    hides = visibility.hides
+    hidden = {name: reason for name in held if (reason := hides(name)) is not None}
+    tools = {name: tool for name, tool in held.items() if name not in hidden} if hidden else dict(held)
+    return Generation(number=before.number + 1, tools=tools, held=held, hidden=hidden, problems=tuple(problems))
+
+
+def amend(
+    before: Generation,
+    gone: Collection[RegisteredTool],
+    fresh: Collection[RegisteredTool],
+    visibility: Visibility,
+    problems: Iterable[Problem],
+) -> Generation | None:
+    """The generation after `before` without some tools and with some others, or None when a name is contested.
+
+    A tool that replaces another of its name takes its place in the order.
+    """
+    held, tools, hidden = dict(before.held), dict(before.tools), dict(before.hidden)
+    leaving = {tool.info.name: tool for tool in gone}
+    if any(held.get(name) is not tool for name, tool in leaving.items()):
+        return None
+    coming = {tool.info.name: tool for tool in fresh}
+    if len(coming) != len(fresh) or any(name in held and name not in leaving for name in coming):
+        return None
+    for name in leaving.keys() - coming.keys():
+        del held[name]
+        tools.pop(name, None)
+        hidden.pop(name, None)
+    for name, tool in coming.items():
+        held[name] = tool
+        reason = visibility.hides(name)
+        if reason is None:
+            tools[name] = tool
+        else:
+            hidden[name] = reason
+    return Generation(number=before.number + 1, tools=tools, held=held, hidden=hidden, problems=tuple(problems))
+
+
+def differences(before: Generation, after: Generation, names: Collection[str] | None = None) -> Changes:
+    """What a caller would notice between two generations, looking at all names or at some."""
+    changed = tuple(
+        name
+        for name in _among(after, names)
+        if (former := before.tools.get(name)) is not None
+        and former is not after.tools[name]
+        and not after.tools[name].same_as(former)
+    )
+    schemas = {
+        name: [change.to_json() for change in compare_schemas(was, now)]
+        for name in changed
+        if (was := before.tools[name].info.input_schema) != (now := after.tools[name].info.input_schema)
+    }
+    return Changes(
+        added=tuple(name for name in _among(after, names) if name not in before.tools),
+        removed=tuple(name for name in _among(before, names) if name not in after.tools),
+        changed=changed,
+        schema_changes=schemas,
+    )
+
+
+def _among(generation: Generation, names: Collection[str] | None) -> Iterable[str]:
+    """The visible tools, or those of some names; few names are not worth a walk over all tools."""
+    return generation.tools if names is None else [name for name in names if name in generation.tools]

@@ -1,0 +1,130 @@
+"""What a process writes, kept within a bound: the head, the tail, and a count of the middle."""
+
+from __future__ import annotations
+
+import codecs
+from collections.abc import Callable
+from typing import Protocol
+
+LONGEST_LINE = 4_096
+_MOST_BYTES_OF_A_BAD_ONE = 3
+"""A byte that is no UTF-8 is shown as `\\ufffd`, which takes three."""
+
+OnLines = Callable[[list[bytes]], None]
+
+
+class Filter(Protocol):
+    """Changes a stream on its way, such as a mask for secrets."""
+
+    def feed(self, data: bytes) -> bytes:
+        """The next part; some of it may be held back until it is known what follows."""
+        ...
+
+    def end(self) -> bytes:
+        """What was held back."""
+        ...
+
+
+class Capture:
+    """Keeps at most `limit` bytes of a stream, however much is written.
+
+    Args:
+        limit: Bytes of text that are kept.
+        on_lines: Told whole lines as they come, cut to a bound.
+        through: Changes the stream before anything else sees it; counts are then those of the result.
+    """
+
+    __slots__ = ("_head", "_line", "_on_lines", "_room", "_tail", "_tail_room", "_through", "total")
+
+    def __init__(self, limit: int, on_lines: OnLines | None = None, through: Filter | None = None) -> None:
+        self.total = 0
+        self._head = bytearray()
+        self._tail = bytearray()
+        self._tail_room = limit // 4
+        self._room = limit - self._tail_room
+        self._on_lines = on_lines
+        self._through = through
+        self._line = bytearray()
+
+    def feed(self, data: bytes) -> None:
+        """Take the next part of the stream."""
+        self._keep(data if self._through is None else self._through.feed(data))
+
+    def end(self) -> None:
+        """The stream is over: what was held back and a last line without a line break count too."""
+        if self._through is not None:
+            self._keep(self._through.end())
+        if self._on_lines is not None and self._line:
+            self._on_lines([bytes(self._line)])
+            self._line.clear()
+
+    @property
+    def left_out(self) -> int:
+        """How many bytes of the middle are not shown."""
+        head, tail = self._kept()
+        return self.total - len(head) - len(tail)
+
+    @property
+    def text(self) -> str:
+        """What was kept, with a note where something is missing."""
+        head, tail = self._kept()
+        left_out = self.total - len(head) - len(tail)
+        if not left_out:
+            return (head + tail).decode("utf-8", "replace")
+        note = f"\n[toolstead: {left_out:,} of {self.total:,} bytes left out here]\n"
+        return head.decode("utf-8", "replace") + note + tail.decode("utf-8", "replace")
+
+    def _keep(self, data: bytes) -> None:
+        self.total += len(data)
+        if self._on_lines is not None:
+            self._split(data, self._on_lines)
+        room = self._room - len(self._head)
+        if room > 0:
+            self._head += data[:room]
+            data = data[room:]
+        if data and self._tail_room:
+            self._tail += data[-self._tail_room :]
+            if len(self._tail) > 2 * self._tail_room:
+                del self._tail[: -self._tail_room]
+
+    def _kept(self) -> tuple[bytes, bytes]:
+        """Head and tail as they are shown: no character cut in two, and fewer bytes where they are no text."""
+        head, tail = bytes(self._head), bytes(self._tail)
+        limit = self._room + self._tail_room
+        if self.total <= limit and _fits(head + tail, limit):
+            return head, tail
+        tail = tail[-self._tail_room :] if self._tail_room else b""
+        if not _fits(head, self._room):
+            head = head[: self._room // _MOST_BYTES_OF_A_BAD_ONE]
+        if not _fits(tail, self._tail_room):
+            tail = tail[-(self._tail_room // _MOST_BYTES_OF_A_BAD_ONE) :]
+        return head[: len(head) - _begun(head)], tail[_rest_of_one(tail) :]
+
+    def _split(self, data: bytes, on_lines: OnLines) -> None:
+        *lines, rest = data.split(b"\n")
+        if lines:
+            lines[0] = bytes(self._line) + lines[0]
+            self._line.clear()
+            on_lines([line[:LONGEST_LINE] for line in lines])
+        self._line += rest[: LONGEST_LINE - len(self._line)]
+
+
+def _fits(data: bytes, room: int) -> bool:
+    """Whether bytes take no more room as text; a character that was cut in two does not count."""
+    allowed = room + 2 * _MOST_BYTES_OF_A_BAD_ONE * _MOST_BYTES_OF_A_BAD_ONE
+    return data.isascii() or len(data.decode("utf-8", "replace").encode()) <= allowed
+
+
+def _begun(data: bytes) -> int:
+    """How many bytes at the end begin a character that is not all there."""
+    decoder = codecs.getincrementaldecoder("utf-8")("replace")
+    decoder.decode(data[-4:])
+    return len(decoder.getstate()[0])
+
+
+def _rest_of_one(data: bytes) -> int:
+    """How many bytes at the beginning, three at most, end a character whose start is not there."""
+    for at, byte in enumerate(data[:4]):
+        if byte & 0xC0 != 0x80:
+            return at
+    return 0

@@ -1,0 +1,349 @@
+"""Addresses of http tools: a strict URL, and the template that is filled for each call.
+
+What a value may change is fixed when the file is loaded. In the path and the query a value is
+percent-encoded, so it stays inside its place; a value that forms the origin must be an origin and
+nothing more; everywhere else a placeholder is refused. There is one parser: what it takes apart
+here is what the guard checks and what is sent. Above: `http` and `http_client`.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, cast
+from urllib.parse import quote, unquote, urljoin
+
+from toolstead.errors import RefusedError, ToolError
+from toolstead.tools.handlers.http_guard import canonical_host
+from toolstead.tools.handlers.template import Piece, Slot, TemplateError, checked_text, cut, missing, slots
+
+LONGEST_URL = 65_536
+IDEMPOTENT = frozenset({"GET", "HEAD", "PUT", "DELETE"})
+"""Methods that mean the same when they are sent twice."""
+
+PORTS = {"http": 80, "https": 443}
+_URL = re.compile(r"(?P<scheme>[A-Za-z][A-Za-z0-9+.-]*)://(?P<place>[^/?#]*)(?P<path>[^?#]*)(\?(?P<query>[^#]*))?")
+_PLACE = re.compile(r"(?P<host>\[[^\[\]]*\]|[^\[\]:]*)(:(?P<port>\d{0,5}))?")
+_UNSEEN = re.compile(r"[\x00-\x20\x7f]")
+_SAFE_IN_PATH = "/:@!$&'()*+,;=~%"
+_SAFE_IN_QUERY = _SAFE_IN_PATH + "?"
+_COMMON = re.compile(
+    r"""https?:// (?: (?!-) [a-z0-9-]{1,63} (?<!-) \. ){1,3} [a-z]{2,20} (?: : [1-9]\d{0,3} )?
+    (?: / (?: [\w.~-] | \{\{ [\w-]+ \}\} )* )* (?: \? (?: [\w.~&=-] | \{\{ [\w-]+ \}\} )* )?""",
+    re.VERBOSE | re.ASCII,
+)
+_SLOTS = re.compile(r"\{\{([\w-]+)\}\}")
+_DOTS = re.compile(r"(?:^|[/\\])\.{1,2}(?:[/\\]|$)")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Url:
+    """An http address, taken apart. The host is canonical, path and query are percent-encoded."""
+
+    scheme: str
+    host: str
+    port: int
+    path: str = "/"
+    query: str | None = None
+
+    @property
+    def origin(self) -> tuple[str, str, int]:
+        """Scheme, host and port: who is talked to."""
+        return self.scheme, self.host, self.port
+
+    @property
+    def shown_host(self) -> str:
+        """The host as it stands in an address: IPv6 in brackets."""
+        return f"[{self.host}]" if ":" in self.host else self.host
+
+    @property
+    def place(self) -> str:
+        """Host and port as the `Host` header has them."""
+        return self.shown_host if self.port == PORTS[self.scheme] else f"{self.shown_host}:{self.port}"
+
+    @property
+    def target(self) -> str:
+        """Path and query."""
+        return self.path if self.query is None else f"{self.path}?{self.query}"
+
+    def __str__(self) -> str:
+        return f"{self.scheme}://{self.place}{self.target}"
+
+    def with_query(self, pairs: Iterable[tuple[str, str]]) -> Url:
+        """The same address with more in its query."""
+        more = "&".join(f"{_encoded(name)}={_encoded(value)}" for name, value in pairs)
+        return replace(self, query="&".join(filter(None, (self.query, more)))) if more else self
+
+
+def parse_url(text: str) -> Url:
+    """Take an address apart; a fragment is dropped.
+
+    Raises:
+        ValueError: It is no http(s) address, or one with user info; the text says why.
+    """
+    found = _URL.match(text)
+    scheme = found["scheme"].lower() if found is not None else ""
+    if found is None or scheme not in PORTS:
+        raise ValueError(f"{text[:200]!r} does not begin with http:// or https://")
+    if "@" in found["place"]:
+        raise ValueError("it has user info before an @; put credentials into headers")
+    place = _PLACE.fullmatch(found["place"])
+    port = int(place["port"]) if place is not None and place["port"] else PORTS[scheme]
+    if place is None or not 0 < port < 65_536:
+        raise ValueError(f"{found['place'][:80]!r} is no host with an optional port")
+    query = found["query"]
+    return Url(
+        scheme=scheme,
+        host=canonical_host(place["host"]),
+        port=port,
+        path=quote(found["path"], safe=_SAFE_IN_PATH) or "/",
+        query=None if query is None else quote(query, safe=_SAFE_IN_QUERY),
+    )
+
+
+def joined(url: Url, location: str) -> Url:
+    """The address a redirect leads to.
+
+    Raises:
+        ValueError: It is no http(s) address.
+    """
+    return parse_url(urljoin(str(url), location))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UrlTemplate:
+    """A url with placeholders, checked.
+
+    Attributes:
+        origin: The address up to its path, or the slot whose value gives it.
+        path: The path's segments after the origin; empty when the origin stands alone.
+        query: The query's pieces; None for none.
+    """
+
+    origin: Url | Slot
+    path: tuple[tuple[Piece, ...], ...] = ()
+    query: tuple[Piece, ...] | None = None
+
+    @property
+    def used(self) -> frozenset[str]:
+        """The parameters that stand in the address."""
+        names = {name for pieces in (*self.path, self.query or ()) for name in slots(pieces)}
+        return frozenset(names | {self.origin.name} if isinstance(self.origin, Slot) else names)
+
+    def fill(self, arguments: Mapping[str, Any]) -> Url:
+        """The address for these arguments.
+
+        Raises:
+            ToolError: A value is missing, or may not stand where it would.
+        """
+        url = _origin_from(self.origin.name, arguments) if isinstance(self.origin, Slot) else self.origin
+        if self.path:
+            path = "/".join((url.path.rstrip("/"), *(_segment(pieces, arguments) for pieces in self.path)))
+            url = replace(url, path=path)
+        if self.query is not None:
+            url = replace(url, query=_filled(self.query, arguments))
+        return url
+
+
+class CommonUrl:
+    """A url template with its host written out that passed every check; it is parsed when it is first used."""
+
+    __slots__ = ("_template", "_text")
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+        self._template: UrlTemplate | None = None
+
+    @property
+    def template(self) -> UrlTemplate:
+        """The template, taken apart."""
+        if self._template is None:
+            self._template = _assembled(cut(self._text))
+        return self._template
+
+    @property
+    def used(self) -> frozenset[str]:
+        """The parameters that stand in the address."""
+        return self.template.used
+
+    def fill(self, arguments: Mapping[str, Any]) -> Url:
+        """The address for these arguments.
+
+        Raises:
+            ToolError: A value is missing, or may not stand where it would.
+        """
+        return self.template.fill(arguments)
+
+
+def common_url(text: str, properties: Collection[str]) -> CommonUrl | None:
+    """A url template of the kind that nearly all are, which surely passes every check; None for any other.
+
+    A name as host, plain steps and a plain query, known placeholders after the host: found with one look,
+    because thousands of files are loaded at start. What this does not know goes to `load_url`.
+    """
+    if _COMMON.fullmatch(text) is None or not all(name in properties for name in _SLOTS.findall(text)):
+        return None
+    return CommonUrl(text)
+
+
+def load_url(text: str, properties: Collection[str]) -> UrlTemplate:
+    """Parse a url template and check where its placeholders stand.
+
+    Raises:
+        TemplateError: One stands where its value could change more than its place, or nothing could be reached.
+    """
+    if "${" in text:
+        raise TemplateError("${…} is not filled in here; secrets belong in headers")
+    pieces = cut(text.strip())
+    if any(isinstance(piece, str) and _UNSEEN.search(piece) for piece in pieces):
+        raise TemplateError("blanks and control characters cannot stand in an address; write %20 for a blank")
+    for name in slots(pieces):
+        check_known(name, properties)
+    if not pieces:
+        raise TemplateError("it is empty; write an address such as https://example.org/things/{{id}}")
+    return _assembled(pieces)
+
+
+def _assembled(pieces: tuple[Piece, ...]) -> UrlTemplate:
+    origin, rest = _split_origin(pieces)
+    path, query = _split_query(rest)
+    return UrlTemplate(
+        origin=origin,
+        path=_segments(_literals_encoded(path, _SAFE_IN_PATH)),
+        query=None if query is None else _literals_encoded(query, _SAFE_IN_QUERY),
+    )
+
+
+def check_known(name: str, properties: Collection[str]) -> None:
+    """A placeholder must be a property.
+
+    Raises:
+        TemplateError: It is not; the text names the nearest.
+    """
+    if name not in properties:
+        nearest = difflib.get_close_matches(name, properties, n=1)
+        hint = f"did you mean {{{{{nearest[0]}}}}}?" if nearest else f"there are: {', '.join(properties) or 'none'}"
+        raise TemplateError(f"{{{{{name}}}}} is no property of the inputSchema; {hint}")
+
+
+def query_pairs(arguments: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """Arguments as a query: an array repeats its name, an object is compact JSON.
+
+    Raises:
+        ToolError: A value is too long, or has a null byte.
+    """
+    pairs: list[tuple[str, str]] = []
+    for name, value in arguments.items():
+        values = cast("list[Any]", value) if isinstance(value, list) else [value]
+        pairs.extend((checked_text("a name", name), checked_text(name, item)) for item in values)
+    return pairs
+
+
+def _split_origin(pieces: tuple[Piece, ...]) -> tuple[Url | Slot, tuple[Piece, ...]]:
+    first, *rest = pieces
+    if isinstance(first, Slot):
+        if rest and not (isinstance(rest[0], str) and rest[0].startswith(("/", "?"))):
+            raise TemplateError(
+                f"{{{{{first.name}}}}} at the beginning gives the whole origin (https://host:port), so a / must follow "
+                f"it, as in {{{{{first.name}}}}}/health"
+            )
+        return first, tuple(rest)
+    found = _URL.match(first)
+    if found is None or (rest and found.end("place") == len(first)):
+        slot = next((piece.name for piece in rest if isinstance(piece, Slot)), None)
+        if slot is None or found is None:
+            raise TemplateError(f"{first[:80]!r}: an address begins with http:// or https://, or with a placeholder")
+        raise TemplateError(
+            f"{{{{{slot}}}}} stands in the user info, host or port, where a value could lead anywhere; write the host "
+            f'out, or let the parameter give the whole origin ("{{{{{slot}}}}}/…") and name the hosts in "allowedHosts"'
+        )
+    try:
+        origin = parse_url(first[: found.end("place")])
+    except ValueError as error:
+        raise TemplateError(f"the address cannot be used: {error}") from None
+    after = first[found.end("place") :]
+    return origin, tuple(piece for piece in (after, *rest) if piece)
+
+
+def _split_query(pieces: tuple[Piece, ...]) -> tuple[tuple[Piece, ...], tuple[Piece, ...] | None]:
+    """Path and query; the first ? of the template's own text divides them."""
+    path: list[Piece] = []
+    query: list[Piece] | None = None
+    for piece in pieces:
+        if isinstance(piece, str) and "#" in piece:
+            raise TemplateError("a fragment (#…) is never sent; leave it out, or write %23 for the character")
+        if query is not None:
+            query.append(piece)
+        elif isinstance(piece, str) and "?" in piece:
+            before, _, after = piece.partition("?")
+            path.append(before)
+            query = [after]
+        else:
+            path.append(piece)
+    return tuple(piece for piece in path if piece), None if query is None else tuple(piece for piece in query if piece)
+
+
+def _literals_encoded(pieces: tuple[Piece, ...], safe: str) -> tuple[Piece, ...]:
+    return tuple(quote(piece, safe=safe) if isinstance(piece, str) else piece for piece in pieces)
+
+
+def _segments(pieces: tuple[Piece, ...]) -> tuple[tuple[Piece, ...], ...]:
+    """The path cut at its slashes; it begins with one, so what stands before the first is nothing."""
+    segments: list[list[Piece]] = [[]]
+    for piece in pieces:
+        if isinstance(piece, Slot):
+            segments[-1].append(piece)
+            continue
+        first, *others = piece.split("/")
+        segments[-1].append(first)
+        segments.extend([other] for other in others)
+    return tuple(tuple(piece for piece in segment if piece) for segment in segments[1:])
+
+
+def _origin_from(name: str, arguments: Mapping[str, Any]) -> Url:
+    if name not in arguments:
+        raise missing(name)
+    text = checked_text(name, arguments[name])
+    right = "scheme://host[:port][/path], such as https://example.org"
+    if _UNSEEN.search(text) or "\\" in text:
+        raise RefusedError(f"{name!r} must be {right}; it contains a blank, a control character or a backslash")
+    if "?" in text or "#" in text:
+        raise RefusedError(f"{name!r} must be {right}; it has a query or a fragment")
+    try:
+        return parse_url(text)
+    except ValueError as error:
+        raise RefusedError(f"{name!r} must be {right}: {error}") from None
+
+
+def _segment(pieces: tuple[Piece, ...], arguments: Mapping[str, Any]) -> str:
+    text = _filled(pieces, arguments)
+    names = slots(pieces)
+    if names and (not text or _DOTS.search(unquote(text))):
+        # Encoded dots would not do: %2E%2E is .. to every server that follows the URL standard.
+        raise RefusedError(
+            f"{names[0]!r} would change the address: it fills a part of the path, so it may not be empty and not "
+            "hold . or .. as a step"
+        )
+    return text
+
+
+def _filled(pieces: tuple[Piece, ...], arguments: Mapping[str, Any]) -> str:
+    text: list[str] = []
+    for piece in pieces:
+        if isinstance(piece, str):
+            text.append(piece)
+        elif piece.name in arguments:
+            text.append(_encoded(checked_text(piece.name, arguments[piece.name])))
+        else:
+            raise missing(piece.name)
+    return "".join(text)
+
+
+def _encoded(text: str) -> str:
+    """Percent-encoded, everything but letters, digits and - . _ ~."""
+    try:
+        return quote(text, safe="")
+    except UnicodeEncodeError:
+        raise ToolError("half of a surrogate pair cannot stand in an address; give whole characters") from None

@@ -1,0 +1,80 @@
+"""Lines of a running command, handed on as progress; what waits for a slow caller is bounded.
+
+Above: `shell`. Below: the caller's `report_progress`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Awaitable, Callable
+from types import TracebackType
+from typing import Self
+
+logger = logging.getLogger(__name__)
+
+MOST_WAITING = 1_048_576
+"""Bytes of lines that wait for the caller; the next ones are dropped."""
+
+SECONDS_TO_CATCH_UP = 2.0
+"""How long the answer of a command that has ended waits until the caller has read its lines."""
+
+_COST_OF_A_LINE = 64
+
+Report = Callable[[float, float | None, str | None], Awaitable[None]]
+
+
+class LineProgress:
+    """`async with LineProgress(meta.report_progress) as progress`: `progress.take` gets lines as they come."""
+
+    def __init__(self, report: Report) -> None:
+        self._report = report
+        self._waiting: deque[bytes] = deque()
+        self._room = MOST_WAITING
+        self._news = asyncio.Event()
+        self._over = False
+        self._dropped = 0
+
+    async def __aenter__(self) -> Self:
+        self._telling = asyncio.create_task(self._tell(), name="toolstead-line-progress")
+        return self
+
+    def take(self, lines: list[bytes]) -> None:
+        """Hand on lines; those that find no room are counted."""
+        for at, line in enumerate(lines):
+            if self._room < 0:
+                self._dropped += len(lines) - at
+                break
+            self._room -= len(line) + _COST_OF_A_LINE
+            self._waiting.append(line)
+        self._news.set()
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Let the caller catch up, but not for long; then say how much it has missed."""
+        self._over = True
+        self._news.set()
+        try:
+            if error is None:
+                await asyncio.wait([self._telling], timeout=SECONDS_TO_CATCH_UP)
+        finally:
+            self._telling.cancel()
+            await asyncio.wait([self._telling])
+            if missed := self._dropped + len(self._waiting):
+                logger.warning("%s lines of progress were dropped: the caller reads too slowly", f"{missed:,}")
+        failed = None if self._telling.cancelled() else self._telling.exception()
+        if failed is not None and error is None:
+            raise failed
+
+    async def _tell(self) -> None:
+        count = 0
+        while self._waiting or not self._over:
+            if not self._waiting:
+                self._news.clear()
+                await self._news.wait()
+                continue
+            count += 1
+            await self._report(count, None, self._waiting[0].decode("utf-8", "replace"))
+            self._room += len(self._waiting.popleft()) + _COST_OF_A_LINE

@@ -1,0 +1,150 @@
+"""Programs that a project brings run from the copy that was approved, not from the project's folder.
+
+Words of a command, its folder and the values of its environment that lead into the project's own
+folder are made to lead into the copy. What names the folder where no other path can be put in its
+place is refused when the tool is loaded. Above: the shell and file-read handlers. Below: the
+command's words, and where programs run text as code.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from toolstead.tools.handlers.interpreters import code_places, runs_stdin
+from toolstead.tools.handlers.shell_syntax import Command, Pipeline, Script, Step, Word
+from toolstead.tools.handlers.template import Piece, Slot, TemplateError
+
+_PLAIN = re.compile(r"[\w./@+=:,-]+")
+"""Code that is a path, or an assignment of paths, and can be nothing else."""
+_PARTS = re.compile(r"([=:,])")
+"""What stands between paths in one word: `PATH=a:b`, `--with=a,b`, `a:b`."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pinned:
+    """A folder whose approved copy stands in for it.
+
+    Attributes:
+        live: The folder in the project, such as `.toolstead`.
+        copy: Its approved copy.
+    """
+
+    live: Path
+    copy: Path
+
+    def path(self, given: Path) -> Path:
+        """A path; inside the live folder, the same place in the copy."""
+        normal = Path(f"/{os.path.normpath(given).lstrip('/')}")  # two slashes at the start mean no more than one
+        depth = len(self.live.parts)
+        *above, own = normal.parts[:depth]
+        if len(normal.parts) < depth or tuple(above) != self.live.parts[:-1] or own.casefold() != self.live.name:
+            return given  # (on some systems `.Toolstead` is the same folder, and on none a place to hide in)
+        return self.copy.joinpath(*normal.parts[depth:])
+
+    def script(self, script: Script, folder: Path, stdin: tuple[Piece, ...] | None = None) -> Script:
+        """A command whose own words lead into the copy; values that callers give are left alone.
+
+        Raises:
+            TemplateError: The folder is named where no other path can be put in its place: in a program's
+                code, behind a placeholder, or grown together with an option.
+        """
+        if stdin is not None and any(self._is_in(piece) for piece in stdin) and _feeds_code(script[0].pipeline, -1):
+            raise TemplateError(self._refusal("code"), key=("stdin",))
+        return tuple(
+            Step(
+                after=step.after,
+                pipeline=tuple(
+                    self._command(command, folder, feeds_code=_feeds_code(step.pipeline, at))
+                    for at, command in enumerate(step.pipeline)
+                ),
+            )
+            for step in script
+        )
+
+    def check_variables(self, env: Mapping[str, str], folder: Path) -> None:
+        """Make sure that every value of the environment that names the folder can be made to lead into the copy.
+
+        Raises:
+            TemplateError: One cannot, such as an option with a path in it.
+        """
+        for name, value in env.items():
+            if not self._is_moved(value, folder):
+                raise TemplateError(self._refusal("a value"), key=("env", name))
+
+    def variable(self, value: str, folder: Path) -> str:
+        """A value of the environment: a path, or several with `:` between them."""
+        return "".join(self._text(part, folder) for part in _PARTS.split(value)) if self._is_in(value) else value
+
+    def _command(self, command: Command, folder: Path, *, feeds_code: bool) -> Command:
+        if not any(self._names_it(word) for word in command):
+            return command
+        moved = tuple(self._word(word, folder) for word in command)
+        for at, word in enumerate(command):
+            if self._names_it(word) and (feeds_code or _is_code(command, at)):
+                if (
+                    word.literal is None
+                    or not _PLAIN.fullmatch(word.literal)
+                    or not self._is_moved(word.literal, folder)
+                ):
+                    raise TemplateError(self._refusal("code"))
+                after_option = at > 0 and (command[at - 1].literal or "").startswith("-")
+                if (feeds_code or after_option) and not _PLAIN.fullmatch(moved[at].literal or ""):
+                    raise TemplateError(f"the approved copy lies in {str(self.copy)!r}, which cannot be put into code")
+        return moved
+
+    def _names_it(self, word: Word) -> bool:
+        return any(self._is_in(piece) for piece in word.pieces)
+
+    def _is_in(self, piece: Piece, before: str = ".*") -> bool:
+        """Whether a text names the folder, behind what a pattern matches."""
+        name = rf"{before}{re.escape(self.live.name)}(?![\w.-])"
+        return isinstance(piece, str) and re.match(name, piece.casefold(), re.DOTALL) is not None
+
+    def _is_moved(self, text: str, folder: Path) -> bool:
+        """Whether every path in a text that names the folder is made to lead into the copy."""
+        return all(self._text(part, folder) != part for part in _PARTS.split(text) if self._is_in(part))
+
+    def _refusal(self, what: str) -> str:
+        name = self.live.name
+        advice = (
+            f"put the code into a file in {name} and run that file"
+            if what == "code"
+            else (f"write the path as {name}/…, as a word or a value of its own")
+        )
+        return f"{what} that names {name} would use what lies there now, not what was approved; {advice}"
+
+    def _word(self, word: Word, folder: Path) -> Word:
+        if not self._names_it(word):
+            return word
+        if any(self._is_in(piece, r"\S*") for piece in word.pieces[1:]):  # every piece but the first follows a slot
+            raise TemplateError(self._refusal("a path behind a placeholder"))
+        first = word.pieces[0]
+        if not isinstance(first, str):
+            return word
+        if first.startswith("-") and not self._is_moved(first, folder):  # such as `-I.toolstead/lib`
+            raise TemplateError(self._refusal("an option"))
+        moved = "".join(self._text(part, folder) for part in _PARTS.split(first))
+        return Word((moved, *word.pieces[1:]), quoted=word.quoted)
+
+    def _text(self, text: str, folder: Path) -> str:
+        if not self._is_in(text):
+            return text
+        there = self.path(folder / text)
+        if there == folder / text:
+            return text
+        return f"{there}/" if text.endswith("/") else str(there)
+
+
+def _feeds_code(pipeline: Pipeline, at: int) -> bool:
+    """Whether what a command writes, or what the first one is given, is run as code further down."""
+    return any(runs_stdin(command) is not None for command in pipeline[at + 1 :])
+
+
+def _is_code(command: Command, at: int) -> bool:
+    """Whether a program would run this word as code: asked as if it were a placeholder."""
+    probe = Word((Slot("?"),), quoted=True)
+    return any(place.parameter == "?" for place in code_places((*command[:at], probe, *command[at + 1 :])))

@@ -1,0 +1,156 @@
+"""`${NAME}` in a tool's `env` and `headers`: taken from the user's environment, masked everywhere.
+
+Secrets of eight characters and more are masked in what a tool answers and logs. Shorter ones
+would mask half of every text, so they are only warned about.
+"""
+
+from __future__ import annotations
+
+import codecs
+import functools
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+
+from toolstead.errors import ToolError
+
+REFERENCE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
+SHORTEST_MASKED = 8
+MASK = "********"
+_LONGEST_SPELLING = 12  # two times \\uXXXX
+_SHORT_ESCAPES = {"\n": "n", "\r": "r", "\t": "t", "\b": "b", "\f": "f"}
+
+
+def references(text: str) -> list[str]:
+    """The names that a text takes from the environment."""
+    return REFERENCE.findall(text)
+
+
+def expand(text: str, environ: Mapping[str, str]) -> str:
+    """The text with every `${NAME}` replaced.
+
+    Raises:
+        ToolError: A name is not set; it says which.
+    """
+
+    def value(found: re.Match[str]) -> str:
+        name = found.group(1)
+        if name not in environ:
+            raise ToolError(f"the environment variable {name} is not set; this tool needs it (export {name}=…)")
+        return environ[name]
+
+    return REFERENCE.sub(value, text)
+
+
+@dataclass(frozen=True, slots=True)
+class Mask:
+    """Replaces secret values in text."""
+
+    values: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, names: Iterable[str], environ: Mapping[str, str]) -> Mask:
+        """A mask for the values of these names, longest first."""
+        secrets = {environ[name] for name in names if len(environ.get(name, "")) >= SHORTEST_MASKED}
+        values = {value for secret in secrets for value in _appearances(secret)}
+        return cls(tuple(sorted(values, key=lambda value: (-len(value), value))))
+
+    def __call__(self, text: str) -> str:
+        """The text with every secret replaced; where secrets overlap, all of them together."""
+        return _replaced(text, self.found(text), len(text))
+
+    def found(self, text: str) -> list[tuple[int, int]]:
+        """Where secrets begin and end in a text, in order; they may overlap."""
+        spans = [span for value in self.values for span in _occurrences(text, value)]
+        if "\\" in text or "%" in text:
+            spans += [found.span() for value in self.values for found in _spellings(value).finditer(text)]
+        return sorted(spans)
+
+    @property
+    def longest(self) -> int:
+        """The most characters a secret can take up in a text."""
+        return max((len(value) for value in self.values), default=0) * _LONGEST_SPELLING
+
+
+class MaskedStream:
+    """A mask for what comes in pieces: a secret that is split over two of them is replaced all the same.
+
+    What could be the beginning of a secret is held back: the line that is not over yet, and those before it that
+    begin a secret of several lines.
+    """
+
+    def __init__(self, mask: Mask) -> None:
+        self._mask = mask
+        self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
+        self._held = ""
+        self._of_lines = [value for value in mask.values if "\n" in value]
+
+    def feed(self, data: bytes) -> bytes:
+        """The next part that is safe to show."""
+        text = self._held + self._decoder.decode(data)
+        found = self._mask.found(text)
+        safe = max(text.rfind("\n") + 1, len(text) - self._mask.longest)
+        safe = min([safe, *(begin for begin, end in found if begin < safe < end), *self._begun(text)])
+        self._held = text[safe:]
+        return _replaced(text, found, safe).encode()
+
+    def _begun(self, text: str) -> Iterator[int]:
+        """Where a secret of several lines may have begun that is not over yet."""
+        for value in self._of_lines:
+            at = text.find(value[0], max(0, len(text) - len(value) + 1))
+            while at >= 0 and not value.startswith(text[at:]):
+                at = text.find(value[0], at + 1)
+            if at >= 0:
+                yield at
+
+    def end(self) -> bytes:
+        """What was held back."""
+        text, self._held = self._held + self._decoder.decode(b"", final=True), ""
+        return self._mask(text).encode()
+
+
+def too_short(names: Iterable[str], environ: Mapping[str, str]) -> list[str]:
+    """The names whose values are set but too short to be masked."""
+    return [name for name in names if 0 < len(environ.get(name, "")) < SHORTEST_MASKED]
+
+
+def _appearances(secret: str) -> Iterator[str]:
+    """A secret as it may be printed: as it is, and line by line, with bytes that are no text replaced."""
+    shown = secret.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
+    yield secret
+    yield from (line for line in shown.splitlines() if len(line) >= SHORTEST_MASKED)
+
+
+def _occurrences(text: str, value: str) -> Iterator[tuple[int, int]]:
+    at = text.find(value)
+    while at >= 0:
+        yield at, at + len(value)
+        at = text.find(value, at + 1)
+
+
+def _replaced(text: str, found: list[tuple[int, int]], end: int) -> str:
+    """The text up to an end, with each run of spans replaced by one mask."""
+    parts: list[str] = []
+    at = 0
+    for start, stop in found:
+        if start >= end:
+            break
+        if start >= at:
+            parts += [text[at:start], MASK]
+        at = max(at, stop)
+    parts.append(text[at:end])
+    return "".join(parts)
+
+
+@functools.lru_cache(maxsize=64)
+def _spellings(value: str) -> re.Pattern[str]:
+    """The value as it may stand in JSON or in an address: any character escaped, or none."""
+    return re.compile("".join(_spelling(character) for character in value))
+
+
+def _spelling(character: str) -> str:
+    encoded = "".join(f"%{byte:02x}" for byte in character.encode("utf-8", "surrogatepass"))
+    units = character.encode("utf-16-be", "surrogatepass")
+    escaped = "".join(rf"\\u{units[at]:02x}{units[at + 1]:02x}" for at in range(0, len(units), 2))
+    after = re.escape(character) + _SHORT_ESCAPES.get(character, "")
+    return rf"(?:{re.escape(character)}|\\[{after}]|(?i:{escaped}|{encoded}))"

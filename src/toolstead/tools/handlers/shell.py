@@ -1,0 +1,229 @@
+"""The shell handler: a command template that runs without a shell.
+
+Exit 0: stdout is the answer and stderr goes to the log. Anything else: an error with stdout,
+stderr and the exit status.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+import shlex
+from collections.abc import Collection, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, nullcontext
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from toolstead.errors import ToolError
+from toolstead.plugins.contract import PluginContext
+from toolstead.plugins.tool_meta import ToolMeta
+from toolstead.tools.handlers.capture import Capture, OnLines
+from toolstead.tools.handlers.line_progress import LineProgress
+from toolstead.tools.handlers.pipeline import MARK, Setting, run_pipeline
+from toolstead.tools.handlers.secrets import REFERENCE, Mask, MaskedStream, expand, references, too_short
+from toolstead.tools.handlers.shell_argv import Argv, Parameters, Template, build_argv, load_template, suspicious
+from toolstead.tools.handlers.surroundings import Surroundings
+from toolstead.tools.handlers.template import Piece, TemplateError, cut, fill, slots, unknown_name
+from toolstead.types.content import Text
+from toolstead.types.result import Failure, ToolResult
+
+ALLOWED_ENVIRONMENT = frozenset({"PATH", "HOME", "LANG", "TZ", "TERM", "TMPDIR", "USER"})
+LONGEST_STDIN = 4_194_304
+_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_ROOM_FOR_NOTES = 512
+_MOST_STDERR = 65_536
+
+
+class ShellConfig(msgspec.Struct, frozen=True, kw_only=True):
+    """A shell handler as its file says it."""
+
+    command: str
+    cwd: str | None = None
+    env: Mapping[str, str] = msgspec.field(default_factory=dict[str, str])
+    stdin: str | None = None
+    max_output: int | None = None
+    stream: bool = False
+    allow_leading_dash: Sequence[str] = ()
+    allow_script: Sequence[str] = ()
+
+
+def load_shell(
+    config: ShellConfig,
+    *,
+    properties: Collection[str],
+    required: Collection[str],
+    with_default: Collection[str],
+    surroundings: Surroundings,
+) -> ShellHandler:
+    """Check a shell handler and make it ready.
+
+    Raises:
+        TemplateError: The command could not work, or would run a value as code.
+    """
+    if "\0" in config.command:
+        raise TemplateError("a null byte (\\u0000) cannot stand in a command; remove it")
+    stdin = _stdin(config.stdin) if config.stdin is not None else None
+    _check_env(config.env)
+    for key, names in (("allowLeadingDash", config.allow_leading_dash), ("allowScript", config.allow_script)):
+        for name in names:
+            if name not in properties:
+                raise TemplateError(unknown_name(repr(name), name, properties), key=(key,))
+    parameters = Parameters(
+        names=properties,
+        required=required,
+        with_default=with_default,
+        allow_leading_dash=config.allow_leading_dash,
+        allow_script=config.allow_script,
+    )
+    template = load_template(config.command, parameters, stdin_slots=slots(stdin) if stdin else ())
+    if surroundings.pinned is not None:
+        folder = working_folder(surroundings, config.cwd)
+        surroundings.pinned.check_variables(config.env, folder)
+        template = Template(config.command, parameters, surroundings.pinned.script(template.script, folder, stdin))
+    return ShellHandler(config, template, stdin, surroundings)
+
+
+def working_folder(surroundings: Surroundings, given: str | None) -> Path:
+    """The folder that `cwd` names; the project's root when it names none."""
+    if given is None:
+        return surroundings.root
+    if given == "~" or given.startswith("~/"):
+        given = surroundings.environ.get("HOME", "~") + given[1:]
+    return surroundings.root / given
+
+
+def _stdin(text: str) -> tuple[Piece, ...]:
+    try:
+        return cut(text)
+    except TemplateError as error:
+        raise TemplateError(str(error), key=("stdin",)) from None
+
+
+def _check_env(env: Mapping[str, str]) -> None:
+    for name, value in env.items():
+        if not _VARIABLE.fullmatch(name):
+            reason = "no name of a variable: letters, digits and _, not beginning with a digit"
+        elif name == MARK:
+            reason = "set by toolstead itself, to find what a call has started; leave it out"
+        elif "${" in REFERENCE.sub("", value):
+            reason = "a ${…} that names no variable; write it as in ${NAME}"
+        else:
+            continue
+        raise TemplateError(reason, key=("env", name))
+
+
+class ShellHandler:
+    """Runs one command template."""
+
+    def __init__(
+        self, config: ShellConfig, template: Template, stdin: tuple[Piece, ...] | None, surroundings: Surroundings
+    ) -> None:
+        self._config = config
+        self._template = template
+        self._stdin = stdin
+        self._surroundings = surroundings
+        self._secrets = [name for value in config.env.values() for name in references(value)]
+
+    def __eq__(self, other: object) -> bool:
+        """Two that were loaded from the same text are equal, so that an edit elsewhere in the file changes neither."""
+        if not isinstance(other, ShellHandler):
+            return NotImplemented
+        return self._config == other._config and self._surroundings == other._surroundings
+
+    def __hash__(self) -> int:
+        return hash(self._config.command)
+
+    async def __call__(self, ctx: PluginContext, input: dict[str, Any], meta: ToolMeta) -> ToolResult:
+        """Run the command with validated arguments."""
+        commands = self._fill(input)
+        stdin = self._input(input)
+        for name in suspicious(input):
+            ctx.logger.info("%r holds characters a shell would act on; no shell is started", name)
+        surroundings = self._surroundings
+        for name in too_short(self._secrets, surroundings.environ):
+            ctx.logger.warning("the secret %s is too short to be masked in results and logs", name)
+        mask = Mask.of(self._secrets, surroundings.environ)
+        limit = max((self._config.max_output or surroundings.max_output) - _ROOM_FOR_NOTES, _ROOM_FOR_NOTES)
+        async with _told(meta if self._config.stream else None) as progress:
+            setting = Setting(
+                cwd=self._folder(),
+                env=self._environment(),
+                stdout=_capture(limit, mask, progress.take if progress is not None else None),
+                stderr=_capture(min(limit, _MOST_STDERR), mask),
+            )
+            status = await self._run(commands, setting, stdin)
+            setting.stdout.end()
+            setting.stderr.end()
+        return _answer(status, mask(setting.stdout.text), mask(setting.stderr.text), ctx.logger)
+
+    def preview(self, input: Mapping[str, Any]) -> dict[str, Any]:
+        """The argument vectors that would run, as a script a person can read."""
+        commands = self._fill(input)
+        lines: list[str] = []
+        for step, pipeline in zip(self._template.script, commands, strict=True):
+            joined = " | ".join(shlex.join(argv) for argv in pipeline)
+            lines.append(joined if not lines else f"{step.after} {joined}")
+        shown: dict[str, Any] = {"command": " ".join(lines), "argv": commands, "cwd": str(self._place())}
+        if self._stdin is not None:
+            shown["stdin"] = fill(self._stdin, input, LONGEST_STDIN)
+        return shown
+
+    async def _run(self, commands: list[list[Argv]], setting: Setting, stdin: bytes | None) -> int:
+        """Run the steps by the rules of `;`, `&&` and `||`; the status is the last one's that ran."""
+        status = 0
+        for step, pipeline in zip(self._template.script, commands, strict=True):
+            if (step.after == "&&" and status != 0) or (step.after == "||" and status == 0):
+                continue
+            status = await run_pipeline(pipeline, setting, stdin)
+            stdin = None
+        return status
+
+    def _fill(self, input: Mapping[str, Any]) -> list[list[Argv]]:
+        parameters = self._template.parameters
+        return [[build_argv(command, input, parameters) for command in step.pipeline] for step in self._template.script]
+
+    def _input(self, input: Mapping[str, Any]) -> bytes | None:
+        return None if self._stdin is None else fill(self._stdin, input, LONGEST_STDIN).encode("utf-8", "replace")
+
+    def _place(self) -> Path:
+        folder, pinned = working_folder(self._surroundings, self._config.cwd), self._surroundings.pinned
+        return folder if pinned is None else pinned.path(folder)
+
+    def _folder(self) -> Path:
+        folder = self._place()
+        if not folder.is_dir():
+            raise ToolError(f"the folder {str(folder)!r} that this tool runs in does not exist")
+        return folder
+
+    def _environment(self) -> dict[str, str]:
+        environ = self._surroundings.environ
+        allowed = {
+            name: value for name, value in environ.items() if name in ALLOWED_ENVIRONMENT or name.startswith("LC_")
+        }
+        own = {name: expand(value, environ) for name, value in self._config.env.items()}
+        if (pinned := self._surroundings.pinned) is not None:
+            folder = working_folder(self._surroundings, self._config.cwd)
+            own = {name: pinned.variable(value, folder) for name, value in own.items()}
+        return {**allowed, **own}
+
+
+def _answer(status: int, stdout: str, stderr: str, log: logging.Logger) -> ToolResult:
+    if status == 0:
+        if stderr.strip():
+            log.info("stderr: %s", stderr.strip())
+        return ToolResult(content=(Text(stdout),))
+    ending = f"exit status {status}" if status > 0 else f"ended by signal {-status}"
+    parts = [part.rstrip("\n") for part in (stdout, stderr) if part.strip()]
+    return ToolResult.error("\n".join([*parts, ending]), Failure.TOOL)
+
+
+def _capture(limit: int, mask: Mask, on_lines: OnLines | None = None) -> Capture:
+    """Masked before it is cut: half of a secret is one too."""
+    return Capture(limit, on_lines, MaskedStream(mask) if mask.values else None)
+
+
+def _told(meta: ToolMeta | None) -> AbstractAsyncContextManager[LineProgress | None]:
+    """Lines go to whoever listens; without a listener none are made."""
+    return LineProgress(meta.report_progress) if meta is not None and meta.wants_progress else nullcontext()

@@ -1,0 +1,240 @@
+"""From a command template to argument vectors: checked when loaded, filled on every call."""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Collection, Mapping
+from typing import Any, cast
+
+import msgspec
+
+from toolstead.errors import ToolError
+from toolstead.tools.handlers.interpreters import (
+    MAKES_ARGUMENTS,
+    code_places,
+    ends_options,
+    is_suspect,
+    runs_stdin,
+    surely_runs_no_value,
+)
+from toolstead.tools.handlers.shell_syntax import Command, Pipeline, Script, Word, parse
+from toolstead.tools.handlers.template import Slot, TemplateError, checked_text, missing, unknown_name, value_text
+
+Argv = list[str]
+METACHARACTERS = re.compile(r"[;|&$`<>(){}\\\n*?\[\]#~!'\"]")
+MOST_WORDS = 4_096
+_ASSIGNMENT = re.compile(r"[A-Za-z_]\w*=")
+_PLAIN = r"[\w./:,@%+-]"
+_COMMON = re.compile(
+    rf"""[ ]* (?!-) {_PLAIN}+
+    (?: [ ]+ (?: (?: {_PLAIN} | = )* (?: \{{\{{ [\w-]+ \}}\}} )? | '(?!-)[^'{{}}]*' | '\{{\{{ [\w-]+ \}}\}}' ) )*
+    [ ]* (?: \|\| [ ]* true [ ]* )?""",
+    re.VERBOSE | re.ASCII,
+)
+_SLOTS = re.compile(r"\{\{([\w-]+)\}\}")
+_AFTER_OPTION = re.compile(r" -[^ ]* +\{\{([\w-]+)\}\}")
+
+
+class Parameters(msgspec.Struct, frozen=True, kw_only=True):
+    """What a template may refer to: the tool's properties, and what is known about each."""
+
+    names: Collection[str]
+    required: Collection[str] = ()
+    with_default: Collection[str] = ()
+    allow_leading_dash: Collection[str] = ()
+    allow_script: Collection[str] = ()
+
+
+class Template:
+    """A command template that passed every check; it is parsed when it is first used."""
+
+    __slots__ = ("_script", "_text", "parameters")
+
+    def __init__(self, text: str, parameters: Parameters, script: Script | None = None) -> None:
+        self._text = text
+        self._script = script
+        self.parameters = parameters
+
+    @property
+    def script(self) -> Script:
+        """The commands, and how they follow each other."""
+        if self._script is None:
+            self._script = parse(self._text)
+        return self._script
+
+
+def load_template(text: str, parameters: Parameters, *, stdin_slots: Collection[str] = ()) -> Template:
+    """Parse a template and check where its placeholders stand.
+
+    Raises:
+        TemplateError: Something in it could not work, or would run a value as code.
+    """
+    if not stdin_slots and surely_good(text, parameters):
+        return Template(text, parameters)
+    script = parse(text)
+    _check_stdin(script[0].pipeline[0], stdin_slots, parameters)
+    for step in script:
+        for command in step.pipeline:
+            _check_command(command, parameters)
+        _check_pipeline(step.pipeline, stdin_slots if step is script[0] else (), parameters)
+    return Template(text, parameters, script)
+
+
+def surely_good(text: str, parameters: Parameters) -> bool:
+    """Whether a template is of a common kind that passes every check, found with one look.
+
+    Plain programs, plain words, quoted text and placeholders, perhaps pipes or a last `|| true`, and no
+    program that could run a value as code. Thousands of files are loaded at start; parsing each template
+    then would take longer than everything else together. What this does not know is parsed at once.
+    """
+    if "|" in text and "||" not in text:
+        first, *others = text.split("|")
+        if any(is_suspect(part) or _COMMON.fullmatch(part) is None for part in others):
+            return False
+    else:
+        first = text
+    if _COMMON.fullmatch(first) is None:
+        return False
+    if is_suspect(first) if "'" in text else not surely_runs_no_value(first.split()):
+        return False
+    names = _SLOTS.findall(text)
+    for name in names:
+        if name not in parameters.names:
+            return False
+    optional = [name for name in names if name not in parameters.required and name not in parameters.with_default]
+    return not optional or not any(name in optional for name in _AFTER_OPTION.findall(text))
+
+
+def build_argv(command: Command, arguments: Mapping[str, Any], parameters: Parameters) -> Argv:
+    """One command's words with every placeholder filled.
+
+    Raises:
+        ToolError: A value is missing, too long, or would become an option.
+    """
+    argv: Argv = []
+    separators: list[int] = []
+    for at, word in enumerate(command):
+        if word.literal is not None:
+            argv.append(word.literal)
+            if word.literal == "--":
+                separators.append(at)
+            continue
+        for filled, leader in _fill_word(word, arguments):
+            if (
+                filled.startswith("-")
+                and leader
+                and leader not in parameters.allow_leading_dash
+                and not any(ends_options(command, separator) for separator in separators)
+            ):
+                raise ToolError(
+                    f"{leader!r} makes an argument that begins with a dash ({filled[:40]!r}), which "
+                    f"{argv[0] if argv else 'the program'!r} would read as an option; give a value that does not "
+                    "(for a path, begin it with ./)"
+                )
+            argv.append(filled)
+            if len(argv) > MOST_WORDS:
+                raise ToolError(f"more than {MOST_WORDS:,} arguments; give fewer values")
+    return argv
+
+
+def suspicious(arguments: Mapping[str, Any]) -> list[str]:
+    """Parameters whose values hold characters a shell would act on; harmless here, and worth a log line."""
+    return [name for name, value in arguments.items() if METACHARACTERS.search(_told_apart(value))]
+
+
+def _told_apart(value: Any) -> str:
+    """A value's text, or an array's without the signs that make it JSON."""
+    return " ".join(map(_told_apart, cast("list[Any]", value))) if isinstance(value, list) else value_text(value)
+
+
+def _fill_word(word: Word, arguments: Mapping[str, Any]) -> list[tuple[str, str | None]]:
+    """The arguments a word becomes, each with the parameter that decides its first character, where one does."""
+    alone = word.only_slot
+    if alone is not None:
+        if alone not in arguments:
+            if word.quoted:
+                raise missing(alone)
+            return []
+        value = arguments[alone]
+        values = cast("list[Any]", value) if isinstance(value, list) else [value]
+        return [(checked_text(alone, item), alone) for item in values]
+    text, leader = "", None
+    for piece in word.pieces:
+        if isinstance(piece, Slot):
+            if piece.name not in arguments:
+                raise missing(piece.name)
+            part = checked_text(piece.name, arguments[piece.name])
+            leader = leader if text else piece.name  # an empty value lets through a dash that follows it
+        else:
+            part = piece
+        text += part
+    return [(text, leader)]
+
+
+def _check_command(command: Command, parameters: Parameters) -> None:
+    program = command[0].literal
+    if program is not None and _ASSIGNMENT.match(program) and not command[0].quoted:
+        raise TemplateError(f'{program!r} before a program is not supported: set variables with "env"')
+    if program in ("", "!"):
+        raise TemplateError(f"{program!r} is no program")
+    if not any(word.literal is None for word in command):
+        return
+    for place in code_places(command):
+        _check_known(place.parameter, parameters)
+        if place.parameter not in parameters.allow_script:
+            raise TemplateError(
+                f"{{{{{place.parameter}}}}} stands where its value would run as code: {place.reason}; pass the value "
+                f'as an argument or "stdin" instead, or accept the risk with "allowScript": ["{place.parameter}"]'
+            )
+    before: Word | None = None
+    for word in command:
+        for name in word.slots:
+            _check_known(name, parameters)
+        alone = word.only_slot
+        if alone is not None and not word.quoted and before is not None and _is_option(before):
+            optional = alone not in parameters.required and alone not in parameters.with_default
+            if optional:
+                raise TemplateError(
+                    f"{{{{{alone}}}}} is optional and follows {before.literal!r}: left out, it would shift the "
+                    f'options; give {alone!r} a "default", or name it in "required"'
+                )
+        before = word
+
+
+def _check_stdin(first: Command, stdin_slots: Collection[str], parameters: Parameters) -> None:
+    program = runs_stdin(first) if stdin_slots else None
+    does = "makes arguments of" if program in MAKES_ARGUMENTS else "runs"
+    for name in stdin_slots:
+        _check_known(name, parameters, ("stdin",))
+        if program is not None and name not in parameters.allow_script:
+            raise TemplateError(
+                f'{{{{{name}}}}} in "stdin" would run as code: {program} {does} what it reads; '
+                f'accept the risk with "allowScript": ["{name}"]',
+                key=("stdin",),
+            )
+
+
+def _check_pipeline(pipeline: Pipeline, stdin_slots: Collection[str], parameters: Parameters) -> None:
+    """What flows through a pipe into an interpreter is code, whoever writes it there."""
+    upstream: list[str] = list(stdin_slots)
+    for before, command in itertools.pairwise(pipeline):
+        upstream += [name for word in before for name in word.slots]
+        program = runs_stdin(command)
+        if program is None or program in MAKES_ARGUMENTS:
+            continue
+        for name in upstream:
+            if name not in parameters.allow_script:
+                raise TemplateError(
+                    f"{{{{{name}}}}} stands where its value would run as code: {program} runs what comes through the "
+                    f'pipe; accept the risk with "allowScript": ["{name}"]'
+                )
+
+
+def _check_known(name: str, parameters: Parameters, key: tuple[str, ...] = ()) -> None:
+    if name not in parameters.names:
+        raise TemplateError(unknown_name(f"{{{{{name}}}}}", name, parameters.names), key=key)
+
+
+def _is_option(word: Word) -> bool:
+    return word.literal is not None and word.literal.startswith("-") and word.literal != "--"

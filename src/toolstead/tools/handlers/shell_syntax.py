@@ -1,0 +1,206 @@
+"""The syntax of a command template: POSIX quoting and four operators, nothing else.
+
+A template is cut into words first, and placeholders are filled inside words later, so a value can
+never become a word, an operator or an option of its own making. No shell is ever started: what
+only a shell could do (redirection, globs, variables, substitution) is refused here.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Literal, cast
+
+import msgspec
+
+from toolstead.tools.handlers.template import Piece, Slot, TemplateError, cut, slot_name
+
+Operator = Literal["|", "||", "&&", ";"]
+
+_REFUSED = {
+    ">": "redirection (`>`) is not supported: the output is the tool's answer",
+    "<": 'redirection (`<`) is not supported: give the text with "stdin"',
+    "*": "globs (`*`) are not expanded: quote it as '*' to pass it on, or list the files with find",
+    "?": "globs (`?`) are not expanded: quote it as '?' to pass it on",
+    "[": "globs (`[`) are not expanded: quote it as '[' to pass it on",
+    "$": "variables and substitution (`$`) are not supported: use a {{parameter}}, \"env\", or quote it as '$'",
+    "`": "substitution (`) is not supported: use a pipe, or quote it in single quotes",
+    "(": "subshells (`(`) are not supported: quote it as '('",
+    ")": "subshells (`)`) are not supported: quote it as ')'",
+    "#": "comments (`#`) are not supported: quote it as '#' to pass it on",
+    "&": "background jobs (`&`) are not supported: use && or ;",
+    "\n": "a line break is not supported: join commands with ; or &&, or quote it",
+}
+_TOKEN = re.compile(
+    r"""
+      (?P<blank>[ \t\r]+)
+    | (?P<plain>[^\s'"\\|;&<>*?\[$`()\#{~]+)
+    | \{\{(?P<slot>[^{}]*)\}\}
+    | '(?P<single>[^']*)'
+    | "(?P<double>(?:[^"\\$`]|\\.)*)"
+    | (?P<operator>\|\||&&|[|;])
+    | (?P<continued>\\\n)
+    | \\(?P<escaped>.)
+    | (?P<other>.)
+    """,
+    re.VERBOSE | re.DOTALL,
+)
+_ESCAPED_IN_DOUBLE = re.compile(r'\\(?:\n|(["\\$`]))')
+
+
+class Word(msgspec.Struct, frozen=True):
+    """One argument of a command: literal text and slots, and whether any of it was quoted."""
+
+    pieces: tuple[Piece, ...]
+    quoted: bool = False
+
+    @property
+    def literal(self) -> str | None:
+        """The text, where no slot is in it."""
+        if not self.pieces:
+            return ""
+        first = self.pieces[0]
+        return first if len(self.pieces) == 1 and isinstance(first, str) else None
+
+    @property
+    def only_slot(self) -> str | None:
+        """The parameter's name, where the word is one placeholder and nothing else."""
+        first = self.pieces[0] if len(self.pieces) == 1 else None
+        return first.name if isinstance(first, Slot) else None
+
+    @property
+    def slots(self) -> list[str]:
+        """The names of all its placeholders."""
+        return [piece.name for piece in self.pieces if isinstance(piece, Slot)]
+
+
+Command = tuple[Word, ...]
+Pipeline = tuple[Command, ...]
+
+
+class Step(msgspec.Struct, frozen=True, kw_only=True):
+    """A pipeline, and when it runs: after `;` always, after `&&` on success, after `||` on failure."""
+
+    after: Literal[";", "&&", "||"]
+    pipeline: Pipeline
+
+
+Script = tuple[Step, ...]
+
+
+def parse(template: str) -> Script:
+    """Parse a command template.
+
+    Raises:
+        TemplateError: It has what only a shell could do, an open quote, or a missing command.
+    """
+    steps: list[Step] = []
+    after: Literal[";", "&&", "||"] = ";"
+    pipeline: list[Command] = []
+    command: list[Word] = []
+    for item in _words(template):
+        if isinstance(item, Word):
+            command.append(item)
+            continue
+        if not command:
+            raise TemplateError(f"a command is missing before `{item}`")
+        pipeline.append(tuple(command))
+        command = []
+        if item != "|":
+            steps.append(Step(after=after, pipeline=tuple(pipeline)))
+            pipeline, after = [], item
+    if command:
+        pipeline.append(tuple(command))
+        steps.append(Step(after=after, pipeline=tuple(pipeline)))
+    elif pipeline or after != ";":
+        raise TemplateError(f"a command is missing after `{'|' if pipeline else after}`")
+    if not steps:
+        raise TemplateError('the command is empty; write a program and its arguments, such as "rg -n {{pattern}}"')
+    return tuple(steps)
+
+
+def _words(text: str) -> list[Word | Operator]:
+    """Cut a template into words and operators."""
+    found: list[Word | Operator] = []
+    pieces: list[Piece] = []
+    begun = quoted = False
+    for token in _TOKEN.finditer(text):
+        kind, inside = token.lastgroup, token.group(token.lastindex or 0)
+        if kind in ("blank", "operator"):
+            if begun:
+                found.append(Word(_joined(pieces), quoted))
+                pieces, begun, quoted = [], False, False
+            if kind == "operator":
+                found.append(_checked_operator(inside, text, token.end()))
+            continue
+        if kind == "continued":  # a line that goes on: nothing is there, not even a blank
+            continue
+        match kind:
+            case "plain":
+                pieces.append(inside)
+            case "slot":
+                pieces.append(Slot(slot_name(inside)))
+            case "single":
+                pieces.extend(cut(inside))
+            case "double":
+                pieces.extend(_in_double(inside))
+            case "escaped":
+                pieces.append(inside)
+            case _:
+                pieces.append(_other(text, token.start(), begun=begun))
+        begun, quoted = True, quoted or kind in ("single", "double", "escaped")
+    if begun:
+        found.append(Word(_joined(pieces), quoted))
+    return found
+
+
+def _in_double(inside: str) -> tuple[Piece, ...]:
+    """What stands in double quotes: placeholders, four characters that a backslash escapes, lines that go on."""
+    if "\\" not in inside:
+        return cut(inside)
+    return tuple(_ESCAPED_IN_DOUBLE.sub(r"\1", piece) if isinstance(piece, str) else piece for piece in cut(inside))
+
+
+def _joined(pieces: list[Piece]) -> tuple[Piece, ...]:
+    """The pieces of a word with neighbouring texts put together, and empty ones left out."""
+    if len(pieces) == 1 and pieces[0]:
+        return (pieces[0],)
+    joined: list[Piece] = []
+    for piece in pieces:
+        if isinstance(piece, str) and joined and isinstance(joined[-1], str):
+            joined[-1] += piece
+        elif piece:
+            joined.append(piece)
+    return tuple(joined)
+
+
+def _checked_operator(operator: str, text: str, end: int) -> Operator:
+    following = text[end : end + 1]
+    if operator == ";" and following == ";":
+        raise TemplateError("a command is missing between `;` and `;`")
+    if operator == "|" and following == "&":
+        raise TemplateError("`|&` is not supported: stderr goes to the log by itself")
+    return cast("Operator", operator)
+
+
+def _other(text: str, at: int, *, begun: bool) -> str:
+    """A character that is neither text, quote nor operator: taken as it is, or refused with the reason."""
+    character = text[at]
+    match character:
+        case "{":
+            if text.startswith("{{", at):
+                slot_name(text[at + 2 : text.find("}}", at)] if "}}" in text[at:] else "{")
+                raise TemplateError("`{{` is never closed; a placeholder looks like {{name}}")
+            return character
+        case "~":
+            if not begun:
+                raise TemplateError("`~` is not expanded in commands: write the path, or quote it as '~'")
+            return character
+        case "'":
+            raise TemplateError("a single quote (') is never closed")
+        case "\\":
+            raise TemplateError("a backslash at the end escapes nothing; remove it, or quote it as '\\'")
+        case '"':
+            refused = re.match(r'"(?:[^"\\$`]|\\.)*([$`])', text[at:], re.DOTALL)
+            raise TemplateError(_REFUSED[refused.group(1)] if refused else 'a double quote (") is never closed')
+        case _:
+            raise TemplateError(_REFUSED.get(character, f"{character!r} is not supported: quote it"))

@@ -1,0 +1,52 @@
+"""What a handler from a file is given: where it works, the environment, and what the user allows."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Protocol
+
+from toolstead.plugins.contract import PluginContext
+from toolstead.plugins.tool_meta import ToolMeta
+from toolstead.tools.handlers.pinned import Pinned
+from toolstead.types.result import ToolResult
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Surroundings:
+    """Where handlers run.
+
+    Attributes:
+        root: The project's root: relative folders are relative to it, and commands run in it.
+        environ: The user's environment, for `${NAME}` secrets and the allow-list of commands.
+        max_output: Bytes that are kept of an answer, unless the tool says otherwise.
+        allowed_hosts: Hosts (or host:port) that every http tool may reach, private ones included.
+        proxy: The proxy of http tools; empty for none. The environment's proxies are ignored.
+        pinned: For a project's own tools: its folder, and the approved copy that stands in for it.
+        private: The folder of what we keep ourselves; no tool that reads files reads it.
+    """
+
+    root: Path
+    environ: Mapping[str, str] = field(repr=False)
+    max_output: int = 262_144
+    allowed_hosts: Sequence[str] = ()
+    proxy: str = ""
+    pinned: Pinned | None = None
+    private: Path | None = None
+
+
+class LoadedHandler(Protocol):
+    """A handler that passed every check of its file."""
+
+    async def __call__(self, ctx: PluginContext, input: dict[str, Any], meta: ToolMeta) -> str | ToolResult:
+        """Run it with validated arguments."""
+        ...
+
+    def preview(self, input: Mapping[str, Any]) -> dict[str, Any]:
+        """What would run for these arguments, as JSON; nothing is executed.
+
+        Raises:
+            ToolError: The arguments could not be filled in.
+        """
+        ...

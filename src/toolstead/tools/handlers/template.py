@@ -1,0 +1,138 @@
+"""Templates: text with `{{param}}` in it, cut into pieces once and filled on every call.
+
+A value is text as it is when it is a string; numbers, booleans and null are JSON; arrays and
+objects are compact JSON.
+"""
+
+from __future__ import annotations
+
+import difflib
+import json
+import re
+from collections.abc import Collection, Mapping
+from typing import Any
+
+import msgspec
+
+from toolstead.errors import ToolError
+
+LONGEST_VALUE = 10_000
+_HALF = re.compile("[\ud800-\udfff]")
+PLACEHOLDER = re.compile(r"\{\{(.*?)\}\}", re.DOTALL)
+
+
+class Slot(msgspec.Struct, frozen=True):
+    """A place that a parameter fills."""
+
+    name: str
+
+
+Piece = str | Slot
+
+
+class TemplateError(ValueError):
+    """A template that cannot be used: what is wrong in it, and what would be right.
+
+    Attributes:
+        key: The handler's key, and the name inside it, where that is not the template itself.
+    """
+
+    def __init__(self, reason: str, *, key: tuple[str, ...] = ()) -> None:
+        self.key = key
+        super().__init__(reason)
+
+
+def unknown_name(named: str, name: str, known: Collection[str]) -> str:
+    """What to say about a name that is no property; the nearest one is suggested."""
+    nearest = difflib.get_close_matches(name, known, n=1)
+    hint = f"did you mean {nearest[0]!r}?" if nearest else f"there are: {', '.join(known) or 'none'}"
+    return f"{named} is no property of the inputSchema; {hint}"
+
+
+def cut(text: str) -> tuple[Piece, ...]:
+    """Cut a text into literal pieces and slots.
+
+    Raises:
+        TemplateError: A placeholder is not closed, or has no name.
+    """
+    if "{{" not in text:
+        return (text,) if text else ()
+    pieces: list[Piece] = []
+    at = 0
+    for found in PLACEHOLDER.finditer(text):
+        if found.start() > at:
+            pieces.append(text[at : found.start()])
+        pieces.append(Slot(slot_name(found.group(1))))
+        at = found.end()
+    if at < len(text):
+        rest = text[at:]
+        if "{{" in rest:
+            raise TemplateError("`{{` is never closed; a placeholder looks like {{name}}")
+        pieces.append(rest)
+    return tuple(pieces)
+
+
+def slot_name(inside: str) -> str:
+    """The parameter's name between the braces.
+
+    Raises:
+        TemplateError: There is none.
+    """
+    name = inside.strip()
+    if not name or "{" in name:
+        reason = "`{{` is never closed" if "{" in name else "an empty placeholder"
+        raise TemplateError(f"{reason}; a placeholder looks like {{{{name}}}}")
+    return name
+
+
+def value_text(value: Any) -> str:
+    """A value as text."""
+    if isinstance(value, str):
+        return value
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+
+
+def checked_text(name: str, value: Any, longest: int = LONGEST_VALUE) -> str:
+    """A value as text that may stand in a command or an address.
+
+    Raises:
+        ToolError: It has a null byte or half a character, or is too long.
+    """
+    text = value_text(value)
+    if "\0" in text:
+        raise ToolError(f"{name!r} contains a null byte, which is not allowed")
+    if len(text) > longest:
+        raise ToolError(f"{name!r} is {len(text):,} characters long; at most {longest:,} are allowed here")
+    if not text.isascii() and _HALF.search(text):
+        raise ToolError(f"{name!r} contains half of a surrogate pair; give whole characters")
+    return text
+
+
+def missing(name: str) -> ToolError:
+    """The error for a parameter without a value and without a default."""
+    return ToolError(
+        f'{name!r} is missing, and the tool has no default for it; give a value (or add a "default" for {name!r} '
+        "to the tool's inputSchema)"
+    )
+
+
+def fill(pieces: tuple[Piece, ...], arguments: Mapping[str, Any], longest: int = LONGEST_VALUE) -> str:
+    """The text with every slot filled.
+
+    Raises:
+        ToolError: A parameter has no value, or one that may not stand here.
+    """
+    text: list[str] = []
+    for piece in pieces:
+        if isinstance(piece, str):
+            text.append(piece)
+        elif piece.name in arguments:
+            text.append(checked_text(piece.name, arguments[piece.name], longest))
+        else:
+            raise missing(piece.name)
+    return "".join(text)
+
+
+def slots(pieces: tuple[Piece, ...]) -> list[str]:
+    """The names of all slots, in order."""
+    return [piece.name for piece in pieces if isinstance(piece, Slot)]

@@ -1,0 +1,154 @@
+"""What a handler returned becomes a result: one shape, bounded in size, and it says what was cut."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any, cast
+
+from toolstead.types.content import Audio, Content, EmbeddedResource, Image, ResourceLink, Text
+from toolstead.types.result import ToolResult
+
+_LONGEST_NOTE = 160
+
+
+class NonsenseError(Exception):
+    """The handler returned something that is no result; never leaves the dispatcher."""
+
+
+def as_result(value: Any) -> ToolResult:
+    """Accept what a handler may return.
+
+    Raises:
+        NonsenseError: It is neither text, content, a result nor a JSON value.
+    """
+    match value:
+        case str():
+            return ToolResult(content=(Text(value),))
+        case ToolResult():
+            return _checked(value)
+        case Text() | Image() | Audio() | ResourceLink() | EmbeddedResource():
+            return _checked(ToolResult(content=(value,)))
+        case dict() | list() | int() | float():
+            return _of_json(cast("Any", value))
+        case tuple():
+            return _of_json(list(cast("tuple[Any, ...]", value)))
+        case Mapping():
+            return _of_json(dict(cast("Mapping[Any, Any]", value)))
+        case _:
+            raise NonsenseError(f"{type(value).__name__}; text, a ToolResult or a JSON value is needed")
+
+
+def cap(result: ToolResult, limit: int) -> tuple[ToolResult, int]:
+    """Bound a result to about `limit` bytes: the head and the tail of text are kept.
+
+    Returns:
+        The result, and how many bytes were left out (0 when it is the same result).
+    """
+    total = sum(_size(part) for part in result.content)
+    structured = 0 if result.structured is None else _text_size(_json_text(result.structured))
+    if total <= limit and structured <= limit:
+        return result, 0
+    content, left_out = _shortened(result.content, limit)
+    kept = result.structured
+    if structured > limit:
+        kept, left_out = None, left_out + structured
+        content.append(Text(f"[toolstead: the structured answer was larger than {limit:,} bytes and is left out]"))
+    return ToolResult(content=content, is_error=result.is_error, structured=kept, failure=result.failure), left_out
+
+
+def _of_json(value: Any) -> ToolResult:
+    return ToolResult(content=(Text(_json_text(value)),), structured=value)
+
+
+def _json_text(value: Any) -> str:
+    try:
+        return json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+    except (TypeError, ValueError, RecursionError) as error:
+        raise NonsenseError(f"{type(value).__name__} that is no JSON ({str(error)[:120]})") from None
+
+
+def _checked(result: ToolResult) -> ToolResult:
+    content: Any = result.content
+    if not isinstance(content, Sequence) or isinstance(content, str):
+        raise NonsenseError(f"a ToolResult whose content is {type(content).__name__}, not a list")
+    for part in cast("Sequence[Any]", content):
+        _check_part(part)
+    if result.structured is not None:
+        _json_text(result.structured)
+    return result
+
+
+def _check_part(part: Any) -> None:
+    """Doors and `cap` take a part by its word, so one that holds something else stops here."""
+    match part:
+        case Text(text=str()) | ResourceLink(uri=str(), name=str(), description=str() | None, mime_type=str() | None):
+            return
+        case Image(data=bytes(), mime_type=str()) | Audio(data=bytes(), mime_type=str()):
+            return
+        case EmbeddedResource(uri=str(), content=str() | bytes(), mime_type=str() | None):
+            return
+        case Text() | ResourceLink() | Image() | Audio() | EmbeddedResource():
+            raise NonsenseError(f"{type(part).__name__} with a field of a wrong type: {str(part)[:120]}")
+        case _:
+            raise NonsenseError(f"a ToolResult with {type(part).__name__} in its content")
+
+
+def _shortened(parts: Sequence[Content], limit: int) -> tuple[list[Content], int]:
+    """What fits of the parts, with a note for what does not; the notes are bounded too."""
+    content: list[Content] = []
+    room, left_out, dropped, dropped_bytes = limit, 0, 0, 0
+    for part in parts:
+        size = _size(part)
+        if size <= room:
+            content.append(part)
+            room -= size
+        elif isinstance(part, Text) and room > 0:
+            kept, cut = _head_and_tail(part.text, room, size)
+            content.append(kept)
+            room, left_out = 0, left_out + cut
+        elif room > _LONGEST_NOTE or not left_out:
+            kind = getattr(part, "mime_type", None) or type(part).__name__
+            content.append(Text(f"[toolstead: {kind[:60]} of {size:,} bytes left out: more than the limit allows]"))
+            room, left_out = max(0, room - _LONGEST_NOTE), left_out + size
+        else:
+            dropped, dropped_bytes = dropped + 1, dropped_bytes + size
+    if dropped:
+        content.append(Text(f"[toolstead: {dropped:,} more parts of {dropped_bytes:,} bytes left out]"))
+    return content, left_out + dropped_bytes
+
+
+def _size(part: Content) -> int:
+    match part:
+        case Text(text=text):
+            return _text_size(text)
+        case Image(data=data) | Audio(data=data):
+            return len(data)
+        case EmbeddedResource(uri=uri, content=content):
+            return len(uri) + (len(content) if isinstance(content, bytes) else _text_size(content))
+        case ResourceLink():
+            return sum(_text_size(text) for text in (part.uri, part.name, part.description or ""))
+
+
+def _text_size(text: str) -> int:
+    return len(text) if text.isascii() else _utf8_size(text)
+
+
+def _utf8_size(text: str) -> int:
+    """Bytes of a text, without holding a second copy of a huge one."""
+    step = 1 << 20
+    return sum(len(text[at : at + step].encode("utf-8", "surrogatepass")) for at in range(0, len(text), step))
+
+
+def _head_and_tail(text: str, room: int, size: int) -> tuple[Text, int]:
+    head = _clip(text[:room], room * 3 // 4)
+    tail = _clip(text[-room:], room - room * 3 // 4, from_end=True)
+    cut = size - _utf8_size(head) - _utf8_size(tail)
+    note = f"\n[toolstead: {cut:,} of {size:,} bytes left out here; ask for less, or for a part]\n"
+    return Text(head + note + tail), cut
+
+
+def _clip(text: str, limit: int, *, from_end: bool = False) -> str:
+    data = text.encode("utf-8", "replace")
+    data = (data[-limit:] if limit else b"") if from_end else data[:limit]
+    return data.decode("utf-8", "ignore")

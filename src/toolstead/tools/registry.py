@@ -1,0 +1,301 @@
+"""The registry: sources in, immutable generations out, and a signal when one follows another.
+
+A reload builds the next generation aside and swaps it in. The holder of a name keeps it; a second
+tool of that name is reported and set aside. Below: `sources`, `definition`, `generation`. Above:
+the dispatcher and every door.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import msgspec
+
+from toolstead.errors import DefinitionError, DuplicateToolError, UnknownToolError
+from toolstead.plugins.contract import PluginContext, Tool
+from toolstead.schema.compiled import Documents
+from toolstead.tools.definition import RegisteredTool, define
+from toolstead.tools.generation import Generation, amend, differences, nearest, next_generation
+from toolstead.tools.sources import Offer, RefreshingSource, ToolSource
+from toolstead.tools.visibility import Visibility
+from toolstead.types.tool import Changes, Problem, Provenance
+
+logger = logging.getLogger(__name__)
+
+PYTHON = "python"
+Listener = Callable[["Swap"], None]
+
+
+class Swap(msgspec.Struct, frozen=True, kw_only=True):
+    """One generation followed another."""
+
+    generation: Generation
+    changes: Changes
+    problems: tuple[Problem, ...] = ()
+
+
+class _Load(msgspec.Struct, kw_only=True):
+    """What a source gave: its tools by identity, two of one name included, and what was set aside."""
+
+    tools: dict[int, RegisteredTool] = msgspec.field(default_factory=dict[int, RegisteredTool])
+    problems: Sequence[Problem] = ()
+
+
+class Registry:
+    """Names → tools. Not thread-safe: it belongs to the event loop it is used on."""
+
+    def __init__(
+        self,
+        sources: Sequence[ToolSource] = (),
+        *,
+        visibility: Visibility | None = None,
+        documents: Documents | None = None,
+        prepare: Callable[[], Awaitable[None]] | None = None,
+        context_for: Callable[[str], PluginContext] | None = None,
+    ) -> None:
+        """Make an empty registry; `reload` fills it.
+
+        Args:
+            sources: In the order in which names are taken.
+            visibility: Which tools are shown.
+            documents: Documents by address that tools' `$ref`s may name.
+            prepare: Awaited before everything is read anew, while nothing is locked.
+            context_for: Makes the context of tools that are added at run time, from their plugin's name.
+        """
+        self.current = Generation()
+        self._sources = tuple(sources)
+        self._visibility = visibility or Visibility()
+        self._documents = documents
+        self._loads = {id(source): _Load() for source in self._sources}
+        self._contested = False
+        self._registered: dict[str, RegisteredTool] = {}
+        self._listeners: dict[object, Listener] = {}
+        self._untold: deque[Swap] = deque()
+        self._telling = False
+        self._loading = asyncio.Lock()
+        self._prepare = prepare
+        self._context_for = context_for or _plain_context
+
+    async def reload(self) -> Swap:
+        """Read every source anew, build the next generation aside, swap it in.
+
+        A source that cannot be read keeps the tools it gave last, and the problem is reported.
+        """
+        began = self.current
+        if self._prepare is not None:
+            await self._prepare()
+        async with self._loading:
+            self._loads = {id(source): await self._load(source, self._loads[id(source)]) for source in self._sources}
+            prepared = self.current
+            swap = self._swap()
+        # What became of tools while it was prepared was told then; whoever asked hears of that too.
+        return swap if prepared is began else msgspec.structs.replace(swap, changes=differences(began, swap.generation))
+
+    async def refresh(self, source: RefreshingSource, paths: Iterable[Path]) -> Swap:
+        """Let a source look again at some of its files only; costs what changed, not what there is.
+
+        A source that fails at that is read whole.
+        """
+        async with self._loading:
+            load = self._loads[id(source)]
+            try:
+                delta = await source.refresh(paths)
+            except Exception:
+                logger.exception("source %s could not look again at a part, so it is read whole", source.name)
+                self._loads[id(source)] = await self._load(source, load)
+                return self._swap()
+            for tool in delta.gone:
+                load.tools.pop(id(tool), None)
+            load.tools.update({id(tool): tool for tool in delta.fresh})
+            load.problems = delta.problems
+            return self._amend(delta.gone, delta.fresh)
+
+    def register(self, *tools: Tool, plugin_name: str = PYTHON, origin: str | None = None) -> Changes:
+        """Add tools at run time: all of them, or none.
+
+        Raises:
+            DefinitionError: One is bad, or its name has a holder.
+        """
+        context = self._context_for(plugin_name)
+        fresh: dict[str, RegisteredTool] = {}
+        for tool in tools:
+            module = origin or getattr(getattr(tool, "handler", None), "__module__", None) or PYTHON
+            provenance = Provenance(source="plugin", origin=module, plugin_name=plugin_name)
+            registered = define(tool, provenance, context, documents=self._documents)
+            holder = self.current.held.get(tool.name) or fresh.get(tool.name)
+            if holder is not None:
+                raise DuplicateToolError(tool=tool.name, holder=_describe(holder))
+            fresh[tool.name] = registered
+        if not fresh:
+            return Changes()
+        self._registered.update(fresh)
+        return self._amend((), fresh.values()).changes
+
+    def unregister(self, *names: str) -> Changes:
+        """Take away tools that were added at run time: all of them, or none.
+
+        Where a source waits with a tool of the same name, that one gets the name now.
+
+        Raises:
+            UnknownToolError: None of that name was added at run time.
+        """
+        for name in names:
+            if name not in self._registered:
+                raise UnknownToolError(name, nearest(name, self._registered))
+        if not names:
+            return Changes()
+        wanted = frozenset(names)
+        leaving = wanted if len(wanted) == 1 else [name for name in self._registered if name in wanted]
+        return self._amend([self._registered.pop(name) for name in leaving], ()).changes
+
+    def set_visibility(self, visibility: Visibility) -> Changes:
+        """Apply other allow, block and switch rules."""
+        if visibility == self._visibility:
+            return Changes()
+        self._visibility = visibility
+        return self._swap().changes
+
+    def switch(self, disabled: frozenset[str]) -> Changes:
+        """Apply other switches, keeping the allow-list and block-list."""
+        return self.set_visibility(replace(self._visibility, disabled=disabled))
+
+    def restrict(self, *, allowed: Sequence[str], blocked: Sequence[str]) -> Changes:
+        """Apply another allow-list and block-list, keeping the switches."""
+        return self.set_visibility(replace(self._visibility, allowed=tuple(allowed), blocked=tuple(blocked)))
+
+    def subscribe(self, listener: Listener) -> Callable[[], None]:
+        """Be told, on the event loop, of every swap that changed the tools or what is set aside.
+
+        The answer ends the subscription. A listener that raises is logged, and the others are told.
+        """
+        key = object()
+        self._listeners[key] = listener
+
+        def end() -> None:
+            self._listeners.pop(key, None)
+
+        return end
+
+    async def _load(self, source: ToolSource, last: _Load) -> _Load:
+        try:
+            offers = await source.load()
+            problems = list(offers.problems)
+            tools = {id(tool): tool for tool in self._define(offers.tools, problems)}
+            return _Load(tools=tools, problems=problems)
+        except Exception as error:
+            logger.exception("source %s could not be read; it keeps the %s tools it had", source.name, len(last.tools))
+            reason = f"could not be read: {str(error) or type(error).__name__}"
+            return _Load(tools=last.tools, problems=[Problem(source=source.name, message=reason)])
+
+    def _define(self, offers: Sequence[Offer | RegisteredTool], problems: list[Problem]) -> Sequence[RegisteredTool]:
+        defined: list[RegisteredTool] = []
+        for offer in offers:
+            if isinstance(offer, RegisteredTool):
+                defined.append(offer)
+                continue
+            origin = offer.provenance.origin
+            try:
+                defined.append(define(offer.tool, offer.provenance, offer.context, documents=self._documents))
+            except DefinitionError as error:
+                logger.warning("%s: %s", origin, error)
+                problems.append(Problem(source=origin, tool_name=error.tool, message=f"{error.field}: {error.reason}"))
+        return defined
+
+    def _settle(self) -> tuple[dict[str, RegisteredTool], list[Problem]]:
+        """Decide who holds each name, in the order the names were taken; who loses is a problem."""
+        loads = self._loads.values()
+        offered = [*(tool for load in loads for tool in load.tools.values()), *self._registered.values()]
+        problems = [problem for load in loads for problem in load.problems]
+        held: dict[str, RegisteredTool] = {}
+        contested: dict[str, list[RegisteredTool]] = {}
+        for tool in offered:
+            first = held.setdefault(tool.info.name, tool)
+            if first is not tool:
+                contested.setdefault(tool.info.name, [first]).append(tool)
+        self._contested = bool(contested)
+        for name, claimants in contested.items():
+            held[name] = winner = _winner(claimants, self.current.held.get(name))
+            problems.extend(_lost(loser, winner) for loser in claimants if loser is not winner)
+        # Whoever reads a list twice finds the old names at their old places, and the new ones behind them.
+        kept = {name: held[name] for name in self.current.held if name in held}
+        return kept | held, problems
+
+    def _amend(self, gone: Collection[RegisteredTool], fresh: Collection[RegisteredTool]) -> Swap:
+        """Swap in what differs only in some tools; where names are contested, settle everything anew."""
+        before = self.current
+        problems = [problem for load in self._loads.values() for problem in load.problems]
+        amended = None if self._contested else amend(before, gone, fresh, self._visibility, problems)
+        if amended is None:
+            return self._swap()
+        names = tuple(dict.fromkeys(tool.info.name for tool in (*gone, *fresh)))
+        return self._follow(before, amended, differences(before, amended, names))
+
+    def _swap(self) -> Swap:
+        before = self.current
+        held, problems = self._settle()
+        known = {*before.problems, *(problem for load in self._loads.values() for problem in load.problems)}
+        for problem in problems:
+            if problem not in known:  # the others were logged where they arose
+                logger.warning("%s: tool %r: %s", problem.source, problem.tool_name, problem.message)
+        after = next_generation(before, held=held, visibility=self._visibility, problems=problems)
+        return self._follow(before, after, differences(before, after))
+
+    def _follow(self, before: Generation, after: Generation, changes: Changes) -> Swap:
+        swap = Swap(generation=after, changes=changes, problems=after.problems)
+        self.current = after
+        if swap.changes or after.problems != before.problems or before.number == 0:
+            self._untold.append(swap)
+            self._tell()
+        return swap
+
+    def _tell(self) -> None:
+        """Tell every listener of every swap, in order, also of one that a listener caused."""
+        if self._telling:
+            return
+        self._telling = True
+        try:
+            while self._untold:
+                swap = self._untold.popleft()
+                for key in tuple(self._listeners):
+                    listener = self._listeners.get(key)
+                    if listener is None:  # it left while the others were told
+                        continue
+                    try:
+                        listener(swap)
+                    except Exception:
+                        logger.exception("a listener failed on generation %s", swap.generation.number)
+        finally:
+            self._telling = False
+
+
+def _plain_context(name: str) -> PluginContext:
+    return PluginContext(name=name, logger=logging.getLogger(f"toolstead.plugin.{name}"))
+
+
+def _winner(claimants: Sequence[RegisteredTool], before: RegisteredTool | None) -> RegisteredTool:
+    """A built-in before all others; then who held the name before; then the first in order."""
+    entitled = [tool for tool in claimants if tool.info.provenance.source == "builtin"] or claimants
+    if before is not None and len(entitled) > 1:
+        for tool in entitled:
+            if tool.info.provenance.origin == before.info.provenance.origin:
+                return tool
+    return entitled[0]
+
+
+def _lost(loser: RegisteredTool, winner: RegisteredTool) -> Problem:
+    name = loser.info.name
+    error = DuplicateToolError(tool=name, holder=_describe(winner))
+    line, column = loser.position() or (None, None)
+    message = f"{error.field}: {error.reason}"
+    return Problem(source=loser.info.provenance.origin, tool_name=name, message=message, line=line, column=column)
+
+
+def _describe(tool: RegisteredTool) -> str:
+    provenance = tool.info.provenance
+    owner = provenance.plugin_name or provenance.agent_name
+    return f"{provenance.source} {owner} ({provenance.origin})" if owner else f"{provenance.source} {provenance.origin}"

@@ -1,0 +1,72 @@
+"""Where tools come from: a source is a small protocol, and a list of them feeds the registry."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Protocol
+
+import msgspec
+
+from toolstead.plugins.contract import PluginContext, Tool
+from toolstead.tools.definition import RegisteredTool
+from toolstead.types.tool import Problem, Provenance
+
+
+class Offer(msgspec.Struct, frozen=True, kw_only=True):
+    """A tool that a source offers to the registry."""
+
+    tool: Tool
+    provenance: Provenance
+    context: PluginContext
+
+
+class Offers(msgspec.Struct, frozen=True, kw_only=True):
+    """Everything a source has right now, and what it had to set aside.
+
+    A source may hand over tools that it has checked and compiled itself; the same object again
+    means that nothing changed, and costs nothing.
+    """
+
+    tools: Sequence[Offer | RegisteredTool] = ()
+    problems: Sequence[Problem] = ()
+
+
+class ToolSource(Protocol):
+    """A source of tools. Loading never raises for one bad tool: it reports it and goes on."""
+
+    @property
+    def name(self) -> str:
+        """A name that is unique among the sources."""
+        ...
+
+    async def load(self) -> Offers:
+        """Read the tools anew."""
+        ...
+
+
+class Delta(msgspec.Struct, frozen=True, kw_only=True):
+    """What changed in a source since it was last asked, and everything it now sets aside."""
+
+    gone: Sequence[RegisteredTool] = ()
+    fresh: Sequence[RegisteredTool] = ()
+    problems: Sequence[Problem] = ()
+
+
+class RefreshingSource(ToolSource, Protocol):
+    """A source that can look again at a part of what it reads."""
+
+    async def refresh(self, paths: Iterable[Path]) -> Delta:
+        """Look again at these files only."""
+        ...
+
+
+class FixedSource(msgspec.Struct, frozen=True, kw_only=True):
+    """A source whose tools were decided when the process started: the built-in ones."""
+
+    name: str
+    offers: Sequence[Offer]
+
+    async def load(self) -> Offers:
+        """The same tools, always."""
+        return Offers(tools=self.offers)

@@ -1,0 +1,199 @@
+"""A first version of a JSON tool file, drafted from a template: what `toolstead tools new` writes.
+
+The schema is guessed from the names of the placeholders. Nothing is judged here: a template that
+cannot work becomes a draft all the same, and the loader says what is wrong with it. Below: the
+template and the address syntax. Above: the command.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, cast
+
+from toolstead.tools.handlers.http_guard import why_refused
+from toolstead.tools.handlers.http_url import Url, load_url
+from toolstead.tools.handlers.template import PLACEHOLDER, TemplateError, slot_name
+
+SCHEMA_FILE = ".toolstead-schema.json"
+"""The format's schema, beside the tool files. Hidden, so it is never taken for one."""
+
+Document = dict[str, Any]
+
+_WIDTH = 100
+_WORDS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
+_EXAMPLE_ORIGIN = "https://example.com"
+_WHOLE: Mapping[str, Mapping[str, int]] = {
+    "count": {"minimum": 1, "default": 20},
+    "depth": {"minimum": 1, "default": 3},
+    "limit": {"minimum": 1, "default": 20},
+    "line": {"minimum": 1},
+    "lines": {"minimum": 1, "default": 20},
+    "offset": {"minimum": 0, "default": 0},
+    "page": {"minimum": 1, "default": 1},
+    "port": {"minimum": 1, "maximum": 65_535},
+}
+_BARE: Mapping[str, Mapping[str, int]] = {"n": {}, "number": {}}  # only alone: nobody counts with a phone number
+_MOST: Mapping[str, int] = {"minimum": 1, "default": 20}
+_FOLDERS = frozenset({"dir", "directory", "folder"})
+_FILES = frozenset({"file", "filename", "path"})
+_ADDRESSES = frozenset({"uri", "url"})
+_SOUGHT = frozenset({"keyword", "pattern", "q", "query", "search", "term"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Guess:
+    """What a parameter's name suggests: its schema, and a value for the example."""
+
+    schema: Mapping[str, Any]
+    example: Any
+
+
+def draft_shell(name: str, command: str, *, description: str | None = None) -> Document:
+    """A file with one tool that runs a command."""
+    said = f"Run `{_shown(command)}`. Answers its output."
+    guesses = {parameter: _guess(parameter, of_files=True) for parameter in placeholders(command)}
+    return _document(name, said if description is None else description, guesses, {"type": "shell", "command": command})
+
+
+def draft_http(name: str, method: str, url: str, *, description: str | None = None) -> Document:
+    """A file with one tool that sends a request.
+
+    A host of this machine or of a private network is named in `allowedHosts`: whoever writes it out
+    means it. One that a parameter gives never is.
+    """
+    guesses = {parameter: _guess(parameter, of_files=False) for parameter in placeholders(url)}
+    if url.lstrip().startswith("{{") and guesses:
+        text = f"Where to send it: scheme and host, such as {_EXAMPLE_ORIGIN}."
+        guesses[next(iter(guesses))] = _Guess(schema=_text(text), example=_EXAMPLE_ORIGIN)
+    handler: dict[str, Any] = {"type": "http", "method": method, "url": url}
+    if own := _private_host(url, guesses):
+        handler["allowedHosts"] = [own]
+    said = f"Send {method} {_shown(url)}. Answers the body of the response."
+    return _document(name, said if description is None else description, guesses, handler, {"openWorldHint": True})
+
+
+def draft_file_read(name: str, folder: str, *, description: str | None = None) -> Document:
+    """A file with one tool that reads files inside a folder."""
+    path = _Guess(schema=_text(f"The file's path, relative to {folder}."), example="example.txt")
+    handler = {"type": "file-read", "basePath": folder}
+    said = f"Read a text file or an image from the folder {folder}."
+    return _document(
+        name, said if description is None else description, {"path": path}, handler, {"readOnlyHint": True}
+    )
+
+
+def placeholders(template: str) -> list[str]:
+    """The parameters that a template names, each once, in order; what is no good name is left to the loader."""
+    found: dict[str, None] = {}
+    for inside in PLACEHOLDER.findall(template):
+        try:
+            found[slot_name(inside)] = None
+        except TemplateError:
+            continue
+    return list(found)
+
+
+def file_text(document: Mapping[str, Any]) -> str:
+    """A document as a person would type it: what is short and flat on one line, the rest indented."""
+    return _laid_out(document, "") + "\n"
+
+
+def _document(
+    name: str,
+    description: str,
+    guesses: Mapping[str, _Guess],
+    handler: Mapping[str, Any],
+    annotations: Mapping[str, bool] | None = None,
+) -> Document:
+    required = [parameter for parameter, guess in guesses.items() if "default" not in guess.schema]
+    schema: dict[str, Any] = {
+        "type": "object",
+        "properties": {parameter: guess.schema for parameter, guess in guesses.items()},
+    }
+    if required:
+        schema["required"] = required
+    tool: dict[str, Any] = {
+        "name": name,
+        "description": description,
+        "inputSchema": schema,
+        "handler": handler,
+        **({"annotations": annotations} if annotations else {}),
+        # Whether the program is installed, or the host can be reached, nobody knows here: it is built and not run.
+        "examples": [{"input": {parameter: guesses[parameter].example for parameter in required}, "run": False}],
+    }
+    return {"$schema": f"./{SCHEMA_FILE}", "name": name, "tools": [tool]}
+
+
+def _guess(name: str, *, of_files: bool) -> _Guess:
+    """What a name suggests.
+
+    Args:
+        name: The parameter's name.
+        of_files: A path is one of this machine, not a part of an address.
+    """
+    words = [word.lower() for word in _WORDS.findall(name)] or [name]
+    phrase, last = " ".join(words), words[-1]
+    bounds = _BARE.get(phrase, _WHOLE.get(last, _MOST if phrase.startswith("max") else None))
+    if bounds is not None:
+        schema = {"type": "integer", "description": f"The {phrase}, a whole number.", **bounds}
+        return _Guess(schema=schema, example=8080 if last == "port" else 1)
+    if of_files and last in _FOLDERS:
+        return _Guess(
+            schema={**_text("The folder, absolute or relative to the project's root."), "default": "."}, example="."
+        )
+    if of_files and last in _FILES:
+        return _Guess(schema=_text("A path, absolute or relative to the project's root."), example="README.md")
+    if last in _ADDRESSES:
+        return _Guess(schema=_text(f"An address, such as {_EXAMPLE_ORIGIN}."), example=_EXAMPLE_ORIGIN)
+    if last in _SOUGHT:
+        return _Guess(schema=_text("What to look for."), example="TODO")
+    return _Guess(schema=_text(f"The {phrase}."), example="1" if last == "id" else "example")
+
+
+def _text(description: str) -> dict[str, Any]:
+    return {"type": "string", "description": description}
+
+
+def _shown(template: str) -> str:
+    """A template as a description shows it: a model would take {{x}} for something it has to write."""
+    return PLACEHOLDER.sub(lambda found: f"<{found[1].strip()}>", template.strip())
+
+
+def _private_host(url: str, known: Mapping[str, object]) -> str | None:
+    """Host and port of a url whose own text names this machine, or one of a private network."""
+    try:
+        origin = load_url(url, known).origin
+    except TemplateError:
+        return None
+    if not isinstance(origin, Url):
+        return None
+    try:
+        why = why_refused(ipaddress.ip_address(origin.host)) or ""
+    except ValueError:
+        why = "a loopback address" if origin.host == "localhost" or origin.host.endswith(".localhost") else ""
+    return f"{origin.shown_host}:{origin.port}" if why.startswith(("a loopback", "a private")) else None
+
+
+def _laid_out(value: Any, indent: str, *, listed: bool = False) -> str:
+    """A value as text, its first line indented already; what is listed shares one line with all that is in it."""
+    flat = json.dumps(value, ensure_ascii=False)
+    members: list[tuple[str, Any]]
+    if isinstance(value, Mapping):
+        given = cast("Mapping[str, Any]", value)
+        members = [(f"{json.dumps(key, ensure_ascii=False)}: ", item) for key, item in given.items()]
+        opening, closing = "{}"
+    elif isinstance(value, list):
+        members = [("", item) for item in cast("list[Any]", value)]
+        opening, closing = "[]"
+    else:
+        return flat
+    nested = any(item and isinstance(item, Mapping | list) for _, item in members)
+    if (listed or not nested) and len(indent) + len(flat) <= _WIDTH:
+        return flat
+    deeper = indent + "  "
+    inside = ",\n".join(f"{deeper}{key}{_laid_out(item, deeper, listed=not key)}" for key, item in members)
+    return f"{opening}\n{inside}\n{indent}{closing}"

@@ -1,0 +1,321 @@
+"""Folders of JSON tool files as a source: what did not change is not read again.
+
+A deleted file takes its tools away. A file that became bad keeps its last good tools, marked
+stale, and its problems are reported. Editors' own files and hidden ones are not looked at.
+"""
+
+from __future__ import annotations
+
+import gc
+import json
+import logging
+import os
+import stat
+import time
+from collections.abc import Generator, Iterable, Mapping, Sequence
+from contextlib import contextmanager
+from functools import lru_cache, partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from toolstead.errors import DuplicateToolError
+from toolstead.schema.visible import escaped
+from toolstead.tools.sources import Delta, Offers
+from toolstead.tools.sources.loaded_file import LARGEST_FILE, LoadedFile, Reader
+from toolstead.types.tool import Problem
+
+if TYPE_CHECKING:
+    from toolstead.tools.definition import RegisteredTool
+    from toolstead.tools.sources.json_positions import Position
+
+logger = logging.getLogger(__name__)
+
+MOST_FILES = 10_000
+_CLOCK_STEP = 20_000_000  # nanoseconds: no file system's clock has longer steps than this
+Signature = tuple[int, int, int]
+_NEVER: Signature = (0, 0, 0)
+
+
+class _Kept(msgspec.Struct, frozen=True, kw_only=True):
+    """A file as it was last seen.
+
+    Attributes:
+        signature: What changes when the file does.
+        content: The hash of what was in it.
+        tools: What it offers now: its own, or the last good ones marked stale.
+        good: The last version without a problem, or the first one.
+        problems: What is wrong with it now.
+    """
+
+    signature: Signature
+    content: int
+    tools: tuple[RegisteredTool, ...]
+    good: LoadedFile
+    problems: tuple[Problem, ...]
+
+
+class JsonFiles:
+    """The tool files of some folders, in the order of their paths."""
+
+    def __init__(self, folders: Sequence[Path], reader: Reader, *, name: str = "json") -> None:
+        self.name = name
+        self.folders = tuple(folders)
+        self._reader = reader
+        self._kept: dict[Path, _Kept] = {}
+        self._folder_problems: tuple[Problem, ...] = ()
+
+    async def load(self) -> Offers:
+        """Look at every file; read those that changed."""
+        found, self._folder_problems = _scan(self.folders)
+        for gone in self._kept.keys() - found.keys():
+            logger.info("%s is gone, and its tools with it", self._kept[gone].good.path)
+        with _uncollected():
+            self._kept = {path: self._look(path, signature) for path, signature in found.items()}
+        return self._offers()
+
+    async def refresh(self, paths: Iterable[Path]) -> Delta:
+        """Look again at some files only, such as those a watcher saw change."""
+        gone: list[RegisteredTool] = []
+        fresh: list[RegisteredTool] = []
+        for path in dict.fromkeys(paths):
+            if not is_tool_file(path) or path.parent not in self.folders:
+                continue
+            before, signature = self._kept.get(path), _signature(path)
+            if signature is not None:
+                after = self._kept[path] = self._look(path, signature)
+                if before is not None and after.tools is before.tools and after.problems is before.problems:
+                    continue
+                fresh.extend(after.tools)
+            elif before is not None:
+                del self._kept[path]
+                logger.info("%s is gone, and its tools with it", path)
+            gone.extend(before.tools if before is not None else ())
+        return Delta(gone=gone, fresh=fresh, problems=self._problems())
+
+    def read_with(self, reader: Reader) -> None:
+        """Read everything anew from now on, by a reader with other surroundings."""
+        self._reader = reader
+        self._kept = {
+            path: msgspec.structs.replace(kept, signature=_NEVER, content=0) for path, kept in self._kept.items()
+        }
+
+    def forget(self) -> None:
+        """Have no files, and no last good version of any."""
+        self._kept = {}
+
+    def changed(self, paths: Iterable[Path]) -> list[Path]:
+        """The tool files among these, and in the folders among these, that are not as they were last seen."""
+        looked_at: dict[Path, None] = {}
+        for path in paths:
+            if path in self.folders:
+                inside = (known for known in self._kept if known.parent == path)
+                looked_at.update(dict.fromkeys((*_scan([path])[0], *inside)))
+            elif is_tool_file(path) and path.parent in self.folders:
+                looked_at[path] = None
+        return [path for path in looked_at if _signature(path) != self._last_signature(path)]
+
+    def unsettled(self, paths: Iterable[Path]) -> list[Path]:
+        """The files among these that are gone, or cut off: somebody may be about to finish them."""
+        return [path for path in paths if _is_cut_off(path)]
+
+    def files(self) -> list[LoadedFile]:
+        """Every file's good version, for `toolstead tools test`."""
+        return [kept.good for kept in self._kept.values()]
+
+    def read_aside(self, paths: Sequence[Path], taken: Mapping[str, str]) -> list[LoadedFile]:
+        """Read files, and the tool files of folders, without taking them in.
+
+        Args:
+            paths: Files and folders.
+            taken: Names that are not free, with their holders.
+        """
+        found, problems = _scan(path for path in paths if path.is_dir())
+        named = (path for path in paths if not path.is_dir() and path not in self.folders)  # no folder yet: no file
+        files = dict.fromkeys((*found, *named))
+        unreadable = [LoadedFile(path=Path(problem.source), problems=(problem,)) for problem in problems]
+        held = dict(taken)
+        return [*unreadable, *(_without_taken(self._read(path, _content(path)), held) for path in files)]
+
+    def _last_signature(self, path: Path) -> Signature | None:
+        kept = self._kept.get(path)
+        return None if kept is None else kept.signature
+
+    def _look(self, path: Path, signature: Signature) -> _Kept:
+        kept = self._kept.get(path)
+        if kept is not None and kept.signature == signature:
+            return kept
+        data = _content(path)
+        content = hash(data)
+        if kept is not None and kept.content == content:
+            return msgspec.structs.replace(kept, signature=signature)
+        loaded = self._read(path, data)
+        for tool in loaded.tools:
+            tool.position = partial(tool_position, path, tool.info.name)
+        for problem in loaded.problems:
+            logger.warning("%s", describe(problem))
+        if not loaded.problems or kept is None:
+            tools, good = loaded.tools, loaded
+        else:
+            tools, good = tuple(tool.as_stale() for tool in kept.good.tools), kept.good
+            if tools:
+                logger.warning("%s became bad: its %s last good tools stay, marked stale", loaded.path, len(tools))
+        return _Kept(signature=signature, content=content, tools=tools, good=good, problems=loaded.problems)
+
+    def _read(self, path: Path, data: bytes | str) -> LoadedFile:
+        if isinstance(data, str):
+            return LoadedFile(path=path, problems=(Problem(source=str(path), message=data),))
+        try:
+            return self._reader.read(path, data)
+        except Exception:
+            logger.exception("%s made the loader fail; please report this", path)
+            problem = Problem(source=str(path), message="the loader failed on this file; the log has the details")
+            return LoadedFile(path=path, problems=(problem,))
+
+    def _offers(self) -> Offers:
+        tools = [tool for kept in self._kept.values() for tool in kept.tools]
+        return Offers(tools=tools, problems=self._problems())
+
+    def _problems(self) -> list[Problem]:
+        kept = (problem for kept in self._kept.values() for problem in kept.problems)
+        return [*self._folder_problems, *kept]
+
+
+def _without_taken(file: LoadedFile, held: dict[str, str]) -> LoadedFile:
+    """A file without the tools whose names have a holder; its other tools hold theirs from now on."""
+    lost: list[Problem] = []
+    for tool in file.tools:
+        name = tool.info.name
+        if name in held:
+            line, column = tool_position(file.path, name) or (None, None)
+            message = f"name: {DuplicateToolError(tool=name, holder=held[name]).reason}"
+            lost.append(Problem(source=str(file.path), tool_name=name, message=message, line=line, column=column))
+    if not lost:
+        held.update((tool.info.name, str(file.path)) for tool in file.tools)
+        return file
+    kept = tuple(tool for tool in file.tools if tool.info.name not in held)
+    held.update((tool.info.name, str(file.path)) for tool in kept)
+    return msgspec.structs.replace(file, tools=kept, problems=(*file.problems, *lost))
+
+
+@contextmanager
+def _uncollected() -> Generator[None]:
+    """Pause the collector of cycles: thousands of tools that are all kept make it walk them again and again.
+
+    What was made meanwhile goes straight to the oldest generation, as if it had lived for long: freezing and
+    thawing does that without a walk. Where somebody froze objects of their own, theirs stay frozen.
+    """
+    was_on = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_on:
+            if not gc.get_freeze_count():
+                gc.freeze()
+                gc.unfreeze()
+            gc.enable()
+
+
+def is_tool_file(path: Path) -> bool:
+    """Whether a name is a tool file's: not hidden, not an editor's own, and ends with .json."""
+    return _is_tool_file_name(path.name)
+
+
+def _is_tool_file_name(name: str) -> bool:
+    return name.endswith(".json") and not name.startswith((".", "#", "~"))
+
+
+def describe(problem: Problem) -> str:
+    """A problem as a compiler would say it."""
+    place = escaped(problem.source)
+    if problem.line is not None:
+        place += f":{problem.line}:{problem.column or 1}"
+    tool = f"tool {problem.tool_name!r}: " if problem.tool_name else ""
+    return f"{place}: {tool}{problem.message}"
+
+
+def tool_position(path: Path, name: str) -> Position | None:
+    """Where a tool's name stands in its file, as the file is now; None where it cannot be told."""
+    data = _content(path)
+    return None if isinstance(data, str) else _tool_positions(data).get(name)
+
+
+@lru_cache(maxsize=2)
+def _tool_positions(data: bytes) -> dict[str, Position]:
+    from toolstead.tools.sources.json_positions import locate_each
+
+    try:
+        text = data.decode("utf-8-sig")
+        json.loads(text)
+    except (ValueError, RecursionError):
+        return {}
+    return locate_each(text, "tools", "name")
+
+
+def _scan(folders: Iterable[Path]) -> tuple[dict[Path, Signature], tuple[Problem, ...]]:
+    """Every tool file with its signature, in the order of folders and names."""
+    found: dict[Path, Signature] = {}
+    problems: list[Problem] = []
+    for folder in folders:
+        try:
+            with os.scandir(folder) as entries:
+                names = sorted(entry.name for entry in entries if _is_tool_file_name(entry.name))
+        except FileNotFoundError:
+            continue
+        except OSError as error:
+            problems.append(Problem(source=str(folder), message=f"the folder cannot be read: {error.strerror}"))
+            continue
+        for name in names[:MOST_FILES]:
+            path = folder / name
+            signature = _signature(path)
+            if signature is not None:
+                found[path] = signature
+        if len(names) > MOST_FILES:
+            message = f"{len(names):,} tool files; only the first {MOST_FILES:,} are read"
+            problems.append(Problem(source=str(folder), message=message))
+    return found, tuple(problems)
+
+
+def _signature(path: Path) -> Signature | None:
+    """What changes when a file does; one that was written this very moment may be written again within its mark."""
+    try:
+        seen = path.stat()
+    except OSError:
+        return None
+    fresh = abs(time.time_ns() - seen.st_mtime_ns) < _CLOCK_STEP
+    return (time.monotonic_ns() if fresh else seen.st_mtime_ns, seen.st_size, seen.st_ino)
+
+
+def _content(path: Path) -> bytes | str:
+    """A file's bytes, or why they cannot be read."""
+    try:
+        return _read_regular(path)
+    except OSError as error:
+        return f"cannot be read: {error.strerror}"
+
+
+def _is_cut_off(path: Path) -> bool:
+    try:
+        msgspec.json.decode(_read_regular(path).removeprefix(b"\xef\xbb\xbf"))
+    except (OSError, ValueError, RecursionError):
+        return True
+    return False
+
+
+def _read_regular(path: Path) -> bytes:
+    """A regular file's bytes, at most one more than is allowed; a named pipe is not waited for."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
+    try:
+        seen = os.fstat(descriptor)
+        if not stat.S_ISREG(seen.st_mode) and not stat.S_ISDIR(seen.st_mode):  # to read a folder is an error by itself
+            raise OSError(0, "not a regular file")
+        room = min(seen.st_size, LARGEST_FILE) + 1
+        data = os.read(descriptor, room)
+        if len(data) < room:
+            return data
+        with os.fdopen(descriptor, "rb", closefd=False) as file:  # it grew meanwhile, or is too large
+            return data + file.read(LARGEST_FILE + 1 - room)
+    finally:
+        os.close(descriptor)

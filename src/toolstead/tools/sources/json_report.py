@@ -1,0 +1,256 @@
+"""What is wrong in one JSON tool file: each problem with its line, column, tool and field.
+
+Below: `json_positions` and `json_syntax`. Above: `json_file`, which reads the tools. Positions and
+texts are made only for what is wrong, because nearly every file is right.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any, cast
+
+import msgspec
+
+from toolstead.errors import SchemaError
+from toolstead.schema.compiled import MAX_DEPTH, MAX_SIZE, CompiledSchema
+from toolstead.schema.explanation import Finding, preview
+from toolstead.tools.sources.json_positions import Position, first_deeper_than, locate, repeated_names
+from toolstead.tools.sources.json_syntax import SHAPE, explain_syntax
+from toolstead.tools.sources.loaded_file import LARGEST_FILE
+from toolstead.types.tool import Problem
+
+DEEPEST = 2 * MAX_DEPTH
+MOST_PROBLEMS = 50
+_NO_OUTLINE = bytes(set(range(256)) - set(b'{}[]"'))
+_DANGLING = re.compile(r"Pointer '([^']*)' does not exist")
+_OUTSIDE = re.compile(r"refers to (\S+), and ")
+_MISSING = re.compile(r'"([^"]+)" is missing')
+
+Place = tuple[str | int, ...]
+"""Property names and indexes from the file's root."""
+
+
+class Report:
+    """Collects the problems of one file.
+
+    Attributes:
+        path: The file.
+        tool: The name of the tool that is being read, where it has one.
+        is_flat: Whether every schema in it is surely within the bounds of size and depth.
+        is_plain: Whether every schema in it is plain, so that compiling them can wait.
+        spoilt: The numbers of tools that nobody can read with certainty.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.tool: str | None = None
+        self.is_flat = False
+        self.is_plain = False
+        self.spoilt: set[int] = set()
+        self._data = b""
+        self._text = ""
+        self._problems: list[Problem] = []
+        self._count = 0
+
+    @property
+    def count(self) -> int:
+        """How many problems were found so far."""
+        return self._count
+
+    @property
+    def problems(self) -> tuple[Problem, ...]:
+        """The first problems; the last one says how many more there are."""
+        more = self._count - len(self._problems)
+        if not more:
+            return tuple(self._problems)
+        last = Problem(source=str(self.path), message=f"{more:,} more problems; mend these first", line=1, column=1)
+        return (*self._problems, last)
+
+    def parse(self, data: bytes) -> dict[str, Any] | None:
+        """The file's content, or None with a problem that says where it stops being a tool file."""
+        if len(data) > LARGEST_FILE:
+            self._say(Position(1, 1), f"the file is larger than {LARGEST_FILE:,} bytes; split it into several")
+            return None
+        self._data = data
+        try:
+            content = msgspec.json.decode(data.removeprefix(b"\xef\xbb\xbf"))
+            shortest = _without_escapes(msgspec.json.encode(content))
+        except (ValueError, RecursionError) as error:  # also what is no UTF-8
+            if not self._is_too_deep(data.decode("utf-8-sig", "replace")):
+                self._say(*explain_syntax(data, str(error)))
+            return None
+        self.is_flat = len(data) <= MAX_SIZE and _is_flat(shortest)
+        if not self.is_flat and self._is_too_deep(self._read()):
+            return None
+        if not isinstance(content, dict):
+            self._say(locate(self._read(), ()), f"a tool file is a JSON object such as {SHAPE}, not {preview(content)}")
+            return None
+        # Of a name that stands there twice only one is in the content, so the text has more quotes.
+        has_repeated = _without_escapes(data).count(b'"') != shortest.count(b'"')
+        if has_repeated and not self._set_aside_repeated(content):
+            return None
+        return cast("dict[str, Any]", content)
+
+    def check(self, schema: CompiledSchema, value: Any, at: Place, *, of_format: bool = False) -> bool:
+        """Whether a value fits; what does not is reported with its place.
+
+        Args:
+            schema: What it must fit.
+            value: The value.
+            at: Where it stands.
+            of_format: The schema is a piece of the format, whose texts say what each key is for.
+        """
+        found = schema.findings(value)
+        for finding in found:
+            place = (*at, *finding.path)
+            reason = _with_purpose(schema.document, finding) if of_format else finding.reason
+            if finding.key is not None:
+                self.add((*place, finding.key), reason, key=True, field=place)
+            else:
+                self.add(place, reason)
+        return not found
+
+    def add_schema_error(self, error: SchemaError, schema: Any, at: Place) -> None:
+        """Report what is wrong with a tool's schema, in the words of its author."""
+        if dangling := _DANGLING.search(error.reason):
+            reference, known = f"#{dangling[1]}", ", ".join(schema.get("$defs", {})) or "none"
+            reason = f'"{reference}" leads nowhere; the names under "$defs" are: {known}'
+        elif outside := _OUTSIDE.match(error.reason):
+            reference, reason = outside[1], error.reason
+        else:
+            self.add((*at, *error.path), _for_authors(error, schema))
+            return
+        self.add((*at, *_place_of_reference(schema, reference)), reason)
+
+    def add(
+        self, place: Place, reason: str, *, tool: str | None = None, key: bool = False, field: Place | None = None
+    ) -> None:
+        """Report a problem at a place of the file.
+
+        Args:
+            place: Where.
+            reason: What is wrong, and what would be right.
+            tool: The tool's name, where it is not the one being read.
+            key: Point at the property's name, not at its value.
+            field: What to name instead of the place.
+        """
+        if len(self._problems) >= MOST_PROBLEMS:
+            self._count += 1
+            return
+        named = tool or self.tool
+        shown = place if field is None else field
+        if named is not None and shown[:1] == ("tools",):
+            shown = shown[2:]
+        where = ".".join(str(step) for step in shown)
+        self._say(locate(self._read(), place, key=key), f"{where}: {reason}" if where else reason, named)
+
+    def position(self, place: Place) -> Position:
+        """Where in the file a place is."""
+        return locate(self._read(), place)
+
+    def _set_aside_repeated(self, content: Any) -> bool:
+        """Report names that stand twice; one inside a tool spoils that tool alone, any other one the file."""
+        usable = True
+        for place, position in repeated_names(self._read()):
+            name: Any = None
+            match place:
+                case "tools", int() as number, _, *_:
+                    self.spoilt.add(number)
+                    tool: Any = content["tools"][number]
+                    name = cast("dict[str, Any]", tool).get("name") if isinstance(tool, dict) else None
+                case _:
+                    usable = False
+            shown = ".".join(map(str, place[2:] if isinstance(name, str) else place))
+            self._say(position, f"{shown}: this name stands here a second time; remove one of the two", name)
+        return usable
+
+    def _is_too_deep(self, text: str) -> bool:
+        deep = first_deeper_than(text, DEEPEST)
+        if deep is not None:
+            self._say(deep, f"nested deeper than {DEEPEST} levels here")
+        return deep is not None
+
+    def _read(self) -> str:
+        if not self._text:
+            self._text = self._data.decode("utf-8-sig")
+        return self._text
+
+    def _say(self, position: Position, message: str, tool: str | None = None) -> None:
+        self._count += 1
+        if len(self._problems) < MOST_PROBLEMS:
+            line, column = position
+            problem = Problem(source=str(self.path), tool_name=tool, message=message, line=line, column=column)
+            self._problems.append(problem)
+
+
+def _without_escapes(text: bytes) -> bytes:
+    """A JSON text in which every quote that is left begins or ends a string."""
+    return text.replace(b"\\\\", b"").replace(b'\\"', b"") if b"\\" in text else text
+
+
+def _is_flat(text: bytes) -> bool:
+    """Whether a JSON text without escapes is nested less deeply than a schema may be, told from its brackets alone."""
+    brackets = b"".join(text.translate(None, _NO_OUTLINE).split(b'"')[::2])
+    for _ in range(MAX_DEPTH // 2):  # each round takes away one level, or two
+        if not brackets:
+            return True
+        brackets = brackets.replace(b"{}", b"").replace(b"[]", b"")
+    return not brackets
+
+
+def _with_purpose(document: Any, finding: Finding) -> str:
+    """A reason, with what the format says about the key in question."""
+    missing = _MISSING.fullmatch(finding.reason)
+    node = document
+    for step in (*finding.path, missing[1]) if missing else finding.path:
+        properties: Any = node.get("properties", {})
+        node = properties.get(step, {}) if isinstance(step, str) else node.get("items", {})
+    purpose: str = node.get("description", "") if finding.key is None else ""
+    if finding.path[-1:] == ("name",) and finding.reason.startswith("expected text"):
+        return f"only letters, digits, _ and - are allowed, such as list-todos, {finding.reason.rpartition(', ')[2]}"
+    if finding.reason.startswith("expected at least 1 characters"):
+        return f"it is empty; needed: {_inside(purpose)}"
+    if not purpose or finding.reason.startswith("expected one of"):
+        return finding.reason
+    return f"{finding.reason} ({_inside(purpose)})"
+
+
+def _inside(sentence: str) -> str:
+    """A sentence of the format as it may stand inside another one."""
+    text = sentence.removesuffix(".")
+    return text if text[1:2].isupper() else text[:1].lower() + text[1:]
+
+
+def _for_authors(error: SchemaError, schema: Any) -> str:
+    """A schema's fault in the words of its author, for the mistakes that people make most."""
+    value = schema
+    for step in error.path:
+        value = value[step]
+    match error.path[-1:], value:
+        case ("required",), bool():
+            owner = error.path[-2] if len(error.path) > 1 else "name"
+            return f'a list of names is needed, beside "properties": "required": ["{owner}"]'
+        case ("required",), str():
+            return f'a list of names is needed: ["{value}"]'
+        case _, str() if error.path[-2:-1] == ("properties",):
+            return f'a schema such as {{"type": "string"}} is needed, not {preview(value)}'
+        case ("pattern",), str():
+            return f"{preview(value)} is no regular expression"
+        case _:
+            return error.reason
+
+
+def _place_of_reference(schema: Any, reference: str) -> Place:
+    """Where a schema refers to something; the schema itself, where that is not found."""
+    waiting: list[tuple[Place, Any]] = [((), schema)]
+    while waiting:
+        place, node = waiting.pop()
+        if isinstance(node, dict):
+            members = cast("dict[str, Any]", node)
+            if members.get("$ref") == reference:
+                return (*place, "$ref")
+            waiting.extend(((*place, name), item) for name, item in members.items())
+        elif isinstance(node, list):
+            waiting.extend(((*place, number), item) for number, item in enumerate(cast("list[Any]", node)))
+    return ()

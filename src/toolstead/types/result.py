@@ -1,0 +1,70 @@
+"""The answer of a tool call, and the reasons why one can fail."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from enum import StrEnum
+from typing import Any, Self
+
+import msgspec
+
+from toolstead.types.content import Content, Text, content_json
+
+
+class Failure(StrEnum):
+    """Why a call has no good answer. Doors turn it into exit codes and log fields."""
+
+    INVALID_ARGUMENTS = "invalid_arguments"
+    REFUSED = "refused"
+    TIMEOUT = "timeout"
+    CANCELLED = "cancelled"
+    TOOL = "tool_error"
+    CRASH = "crash"
+    INVALID_OUTPUT = "invalid_output"
+
+
+class ToolResult(msgspec.Struct, kw_only=True):
+    """What a tool answered.
+
+    A struct and not a dataclass: one is built on every call, and with its text it costs 0.2 µs
+    instead of 0.55, a tenth of the whole call. Nothing changes one after it was returned.
+
+    Attributes:
+        content: What the model is shown, in order.
+        is_error: True when the call failed in a way the model can read in `content`.
+        structured: The same answer as a JSON value, where the tool has one.
+        failure: Why it failed; None when it did not, or when the tool itself said so.
+        handle: Where the whole of it is kept, when this is a part.
+    """
+
+    content: Sequence[Content]
+    is_error: bool = False
+    structured: Any = None
+    failure: Failure | None = None
+    handle: str | None = None
+
+    @classmethod
+    def of_json(cls, value: Any) -> Self:
+        """Answer with a JSON value: compact text for the model, and the value itself."""
+        text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+        return cls(content=(Text(text),), structured=value)
+
+    @classmethod
+    def error(cls, text: str, failure: Failure | None = None) -> Self:
+        """Answer with an error the model can read."""
+        return cls(content=(Text(text),), is_error=True, failure=failure)
+
+    @property
+    def text(self) -> str:
+        """All text of the result, one part a line."""
+        return "\n".join(part.text for part in self.content if isinstance(part, Text))
+
+    def to_json(self) -> dict[str, Any]:
+        """The result as JSON, in camelCase; an absent structured answer is left out."""
+        shown: dict[str, Any] = {"content": [content_json(part) for part in self.content], "isError": self.is_error}
+        if self.structured is not None:
+            shown["structuredContent"] = self.structured
+        if self.handle is not None:
+            shown["handle"] = self.handle
+        return shown

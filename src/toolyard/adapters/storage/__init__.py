@@ -1,4 +1,0 @@
-"""What is kept, in SQLite or Postgres: the store that `toolyard.orchestrator.store` describes.
-
-`store.open_store` is the door. Only who opens a store pays for importing SQLAlchemy.
-"""
