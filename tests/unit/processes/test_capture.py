@@ -8,7 +8,7 @@ import tracemalloc
 
 import pytest
 
-from toolstead.tools.handlers.capture import LONGEST_LINE, Capture
+from toolstead.processes.capture import LONGEST_LINE, Capture
 
 pytestmark = pytest.mark.promise("R2")
 
