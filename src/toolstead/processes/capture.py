@@ -59,12 +59,6 @@ class Capture:
             self._line.clear()
 
     @property
-    def left_out(self) -> int:
-        """How many bytes of the middle are not shown."""
-        head, tail = self._cut_head_and_tail()
-        return self.total - len(head) - len(tail)
-
-    @property
     def text(self) -> str:
         """What was kept, with a note where something is missing."""
         head, tail = self._cut_head_and_tail()

@@ -136,7 +136,8 @@ class ProcessOwner:
     def signal_groups(self, number: signal.Signals) -> None:
         """Send a signal to every process and to what is in its group."""
         for child in self._children:
-            child.signal_group(number)
+            if not child.is_reaped:
+                child.signal_group(number)
 
     async def kill(self) -> None:
         """Kill every process, its group and what left it, wait until they are gone, but not for ever, and close.
@@ -223,9 +224,9 @@ class ChildProcess:
         return found.si_status if found.si_code == os.CLD_EXITED else -found.si_status
 
     def signal_group(self, number: signal.Signals) -> None:
-        """Send a signal to it and to whatever it left in its process group."""
-        if not self.is_reaped:
-            self._signal_group(number)
+        """Send a signal to it and to what is in its process group; not once its number may be somebody else's."""
+        with suppress(ProcessLookupError, PermissionError):
+            os.killpg(self.pid, number)
 
     def close(self) -> None:
         """Reap it. One that does not end is left to a thread that waits for it."""
@@ -233,10 +234,6 @@ class ChildProcess:
         if self._process.poll() is None:
             logger.error("process %s does not end although it was killed; it is left alone", self.pid)
             threading.Thread(target=self._process.wait, daemon=True, name=f"wait-for-{self.pid}").start()
-
-    def _signal_group(self, number: signal.Signals) -> None:
-        with suppress(ProcessLookupError, PermissionError):
-            os.killpg(self.pid, number)
 
     def _stop_watching(self) -> None:
         if self._pidfd is not None:
@@ -258,6 +255,6 @@ class ChildProcess:
                 os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOWAIT)
         else:  # waiting reaps, so the group is ended while its number is surely its own
             self._process.wait()
-            self._signal_group(signal.SIGKILL)
+            self.signal_group(signal.SIGKILL)
         with suppress(RuntimeError):  # the loop is closed
             self._loop.call_soon_threadsafe(self._report_exit)

@@ -6,16 +6,12 @@ every inheritable descriptor, and have sockets in the place of pipes.
 
 from __future__ import annotations
 
-import array
 import asyncio
-import fcntl
 import os
-import termios
 from collections.abc import Callable
 
-_CHUNK = 262_144
-_PIPE = 65_536
-"""Bytes that a pipe usually holds."""
+_PIPE, _LARGEST_PIPE = 65_536, 1_048_576
+"""Bytes that a pipe usually holds, and at most: one read of that many takes all that is there."""
 
 
 class OutputPipe(asyncio.ReadTransport):
@@ -52,18 +48,14 @@ class OutputPipe(asyncio.ReadTransport):
 
     def close(self) -> None:
         """Take what is there by now, and no more: a process that still writes has left its group."""
-        if not self._is_open:
-            return
-        waiting = array.array("i", [0])
-        fcntl.ioctl(self._descriptor, termios.FIONREAD, waiting)
-        while waiting[0] > 0 and (data := os.read(self._descriptor, min(waiting[0], _CHUNK))):
-            waiting[0] -= len(data)
-            self._take(data)
-        self._close()
+        if self._is_open:
+            self._read()
+        if self._is_open:
+            self._close()
 
     def _read(self) -> None:
         try:
-            data = os.read(self._descriptor, _CHUNK)
+            data = os.read(self._descriptor, _LARGEST_PIPE)
         except BlockingIOError:
             return
         if data:

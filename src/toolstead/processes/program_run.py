@@ -34,7 +34,7 @@ class ProgramResult:
 
 
 async def run_program(argv: Sequence[str], *, cwd: Path, env: Mapping[str, str], limit: int) -> ProgramResult:
-    """Run a program without input.
+    """Run a program without input, until it has ended and nothing that it started can write any more.
 
     Whatever ends this call (a timeout, a cancellation, an error) ends the program and the processes it started.
 
@@ -48,24 +48,26 @@ async def run_program(argv: Sequence[str], *, cwd: Path, env: Mapping[str, str],
         OSError: It cannot be started.
     """
     output, errors = bytearray(), bytearray()
-    done, is_cut = asyncio.Event(), asyncio.Event()
+    is_cut, output_ended, errors_ended = asyncio.Event(), asyncio.Event(), asyncio.Event()
 
     def take_output(data: bytes) -> None:
         room = limit - len(output)
         output.extend(data[:room])
         if len(data) > room:
             is_cut.set()
-            done.set()
+            output_ended.set()
 
     def take_errors(data: bytes) -> None:
         errors.extend(data[: _LONGEST_STDERR - len(errors)])
 
     async with ProcessOwner(cwd=cwd, env=env) as owner:
         with ExitStack() as theirs:
-            _, stdout = owner.open_output(theirs, take_output)
-            _, stderr = owner.open_output(theirs, take_errors)
-            child = owner.spawn(argv, stdout=stdout, stderr=stderr, on_exit=done.set)
-        await done.wait()
+            _, stdout = owner.open_output(theirs, take_output, output_ended.set)
+            _, stderr = owner.open_output(theirs, take_errors, errors_ended.set)
+            child = owner.spawn(argv, stdout=stdout, stderr=stderr)
+        await output_ended.wait()
         if is_cut.is_set():
             await owner.kill()
+        await errors_ended.wait()
+        await owner.wait_for_exits()
     return ProgramResult(status=child.returncode or 0, stdout=bytes(output), stderr=bytes(errors), cut=is_cut.is_set())

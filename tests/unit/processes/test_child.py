@@ -65,12 +65,13 @@ def test_a_number_that_may_be_somebody_elses_by_now_is_not_killed(run: Run, monk
     killed: list[int] = []
 
     async def main() -> int | None:
-        child = owned().spawn(["true"])
+        owner = owned()
+        child = owner.spawn(["true"])
         await asyncio.wait_for(child.exited.wait(), PATIENCE)
         monkeypatch.setattr(os, "killpg", lambda number, _: killed.append(number))
-        child.signal_group(signal.SIGKILL)
-        child.close()
-        child.signal_group(signal.SIGKILL)
+        owner.close()
+        owner.close()
+        owner.signal_groups(signal.SIGKILL)
         return child.returncode
 
     assert run(main()) == 0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import fcntl
 import os
 from collections.abc import Callable, Coroutine
 from typing import Any
@@ -40,15 +41,19 @@ def test_a_pipe_that_was_said_to_be_ready_and_is_not_blocks_nobody(run: Run) -> 
     run(main())
 
 
-def test_a_pipe_that_is_closed_takes_what_is_there_and_closing_twice_is_fine(run: Run) -> None:
+@pytest.mark.parametrize("size", [5_000, 65_536, 1_048_576])
+def test_a_pipe_that_is_closed_takes_what_is_there_and_closing_twice_is_fine(size: int, run: Run) -> None:
     async def main() -> None:
         reading, writing = os.pipe()
+        if size > 65_536:
+            fcntl.fcntl(writing, fcntl.F_SETPIPE_SZ, size)
         taken: list[bytes] = []
         pipe = OutputPipe(reading, taken.append)
-        os.write(writing, b"x" * 5_000)
+        for _ in range(8):
+            os.write(writing, b"x" * (size // 8))
         pipe.close()
         pipe.close()
-        assert b"".join(taken) == b"x" * 5_000
+        assert b"".join(taken) == b"x" * size
         os.close(writing)
 
     run(main())

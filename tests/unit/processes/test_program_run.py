@@ -52,9 +52,13 @@ def test_only_the_beginning_of_many_complaints_is_kept(run: Run) -> None:
     assert (len(result.stderr), result.stdout, result.cut) == (16_384, b"well\n", False)
 
 
-def test_what_it_leaves_in_its_group_holds_up_nobody_and_ends(run: Run) -> None:
-    result = run(ran("sleep 1000 & echo $!"))
+def test_what_it_leaves_in_its_group_and_cannot_write_holds_up_nobody_and_ends(run: Run) -> None:
+    result = run(ran("sleep 1000 >/dev/null 2>&1 & echo $!"))
     run(until(lambda: not is_alive(int(result.stdout))))
+
+
+def test_what_it_started_is_heard_out(run: Run) -> None:
+    assert run(ran("(sleep 0.2; echo late; echo later >&2) & echo early")).stdout == b"early\nlate\n"
 
 
 def test_a_program_that_cannot_be_started_leaves_nothing(run: Run) -> None:

@@ -94,7 +94,7 @@ class ClaudeProcess(Transport):
         if self._process is None or not self.is_ready():
             raise CLIConnectionError(self._explain_end())
         self._process.stdin.write(data.encode())
-        if not self._process.stdin.is_open:  # it was not before, and is now: nobody reads
+        if not self._process.stdin.is_open:  # nobody reads it any more
             raise CLIConnectionError(self._explain_end())
 
     async def end_input(self) -> None:
