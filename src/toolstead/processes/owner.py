@@ -151,6 +151,7 @@ class ProcessOwner:
                 await asyncio.wait([killing])
             except asyncio.CancelledError as error:
                 cancelled = error
+        self.close()
         killing.result()
         if cancelled is not None:
             raise cancelled
@@ -166,7 +167,6 @@ class ProcessOwner:
         finally:
             self.signal_groups(signal.SIGKILL)
             await self.wait_for_exits(SECONDS_TO_DIE)
-            self.close()
 
     def close_pipes(self) -> None:
         """Take what is in the pipes, and close them."""

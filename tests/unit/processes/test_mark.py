@@ -21,6 +21,14 @@ HAS_PROC = Path("/proc/self/environ").exists()
 Start = Callable[..., subprocess.Popen[bytes]]
 
 
+def until_it_has_its_environment(number: int) -> None:
+    """On a busy machine `Popen` returns a moment before the system shows it."""
+    deadline = time.monotonic() + 20
+    while HAS_PROC and not Path(f"/proc/{number}/environ").read_bytes():
+        assert time.monotonic() < deadline
+        time.sleep(0.001)
+
+
 @pytest.fixture
 def start() -> Iterator[Start]:
     """Starts processes that wait for ever; in the end all of them are gone."""
@@ -29,6 +37,7 @@ def start() -> Iterator[Start]:
     def begin(program: str | Path = "sleep", **env: str) -> subprocess.Popen[bytes]:
         environ = {"PATH": os.environ["PATH"], **env}
         started.append(subprocess.Popen([str(program), "1000"], env=environ, start_new_session=True))
+        until_it_has_its_environment(started[-1].pid)
         return started[-1]
 
     yield begin
