@@ -174,7 +174,7 @@ class ProcessOwner:
             pipe.close()
 
     def close(self) -> None:
-        """Take leave of processes that have ended: kill what they left in their groups, and reap them."""
+        """After the processes have ended: kill what they left in their groups, close the pipes, reap them."""
         self.signal_groups(signal.SIGKILL)
         self.close_pipes()
         for child in self._children:
@@ -204,14 +204,14 @@ class ChildProcess:
 
     @property
     def is_reaped(self) -> bool:
-        """Whether its number may be somebody else's by now."""
+        """Whether the system may have given its number to another process."""
         return self._process.returncode is not None
 
     @property
     def returncode(self) -> int | None:
         """Its exit status, or minus the signal that ended it; None while it runs.
 
-        The system is asked, because the event loop hears of an end a moment later.
+        The system is asked, because the event loop is notified a moment later.
         """
         if self.is_reaped or not hasattr(os, "waitid"):
             return self._process.returncode
@@ -224,7 +224,7 @@ class ChildProcess:
         return found.si_status if found.si_code == os.CLD_EXITED else -found.si_status
 
     def signal_group(self, number: signal.Signals) -> None:
-        """Send a signal to it and to what is in its process group; not once its number may be somebody else's."""
+        """Send a signal to its process group; not to be used once it is reaped."""
         with suppress(ProcessLookupError, PermissionError):
             os.killpg(self.pid, number)
 
@@ -249,9 +249,9 @@ class ChildProcess:
             self.on_exit()
 
     def _wait(self) -> None:
-        """What a thread does where there is no descriptor to watch."""
+        """Wait in a thread, where there is no descriptor to watch."""
         if hasattr(os, "waitid"):
-            with suppress(ChildProcessError):  # reaped: nobody waits any more
+            with suppress(ChildProcessError):  # it is reaped already
                 os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOWAIT)
         else:  # waiting reaps, so the group is ended while its number is surely its own
             self._process.wait()

@@ -1,4 +1,4 @@
-"""A program that is spoken to for a while: lines in, lines out, and the end of what it complains about.
+"""A long-running program with pipes: lines in, lines out, and the last lines of its stderr.
 
 Above: Claude Code, Codex's app-server. Below: `owner`.
 """
@@ -27,7 +27,7 @@ class PipedProcess(ProcessOwner):
     Attributes:
         child: The process.
         stdin: What it reads.
-        stdout: What it writes; reading a line that is too long raises `ValueError`, as ever.
+        stdout: What it writes; reading a line that is too long raises `ValueError`.
     """
 
     def __init__(
@@ -73,7 +73,7 @@ class PipedProcess(ProcessOwner):
 
     def read_last_lines(self) -> list[str]:
         """The end of what it wrote to stderr; all of that once it has ended."""
-        if self.child.returncode is not None:  # the event loop may not have heard of it yet
+        if self.child.returncode is not None:  # the event loop may not have been notified yet
             self.close_pipes()
         return list(self._last_lines)
 
