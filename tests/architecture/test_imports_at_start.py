@@ -41,6 +41,7 @@ OURS = {
     "toolstead.orchestrator.feed",
     "toolstead.orchestrator.journal",
     "toolstead.orchestrator.orchestrator",
+    "toolstead.processes",
     "toolstead.schema.adapted",
     "toolstead.schema.sequences",
     "toolstead.tools.builtin.git",

@@ -23,7 +23,7 @@ from tests.flows.tool_files import opened, shell, write
 from tests.programs.running import PATIENCE, PROGRAMS, TOOLSTEAD, is_alive, running, until
 from tests.surfaces.rest_server import Connection, request
 from toolstead import Toolstead
-from toolstead.tools.handlers.pipeline import MARK
+from toolstead.processes.mark import MARK
 from toolstead.types.result import Failure
 
 pytestmark = [pytest.mark.promise("R2"), pytest.mark.promise("R8")]

@@ -14,7 +14,7 @@ import pytest
 from tests.flows.tool_files import opened, shell, write
 from tests.programs.running import PATIENCE
 from toolstead import ToolResult, Toolstead
-from toolstead.tools.handlers import line_progress
+from toolstead.processes import line_progress
 from toolstead.types.result import Failure
 
 pytestmark = pytest.mark.promise("R2")
@@ -234,7 +234,7 @@ def _dropped(caplog: pytest.LogCaptureFixture) -> int:
 async def test_without_a_listener_no_line_is_made_and_none_is_missed(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.delattr(line_progress.LineProgress, "take")
+    monkeypatch.delattr(line_progress.LineProgress, "take_lines")
     result = await called(tmp_path, "seq 1 100000", stream=True, maxOutput=4_194_304)
     assert len(result.text.split()) == 100_000
     assert "dropped" not in caplog.text

@@ -16,7 +16,6 @@ from pathlib import Path
 from toolstead.adapters.claude.names import SERVER
 from toolstead.errors import RuntimeFailureError
 from toolstead.invoker.runtime import SessionSpec
-from toolstead.tools.handlers.escaped import MARK
 
 Lookup = Callable[[str], str | None]
 """The value of an environment name, or None; whoever gives it decides where values are kept."""
@@ -52,16 +51,14 @@ class Launch:
 
     Attributes:
         argv: It and its arguments.
-        environment: All of it.
+        environment: All of it, but for the mark that every child process is given.
         cwd: The folder it works in.
-        mark: In the environment of everything it starts, so that all of it can be ended.
         key: Handed over beside the environment, which a shell that Claude starts could show; empty with a login.
     """
 
     argv: tuple[str, ...]
     environment: Mapping[str, str]
     cwd: Path
-    mark: str
     key: str = field(default="", repr=False)
 
 
@@ -96,8 +93,7 @@ class Launches:
         """
         try:
             prompt = self._prompt(instructions)
-            mark = secrets.token_hex(8)
-            environment = self._environment() | {MARK: mark, "PWD": str(spec.cwd)}
+            environment = self._environment() | {"PWD": str(spec.cwd)}
             key = self._key()
         except OSError as error:
             raise RuntimeFailureError(f"the claude runtime cannot keep its files in {self._folder}: {error}") from error
@@ -105,7 +101,6 @@ class Launches:
             argv=(str(program), *self._arguments(spec, prompt, own, resume)),
             environment=environment,
             cwd=spec.cwd,
-            mark=mark,
             key=key,
         )
 

@@ -1,7 +1,7 @@
 """The running program: JSON-RPC on its stdin and stdout, one process for all threads.
 
 What it tells is handed to whoever listens to the thread that it names; what it asks for is refused. It is started
-with the first session and ended with the last. Above: `station`, `session`. Below: `program`.
+with the first session and ended with the last. Above: `station`, `session`. Below: `program`, `processes`.
 """
 
 from __future__ import annotations
@@ -11,14 +11,13 @@ import contextlib
 import itertools
 import json
 import logging
-import os
 import signal
-from collections import deque
 from collections.abc import Mapping
 from typing import Any, Protocol, cast
 
 from toolstead.adapters.codex.program import Program
 from toolstead.errors import RuntimeFailureError
+from toolstead.processes.piped import PipedProcess
 from toolstead.types.content import whole_text
 
 logger = logging.getLogger(__name__)
@@ -28,7 +27,9 @@ _LINE = 64 * 1024 * 1024
 _ANSWER = 30.0
 """Seconds that it may take to answer a request."""
 _LEAVE = 2.0
-"""Seconds that it gets to end by itself, and again after each signal."""
+"""Seconds that it gets to end by itself, and again after SIGTERM."""
+_COMPLAINTS, _LONGEST_COMPLAINT = 3, 300
+"""Lines of its stderr that are shown when it does not start, and how much of each."""
 _METHOD_NOT_FOUND = -32601
 _CLIENT = "toolstead"
 _REFUSALS: Mapping[str, Mapping[str, Any]] = {
@@ -62,20 +63,15 @@ class Listener(Protocol):
 
 
 class AppServer:
-    """One process, and the conversation with it.
+    """One process, and the conversation with it."""
 
-    Attributes:
-        last_words: The end of what it wrote to stderr.
-    """
-
-    def __init__(self, process: asyncio.subprocess.Process) -> None:
+    def __init__(self, process: PipedProcess) -> None:
         self._process = process
         self._ids = itertools.count(1)
         self._waiting: dict[int, asyncio.Future[Any]] = {}
         self._listeners: dict[str, Listener] = {}
-        self.last_words: deque[str] = deque(maxlen=3)
         self._gone = False
-        self._reading = [asyncio.create_task(self._read()), asyncio.create_task(self._read_errors())]
+        self._reading = asyncio.create_task(self._read())
 
     @classmethod
     async def start(cls, program: Program, *, version: str) -> AppServer:
@@ -85,16 +81,7 @@ class AppServer:
             RuntimeFailureError: It cannot be started, or does not answer.
         """
         try:
-            process = await asyncio.create_subprocess_exec(
-                *program.command,
-                stdin=asyncio.subprocess.PIPE,
-                stdout=asyncio.subprocess.PIPE,
-                stderr=asyncio.subprocess.PIPE,
-                env=program.environ,
-                cwd=program.folder,
-                limit=_LINE,
-                start_new_session=True,
-            )
+            process = PipedProcess(program.command, cwd=program.folder, env=program.environ, longest_line=_LINE)
         except OSError as error:
             raise RuntimeFailureError(f"Codex cannot be started: {error}") from error
         server = cls(process)
@@ -107,7 +94,8 @@ class AppServer:
             server._send({"method": "initialized"})
         except (GoneError, RefusedByCodexError, TimeoutError) as error:
             await server.close()
-            why = " ".join(server.last_words) or error or "it does not answer"
+            words = " ".join(line[:_LONGEST_COMPLAINT] for line in process.read_last_lines()[-_COMPLAINTS:])
+            why = words or error or "it does not answer"
             raise RuntimeFailureError(f"Codex does not start: {why}") from error
         except BaseException:
             await server.kill()
@@ -117,13 +105,12 @@ class AppServer:
     @property
     def alive(self) -> bool:
         """Whether it can still be talked to; that it cannot may show at its input before it does anywhere else."""
-        stdin = self._process.stdin
-        return not self._gone and self._process.returncode is None and stdin is not None and not stdin.is_closing()
+        return not self._gone and self._process.child.returncode is None and self._process.stdin.is_open
 
     @property
     def pid(self) -> int:
         """Its process id."""
-        return self._process.pid
+        return self._process.child.pid
 
     def listen(self, thread_id: str, listener: Listener) -> None:
         """Hand on what is said about a thread."""
@@ -152,60 +139,40 @@ class AppServer:
 
     async def close(self) -> None:
         """Let it end: it does when its stdin ends; else it is made to."""
-        if self._process.stdin is not None:
-            self._process.stdin.close()
-        if not await self._ended():
-            self._signal(signal.SIGTERM)
-            await self._ended()
-        await self.kill()
+        try:
+            await self._process.end(_LEAVE, terminate=True)
+        finally:
+            await self._stop_reading()
 
     async def kill(self) -> None:
         """End it and whatever it started, now."""
-        self._signal(signal.SIGKILL)
-        await self._ended()
+        try:
+            await self._process.kill()
+        finally:
+            await self._stop_reading()
+
+    async def _stop_reading(self) -> None:
         self._lose()
-        for task in self._reading:
-            task.cancel()
-        await asyncio.gather(*self._reading, return_exceptions=True)
-
-    async def _ended(self) -> bool:
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(_LEAVE):
-                await self._process.wait()
-        return self._process.returncode is not None
-
-    def _signal(self, number: signal.Signals) -> None:
-        """Signal its whole group: a command that it runs may outlive it."""
-        with contextlib.suppress(ProcessLookupError, PermissionError):
-            os.killpg(self._process.pid, number)
+        self._reading.cancel()
+        await asyncio.gather(self._reading, return_exceptions=True)
 
     def _send(self, message: Mapping[str, Any]) -> None:
-        stdin = self._process.stdin
-        if stdin is None or not self.alive:
+        if not self.alive:
             raise GoneError("the Codex process has ended")
         # Half a character would not be JSON to it: such a message is never answered.
-        stdin.write(whole_text(json.dumps(message, ensure_ascii=False)).encode() + b"\n")
+        self._process.stdin.write(whole_text(json.dumps(message, ensure_ascii=False)).encode() + b"\n")
+        if not self._process.stdin.is_open:  # nobody reads it any more
+            raise GoneError("the Codex process does not listen any more")
 
     async def _read(self) -> None:
-        stdout = self._process.stdout
         try:
-            while stdout is not None and (line := await stdout.readline()):
+            while line := await self._process.stdout.readline():
                 self._take(json.loads(line))
-        except (ValueError, OSError) as error:  # a line that is too long, or no JSON
+        except ValueError as error:  # a line that is too long, or no JSON
             logger.warning("the Codex process says something that cannot be read, and is ended: %s", error)
-            self._signal(signal.SIGKILL)
+            self._process.signal_groups(signal.SIGKILL)
         finally:
             self._lose()
-
-    async def _read_errors(self) -> None:
-        stderr = self._process.stderr
-        try:
-            while stderr is not None and (piece := await stderr.read(65_536)):
-                for line in piece.decode(errors="replace").splitlines():
-                    logger.debug("codex: %s", line[:1000])
-                    self.last_words.append(line.strip()[:300])
-        except OSError as error:
-            logger.debug("codex: its stderr cannot be read any more: %s", error)
 
     def _take(self, message: Any) -> None:
         if not isinstance(message, dict):

@@ -7,9 +7,9 @@ What the list says of them besides, such as how they are asked, stays. Above: `p
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import os
-import subprocess
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path
@@ -18,9 +18,11 @@ from typing import Any
 import msgspec
 
 from toolstead.errors import RuntimeFailureError
+from toolstead.processes.program_run import run_program
 
 _SECONDS = 30.0
 _MOST_WORDS = 500
+_LONGEST_LIST = 64 << 20
 _NOT_SAID = ("tool_mode", "multi_agent_version")
 """What hides tools behind programs, and what lets agents be started."""
 _SAID: Mapping[str, Any] = {"supports_search_tool": False, "experimental_supported_tools": []}
@@ -34,7 +36,7 @@ class _List(msgspec.Struct):
 
 
 def written(program: Path, folder: Path, environ: Mapping[str, str]) -> Path:
-    """Where the list is, as we changed it. The first time it starts the program, and writes.
+    """Where the list is, as we changed it. The first time it starts the program, and writes: not for an event loop.
 
     Args:
         program: The program, whose list it is.
@@ -47,8 +49,8 @@ def written(program: Path, folder: Path, environ: Mapping[str, str]) -> Path:
     try:
         path = folder / f"models-{_identity(program)}.json"
         if not path.exists():
-            _write(path, _changed(_told(program, folder, environ)))
-    except (OSError, subprocess.SubprocessError, msgspec.MsgspecError) as error:
+            _write(path, _changed(_read_list(program, folder, environ)))
+    except (OSError, msgspec.MsgspecError) as error:
         raise RuntimeFailureError(
             f"Codex does not say which models it knows, and with its own list it would hide our tools: {error}"
         ) from error
@@ -62,19 +64,16 @@ def _identity(program: Path) -> str:
     return hashlib.blake2b(repr(parts).encode(), digest_size=8).hexdigest()
 
 
-def _told(program: Path, folder: Path, environ: Mapping[str, str]) -> bytes:
-    done = subprocess.run(  # noqa: S603 - the program that is driven anyway, and fixed words
-        [str(program), "debug", "models", "--bundled"],
-        env={**environ, "CODEX_HOME": str(folder)},
-        cwd=folder,
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        timeout=_SECONDS,
-        check=False,
-    )
-    if done.returncode != 0:
+def _read_list(program: Path, folder: Path, environ: Mapping[str, str]) -> bytes:
+    command = (str(program), "debug", "models", "--bundled")
+    running = run_program(command, cwd=folder, env={**environ, "CODEX_HOME": str(folder)}, limit=_LONGEST_LIST)
+    try:
+        done = asyncio.run(asyncio.wait_for(running, _SECONDS))
+    except TimeoutError:
+        raise OSError(f"it does not answer within {_SECONDS:.0f} seconds") from None
+    if done.status != 0:
         words = done.stderr.decode(errors="replace").strip()[-_MOST_WORDS:]
-        raise OSError(f"it ended with status {done.returncode}: {words or 'without a word'}")
+        raise OSError(f"it ended with status {done.status}: {words or 'without a word'}")
     return done.stdout
 
 

@@ -9,7 +9,7 @@ repository is written either: `git diff` would refresh the index, and run a hook
 optional locks off.
 
 The repository itself is only asked where it is, what its settings are and what HEAD is; these
-questions run no program. Above: the git tools. Below: `process`.
+questions run no program. Above: the git tools. Below: `processes`.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from toolstead.errors import RefusedError, ToolError
-from toolstead.tools.builtin.process import Finished, run_bounded
+from toolstead.processes.program_run import ProgramResult, run_program
 from toolstead.tools.confinement import LONGEST_PATH, open_inside, quoted
 
 MOST_OUTPUT = 200_000
@@ -93,14 +93,16 @@ class Git:
         env = {name: environ[name] for name in _PASSED_ON if name in environ}
         return cls(program=program, root=folder, env={**env, "PATH": path})
 
-    async def run(self, *arguments: str, limit: int = MOST_OUTPUT, env: Mapping[str, str] | None = None) -> Finished:
+    async def run(
+        self, *arguments: str, limit: int = MOST_OUTPUT, env: Mapping[str, str] | None = None
+    ) -> ProgramResult:
         """Run git in the project's root, whatever its exit status.
 
         Raises:
             ToolError: It cannot be started.
         """
         try:
-            return await run_bounded(
+            return await run_program(
                 (self.program, *arguments), cwd=self.root, env={**self.env, **(env or {})}, limit=limit
             )
         except OSError as error:
@@ -230,7 +232,7 @@ class StandIn:
             raise RefusedError("the repository's index names files outside the project")
         return names
 
-    async def run(self, *arguments: str, limit: int = MOST_OUTPUT) -> Finished:
+    async def run(self, *arguments: str, limit: int = MOST_OUTPUT) -> ProgramResult:
         """Run a git command that only reads, on the project's work tree.
 
         Raises:
@@ -260,7 +262,7 @@ def decoded(output: bytes) -> str:
     return output.decode("utf-8", "backslashreplace")
 
 
-def whole_lines(finished: Finished) -> str:
+def whole_lines(finished: ProgramResult) -> str:
     """Git's output without a last line that was cut in the middle."""
     output = finished.stdout
     return decoded(output[: output.rfind(b"\n") + 1] if finished.cut else output)
@@ -306,7 +308,7 @@ async def _copy_index(git_dir: Path, target: Path) -> None:
     os.utime(target, ns=(known.st_atime_ns, known.st_mtime_ns))
 
 
-def _not_readable(finished: Finished, root: Path) -> ToolError:
+def _not_readable(finished: ProgramResult, root: Path) -> ToolError:
     said = decoded(finished.stderr).strip()
     if "dubious ownership" in said:
         return ToolError(

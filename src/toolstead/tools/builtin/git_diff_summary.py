@@ -14,8 +14,8 @@ from toolstead.types.result import ToolResult
 from toolstead.types.tool import Annotations
 
 if TYPE_CHECKING:
+    from toolstead.processes.program_run import ProgramResult
     from toolstead.tools.builtin.git import StandIn
-    from toolstead.tools.builtin.process import Finished
 
 _DESCRIPTION = """\
 Summarise the uncommitted changes of the project, as `git diff --stat` prints it: each changed file with the number of \
@@ -76,7 +76,7 @@ def git_diff_summary_tool(root: Path, environ: Mapping[str, str]) -> Tool:
     )
 
 
-async def _summarise(stand_in: StandIn, staged: bool) -> Finished:
+async def _summarise(stand_in: StandIn, staged: bool) -> ProgramResult:
     """Git's summary; where it would cut long names to fit 80 columns, a wider one."""
     command = ["diff", "--relative", "--ignore-submodules=dirty", *(["--cached"] if staged else [])]
     finished = await stand_in.run(*command, "--stat")

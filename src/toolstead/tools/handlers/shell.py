@@ -16,12 +16,12 @@ from typing import Any
 
 import msgspec
 
-from toolstead.errors import ToolError
 from toolstead.plugins.contract import PluginContext
 from toolstead.plugins.tool_meta import ToolMeta
-from toolstead.tools.handlers.capture import Capture, OnLines
-from toolstead.tools.handlers.line_progress import LineProgress
-from toolstead.tools.handlers.pipeline import MARK, Setting, run_pipeline
+from toolstead.processes.capture import Capture, OnLines
+from toolstead.processes.line_progress import LineProgress
+from toolstead.processes.mark import MARK
+from toolstead.tools.handlers.pipeline import Setting, run_pipeline
 from toolstead.tools.handlers.secrets import REFERENCE, Mask, MaskedStream, expand, references, too_short
 from toolstead.tools.handlers.shell_argv import Argv, Parameters, Template, build_argv, load_template, suspicious
 from toolstead.tools.handlers.surroundings import Surroundings
@@ -146,11 +146,11 @@ class ShellHandler:
             ctx.logger.warning("the secret %s is too short to be masked in results and logs", name)
         mask = Mask.of(self._secrets, surroundings.environ)
         limit = max((self._config.max_output or surroundings.max_output) - _ROOM_FOR_NOTES, _ROOM_FOR_NOTES)
-        async with _told(meta if self._config.stream else None) as progress:
+        async with _report_lines(meta if self._config.stream else None) as progress:
             setting = Setting(
-                cwd=self._folder(),
+                cwd=self._place(),
                 env=self._environment(),
-                stdout=_capture(limit, mask, progress.take if progress is not None else None),
+                stdout=_capture(limit, mask, progress.take_lines if progress is not None else None),
                 stderr=_capture(min(limit, _MOST_STDERR), mask),
             )
             status = await self._run(commands, setting, stdin)
@@ -191,12 +191,6 @@ class ShellHandler:
         folder, pinned = working_folder(self._surroundings, self._config.cwd), self._surroundings.pinned
         return folder if pinned is None else pinned.path(folder)
 
-    def _folder(self) -> Path:
-        folder = self._place()
-        if not folder.is_dir():
-            raise ToolError(f"the folder {str(folder)!r} that this tool runs in does not exist")
-        return folder
-
     def _environment(self) -> dict[str, str]:
         environ = self._surroundings.environ
         allowed = {
@@ -224,6 +218,6 @@ def _capture(limit: int, mask: Mask, on_lines: OnLines | None = None) -> Capture
     return Capture(limit, on_lines, MaskedStream(mask) if mask.values else None)
 
 
-def _told(meta: ToolMeta | None) -> AbstractAsyncContextManager[LineProgress | None]:
-    """Lines go to whoever listens; without a listener none are made."""
+def _report_lines(meta: ToolMeta | None) -> AbstractAsyncContextManager[LineProgress | None]:
+    """Lines go to the caller as progress; nothing is done where it does not want any."""
     return LineProgress(meta.report_progress) if meta is not None and meta.wants_progress else nullcontext()

@@ -91,12 +91,6 @@ def test_a_model_of_claudes_own_choice_is_not_named_and_a_conversation_is_resume
     assert argv[-1] == "--resume=the-id"
 
 
-def test_every_launch_has_a_mark_of_its_own(tmp_path: Path) -> None:
-    one, other = launched(tmp_path), launched(tmp_path)
-    assert one.mark != other.mark
-    assert one.environment["TOOLSTEAD_CALL"] == one.mark
-
-
 def test_a_folder_that_cannot_be_written_is_named(tmp_path: Path) -> None:
     (tmp_path / "kept").write_text("in the way")
     with pytest.raises(RuntimeFailureError, match="cannot keep its files"):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import secrets
 import signal
 import sys
 import time
@@ -18,7 +17,9 @@ from claude_agent_sdk import CLIConnectionError, ProcessError
 from toolstead.adapters.claude import process as under_test
 from toolstead.adapters.claude.launch import Launch
 from toolstead.adapters.claude.process import ClaudeProcess
-from toolstead.adapters.claude.watcher import Watcher
+from toolstead.processes import owner
+from toolstead.processes.owner import ProcessOwner
+from toolstead.processes.piped import PipedProcess
 
 PATIENCE = 30
 ECHO = "import sys\nfor line in sys.stdin: print(line, end='', flush=True)\n"
@@ -32,9 +33,8 @@ async def start(tmp_path: Path) -> AsyncIterator[Start]:
     started: list[ClaudeProcess] = []
 
     async def begin(program: str, *, key: str = "", cwd: Path = tmp_path) -> ClaudeProcess:
-        mark = secrets.token_hex(8)  # the same one in two runs of these tests would have one end the other's programs
-        environment = {"PATH": os.environ["PATH"], "TOOLSTEAD_CALL": mark}
-        launch = Launch(argv=(sys.executable, "-c", program), environment=environment, cwd=cwd, mark=mark, key=key)
+        environment = {"PATH": os.environ["PATH"]}
+        launch = Launch(argv=(sys.executable, "-c", program), environment=environment, cwd=cwd, key=key)
         process = ClaudeProcess(launch)
         started.append(process)
         await process.connect()
@@ -46,21 +46,22 @@ async def start(tmp_path: Path) -> AsyncIterator[Start]:
 
 
 @pytest.fixture
-def watchers(monkeypatch: pytest.MonkeyPatch) -> list[Watcher]:
+def watchdogs(monkeypatch: pytest.MonkeyPatch) -> list[ProcessOwner]:
     """Those that were started, each before its program."""
-    started: list[Watcher] = []
-    really, begin = Watcher.start, under_test._start
+    started: list[ProcessOwner] = []
+    really = under_test.start_watchdog
 
-    async def watch(watcher: Watcher) -> None:
-        await really(watcher)
-        started.append(watcher)
+    def watch(mark: str) -> ProcessOwner:
+        started.append(really(mark))
+        return started[-1]
 
-    async def run(*given: Any) -> Any:
-        assert started
-        return await begin(*given)
+    class Watched(PipedProcess):
+        def __init__(self, *given: Any, **named: Any) -> None:
+            assert started
+            super().__init__(*given, **named)
 
-    monkeypatch.setattr(Watcher, "start", watch)
-    monkeypatch.setattr(under_test, "_start", run)
+    monkeypatch.setattr(under_test, "start_watchdog", watch)
+    monkeypatch.setattr(under_test, "PipedProcess", Watched)
     return started
 
 
@@ -98,8 +99,10 @@ async def test_it_is_given_the_environment_it_is_given_and_nothing_else(
     start: Start, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("A_SECRET", "of somebody else")
-    process = await start("import json, os; print(json.dumps(dict(os.environ)))")
-    assert (await first(process)).keys() - {"LC_CTYPE"} == {"PATH", "TOOLSTEAD_CALL"}
+    program = "import json, os; print(json.dumps(dict(os.environ)))"
+    one, other = [await first(await start(program)) for _ in range(2)]
+    assert one.keys() - {"LC_CTYPE"} == {"PATH", "TOOLSTEAD_CALL"}
+    assert one["TOOLSTEAD_CALL"] != other["TOOLSTEAD_CALL"]
 
 
 async def test_the_key_comes_through_a_descriptor_of_its_own(start: Start) -> None:
@@ -147,7 +150,7 @@ async def test_where_no_process_can_be_looked_up_the_group_of_its_own_is_ended_a
 ) -> None:
     looked: list[str] = []
     monkeypatch.setattr(under_test, "LEAVING", 0.1)
-    monkeypatch.setattr(under_test, "kill_escaped", lambda mark, started: looked.append(mark))
+    monkeypatch.setattr(owner, "kill_marked", lambda mark, started: looked.append(mark))
     program = """
 import json, subprocess, sys, time
 own = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(1000)"])
@@ -160,7 +163,7 @@ time.sleep(1000)
         await process.close()
         await process.close()
     await until(lambda: not _is_there(child))
-    assert looked == [process._launch.mark]
+    assert looked == [process._process._mark, process._watchdog._mark]
 
 
 async def test_a_program_that_nobody_hears_out_is_ended_all_the_same(
@@ -168,10 +171,10 @@ async def test_a_program_that_nobody_hears_out_is_ended_all_the_same(
 ) -> None:
     monkeypatch.setattr(under_test, "LEAVING", 0.1)
     monkeypatch.setattr(under_test, "LONGEST_LINE", 1_000)
-    monkeypatch.setattr(under_test, "kill_escaped", lambda mark, started: None)
+    monkeypatch.setattr(owner, "kill_marked", lambda mark, started: None)
     process = await start("while True: print('x' * 1000, flush=True)")
-    really, loop = process.kill, asyncio.get_running_loop()
-    monkeypatch.setattr(process, "kill", lambda: loop.call_later(0.1, really))  # it ends when it is waited for
+    really, loop = os.killpg, asyncio.get_running_loop()
+    monkeypatch.setattr(os, "killpg", lambda *given: loop.call_later(0.1, really, *given))  # as it is waited for
     async with asyncio.timeout(PATIENCE):
         await process.close()
     assert not process.alive
@@ -210,21 +213,21 @@ async def test_a_program_that_ended_badly_says_why(start: Start) -> None:
 
 
 async def test_a_program_that_cannot_be_started_is_named_and_watched_over_no_more(
-    start: Start, tmp_path: Path, watchers: list[Watcher]
+    start: Start, tmp_path: Path, watchdogs: list[ProcessOwner]
 ) -> None:
     with pytest.raises(CLIConnectionError, match=r"cannot be started in .*nowhere"):
         await start(ECHO, cwd=tmp_path / "nowhere")
-    (watcher,) = watchers
-    assert watcher._process is None
+    (watchdog,) = watchdogs
+    assert not any(child.returncode is None for child in watchdog._children)
 
 
 async def test_a_program_is_watched_over_from_before_it_starts_until_it_has_ended(
-    start: Start, watchers: list[Watcher]
+    start: Start, watchdogs: list[ProcessOwner]
 ) -> None:
     process = await start(ECHO)
-    (watcher,) = watchers
-    assert watcher._process is not None
-    watching = watcher._process
+    (watchdog,) = watchdogs
+    (watching,) = watchdog._children
+    assert watching.returncode is None
     await process.close()
     assert watching.returncode is not None
 
@@ -247,23 +250,15 @@ async def test_a_complaint_that_is_too_long_is_passed_over(start: Start, monkeyp
     await until(lambda: process.last_words.endswith("at last"))
 
 
-async def test_a_start_that_is_cancelled_leaves_nothing_behind(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
-    begun: list[int] = []
-    really = under_test._start
-
-    async def slowly(*given: Any) -> Any:
-        started = await really(*given)
-        begun.append(started[1].pid)
-        await asyncio.sleep(0.05)
-        return started
-
-    monkeypatch.setattr(under_test, "_start", slowly)
-    starting = asyncio.create_task(start(ECHO))
-    await until(lambda: bool(begun))
-    starting.cancel()
-    await asyncio.wait((starting,), timeout=PATIENCE)
-    assert starting.cancelled()
-    assert not _is_there(begun[0])
+async def test_a_start_has_no_moment_at_which_it_could_be_cancelled_half_way(tmp_path: Path) -> None:
+    launch = Launch(argv=(sys.executable, "-c", ECHO), environment={"PATH": os.environ["PATH"]}, cwd=tmp_path)
+    process = ClaudeProcess(launch)
+    starting = asyncio.create_task(process.connect())
+    await asyncio.sleep(0)
+    assert starting.done()
+    assert process.alive
+    await process.close()
+    assert not _is_there(process.pid or 0)
 
 
 def _is_there(pid: int) -> bool:

@@ -99,7 +99,7 @@ async def session(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[ClaudeSessio
 
 def make(monkeypatch: pytest.MonkeyPatch) -> ClaudeSession:
     monkeypatch.setattr(under_test, "Connection", Line)
-    launch = Launch(argv=("claude",), environment={}, cwd=SPEC.cwd, mark="m")
+    launch = Launch(argv=("claude",), environment={}, cwd=SPEC.cwd)
     return ClaudeSession(
         launch,
         SPEC,

@@ -15,41 +15,24 @@ import stat
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Coroutine, Iterator, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
-import uvloop
 
 from tests.programs.running import PATIENCE, PROGRAMS, is_alive, until
 from toolstead.errors import ToolError
-from toolstead.tools.handlers import pipeline, process_pipes
-from toolstead.tools.handlers.capture import Capture
-from toolstead.tools.handlers.pipeline import MARK, Setting, run_pipeline
+from toolstead.processes import owner
+from toolstead.processes.capture import Capture
+from toolstead.processes.mark import MARK
+from toolstead.tools.handlers.pipeline import Setting, run_pipeline
 
-pytestmark = pytest.mark.promise("R2")
+pytestmark = [pytest.mark.promise("R2"), pytest.mark.usefixtures("nothing_left")]
 
 Run = Callable[[Coroutine[Any, Any, Any]], Any]
 PYTHON = [sys.executable, "-S", "-E"]
 STUBBORN = [*PYTHON, str(PROGRAMS / "stubborn.py")]
-LOOPS = {"asyncio": None, "uvloop": uvloop.new_event_loop}
-
-
-@pytest.fixture(params=LOOPS)
-def run(request: pytest.FixtureRequest) -> Iterator[Run]:
-    """Runs a coroutine on one event loop, then on the other."""
-    with asyncio.Runner(loop_factory=LOOPS[request.param]) as runner:
-        yield runner.run
-
-
-@pytest.fixture(params=["pidfd", "thread", "reaping"])
-def watched(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """How ends of processes are noticed: the way of Linux, that of an old one, and that of macOS."""
-    if request.param != "pidfd":
-        monkeypatch.delattr(os, "pidfd_open", raising=False)
-    if request.param == "reaping":
-        monkeypatch.delattr(os, "waitid", raising=False)
 
 
 def setting(folder: Path = Path("/"), limit: int = 100_000, **env: str) -> Setting:
@@ -67,37 +50,6 @@ async def ran(*commands: Sequence[str], stdin: bytes | None = None, folder: Path
 
 def sh(script: str, *arguments: str) -> list[str]:
     return ["sh", "-c", script, "sh", *arguments]
-
-
-def open_descriptors() -> int:
-    """Devices are not counted, because uvloop keeps one in reserve."""
-    count = 0
-    for entry in list(Path("/dev/fd").iterdir()):
-        with contextlib.suppress(OSError):
-            count += not stat.S_ISCHR(os.fstat(int(entry.name)).st_mode)
-    return count
-
-
-@pytest.fixture(autouse=True)
-def nothing_left(run: Run, caplog: pytest.LogCaptureFixture) -> Iterator[None]:
-    """Every test leaves as many descriptors, children and tasks as it found, and nothing failed unseen in the loop."""
-    before = run(_tasks()), open_descriptors(), children()
-    yield
-    assert [record.getMessage() for record in caplog.get_records("call") if record.name == "asyncio"] == []
-    assert (run(_tasks()), open_descriptors(), children()) == before
-
-
-def children() -> set[str]:
-    """The processes that this one started and has not seen the end of."""
-    found: set[str] = set()
-    for task in Path("/proc/self/task").glob("*/children"):
-        with contextlib.suppress(FileNotFoundError, ProcessLookupError):  # a worker that has ended
-            found.update(task.read_text("ascii").split())
-    return found
-
-
-async def _tasks() -> int:
-    return len(asyncio.all_tasks())
 
 
 async def settled(folder: Path, *names: str) -> dict[str, int]:
@@ -263,7 +215,7 @@ def test_the_environments_own_path_finds_the_program(run: Run, tmp_path: Path) -
 IN_ANOTHER_LOCALE = """
 import asyncio, sys
 from pathlib import Path
-from toolstead.tools.handlers.capture import Capture
+from toolstead.processes.capture import Capture
 from toolstead.tools.handlers.pipeline import Setting, run_pipeline
 assert sys.getfilesystemencoding() == "ascii"
 here = Setting(cwd=Path("/"), env={"PATH": sys.argv[1]}, stdout=Capture(100), stderr=Capture(100))
@@ -341,7 +293,7 @@ def test_who_gives_up_while_a_failed_start_is_cleaned_up_is_heard(run: Run, monk
         looking.set()
         assert looked.wait(PATIENCE)
 
-    monkeypatch.setattr(pipeline, "kill_escaped", look)
+    monkeypatch.setattr(owner, "kill_marked", look)
 
     async def main() -> None:
         commands = [["sleep", "1000"], ["echo", *["x" * 100_000] * 200]]
@@ -379,23 +331,6 @@ def test_where_the_system_shows_no_processes_the_group_ends_all_the_same(
         run(until(lambda number=number: not is_alive(number)))
 
 
-def test_a_number_that_may_be_somebody_elses_by_now_is_not_killed(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    killed: list[int] = []
-
-    async def main() -> int:
-        running = pipeline._Running(setting())
-        running.start([["true"]], None)
-        await running.ended()
-        monkeypatch.setattr(os, "killpg", lambda number, _: killed.append(number))
-        running._kill_groups()
-        running.release()
-        running._kill_groups()
-        return running.status
-
-    assert run(main()) == 0
-    assert len(killed) == 1
-
-
 def test_calls_cancelled_at_random_moments_leave_nothing(run: Run) -> None:
     chance = random.Random(5)
 
@@ -424,7 +359,7 @@ def test_the_end_of_the_loop_is_the_end_of_every_process(tmp_path: Path) -> None
         return await settled(tmp_path, "itself", *WAYS)
 
     for name, number in asyncio.run(main()).items():
-        assert not is_alive(number), name
+        assert asyncio.run(until(lambda number=number: not is_alive(number))), name
 
 
 def test_a_call_is_over_when_what_it_killed_has_ended_and_not_before(
@@ -432,7 +367,7 @@ def test_a_call_is_over_when_what_it_killed_has_ended_and_not_before(
 ) -> None:
     """Dying takes a while; here the signal does."""
     kill = os.killpg
-    monkeypatch.setattr(pipeline, "kill_escaped", lambda *_: None)
+    monkeypatch.setattr(owner, "kill_marked", lambda *_: None)
 
     async def main() -> int:
         loop = asyncio.get_running_loop()
@@ -470,7 +405,7 @@ def test_nobody_waits_while_escaped_processes_are_looked_for(run: Run, monkeypat
         looking.set()
         assert looked.wait(PATIENCE), "the loop stood still"
 
-    monkeypatch.setattr(pipeline, "kill_escaped", look)
+    monkeypatch.setattr(owner, "kill_marked", look)
 
     async def main() -> None:
         task = asyncio.create_task(run_pipeline([["sleep", "1000"]], setting()))
@@ -485,11 +420,15 @@ def test_nobody_waits_while_escaped_processes_are_looked_for(run: Run, monkeypat
 
 
 def test_a_process_that_cannot_be_killed_holds_up_no_call(
-    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    run: Run,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    open_descriptors: Callable[[], int],
 ) -> None:
-    monkeypatch.setattr(pipeline, "kill_escaped", lambda *_: None)
+    monkeypatch.setattr(owner, "kill_marked", lambda *_: None)
     monkeypatch.setattr(os, "killpg", lambda *_: None)
-    monkeypatch.setattr(pipeline, "_SECONDS_TO_DIE", 0.05)
+    monkeypatch.setattr(owner, "SECONDS_TO_DIE", 0.05)
 
     async def main() -> int:
         task = asyncio.create_task(run_pipeline([[*STUBBORN, str(tmp_path)]], setting()))
@@ -505,7 +444,7 @@ def test_a_process_that_cannot_be_killed_holds_up_no_call(
     assert open_descriptors() == before
     assert f"process {number} does not end although it was killed" in caplog.text
     os.kill(number, signal.SIGKILL)
-    run(until(lambda: not is_alive(number)))  # somebody waits for it all the same
+    run(until(lambda: not Path(f"/proc/{number}").exists()))  # somebody waits for it all the same
 
 
 @pytest.mark.usefixtures("watched")
@@ -529,72 +468,5 @@ def test_the_pipes_of_a_process_are_not_those_of_its_neighbours(run: Run) -> Non
         for task in slow:
             task.cancel()
         await asyncio.gather(*slow, return_exceptions=True)
-
-    run(main())
-
-
-@pytest.mark.parametrize("way", ["pidfd", "thread"])
-def test_a_process_that_is_gone_already_has_ended(way: str, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    if way == "thread":
-        monkeypatch.delattr(os, "pidfd_open", raising=False)
-
-    process = subprocess.Popen(["true"])
-    process.wait()
-
-    async def main() -> None:
-        watch = process_pipes.Exit(process)
-        await asyncio.wait_for(watch.seen.wait(), PATIENCE)
-        watch.close()
-
-    run(main())
-
-
-def test_news_of_an_end_that_come_after_the_loops_end_hurt_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delattr(os, "pidfd_open", raising=False)
-    process = subprocess.Popen(["sleep", "1000"])
-
-    async def main() -> None:
-        process_pipes.Exit(process)
-
-    asyncio.run(main())
-    (waiting,) = [thread for thread in threading.enumerate() if thread.name == f"exit-of-{process.pid}"]
-    process.kill()
-    waiting.join(PATIENCE)
-    process.wait()
-    assert not waiting.is_alive()
-
-
-def test_a_pipe_that_was_said_to_be_ready_and_is_not_blocks_nobody(run: Run) -> None:
-    async def main() -> None:
-        reading, writing = os.pipe()
-        taken: list[bytes] = []
-        out = process_pipes.OutputPipe(reading, taken.append)
-        out._read()
-        os.write(writing, b"x")
-        out._read()
-        assert taken == [b"x"]
-        out.close()
-        os.close(writing)
-        reading, writing = os.pipe()
-        into = process_pipes.InputPipe(writing, b"x" * 1_000_000)
-        for _ in range(20):
-            into._write()
-        into.close()
-        assert 0 < len(os.read(reading, 2_000_000)) < 1_000_000
-        os.close(reading)
-
-    run(main())
-
-
-def test_a_pipe_that_is_closed_takes_what_is_there_and_closing_twice_is_fine(run: Run) -> None:
-    async def main() -> None:
-        reading, writing = os.pipe()
-        taken: list[bytes] = []
-        pipe = process_pipes.OutputPipe(reading, taken.append)
-        os.write(writing, b"x" * 5_000)
-        pipe.close()
-        pipe.close()
-        assert b"".join(taken) == b"x" * 5_000
-        os.close(writing)
 
     run(main())

@@ -7,8 +7,8 @@ import asyncio
 import pytest
 
 from tests.programs.running import PATIENCE
-from toolstead.tools.handlers import line_progress
-from toolstead.tools.handlers.line_progress import LineProgress
+from toolstead.processes import line_progress
+from toolstead.processes.line_progress import LineProgress
 
 pytestmark = pytest.mark.promise("R2")
 
@@ -24,7 +24,7 @@ async def test_what_waits_is_bounded_by_its_size_whatever_is_given(monkeypatch: 
         progress = LineProgress(report)
         async with progress:
             for _ in range(100):
-                progress.take([line] * 1_000)
+                progress.take_lines([line] * 1_000)
             waiting = len(progress._waiting)
             assert 200 < waiting < 17_000
             assert sum(map(len, progress._waiting)) <= line_progress.MOST_WAITING + 4_096
@@ -39,7 +39,7 @@ async def test_room_that_is_free_again_is_used() -> None:
 
     async with LineProgress(report) as progress:
         for number in range(40):
-            progress.take([b"x" * 1_000] * 900)
+            progress.take_lines([b"x" * 1_000] * 900)
             async with asyncio.timeout(PATIENCE):
                 while len(heard) < 900 * (number + 1):
                     await asyncio.sleep(0)
@@ -53,8 +53,8 @@ async def test_lines_that_are_no_text_are_told_all_the_same() -> None:
         heard.append(line)
 
     async with LineProgress(report) as progress:
-        progress.take([b"\xff", "é".encode()])
-        progress.take([])
+        progress.take_lines([b"\xff", "é".encode()])
+        progress.take_lines([])
     assert heard == ["\ufffd", "é"]
 
 
@@ -64,7 +64,7 @@ async def test_an_error_inside_is_the_one_that_is_told(caplog: pytest.LogCapture
 
     async def fail() -> None:
         async with LineProgress(report) as progress:
-            progress.take([b"a", b"b"])
+            progress.take_lines([b"a", b"b"])
             await asyncio.sleep(0)
             raise ZeroDivisionError
 
@@ -83,7 +83,7 @@ async def test_nobody_waits_for_the_listener_of_a_call_that_failed(monkeypatch: 
 
     async def fail() -> None:
         async with LineProgress(report) as progress:
-            progress.take([b"a"])
+            progress.take_lines([b"a"])
             await listening.wait()
             raise ZeroDivisionError
 

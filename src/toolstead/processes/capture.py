@@ -30,7 +30,7 @@ class Capture:
 
     Args:
         limit: Bytes of text that are kept.
-        on_lines: Told whole lines as they come, cut to a bound.
+        on_lines: Called with whole lines as they come, cut to a bound.
         through: Changes the stream before anything else sees it; counts are then those of the result.
     """
 
@@ -48,36 +48,30 @@ class Capture:
 
     def feed(self, data: bytes) -> None:
         """Take the next part of the stream."""
-        self._keep(data if self._through is None else self._through.feed(data))
+        self._keep_bytes(data if self._through is None else self._through.feed(data))
 
     def end(self) -> None:
         """The stream is over: what was held back and a last line without a line break count too."""
         if self._through is not None:
-            self._keep(self._through.end())
+            self._keep_bytes(self._through.end())
         if self._on_lines is not None and self._line:
             self._on_lines([bytes(self._line)])
             self._line.clear()
 
     @property
-    def left_out(self) -> int:
-        """How many bytes of the middle are not shown."""
-        head, tail = self._kept()
-        return self.total - len(head) - len(tail)
-
-    @property
     def text(self) -> str:
         """What was kept, with a note where something is missing."""
-        head, tail = self._kept()
+        head, tail = self._cut_head_and_tail()
         left_out = self.total - len(head) - len(tail)
         if not left_out:
             return (head + tail).decode("utf-8", "replace")
         note = f"\n[toolstead: {left_out:,} of {self.total:,} bytes left out here]\n"
         return head.decode("utf-8", "replace") + note + tail.decode("utf-8", "replace")
 
-    def _keep(self, data: bytes) -> None:
+    def _keep_bytes(self, data: bytes) -> None:
         self.total += len(data)
         if self._on_lines is not None:
-            self._split(data, self._on_lines)
+            self._split_lines(data, self._on_lines)
         room = self._room - len(self._head)
         if room > 0:
             self._head += data[:room]
@@ -87,20 +81,20 @@ class Capture:
             if len(self._tail) > 2 * self._tail_room:
                 del self._tail[: -self._tail_room]
 
-    def _kept(self) -> tuple[bytes, bytes]:
+    def _cut_head_and_tail(self) -> tuple[bytes, bytes]:
         """Head and tail as they are shown: no character cut in two, and fewer bytes where they are no text."""
         head, tail = bytes(self._head), bytes(self._tail)
         limit = self._room + self._tail_room
-        if self.total <= limit and _fits(head + tail, limit):
+        if self.total <= limit and _fits_as_text(head + tail, limit):
             return head, tail
         tail = tail[-self._tail_room :] if self._tail_room else b""
-        if not _fits(head, self._room):
+        if not _fits_as_text(head, self._room):
             head = head[: self._room // _MOST_BYTES_OF_A_BAD_ONE]
-        if not _fits(tail, self._tail_room):
+        if not _fits_as_text(tail, self._tail_room):
             tail = tail[-(self._tail_room // _MOST_BYTES_OF_A_BAD_ONE) :]
-        return head[: len(head) - _begun(head)], tail[_rest_of_one(tail) :]
+        return head[: len(head) - _count_begun_character(head)], tail[_count_rest_of_character(tail) :]
 
-    def _split(self, data: bytes, on_lines: OnLines) -> None:
+    def _split_lines(self, data: bytes, on_lines: OnLines) -> None:
         *lines, rest = data.split(b"\n")
         if lines:
             lines[0] = bytes(self._line) + lines[0]
@@ -109,20 +103,20 @@ class Capture:
         self._line += rest[: LONGEST_LINE - len(self._line)]
 
 
-def _fits(data: bytes, room: int) -> bool:
+def _fits_as_text(data: bytes, room: int) -> bool:
     """Whether bytes take no more room as text; a character that was cut in two does not count."""
     allowed = room + 2 * _MOST_BYTES_OF_A_BAD_ONE * _MOST_BYTES_OF_A_BAD_ONE
     return data.isascii() or len(data.decode("utf-8", "replace").encode()) <= allowed
 
 
-def _begun(data: bytes) -> int:
+def _count_begun_character(data: bytes) -> int:
     """How many bytes at the end begin a character that is not all there."""
     decoder = codecs.getincrementaldecoder("utf-8")("replace")
     decoder.decode(data[-4:])
     return len(decoder.getstate()[0])
 
 
-def _rest_of_one(data: bytes) -> int:
+def _count_rest_of_character(data: bytes) -> int:
     """How many bytes at the beginning, three at most, end a character whose start is not there."""
     for at, byte in enumerate(data[:4]):
         if byte & 0xC0 != 0x80:

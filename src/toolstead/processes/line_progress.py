@@ -1,6 +1,6 @@
 """Lines of a running command, handed on as progress; what waits for a slow caller is bounded.
 
-Above: `shell`. Below: the caller's `report_progress`.
+Above: the shell handler. Below: the caller's `report_progress`.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ Report = Callable[[float, float | None, str | None], Awaitable[None]]
 
 
 class LineProgress:
-    """`async with LineProgress(meta.report_progress) as progress`: `progress.take` gets lines as they come."""
+    """`async with LineProgress(meta.report_progress) as progress`: `progress.take_lines` gets lines as they come."""
 
     def __init__(self, report: Report) -> None:
         self._report = report
@@ -37,10 +37,10 @@ class LineProgress:
         self._dropped = 0
 
     async def __aenter__(self) -> Self:
-        self._telling = asyncio.create_task(self._tell(), name="toolstead-line-progress")
+        self._reporting = asyncio.create_task(self._report_lines(), name="toolstead-line-progress")
         return self
 
-    def take(self, lines: list[bytes]) -> None:
+    def take_lines(self, lines: list[bytes]) -> None:
         """Hand on lines; those that find no room are counted."""
         for at, line in enumerate(lines):
             if self._room < 0:
@@ -58,17 +58,17 @@ class LineProgress:
         self._news.set()
         try:
             if error is None:
-                await asyncio.wait([self._telling], timeout=SECONDS_TO_CATCH_UP)
+                await asyncio.wait([self._reporting], timeout=SECONDS_TO_CATCH_UP)
         finally:
-            self._telling.cancel()
-            await asyncio.wait([self._telling])
+            self._reporting.cancel()
+            await asyncio.wait([self._reporting])
             if missed := self._dropped + len(self._waiting):
                 logger.warning("%s lines of progress were dropped: the caller reads too slowly", f"{missed:,}")
-        failed = None if self._telling.cancelled() else self._telling.exception()
+        failed = None if self._reporting.cancelled() else self._reporting.exception()
         if failed is not None and error is None:
             raise failed
 
-    async def _tell(self) -> None:
+    async def _report_lines(self) -> None:
         count = 0
         while self._waiting or not self._over:
             if not self._waiting:

@@ -1,4 +1,4 @@
-"""The watcher over a program, with a small program to watch over."""
+"""The watchdog over a program, with a small program to watch over."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import asyncio
 import logging
 import os
 import secrets
+import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -13,8 +14,8 @@ from contextlib import suppress
 
 import pytest
 
-from toolstead.adapters.claude import watcher as under_test
-from toolstead.adapters.claude.watcher import Watcher
+from toolstead.processes import watchdog as under_test
+from toolstead.processes.watchdog import start_watchdog
 
 PATIENCE = 30
 SLEEPS = "import time; print(flush=True); time.sleep(1000)"
@@ -44,31 +45,22 @@ async def until(condition: Callable[[], object]) -> None:
             await asyncio.sleep(0.01)
 
 
-def process_of(watcher: Watcher) -> asyncio.subprocess.Process:
-    assert watcher._process is not None
-    return watcher._process
-
-
-async def test_what_has_the_mark_ends_when_the_watchers_input_does(mark: str, marked: subprocess.Popen[bytes]) -> None:
-    watcher = Watcher(mark)
-    await watcher.start()
-    pipe = process_of(watcher).stdin
-    assert pipe is not None
+async def test_what_has_the_mark_ends_when_the_watchdogs_input_does(mark: str, marked: subprocess.Popen[bytes]) -> None:
+    watchdog = start_watchdog(mark)
     assert marked.poll() is None
-    pipe.close()  # as the system does when our process is killed
+    watchdog.close_pipes()  # as the system does when our process is killed
     await until(lambda: marked.poll() is not None)
-    await watcher.close()
+    await watchdog.kill()
 
 
 async def test_one_that_is_closed_is_gone_and_leaves_everything_else_alone(
     mark: str, marked: subprocess.Popen[bytes], caplog: pytest.LogCaptureFixture
 ) -> None:
-    watcher = Watcher(mark)
-    await watcher.start()
-    process = process_of(watcher)
+    watchdog = start_watchdog(mark)
+    (process,) = watchdog._children
     assert os.getsid(process.pid) != os.getsid(0)  # a signal to our group does not reach it
-    await watcher.close()
-    await watcher.close()
+    await watchdog.kill()
+    await watchdog.kill()
     await asyncio.sleep(0)  # whoever is told of its end has been
     assert process.returncode is not None
     assert marked.poll() is None
@@ -76,20 +68,18 @@ async def test_one_that_is_closed_is_gone_and_leaves_everything_else_alone(
 
 
 async def test_one_that_ends_by_itself_is_named_in_the_log(mark: str, caplog: pytest.LogCaptureFixture) -> None:
-    watcher = Watcher(mark)
-    await watcher.start()
-    process_of(watcher).kill()
-    await until(lambda: any("has ended with status -9" in record.getMessage() for record in caplog.records))
-    await watcher.close()
+    watchdog = start_watchdog(mark)
+    watchdog.signal_groups(signal.SIGKILL)
+    await until(lambda: any("ended with status -9" in record.getMessage() for record in caplog.records))
+    await watchdog.kill()
 
 
 async def test_one_that_cannot_be_started_is_named_in_the_log_and_stops_nobody(
     mark: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(sys, "executable", "/nowhere/python")
-    watcher = Watcher(mark)
-    await watcher.start()
-    await watcher.close()
+    watchdog = start_watchdog(mark)
+    await watchdog.kill()
     (record,) = caplog.records
     assert "/nowhere/python" in record.getMessage()
 
@@ -99,7 +89,6 @@ async def test_without_a_place_to_look_processes_up_there_is_none_and_that_is_lo
 ) -> None:
     caplog.set_level(logging.INFO, logger="toolstead")
     monkeypatch.setattr(under_test, "_ENVIRONS", "/nowhere/environ")
-    watcher = Watcher(mark)
-    await watcher.start()
-    assert watcher._process is None
+    watchdog = start_watchdog(mark)
+    assert not watchdog._children
     assert ["no /proc here" in record.getMessage() for record in caplog.records] == [True]

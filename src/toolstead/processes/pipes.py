@@ -1,0 +1,124 @@
+"""Our ends of the pipes to a child process.
+
+They work on the running loop's readers and writers, whichever loop that is: uvloop's own child processes would inherit
+every inheritable descriptor, and have sockets in the place of pipes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Callable
+
+_PIPE, _LARGEST_PIPE = 65_536, 1_048_576
+"""Bytes that a pipe usually holds, and at most: one read of that many takes all that is there."""
+
+
+class OutputPipe(asyncio.ReadTransport):
+    """Hands on what comes out of a pipe, as it comes; a `StreamReader` that it feeds may pause it."""
+
+    def __init__(
+        self, descriptor: int, take: Callable[[bytes], None], at_end: Callable[[], None] | None = None
+    ) -> None:
+        """Begin to read.
+
+        Args:
+            descriptor: The pipe, which is closed in the end.
+            take: Called with each part.
+            at_end: Called once, when nothing more will come.
+        """
+        super().__init__()
+        self._descriptor = descriptor
+        self._take = take
+        self._at_end = at_end
+        self._is_open = True
+        self._loop = asyncio.get_running_loop()
+        os.set_blocking(descriptor, False)
+        self._loop.add_reader(descriptor, self._read)
+
+    def pause_reading(self) -> None:
+        """Leave what comes in the pipe for now."""
+        if self._is_open:
+            self._loop.remove_reader(self._descriptor)
+
+    def resume_reading(self) -> None:
+        """Read on."""
+        if self._is_open:
+            self._loop.add_reader(self._descriptor, self._read)
+
+    def close(self) -> None:
+        """Take what is there by now, and no more: a process that still writes has left its group."""
+        if self._is_open:
+            self._read()
+        if self._is_open:
+            self._close()
+
+    def _read(self) -> None:
+        try:
+            data = os.read(self._descriptor, _LARGEST_PIPE)
+        except BlockingIOError:
+            return
+        if data:
+            self._take(data)
+        else:
+            self._close()
+
+    def _close(self) -> None:
+        self._is_open = False
+        self._loop.remove_reader(self._descriptor)
+        os.close(self._descriptor)
+        if self._at_end is not None:
+            self._at_end()
+
+
+class InputPipe:
+    """Gives a process its input; what it does not read is dropped when it ends."""
+
+    def __init__(self, descriptor: int) -> None:
+        self._descriptor = descriptor
+        self._rest = bytearray()
+        self._is_open = True
+        self._is_ending = False
+        self._loop = asyncio.get_running_loop()
+        os.set_blocking(descriptor, False)
+
+    @property
+    def is_open(self) -> bool:
+        """Whether the process can be given more; that it reads no more shows when it is written to."""
+        return self._is_open and not self._is_ending
+
+    def write(self, data: bytes) -> None:
+        """Give it more, in the order of the calls. Never blocks; it is dropped where nobody reads any more."""
+        if not self.is_open or not data:
+            return
+        is_idle = not self._rest
+        self._rest += data
+        if is_idle:
+            self._loop.add_writer(self._descriptor, self._write)
+            self._write()
+
+    def end(self) -> None:
+        """Close it once everything is written: the process reads the end of its input."""
+        self._is_ending = True
+        if not self._rest:
+            self.close()
+
+    def close(self) -> None:
+        """Close it now."""
+        if self._is_open:
+            self._is_open = False
+            self._loop.remove_writer(self._descriptor)
+            os.close(self._descriptor)
+
+    def _write(self) -> None:
+        try:
+            del self._rest[: os.write(self._descriptor, self._rest[:_PIPE])]
+        except BlockingIOError:
+            return
+        except BrokenPipeError:  # nobody reads any more
+            self.close()
+            return
+        if not self._rest:
+            self._loop.remove_writer(self._descriptor)
+            if self._is_ending:
+                self.close()

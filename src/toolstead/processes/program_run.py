@@ -1,0 +1,73 @@
+"""A program that is run to its end, with a bound on what it may write.
+
+Above: the git tools, Codex's list of models. Below: `owner`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+
+from toolstead.processes.owner import ProcessOwner
+
+_LONGEST_STDERR = 16_384
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProgramResult:
+    """How a program ended.
+
+    Attributes:
+        status: Its exit status; negative when a signal ended it.
+        stdout: What it wrote, at most as much as was allowed.
+        stderr: The beginning of what it wrote there.
+        cut: True when it wrote more than was allowed and was ended for that.
+    """
+
+    status: int
+    stdout: bytes
+    stderr: bytes
+    cut: bool
+
+
+async def run_program(argv: Sequence[str], *, cwd: Path, env: Mapping[str, str], limit: int) -> ProgramResult:
+    """Run a program without input, until it has ended and nothing that it started can write any more.
+
+    Whatever ends this call (a timeout, a cancellation, an error) ends the program and the processes it started.
+
+    Args:
+        argv: The program, by its absolute path, and its arguments.
+        cwd: The folder it runs in.
+        env: Its whole environment; the mark is added.
+        limit: Bytes of output after which it is ended.
+
+    Raises:
+        OSError: It cannot be started.
+    """
+    output, errors = bytearray(), bytearray()
+    is_cut, output_ended, errors_ended = asyncio.Event(), asyncio.Event(), asyncio.Event()
+
+    def take_output(data: bytes) -> None:
+        room = limit - len(output)
+        output.extend(data[:room])
+        if len(data) > room:
+            is_cut.set()
+            output_ended.set()
+
+    def take_errors(data: bytes) -> None:
+        errors.extend(data[: _LONGEST_STDERR - len(errors)])
+
+    async with ProcessOwner(cwd=cwd, env=env) as owner:
+        with ExitStack() as theirs:
+            _, stdout = owner.open_output(theirs, take_output, output_ended.set)
+            _, stderr = owner.open_output(theirs, take_errors, errors_ended.set)
+            child = owner.spawn(argv, stdout=stdout, stderr=stderr)
+        await output_ended.wait()
+        if is_cut.is_set():
+            await owner.kill()
+        await errors_ended.wait()
+        await owner.wait_for_exits()
+    return ProgramResult(status=child.returncode or 0, stdout=bytes(output), stderr=bytes(errors), cut=is_cut.is_set())
