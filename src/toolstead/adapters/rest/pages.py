@@ -8,10 +8,10 @@ from typing import Any
 
 import msgspec
 
-from toolstead.adapters.rest.asgi import Answer, Request
+from toolstead.adapters.http.asgi import Answer, Request
+from toolstead.adapters.http.routing import Endpoint
 from toolstead.adapters.rest.docs_page import STYLE_HASH, render
 from toolstead.adapters.rest.openapi import Document, build_document, for_people, operation, returns
-from toolstead.adapters.rest.routing import Endpoint
 from toolstead.tools.registry import Registry
 
 _POLICY = (

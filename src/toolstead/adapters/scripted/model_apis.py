@@ -2,7 +2,7 @@
 
 The real clients talk to it, so an agent is tested from its first byte to its last, without a key
 and without a network. Above: `testing`. Below: `api_exchange`, one request and its answer;
-`api_script`, which chooses the reply; a module for each API; `api_server`, which listens.
+`api_script`, which chooses the reply; a module for each API; `adapters.http.server`, which listens.
 """
 
 from __future__ import annotations
@@ -55,10 +55,11 @@ async def scripted_models(script: Script | str, *, kept: int = _MOST_REQUESTS) -
     Raises:
         ScriptError: The text is no script.
     """
-    from toolstead.adapters.scripted.api_server import listen  # uvicorn is paid for by those who serve
+    from toolstead.adapters.http.server import listen  # uvicorn is paid for by those who serve
+    from toolstead.adapters.scripted.droppable_protocol import DroppableProtocol
 
     models = ScriptedModels(parse_script(script) if isinstance(script, str) else script, kept)
-    async with listen(models) as port:
+    async with listen(models, protocol=DroppableProtocol) as port:
         models.url = f"http://127.0.0.1:{port}"
         yield models
 

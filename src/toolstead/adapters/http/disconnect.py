@@ -11,11 +11,11 @@ import asyncio
 from types import TracebackType
 from typing import Self
 
-from toolstead.adapters.rest.asgi import Receive
+from toolstead.adapters.http.asgi import Receive
 
 
-class Watch:
-    """`with Watch(receive) as watch: await call` cancels the current task when the client has gone.
+class DisconnectWatch:
+    """`with DisconnectWatch(receive) as watch: await call` cancels the current task when the client has gone.
 
     Attributes:
         gone: Whether the client went away.

@@ -1,7 +1,7 @@
 """The route table: method and path → handler, with each route's description beside it.
 
-Matching is a look-up, not a search: a fixed path by its text, a path with placeholders by the
-number of its segments. The same table makes the OpenAPI document.
+Matching is a look-up, not a search: a fixed path by its text, a path with placeholders by the number of its segments.
+What no route has goes to the longest prefix that fits, for files. The same table makes the OpenAPI document.
 """
 
 from __future__ import annotations
@@ -11,9 +11,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from toolstead.adapters.rest.asgi import Answer, Handler, Receive, Request, Scope, Send
-from toolstead.adapters.rest.private import PrivateDoor, refuse_everybody
-from toolstead.adapters.rest.problem import BAD_METHOD, NOT_FOUND, problem
+from toolstead.adapters.http.asgi import Answer, Handler, Receive, Request, Scope, Send
+from toolstead.adapters.http.private import PrivateAccess, refuse_everybody
+from toolstead.adapters.http.problem import BAD_METHOD, NOT_FOUND, problem
+
+REMAINDER = "remainder"
+"""The parameter under which the handler of a prefix finds the rest of the path."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,19 +61,27 @@ class Routes:
     Args:
         endpoints: Every route.
         private: Stands before those that are private; without it nobody passes there.
+        prefixes: Handlers of `GET` and `HEAD` for all paths below a prefix such as `/console/` that no route has.
     """
 
-    def __init__(self, endpoints: Sequence[Endpoint], *, private: PrivateDoor | None = None) -> None:
+    def __init__(
+        self,
+        endpoints: Sequence[Endpoint],
+        *,
+        private: PrivateAccess | None = None,
+        prefixes: Mapping[str, Handler] | None = None,
+    ) -> None:
         self.endpoints = tuple(endpoints)
+        self._prefixes = sorted((prefixes or {}).items(), key=lambda entry: len(entry[0]), reverse=True)
         self._fixed: dict[tuple[str, str], Handler] = {}
         self._open: dict[tuple[str, int], list[_Pattern]] = {}
         for endpoint in self.endpoints:
             handler = endpoint.handler
             if endpoint.private:
-                handler = private.before(handler) if private is not None else refuse_everybody
+                handler = private.protect(handler) if private is not None else refuse_everybody
             for method in ("GET", "HEAD") if endpoint.method == "GET" else (endpoint.method,):
                 self._add(method, endpoint.path, handler)
-        self._methods = sorted({method for method, _ in (*self._fixed, *self._open)})
+        self._methods = sorted({"GET", "HEAD", *(method for method, _ in (*self._fixed, *self._open))})
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Find the route, run its handler, write its answer."""
@@ -78,7 +89,7 @@ class Routes:
         path: str = scope["path"]
         found = self._find(method, path)
         if found is None:
-            answer = self._without_handler(method, path)
+            answer = self._answer_without_handler(method, path)
         else:
             handler, params = found
             answer = await handler(Request(scope, receive, params))
@@ -103,9 +114,13 @@ class Routes:
             params = pattern.match(segments)
             if params is not None:
                 return pattern.handler, params
+        if method in ("GET", "HEAD"):
+            for prefix, handler in self._prefixes:
+                if path.startswith(prefix):
+                    return handler, {REMAINDER: path.removeprefix(prefix)}
         return None
 
-    def _without_handler(self, method: str, path: str) -> Answer:
+    def _answer_without_handler(self, method: str, path: str) -> Answer:
         """The answer to `OPTIONS`, to a method the route does not have, or to an unknown path."""
         methods = [name for name in self._methods if self._find(name, path) is not None]
         if not methods:

@@ -1,7 +1,7 @@
 """Our tools, as Codex sees them: an MCP server on a free port of loopback, with a token for each thread.
 
-A call is made for the thread whose token it brings, by whoever attends to that thread. Above: `session`. Below: the
-MCP SDK and uvicorn, imported when the first session is opened.
+A call is made for the thread whose token it brings, by the session of that thread. Above: `station`, `session`. Below:
+the MCP SDK and `adapters.http`, imported when the first session is opened.
 """
 
 from __future__ import annotations
@@ -9,39 +9,32 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import json
-import logging
 import secrets
-import socket
 from collections.abc import Mapping, Sequence
-from contextlib import AsyncExitStack, suppress
 from typing import Any, Protocol
 
 import mcp_types
-import uvicorn
 from mcp.server.context import ServerRequestContext
 from mcp.server.lowlevel import Server
 from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 from mcp.server.transport_security import TransportSecuritySettings
-from starlette.types import Receive, Scope, Send
 
 from toolstead.adapters.codex.own_tools import GATE
+from toolstead.adapters.http.asgi import Answer, Receive, Scope, Send
+from toolstead.adapters.http.server import listen
 from toolstead.adapters.mcp.wire import result_for
 from toolstead.types.result import ToolResult
 
-logger = logging.getLogger(__name__)
-
 NAME = "toolstead"
-_UNWIND = 3.0
-"""Seconds that requests get to notice that the door is closed."""
 _BODY = 32 * 1024 * 1024
 _LONG = 365 * 24 * 3600
 """Seconds that Codex waits for a tool: how long one may take is the dispatcher's to say."""
 
-Request = ServerRequestContext[Any, Any]
+McpRequest = ServerRequestContext[Any, Any]
 
 
-class Attendant(Protocol):
-    """Whoever answers for one thread."""
+class ThreadTools(Protocol):
+    """Lists and calls the tools of one thread."""
 
     def tools(self) -> Sequence[mcp_types.Tool]:
         """The tools of this thread."""
@@ -56,11 +49,11 @@ class Attendant(Protocol):
         ...
 
 
-class ToolDoor:
+class CodexToolEndpoint:
     """The server; `open` before it is used, `close` after."""
 
     def __init__(self, *, version: str) -> None:
-        self._attendants: dict[bytes, Attendant] = {}
+        self._threads: dict[bytes, ThreadTools] = {}
         self._entered: set[bytes] = set()
         server = Server[Any](NAME, version=version, on_list_tools=self._list, on_call_tool=self._call)
         self._sessions = StreamableHTTPSessionManager(
@@ -77,7 +70,7 @@ class ToolDoor:
     async def open(self) -> None:
         """Listen."""
         ready = asyncio.get_running_loop().create_future()
-        self._serving = asyncio.create_task(self._serve(ready), name="toolstead-codex-door")
+        self._serving = asyncio.create_task(self._serve(ready), name="toolstead-codex-endpoint")
         await asyncio.wait((ready, self._serving), return_when=asyncio.FIRST_COMPLETED)
         if self._serving.done():
             self._serving.result()
@@ -88,15 +81,15 @@ class ToolDoor:
         if self._serving is not None:
             await asyncio.wait((self._serving,))
 
-    def admit(self, attendant: Attendant) -> str:
-        """A token with which a thread's calls reach whoever attends to it."""
+    def admit(self, tools: ThreadTools) -> str:
+        """A token with which a thread's calls reach its tools."""
         token = secrets.token_urlsafe(32)
-        self._attendants[_digest(token)] = attendant
+        self._threads[_digest(token)] = tools
         return token
 
     def dismiss(self, token: str) -> None:
         """Let nobody in with this token any more."""
-        self._attendants.pop(_digest(token), None)
+        self._threads.pop(_digest(token), None)
         self._entered.discard(_digest(token))
 
     def entered(self, token: str) -> bool:
@@ -117,77 +110,38 @@ class ToolDoor:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request of a thread that has a token; this is an ASGI application."""
         brought = _digest_of(scope.get("headers", ()))
-        attendant = self._attendants.get(brought)
-        if attendant is None:
-            await send({"type": "http.response.start", "status": 401, "headers": [(b"content-length", b"0")]})
-            await send({"type": "http.response.body"})
+        tools = self._threads.get(brought)
+        if tools is None:
+            await Answer(401, b"", ()).send(send)
             return
         self._entered.add(brought)
-        await self._sessions.asgi_app({**scope, "attendant": attendant}, receive, send)
+        await self._sessions.asgi_app({**scope, "thread_tools": tools}, receive, send)
 
-    async def _list(self, request: Request, params: Any) -> mcp_types.ListToolsResult:
-        return mcp_types.ListToolsResult(tools=list(_attendant(request).tools()))
+    async def _list(self, request: McpRequest, params: Any) -> mcp_types.ListToolsResult:
+        return mcp_types.ListToolsResult(tools=list(_tools_of(request).tools()))
 
-    async def _call(self, request: Request, params: mcp_types.CallToolRequestParams) -> mcp_types.CallToolResult:
+    async def _call(self, request: McpRequest, params: mcp_types.CallToolRequestParams) -> mcp_types.CallToolResult:
         given = (request.meta or {}).get("callId")
         if params.name == GATE and given is None:  # a hook; what a model calls has an id
-            answer = await _attendant(request).hooked(params.arguments or {})
+            answer = await _tools_of(request).hooked(params.arguments or {})
             return mcp_types.CallToolResult(content=[mcp_types.TextContent(type="text", text=json.dumps(answer))])
         call_id = given if isinstance(given, str) and 0 < len(given) <= 128 else None
-        result = await _attendant(request).call(params.name, params.arguments or {}, call_id=call_id)
+        result = await _tools_of(request).call(params.name, params.arguments or {}, call_id=call_id)
         shown = result_for(result, modern=True)
         # Codex shows the model one or the other, and the text is what was written for it.
         return shown.model_copy(update={"structured_content": None}) if shown.content else shown
 
     async def _serve(self, ready: asyncio.Future[None]) -> None:
-        config = uvicorn.Config(
-            self,
-            loop="none",
-            ws="none",
-            lifespan="off",
-            log_config=None,
-            log_level="warning",
-            access_log=False,
-            proxy_headers=False,
-            server_header=False,
-        )
-        config.load()
-        server = uvicorn.Server(config)
-        server.lifespan = config.lifespan_class(config)
-        async with AsyncExitStack() as stack:
-            bound = stack.enter_context(socket.socket())
-            bound.bind(("127.0.0.1", 0))
-            bound.setblocking(False)
-            await stack.enter_async_context(self._sessions.run())
-            await server.startup(sockets=[bound])
-            stack.push_async_callback(_end, server)
-            self._port = bound.getsockname()[1]
+        async with self._sessions.run(), listen(self) as port:
+            self._port = port
             ready.set_result(None)
             await self._closing.wait()
 
 
-async def _end(server: uvicorn.Server) -> None:
-    """Take no more requests, break off those under way, and wait until none is left."""
-    for listener in server.servers:
-        listener.close()
-    tasks = set(server.server_state.tasks)
-    for connection in list(server.server_state.connections):
-        transport = getattr(connection, "transport", None)
-        if transport is not None:
-            transport.abort()
-    if tasks:
-        _, left = await asyncio.wait(tasks, timeout=_UNWIND)
-        for task in left:
-            task.cancel()
-    for listener in server.servers:
-        with suppress(TimeoutError):
-            await asyncio.wait_for(listener.wait_closed(), _UNWIND)
-
-
-def _attendant(request: Request) -> Attendant:
+def _tools_of(request: McpRequest) -> ThreadTools:
     http: Any = request.request
-    attendant: Attendant = http.scope["attendant"]
-    return attendant
+    tools: ThreadTools = http.scope["thread_tools"]
+    return tools
 
 
 def _digest(token: str) -> bytes:

@@ -14,8 +14,8 @@ from typing import cast
 
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 
-from toolstead.adapters.rest.asgi import Answer
-from toolstead.adapters.rest.problem import BAD_HTTP, HEAD_TOO_LARGE, TOO_SLOW, problem
+from toolstead.adapters.http.asgi import Answer
+from toolstead.adapters.http.problem import BAD_HTTP, HEAD_TOO_LARGE, TOO_SLOW, problem
 
 logger = logging.getLogger(__name__)
 
@@ -27,7 +27,7 @@ _COPIED = 65_536
 """Bytes that are cheaper to copy than to send apart."""
 
 
-class Together:
+class CoalescingTransport:
     """A transport that sends in one write what is written in one breath.
 
     A system call less for each answer, and a client that wakes up once. What stands alone, such as
@@ -99,8 +99,8 @@ class BoundedProtocol(HttpToolsProtocol):
     def connection_made(self, transport: asyncio.Transport) -> None:
         """Count from here: a client that connects and says nothing is late, too."""
         super().connection_made(transport)
-        self._together = Together(transport, self.loop)
-        self.transport = cast("asyncio.Transport", self._together)
+        self._coalescing = CoalescingTransport(transport, self.loop)
+        self.transport = cast("asyncio.Transport", self._coalescing)
         self.waiting_since = self._taken_at = self.loop.time()
 
     def data_received(self, data: bytes) -> None:
@@ -127,7 +127,7 @@ class BoundedProtocol(HttpToolsProtocol):
         if self.waiting_since is None or now - self.waiting_since < ARRIVAL or self.transport.is_closing():
             return
         if self.scope and "path" in self.scope:
-            self.transport.close()  # whoever reads the body is told that the client has gone
+            self.transport.close()  # for those who read the body the client has gone
         else:
             self._refuse(problem(TOO_SLOW, f"No whole request arrived within {ARRIVAL:.0f} seconds."))
 
@@ -136,8 +136,8 @@ class BoundedProtocol(HttpToolsProtocol):
 
         Closing would wait for the client to take the rest, so it is broken off.
         """
-        waiting = self._together.waiting()
-        taken = self._together.written - waiting
+        waiting = self._coalescing.waiting()
+        taken = self._coalescing.written - waiting
         if not waiting or taken != self._taken:
             self._taken, self._taken_at = taken, now
         elif now - self._taken_at >= patience:
