@@ -87,7 +87,8 @@ class RequestGuard:
                 return None
             if body is None:
                 return None
-            if body and not _is_json(headers.get(b"content-type")):
+            kind = headers.get(b"content-type", b"")
+            if body and kind != b"application/json" and _JSON.fullmatch(kind.strip()) is None:
                 await _refuse_type(scope, headers).send(response)
                 return None
             receive = BufferedBody(body, receive)
@@ -169,12 +170,6 @@ def _find_repeated(headers: Headers) -> str | None:
             return name.decode()
         seen.add(name)
     return None
-
-
-def _is_json(content_type: bytes | None) -> bool:
-    return content_type is not None and (
-        content_type == b"application/json" or _JSON.fullmatch(content_type.strip()) is not None
-    )
 
 
 def _refuse_type(scope: Scope, headers: Mapping[bytes, bytes]) -> Answer:

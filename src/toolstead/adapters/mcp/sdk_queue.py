@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Callable, Coroutine
 from typing import Any
 
 import msgspec
@@ -37,7 +37,7 @@ class SdkQueue:
         unanswered: The ids of its requests that were not answered yet.
     """
 
-    def __init__(self, serve: Callable[[SdkQueue], Awaitable[None]], lines: Lines) -> None:
+    def __init__(self, serve: Callable[[SdkQueue], Coroutine[Any, Any, None]], lines: Lines) -> None:
         self.unanswered: set[str] = set()
         self._serve = serve
         self._lines = lines
@@ -60,7 +60,7 @@ class SdkQueue:
         if len(self._waiting) > MOST_WAITING:
             self._lines.pause("the SDK is slow")
         if self._task is None:
-            work = self._work()
+            work = self._serve(self)
             self._task = asyncio.get_running_loop().create_task(work, name="toolstead-stdio-sdk")
 
     def is_asked(self, id: str) -> bool:
@@ -90,9 +90,6 @@ class SdkQueue:
         if self._task is not None:
             self._task.cancel()
             await asyncio.wait([self._task])
-
-    async def _work(self) -> None:
-        await self._serve(self)
 
     def _follow_message(self, line: bytes) -> None:
         try:
