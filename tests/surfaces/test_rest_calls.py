@@ -138,13 +138,13 @@ async def test_a_tool_that_ignores_its_cancellation_does_not_hurt_the_server(cap
 
 async def test_a_call_that_finishes_at_once_costs_no_watcher(monkeypatch: pytest.MonkeyPatch) -> None:
     watched: list[DisconnectWatch] = []
-    begin = DisconnectWatch._begin
+    begin = DisconnectWatch._start_waiting
 
     def counted(self: DisconnectWatch) -> None:
         watched.append(self)
         begin(self)
 
-    monkeypatch.setattr(DisconnectWatch, "_begin", counted)
+    monkeypatch.setattr(DisconnectWatch, "_start_waiting", counted)
     waiting = Waiting()
     async with running(SAY, waiting.tool) as live:
         for _ in range(5):

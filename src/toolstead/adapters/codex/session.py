@@ -116,18 +116,18 @@ class CodexSession:
         token = endpoint.admit(self)
         old, self._token = self._token, token
         endpoint.dismiss(old)
-        params = settings_of(spec, endpoint.settings(token), hooked=self._hooked)
+        params = settings_of(spec, endpoint.server_settings(token), hooked=self._hooked)
         if resume is None:
             await self._open("thread/start", params | surroundings_of(spec), None)
             return
         params |= {"threadId": resume, "excludeTurns": True}
         await self._open("thread/resume", params, resume)
-        if not endpoint.entered(token):
+        if not endpoint.was_used(token):
             # It was never put away, as after an opening that was broken off: whatever we say now, Codex goes on with
             # the settings of then, and with a token that opens nothing.
             await self._detach()
             await self._open("thread/resume", params, resume)
-        if not endpoint.entered(token):
+        if not endpoint.was_used(token):
             raise RuntimeFailureError(f"Codex does not put the conversation {resume!r} away, to go on with it anew")
         self._resumed = True
 
@@ -278,12 +278,12 @@ class CodexSession:
             return ToolResult.error(f"{name} was not called: no turn is running", Failure.CANCELLED)
         return await playing.call(name, input, call_id=call_id)
 
-    async def hooked(self, told: Mapping[str, Any]) -> Mapping[str, Any]:
+    async def answer_hook(self, payload: Mapping[str, Any]) -> Mapping[str, Any]:
         """A tool of Codex's own is about to be used, or was."""
         playing = self._running
-        if playing is None or (playing.ended and told.get("event") != "PostToolUse"):
-            return refusal(str(told.get("name")), "no turn is running")
-        return await playing.own.hooked(told)
+        if playing is None or (playing.ended and payload.get("event") != "PostToolUse"):
+            return refusal(str(payload.get("name")), "no turn is running")
+        return await playing.own.hooked(payload)
 
     def _check_free(self) -> None:
         if self._running is not None:

@@ -44,8 +44,8 @@ class ThreadTools(Protocol):
         """Call one of them."""
         ...
 
-    async def hooked(self, told: Mapping[str, Any]) -> Mapping[str, Any]:
-        """What a hook asks or tells about a tool of Codex's own; gives what Codex is to read."""
+    async def answer_hook(self, payload: Mapping[str, Any]) -> Mapping[str, Any]:
+        """What Codex is to read as the answer of a hook before or after a tool of its own."""
         ...
 
 
@@ -54,8 +54,8 @@ class CodexToolEndpoint:
 
     def __init__(self, *, version: str) -> None:
         self._threads: dict[bytes, ThreadTools] = {}
-        self._entered: set[bytes] = set()
-        server = Server[Any](NAME, version=version, on_list_tools=self._list, on_call_tool=self._call)
+        self._used: set[bytes] = set()
+        server = Server[Any](NAME, version=version, on_list_tools=self._list_tools, on_call_tool=self._call_tool)
         self._sessions = StreamableHTTPSessionManager(
             app=server,
             json_response=True,
@@ -70,7 +70,7 @@ class CodexToolEndpoint:
     async def open(self) -> None:
         """Listen."""
         ready = asyncio.get_running_loop().create_future()
-        self._serving = asyncio.create_task(self._serve(ready), name="toolstead-codex-endpoint")
+        self._serving = asyncio.create_task(self._serve_until_closed(ready), name="toolstead-codex-endpoint")
         await asyncio.wait((ready, self._serving), return_when=asyncio.FIRST_COMPLETED)
         if self._serving.done():
             self._serving.result()
@@ -84,19 +84,19 @@ class CodexToolEndpoint:
     def admit(self, tools: ThreadTools) -> str:
         """A token with which a thread's calls reach its tools."""
         token = secrets.token_urlsafe(32)
-        self._threads[_digest(token)] = tools
+        self._threads[_digest_token(token)] = tools
         return token
 
     def dismiss(self, token: str) -> None:
-        """Let nobody in with this token any more."""
-        self._threads.pop(_digest(token), None)
-        self._entered.discard(_digest(token))
+        """Refuse this token from now on."""
+        self._threads.pop(_digest_token(token), None)
+        self._used.discard(_digest_token(token))
 
-    def entered(self, token: str) -> bool:
-        """Whether anybody came in with this token: Codex does before it says that a thread is attached with it."""
-        return _digest(token) in self._entered
+    def was_used(self, token: str) -> bool:
+        """Whether a request brought this token: Codex sends one before it says that a thread is attached with it."""
+        return _digest_token(token) in self._used
 
-    def settings(self, token: str) -> Mapping[str, Any]:
+    def server_settings(self, token: str) -> Mapping[str, Any]:
         """What a thread is to be configured with."""
         return {
             "url": f"http://127.0.0.1:{self._port}/mcp",
@@ -109,21 +109,23 @@ class CodexToolEndpoint:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request of a thread that has a token; this is an ASGI application."""
-        brought = _digest_of(scope.get("headers", ()))
+        brought = _read_token_digest(scope.get("headers", ()))
         tools = self._threads.get(brought)
         if tools is None:
             await Answer(401, b"", ()).send(send)
             return
-        self._entered.add(brought)
+        self._used.add(brought)
         await self._sessions.asgi_app({**scope, "thread_tools": tools}, receive, send)
 
-    async def _list(self, request: McpRequest, params: Any) -> mcp_types.ListToolsResult:
+    async def _list_tools(self, request: McpRequest, params: Any) -> mcp_types.ListToolsResult:
         return mcp_types.ListToolsResult(tools=list(_tools_of(request).tools()))
 
-    async def _call(self, request: McpRequest, params: mcp_types.CallToolRequestParams) -> mcp_types.CallToolResult:
+    async def _call_tool(
+        self, request: McpRequest, params: mcp_types.CallToolRequestParams
+    ) -> mcp_types.CallToolResult:
         given = (request.meta or {}).get("callId")
         if params.name == GATE and given is None:  # a hook; what a model calls has an id
-            answer = await _tools_of(request).hooked(params.arguments or {})
+            answer = await _tools_of(request).answer_hook(params.arguments or {})
             return mcp_types.CallToolResult(content=[mcp_types.TextContent(type="text", text=json.dumps(answer))])
         call_id = given if isinstance(given, str) and 0 < len(given) <= 128 else None
         result = await _tools_of(request).call(params.name, params.arguments or {}, call_id=call_id)
@@ -131,7 +133,7 @@ class CodexToolEndpoint:
         # Codex shows the model one or the other, and the text is what was written for it.
         return shown.model_copy(update={"structured_content": None}) if shown.content else shown
 
-    async def _serve(self, ready: asyncio.Future[None]) -> None:
+    async def _serve_until_closed(self, ready: asyncio.Future[None]) -> None:
         async with self._sessions.run(), listen(self) as port:
             self._port = port
             ready.set_result(None)
@@ -144,11 +146,11 @@ def _tools_of(request: McpRequest) -> ThreadTools:
     return tools
 
 
-def _digest(token: str) -> bytes:
+def _digest_token(token: str) -> bytes:
     return hashlib.sha256(token.encode()).digest()
 
 
-def _digest_of(headers: Sequence[tuple[bytes, bytes]]) -> bytes:
+def _read_token_digest(headers: Sequence[tuple[bytes, bytes]]) -> bytes:
     """Looked up by digest: how long that takes tells nothing of the tokens there are."""
     given = next((value for name, value in headers if name == b"authorization"), b"")
     scheme, _, token = given.partition(b" ")

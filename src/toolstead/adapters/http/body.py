@@ -91,14 +91,14 @@ def decoder(shape: type[_T]) -> Callable[[bytes, str], _T]:
             detail = f"The body is not UTF-8: {error.reason}."
             raise BodyError(problem(BAD_JSON, detail, instance=path)) from None
         except msgspec.ValidationError as error:
-            raise BodyError(problem(BAD_BODY, _explain(str(error), members), instance=path)) from None
+            raise BodyError(problem(BAD_BODY, _explain_mismatch(str(error), members), instance=path)) from None
         except msgspec.DecodeError as error:
             raise BodyError(problem(BAD_JSON, f"{error}.", instance=path)) from None
 
     return read
 
 
-def _explain(text: str, members: tuple[str, ...]) -> str:
+def _explain_mismatch(text: str, members: tuple[str, ...]) -> str:
     """A sentence of msgspec, with the place as a JSON pointer and the nearest member named."""
     if unknown := _UNKNOWN.fullmatch(text):
         near = difflib.get_close_matches(unknown[1][:64], members, n=1)

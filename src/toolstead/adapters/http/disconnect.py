@@ -32,7 +32,7 @@ class DisconnectWatch:
 
     def __enter__(self) -> Self:
         self._task = asyncio.current_task()
-        self._start = asyncio.get_running_loop().call_soon(self._begin)
+        self._start = asyncio.get_running_loop().call_soon(self._start_waiting)
         return self
 
     def __exit__(
@@ -47,11 +47,11 @@ class DisconnectWatch:
             return False
         return self._task.uncancel() == 0 and kind is asyncio.CancelledError
 
-    def _begin(self) -> None:
+    def _start_waiting(self) -> None:
         self._start = None
-        self._watcher = asyncio.get_running_loop().create_task(self._wait())
+        self._watcher = asyncio.get_running_loop().create_task(self._wait_for_disconnect())
 
-    async def _wait(self) -> None:
+    async def _wait_for_disconnect(self) -> None:
         while (await self._receive())["type"] != "http.disconnect":
             pass
         self.gone = True

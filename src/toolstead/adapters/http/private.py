@@ -29,15 +29,15 @@ class PrivateAccess:
         self._token = AccessToken(options.private_token)
         self._names = ServerNames(options)
 
-    def protect(self, handler: Handler) -> Handler:
-        """The same handler for who shows the private token; everybody else is told what is needed."""
+    def protect_handler(self, handler: Handler) -> Handler:
+        """The same handler for who shows the private token; everybody else gets an answer that says what is needed."""
 
         async def answer(request: Request) -> Sendable | None:
-            return await handler(request) if self.admits(request) else refuse_stranger(request)
+            return await handler(request) if self.is_admitted(request) else refuse_stranger(request)
 
         return answer
 
-    def admits(self, request: Request) -> bool:
+    def is_admitted(self, request: Request) -> bool:
         """Whether a request shows the private token. Its cookie counts for the pages of this server alone."""
         headers = dict(request.scope["headers"])  # the guard has seen to it that none of these is there twice
         origin = headers.get(b"origin")

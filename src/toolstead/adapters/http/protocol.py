@@ -69,7 +69,7 @@ class CoalescingTransport:
             self.written += len(held)
             self._transport.write(held)
 
-    def waiting(self) -> int:
+    def count_unsent(self) -> int:
         """Bytes that the client has not taken yet."""
         return self._transport.get_write_buffer_size()
 
@@ -120,7 +120,7 @@ class BoundedProtocol(HttpToolsProtocol):
             detail = (
                 f"The request line and the headers have more than {LARGEST_HEAD:,} bytes, which is the most allowed."
             )
-            self._refuse(problem(HEAD_TOO_LARGE, detail))
+            self._refuse_request(problem(HEAD_TOO_LARGE, detail))
 
     def close_if_late(self, now: float) -> None:
         """End the connection when its request takes too long to arrive."""
@@ -129,14 +129,14 @@ class BoundedProtocol(HttpToolsProtocol):
         if self.scope and "path" in self.scope:
             self.transport.close()  # for those who read the body the client has gone
         else:
-            self._refuse(problem(TOO_SLOW, f"No whole request arrived within {ARRIVAL:.0f} seconds."))
+            self._refuse_request(problem(TOO_SLOW, f"No whole request arrived within {ARRIVAL:.0f} seconds."))
 
     def break_off_if_stalled(self, now: float, patience: float) -> None:
         """End the connection when its client has taken nothing for so long of what waits for it.
 
         Closing would wait for the client to take the rest, so it is broken off.
         """
-        waiting = self._coalescing.waiting()
+        waiting = self._coalescing.count_unsent()
         taken = self._coalescing.written - waiting
         if not waiting or taken != self._taken:
             self._taken, self._taken_at = taken, now
@@ -150,9 +150,9 @@ class BoundedProtocol(HttpToolsProtocol):
 
     def send_400_response(self, msg: str) -> None:
         """Refuse what is no HTTP."""
-        self._refuse(problem(BAD_HTTP, f"{msg} Methods, header names and lengths must be as RFC 9112 says."))
+        self._refuse_request(problem(BAD_HTTP, f"{msg} Methods, header names and lengths must be as RFC 9112 says."))
 
-    def _refuse(self, answer: Answer) -> None:
+    def _refuse_request(self, answer: Answer) -> None:
         """End the connection with an answer from here, unless an earlier request would take it for its own."""
         cycle = self.cycle
         if not cycle or cycle.response_complete or (cycle.more_body and not cycle.response_started):

@@ -46,7 +46,7 @@ class _Pattern:
     free: tuple[tuple[int, str], ...]
     handler: Handler
 
-    def match(self, segments: Sequence[str]) -> dict[str, str] | None:
+    def match_segments(self, segments: Sequence[str]) -> dict[str, str] | None:
         """What the placeholders stand for in a path, or None when it does not fit."""
         for index, text in self.fixed:
             if segments[index] != text:
@@ -78,16 +78,16 @@ class Routes:
         for endpoint in self.endpoints:
             handler = endpoint.handler
             if endpoint.private:
-                handler = private.protect(handler) if private is not None else refuse_everybody
+                handler = private.protect_handler(handler) if private is not None else refuse_everybody
             for method in ("GET", "HEAD") if endpoint.method == "GET" else (endpoint.method,):
-                self._add(method, endpoint.path, handler)
+                self._add_route(method, endpoint.path, handler)
         self._methods = sorted({"GET", "HEAD", *(method for method, _ in (*self._fixed, *self._open))})
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Find the route, run its handler, write its answer."""
         method: str = scope["method"]
         path: str = scope["path"]
-        found = self._find(method, path)
+        found = self._find_handler(method, path)
         if found is None:
             answer = self._answer_without_handler(method, path)
         else:
@@ -96,7 +96,7 @@ class Routes:
         if answer is not None:
             await answer.send(send)
 
-    def _add(self, method: str, path: str, handler: Handler) -> None:
+    def _add_route(self, method: str, path: str, handler: Handler) -> None:
         if "{" not in path:
             self._fixed[method, path] = handler
             return
@@ -105,13 +105,13 @@ class Routes:
         free = tuple((index, text[1:-1]) for index, text in segments if text.startswith("{"))
         self._open.setdefault((method, len(segments)), []).append(_Pattern(fixed, free, handler))
 
-    def _find(self, method: str, path: str) -> tuple[Handler, dict[str, str]] | None:
+    def _find_handler(self, method: str, path: str) -> tuple[Handler, dict[str, str]] | None:
         handler = self._fixed.get((method, path))
         if handler is not None:
             return handler, {}
         segments = path.split("/")
         for pattern in self._open.get((method, len(segments)), ()):
-            params = pattern.match(segments)
+            params = pattern.match_segments(segments)
             if params is not None:
                 return pattern.handler, params
         if method in ("GET", "HEAD"):
@@ -122,7 +122,7 @@ class Routes:
 
     def _answer_without_handler(self, method: str, path: str) -> Answer:
         """The answer to `OPTIONS`, to a method the route does not have, or to an unknown path."""
-        methods = [name for name in self._methods if self._find(name, path) is not None]
+        methods = [name for name in self._methods if self._find_handler(name, path) is not None]
         if not methods:
             known = [endpoint.path for endpoint in self.endpoints]
             near = difflib.get_close_matches(path[:100], known, n=1)

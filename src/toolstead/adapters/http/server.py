@@ -147,7 +147,7 @@ class EmbeddedServer(uvicorn.Server):
         await self.startup(sockets=self._sockets)
 
     async def run_until_stopped(self, on_ready: Callable[[], None]) -> None:
-        """Serve in the running loop until told to stop."""
+        """Serve in the running loop until `stop` is set."""
         try:
             await self.open()
             on_ready()

@@ -37,7 +37,7 @@ class McpEndpoint:
         self._sessions = HandshakeSessions()
         self.app: ASGIApp = self._ask_sdk
         if lane is not None:
-            server.middleware.append(self._learn)
+            server.middleware.append(self._learn_session)
             self.app = HttpLane(lane, self._sessions, self._ask_sdk)
 
     def running(self) -> AbstractAsyncContextManager[None]:
@@ -49,7 +49,7 @@ class McpEndpoint:
         headers = [(name, value.strip(b" \t")) for name, value in scope["headers"]]
         await self._manager.asgi_app({**scope, "headers": headers}, receive, send)
 
-    async def _learn(self, ctx: ServerRequestContext[Any, Any], call_next: CallNext) -> HandlerResult:
+    async def _learn_session(self, ctx: ServerRequestContext[Any, Any], call_next: CallNext) -> HandlerResult:
         """Middleware: the lane hears of a session when its client says that it is initialized."""
         result = await call_next(ctx)
         connection = connection_of(ctx)

@@ -77,7 +77,7 @@ def create_app(
     if approvals is not None:
         endpoints += ApprovalRoutes(approvals).endpoints()
     endpoints += pages.endpoints()
-    document = pages.describe(endpoints, with_token=bool(options.token), with_mcp=mcp is not None)
+    document = pages.describe_routes(endpoints, with_token=bool(options.token), with_mcp=mcp is not None)
     routes = Routes(endpoints, private=PrivateAccess(options))
     return RestApp(routes, document=document, options=options, mcp=mcp, stopping=stopping)
 

@@ -34,7 +34,7 @@ Conversing = Callable[[Orchestrator, Request], Awaitable[Sendable | None]]
 
 
 class HeldElsewhereError(Exception):
-    """Another process holds what was asked for; never leaves the door."""
+    """Another process holds what was asked for; caught where requests are answered."""
 
 
 def conversing(opened: Opened, handler: Conversing) -> Handler:

@@ -28,8 +28,8 @@ class Host:
         self.called.append((name, input, call_id))
         return ToolResult(content=(Text(f"for {self.name}"),), structured={"x": 1})
 
-    async def hooked(self, told: Mapping[str, Any]) -> Mapping[str, Any]:
-        self.hooks.append(told)
+    async def answer_hook(self, payload: Mapping[str, Any]) -> Mapping[str, Any]:
+        self.hooks.append(payload)
         return {"seen": True}
 
 
@@ -42,7 +42,7 @@ async def endpoint() -> AsyncIterator[CodexToolEndpoint]:
 
 
 async def post(endpoint: CodexToolEndpoint, headers: Mapping[str, str], method: str, **params: Any) -> httpx2.Response:
-    url = endpoint.settings("")["url"]
+    url = endpoint.server_settings("")["url"]
     message = {"jsonrpc": "2.0", "id": 1, "method": method, "params": params}
     accepted = {"accept": "application/json, text/event-stream", "mcp-protocol-version": "2025-06-18"}
     async with httpx2.AsyncClient(trust_env=False) as client:
@@ -50,7 +50,7 @@ async def post(endpoint: CodexToolEndpoint, headers: Mapping[str, str], method: 
 
 
 async def ask(endpoint: CodexToolEndpoint, token: str, method: str, **params: Any) -> Any:
-    answer = await post(endpoint, endpoint.settings(token)["http_headers"], method, **params)
+    answer = await post(endpoint, endpoint.server_settings(token)["http_headers"], method, **params)
     assert answer.status_code == 200, answer.text
     return answer.json()["result"]
 
@@ -76,13 +76,13 @@ async def test_nobody_comes_in_without_a_token(endpoint: CodexToolEndpoint, head
 async def test_a_token_that_was_dismissed_opens_nothing(endpoint: CodexToolEndpoint) -> None:
     token = endpoint.admit(Host("ann"))
     endpoint.dismiss(token)
-    headers = endpoint.settings(token)["http_headers"]
+    headers = endpoint.server_settings(token)["http_headers"]
     assert (await post(endpoint, headers, "tools/list")).status_code == 401
 
 
 async def test_a_page_of_another_name_cannot_reach_it(endpoint: CodexToolEndpoint) -> None:
     token = endpoint.admit(Host("ann"))
-    headers = {**endpoint.settings(token)["http_headers"], "host": "evil.example"}
+    headers = {**endpoint.server_settings(token)["http_headers"], "host": "evil.example"}
     assert (await post(endpoint, headers, "tools/list")).status_code == 421
 
 

@@ -168,11 +168,11 @@ class HttpLane:
             ):
                 steps = self._lane.call(id, params.name, params.arguments, params.meta.call_id, modern=True)
                 try:
-                    waiting = steps.send(None)  # most calls are done in one step, and need nobody to watch them
+                    waiting = steps.send(None)  # most calls are done in one step, and need no watch
                 except StopIteration as done:
                     said: bytes | None = done.value
                     if said is not None:
-                        await _send(send, _JSON, said)
+                        await _send_answer(send, _JSON, said)
                     return said is not None
                 with DisconnectWatch(receive), KeepAlive(send) as alive:
                     said = await resumed(steps, waiting)
@@ -181,12 +181,12 @@ class HttpLane:
                     if await alive.stop():
                         await _send_last(send, event(said))
                     else:
-                        await _send(send, _JSON, said)
+                        await _send_answer(send, _JSON, said)
                 return True  # also when the client has gone
             case ModernListTools(id=id, params=params) if headers.get(b"mcp-method") == b"tools/list":
                 page = self._lane.page(params.cursor, modern=True)
                 if page is not None:
-                    await _send(send, _JSON, answer(id, page))
+                    await _send_answer(send, _JSON, answer(id, page))
                 return page is not None
             case _:
                 return False
@@ -203,13 +203,13 @@ class HttpLane:
                 except StopIteration as done:
                     said: bytes | None = done.value
                     if said is not None:
-                        await _send(send, session.headers, event(said))
+                        await _send_answer(send, session.headers, event(said))
                     return said is not None
                 return await self._finish_call(id, session, resumed(steps, waiting), send)
             case ListTools(id=id, params=params):
                 page = self._lane.page(params.cursor, modern=False)
                 if page is not None:
-                    await _send(send, session.headers, event(answer(id, page)))
+                    await _send_answer(send, session.headers, event(answer(id, page)))
                 return page is not None
             case _:
                 return False
@@ -229,7 +229,7 @@ class HttpLane:
                 if not call.ended or task.uncancel():
                     raise
             else:
-                if call.ended:  # and the tool answered all the same, which nobody waits for any more
+                if call.ended:  # and the tool answered all the same, which no client waits for any more
                     task.uncancel()
             finally:
                 del session.calls[key]
@@ -241,7 +241,7 @@ class HttpLane:
             if await alive.stop():
                 await _send_last(send, frame)
             else:
-                await _send(send, session.headers, frame)
+                await _send_answer(send, session.headers, frame)
         return True
 
     def _after_sdk(self, headers: Headers, body: bytes) -> None:
@@ -254,7 +254,7 @@ class HttpLane:
             call.end("cancelled")
 
 
-async def _send(send: Send, headers: Headers, body: bytes) -> None:
+async def _send_answer(send: Send, headers: Headers, body: bytes) -> None:
     length = (b"content-length", b"%d" % len(body))
     await send({"type": "http.response.start", "status": 200, "headers": [*headers, length]})
     await send({"type": "http.response.body", "body": body, "more_body": False})
