@@ -8,13 +8,14 @@ and without a network. Above: `testing`. Below: `api_exchange`, one request and 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import AsyncGenerator, Mapping, MutableMapping
+from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from typing import Any
 
+from toolstead.adapters.http.asgi import Receive, Scope, Send
 from toolstead.adapters.scripted.api_dialect import ApiName, Dialect, Grievance, MalformedError, text_of
-from toolstead.adapters.scripted.api_exchange import MODEL, Exchange, GoneError, Receive, Send, decoded
+from toolstead.adapters.scripted.api_exchange import MODEL, Exchange, GoneError, decoded
 from toolstead.adapters.scripted.api_script import Performer
 from toolstead.adapters.scripted.script import Script
 from toolstead.adapters.scripted.script_file import parse_script
@@ -95,7 +96,7 @@ class ScriptedModels:
             "GOOGLE_API_KEY": MODEL,
         }
 
-    async def __call__(self, scope: MutableMapping[str, Any], receive: Receive, send: Send) -> None:
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request; this is an ASGI application."""
         self.active += 1
         exchange = Exchange(scope, receive, send)
