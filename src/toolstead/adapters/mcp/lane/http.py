@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections import deque
 from collections.abc import Awaitable, Callable, Mapping
 from functools import lru_cache
 from typing import Any, Final, Literal, cast
@@ -51,6 +52,8 @@ from toolstead.plugins.deadline import resumed
 LET_THROUGH = 300.0
 """Seconds after which the SDK gets a request of a session, lest it takes the session for idle and ends it."""
 
+_MOST_ENDED = 1_000
+"""Sessions that are remembered when they have ended, for messages of theirs that are still under way."""
 _CANCELLED = -32800
 _REFUSED = 400
 """This status and those above it: the SDK has not taken the request."""
@@ -92,6 +95,8 @@ class HandshakeSessions:
 
     def __init__(self) -> None:
         self._known: dict[bytes, HandshakeSession] = {}
+        # A client may end a session before the SDK says that it is initialized: the lane must not learn of it then.
+        self._ended: deque[bytes] = deque(maxlen=_MOST_ENDED)
 
     def learn(self, id: str) -> Callable[[], None]:
         """A session is initialized; call what is returned when it has ended."""
@@ -100,8 +105,9 @@ class HandshakeSessions:
         return lambda: self.forget(key)
 
     def knows(self, id: str) -> bool:
-        """Whether a session was learned of already."""
-        return id.encode("latin-1") in self._known
+        """Whether a session was learned of already, or has ended."""
+        key = id.encode("latin-1")
+        return key in self._known or key in self._ended
 
     def get(self, key: bytes | None) -> HandshakeSession | None:
         """The session of a request; None when it is not known (yet)."""
@@ -109,8 +115,10 @@ class HandshakeSessions:
 
     def forget(self, key: bytes | None) -> None:
         """It has ended, and its calls with it."""
-        session = None if key is None else self._known.pop(key, None)
-        if session is not None:
+        if key is None:
+            return
+        self._ended.append(key)
+        if (session := self._known.pop(key, None)) is not None:
             for call in tuple(session.calls.values()):
                 call.end("session")
 
