@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from toolstead.adapters.http.problem import BAD_TYPE, PRIVATE, TOO_LARGE, Kind
 from toolstead.adapters.rest.approval_shapes import APPROVAL_SHAPES
 from toolstead.adapters.rest.conversation_shapes import CONVERSATION_SHAPES
 from toolstead.adapters.rest.plugin_shapes import PLUGIN_SHAPES
-from toolstead.adapters.rest.problem import BAD_TYPE, PRIVATE, TOO_LARGE, Kind
 from toolstead.adapters.rest.shapes import SHAPES, ref
 
 Document = dict[str, Any]

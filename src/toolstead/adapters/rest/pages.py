@@ -8,10 +8,10 @@ from typing import Any
 
 import msgspec
 
-from toolstead.adapters.rest.asgi import Answer, Request
+from toolstead.adapters.http.asgi import Answer, Request
+from toolstead.adapters.http.routing import Endpoint
 from toolstead.adapters.rest.docs_page import STYLE_HASH, render
 from toolstead.adapters.rest.openapi import Document, build_document, for_people, operation, returns
-from toolstead.adapters.rest.routing import Endpoint
 from toolstead.tools.registry import Registry
 
 _POLICY = (
@@ -52,13 +52,13 @@ class Pages:
     def endpoints(self) -> list[Endpoint]:
         """The routes, in the order the documentation shows them."""
         return [
-            Endpoint(method="GET", path="/api/health", handler=self.health, operation=_HEALTH),
-            Endpoint(method="GET", path="/openapi.json", handler=self.openapi, operation=_OPENAPI),
-            Endpoint(method="GET", path="/docs", handler=self.docs, operation=_DOCS),
-            Endpoint(method="GET", path="/", handler=self.root, operation=_ROOT),
+            Endpoint(method="GET", path="/api/health", handler=self.get_health, operation=_HEALTH),
+            Endpoint(method="GET", path="/openapi.json", handler=self.get_document, operation=_OPENAPI),
+            Endpoint(method="GET", path="/docs", handler=self.get_docs, operation=_DOCS),
+            Endpoint(method="GET", path="/", handler=self.redirect_root, operation=_ROOT),
         ]
 
-    def describe(self, endpoints: list[Endpoint], *, with_token: bool, with_mcp: bool) -> Document:
+    def describe_routes(self, endpoints: list[Endpoint], *, with_token: bool, with_mcp: bool) -> Document:
         """Write the document and the page for all routes of the server, once."""
         routes = [
             (endpoint.method, endpoint.path, for_people(endpoint.operation) if endpoint.private else endpoint.operation)
@@ -69,21 +69,21 @@ class Pages:
         self._page = render(document, origin=_ORIGIN.decode(), with_token=with_token).encode()
         return document
 
-    async def health(self, _: Request) -> Answer:
+    async def get_health(self, _: Request) -> Answer:
         """`GET /api/health`."""
         generation = self._registry.current.number
         return Answer.of_json({"status": "ok", "version": self._version, "generation": generation, **self._state()})
 
-    async def openapi(self, _: Request) -> Answer:
+    async def get_document(self, _: Request) -> Answer:
         """`GET /openapi.json`."""
         return Answer(200, self._document)
 
-    async def docs(self, request: Request) -> Answer:
+    async def get_docs(self, request: Request) -> Answer:
         """`GET /docs`, its examples written with the address it was asked by."""
         origin = f"http://{html.escape(request.host)}".encode()
         return Answer(200, self._page.replace(_ORIGIN, origin), PAGE_HEADERS)
 
-    async def root(self, _: Request) -> Answer:
+    async def redirect_root(self, _: Request) -> Answer:
         """`GET /`: the documentation, as long as there is no console."""
         return Answer(307, b"", ((b"location", b"/docs"), (b"cache-control", b"no-store")))
 
