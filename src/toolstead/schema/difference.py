@@ -9,7 +9,7 @@ import json
 from collections.abc import Collection, Mapping
 from typing import Any, cast
 
-import msgspec
+from toolstead.types.sent import SentStruct
 
 MOST_CHANGES = 20
 _SILENT = frozenset(
@@ -23,16 +23,18 @@ _UPPER = frozenset({"maximum", "exclusiveMaximum", "maxLength", "maxItems", "max
 _LOWER = frozenset({"minimum", "exclusiveMinimum", "minLength", "minItems", "minProperties"})
 
 
-class SchemaChange(msgspec.Struct, frozen=True, kw_only=True):
-    """One difference: where, what, and whether callers may break."""
+class SchemaChange(SentStruct, frozen=True, kw_only=True):
+    """One difference between two versions of an input schema.
+
+    Attributes:
+        pointer: Where in the schema.
+        change: What differs.
+        breaking: Whether arguments that fitted may no longer fit.
+    """
 
     pointer: str
     change: str
     breaking: bool
-
-    def to_json(self) -> dict[str, Any]:
-        """The shape of an entry of `schemaChanges`."""
-        return {"pointer": self.pointer, "change": self.change, "breaking": self.breaking}
 
 
 def compare_schemas(before: Any, after: Any) -> list[SchemaChange]:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, ClassVar
 
-import msgspec
+from toolstead.types.sent import SentStruct
 
 TYPES = frozenset(
     {
@@ -38,14 +38,19 @@ TYPES = frozenset(
 """The types that Toolstead itself tells; plugins' own are called `<plugin>.<word>`."""
 
 
-class NewEvent(msgspec.Struct, frozen=True, kw_only=True):
+class NewEvent(SentStruct, frozen=True, kw_only=True):
     """One thing that happened and is not stored yet, so that it has no id.
 
     Attributes:
-        type: The event's type, such as `tool_result`.
-        time: Seconds since the epoch.
-        data: The type's own fields, in camelCase.
+        type: What happened, such as `tool_result`.
+        time: When, in seconds since 1970.
+        data: The type's own members, in camelCase.
+        thread_id: Its thread.
+        run_id: Its run.
+        task_id: Its task.
     """
+
+    optional: ClassVar[frozenset[str]] = frozenset({"thread_id", "run_id", "task_id"})
 
     type: str
     time: float
@@ -56,22 +61,10 @@ class NewEvent(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Event(NewEvent, frozen=True, kw_only=True):
-    """One thing that happened.
+    """Something that happened, as the `data` of a stream has it.
 
     Attributes:
-        id: Opaque; later events have later ids.
+        id: To come back with; opaque, and later events have later ones. Empty when it was not stored.
     """
 
     id: str
-
-    def to_json(self) -> dict[str, Any]:
-        """The shape of an SSE event's `data:` line."""
-        shown: dict[str, Any] = {"id": self.id, "type": self.type, "time": self.time}
-        if self.thread_id is not None:
-            shown["threadId"] = self.thread_id
-        if self.run_id is not None:
-            shown["runId"] = self.run_id
-        if self.task_id is not None:
-            shown["taskId"] = self.task_id
-        shown["data"] = dict(self.data)
-        return shown

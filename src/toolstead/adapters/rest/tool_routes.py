@@ -103,15 +103,7 @@ class ToolRoutes:
             self._read_nothing(await request.body(), request.path)
         except BodyError as error:
             return error.answer
-        swap = await self._registry.reload()
-        return Answer.of_json(
-            {
-                "success": not swap.problems,
-                "toolCount": len(swap.generation.tools),
-                "errors": [problem.to_json() for problem in swap.problems],
-                **swap.changes.to_json(),
-            }
-        )
+        return Answer.of_json((await self._registry.reload()).to_reloaded().to_json())
 
 
 def _list_document(generation: Generation) -> dict[str, Any]:
