@@ -9,7 +9,7 @@ import json
 from collections.abc import Collection, Mapping
 from typing import Any, cast
 
-from toolstead.types.sent import SentStruct
+from toolstead.types.tool import SchemaChange
 
 MOST_CHANGES = 20
 _SILENT = frozenset(
@@ -21,20 +21,6 @@ _SCHEMAS = frozenset({"items", "additionalProperties", "propertyNames", "contain
 _NARROWER_WITHOUT = frozenset({"patternProperties", "prefixItems", "minContains"})
 _UPPER = frozenset({"maximum", "exclusiveMaximum", "maxLength", "maxItems", "maxProperties"})
 _LOWER = frozenset({"minimum", "exclusiveMinimum", "minLength", "minItems", "minProperties"})
-
-
-class SchemaChange(SentStruct, frozen=True, kw_only=True):
-    """One difference between two versions of an input schema.
-
-    Attributes:
-        pointer: Where in the schema.
-        change: What differs.
-        breaking: Whether arguments that fitted may no longer fit.
-    """
-
-    pointer: str
-    change: str
-    breaking: bool
 
 
 def compare_schemas(before: Any, after: Any) -> list[SchemaChange]:

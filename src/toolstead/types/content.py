@@ -8,7 +8,7 @@ from typing import Any, ClassVar, cast
 from toolstead.types.sent import SentStruct
 
 
-class Text(SentStruct, frozen=False, kw_only=False, tag_field="type", tag="text"):
+class Text(SentStruct, frozen=False, kw_only=False, tag_field="type", tag="text"):  # pyright: ignore[reportGeneralTypeIssues] - tools may change it
     """Text.
 
     A struct, as `ToolResult`: one is built on every call.
@@ -105,6 +105,8 @@ class EmbeddedResource(SentStruct, frozen=True, kw_only=True):
 
 
 Content = Text | Image | Audio | ResourceLink | EmbeddedResource
+SentContent = Text | Image | Audio | ResourceLink | SentResource
+"""The same as clients see it."""
 
 
 def whole_text(text: str) -> str:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from enum import StrEnum
+from types import MappingProxyType
 from typing import Any, ClassVar, Self
 
 import msgspec
 
-from toolstead.types.content import Content, Text
+from toolstead.types.content import Content, SentContent, Text
 from toolstead.types.sent import SentStruct
 
 
@@ -25,7 +26,7 @@ class Failure(StrEnum):
     INVALID_OUTPUT = "invalid_output"
 
 
-class ToolResult(SentStruct, frozen=False, kw_only=True):
+class ToolResult(SentStruct, frozen=False, kw_only=True):  # pyright: ignore[reportGeneralTypeIssues] - tools may change it
     """What a tool answered.
 
     A struct and not a dataclass: one is built on every call, and with its text it costs 0.2 µs
@@ -41,6 +42,7 @@ class ToolResult(SentStruct, frozen=False, kw_only=True):
 
     unsent: ClassVar[frozenset[str]] = frozenset({"failure"})
     optional: ClassVar[frozenset[str]] = frozenset({"structured", "handle"})
+    sent_types: ClassVar[Mapping[str, Any]] = MappingProxyType({"content": Sequence[SentContent]})
 
     content: Sequence[Content]
     is_error: bool = False

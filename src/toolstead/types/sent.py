@@ -8,6 +8,7 @@ from __future__ import annotations
 from base64 import b64encode
 from collections.abc import Mapping
 from functools import cache
+from types import MappingProxyType
 from typing import Any, ClassVar, cast
 
 import msgspec
@@ -20,11 +21,13 @@ class SentStruct(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
         unsent: Fields that are kept here and not sent.
         optional: Fields that are left out while they have their default; all others are always there.
         flattened: Fields whose own members are sent in their place.
+        sent_types: What clients see of fields that make another type's JSON.
     """
 
     unsent: ClassVar[frozenset[str]] = frozenset()
     optional: ClassVar[frozenset[str]] = frozenset()
     flattened: ClassVar[frozenset[str]] = frozenset()
+    sent_types: ClassVar[Mapping[str, Any]] = MappingProxyType({})
 
     def to_json(self) -> dict[str, Any]:
         """The JSON object that clients see.

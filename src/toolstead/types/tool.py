@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Annotated, Any, ClassVar, Literal
 
 import msgspec
@@ -60,6 +61,7 @@ class ToolInfo(SentStruct, frozen=True, kw_only=True):
     unsent: ClassVar[frozenset[str]] = frozenset({"annotations", "title"})
     optional: ClassVar[frozenset[str]] = frozenset({"output_schema", "stale"})
     flattened: ClassVar[frozenset[str]] = frozenset({"provenance"})
+    sent_types: ClassVar[Mapping[str, Any]] = MappingProxyType({"output_schema": JSONSchema | bool})
 
     name: str
     description: str
@@ -91,6 +93,20 @@ class Problem(SentStruct, frozen=True, kw_only=True):
     column: Annotated[int, msgspec.Meta(ge=0)] | None = None
 
 
+class SchemaChange(SentStruct, frozen=True, kw_only=True):
+    """One difference between two versions of an input schema.
+
+    Attributes:
+        pointer: Where in the schema.
+        change: What differs.
+        breaking: Whether arguments that fitted may no longer fit.
+    """
+
+    pointer: str
+    change: str
+    breaking: bool
+
+
 class Changes(SentStruct, frozen=True, kw_only=True):
     """What differs between two generations, by name, in listing order.
 
@@ -102,6 +118,7 @@ class Changes(SentStruct, frozen=True, kw_only=True):
     """
 
     optional: ClassVar[frozenset[str]] = frozenset({"schema_changes"})
+    sent_types: ClassVar[Mapping[str, Any]] = MappingProxyType({"schema_changes": Mapping[str, Sequence[SchemaChange]]})
 
     added: tuple[str, ...] = ()
     removed: tuple[str, ...] = ()

@@ -8,6 +8,7 @@ from typing import Any
 
 import msgspec
 
+from toolstead.adapters.rest.answers import HealthAnswer
 from toolstead.adapters.rest.asgi import Answer, Request
 from toolstead.adapters.rest.docs_page import STYLE_HASH, render
 from toolstead.adapters.rest.openapi import Document, build_document, for_people, operation, returns
@@ -93,7 +94,7 @@ _HEALTH = operation(
     "Ask whether the server is up",
     "Answers as soon as the port is open; the database is not asked.",
     responses=returns(
-        "Health",
+        HealthAnswer,
         "It is.",
         example={
             "status": "ok",
