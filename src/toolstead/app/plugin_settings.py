@@ -46,19 +46,8 @@ def meant(view: PluginView, sent: Mapping[str, Any]) -> dict[str, Any]:
 
 def shown(view: PluginView) -> dict[str, Any]:
     """A plugin as doors show it, its secrets masked."""
-    found: dict[str, Any] = {
-        "name": view.name,
-        "version": view.version,
-        "enabled": view.enabled,
-        "state": view.state,
-        "origin": view.origin,
-        "tools": list(view.tools),
-        "hooks": list(view.hooks),
-        "settings": masked(("plugins", view.name), table_of(view.settings)),
-    }
-    if view.error:
-        found["error"] = view.error
-    return found
+    settings = masked(("plugins", view.name), table_of(view.settings))
+    return msgspec.structs.replace(view, settings=settings, error=view.error or None).to_json()
 
 
 def table_of(settings: Any) -> Any:

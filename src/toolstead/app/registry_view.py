@@ -6,35 +6,15 @@ The names are the public contract; the work is the registry's and the adapters'.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from toolstead.adapters.mcp.server import ToolsteadServer
     from toolstead.plugins.contract import Tool
     from toolstead.tools.registry import Registry
-    from toolstead.types.tool import Changes, Problem, ToolInfo
+    from toolstead.types.tool import Changes, Problem, Reloaded, ToolInfo
 
 MCP_SERVER = "toolstead"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Reloaded:
-    """The outcome of a reload."""
-
-    success: bool
-    tool_count: int
-    errors: tuple[Problem, ...]
-    changes: Changes
-
-    def to_json(self) -> dict[str, Any]:
-        """The shape that `POST /api/tools/reload` answers."""
-        return {
-            "success": self.success,
-            "toolCount": self.tool_count,
-            "errors": [problem.to_json() for problem in self.errors],
-            **self.changes.to_json(),
-        }
 
 
 class RegistryView:
@@ -98,13 +78,7 @@ class RegistryView:
 
     async def reload_plugins(self) -> Reloaded:
         """Read every source anew; calls in flight are not disturbed."""
-        swap = await self._registry.reload()
-        return Reloaded(
-            success=not swap.problems,
-            tool_count=len(swap.generation.tools),
-            errors=swap.problems,
-            changes=swap.changes,
-        )
+        return (await self._registry.reload()).to_reloaded()
 
     def get_allowed_tool_names(self) -> list[str]:
         """The names under which an agent sees the tools: `mcp__toolstead__<name>`."""

@@ -11,7 +11,8 @@ import logging
 import time
 from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from toolstead.errors import NotFoundError, StorageError
 from toolstead.invoker.key import session_key

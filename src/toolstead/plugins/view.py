@@ -2,39 +2,42 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Annotated, Any, ClassVar
 
 import msgspec
 
 from toolstead.plugins.definition import HOOKS
 from toolstead.plugins.guest import Guest
 from toolstead.plugins.health import State
+from toolstead.types.sent import SentStruct
 
 
-class PluginView(msgspec.Struct, frozen=True, kw_only=True):
-    """A plugin as people see it.
+class PluginView(SentStruct, frozen=True, kw_only=True):
+    """A plugin, as it is now.
 
     Attributes:
         name: Its name.
-        version: As far as it is known; one that was never loaded has none.
-        enabled: Whether it should run.
-        state: How it is.
+        version: Its version, as far as it is known.
+        enabled: Whether it is switched on.
+        state: `degraded`: it runs, but part of it failed; `failed`: nothing of it runs.
         error: Why it is degraded or failed.
-        origin: Where it comes from.
-        tools: What models call its tools.
-        hooks: The names of its hooks.
-        settings: Its settings as it has them: of its own class, or a mapping; else the table as it was given.
+        origin: The module or file it came from.
+        tools: The tools it brings, by their names.
+        hooks: What it listens to.
+        settings: Its settings, of its own class or a table; clients see a table with secrets masked.
     """
+
+    optional: ClassVar[frozenset[str]] = frozenset({"error"})
 
     name: str
     version: str
     enabled: bool
     state: State
-    error: str | None
+    error: str | None = None
     origin: str
     tools: tuple[str, ...]
     hooks: tuple[str, ...]
-    settings: Any
+    settings: Annotated[Any, msgspec.Meta(extra_json_schema={"type": "object"})]
 
 
 def view_of(guest: Guest) -> PluginView:

@@ -9,7 +9,7 @@ import json
 from collections.abc import Collection, Mapping
 from typing import Any, cast
 
-import msgspec
+from toolstead.types.tool import SchemaChange
 
 MOST_CHANGES = 20
 _SILENT = frozenset(
@@ -21,18 +21,6 @@ _SCHEMAS = frozenset({"items", "additionalProperties", "propertyNames", "contain
 _NARROWER_WITHOUT = frozenset({"patternProperties", "prefixItems", "minContains"})
 _UPPER = frozenset({"maximum", "exclusiveMaximum", "maxLength", "maxItems", "maxProperties"})
 _LOWER = frozenset({"minimum", "exclusiveMinimum", "minLength", "minItems", "minProperties"})
-
-
-class SchemaChange(msgspec.Struct, frozen=True, kw_only=True):
-    """One difference: where, what, and whether callers may break."""
-
-    pointer: str
-    change: str
-    breaking: bool
-
-    def to_json(self) -> dict[str, Any]:
-        """The shape of an entry of `schemaChanges`."""
-        return {"pointer": self.pointer, "change": self.change, "breaking": self.breaking}
 
 
 def compare_schemas(before: Any, after: Any) -> list[SchemaChange]:

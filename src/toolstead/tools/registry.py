@@ -23,7 +23,7 @@ from toolstead.tools.definition import RegisteredTool, define
 from toolstead.tools.generation import Generation, amend, differences, nearest, next_generation
 from toolstead.tools.sources import Offer, RefreshingSource, ToolSource
 from toolstead.tools.visibility import Visibility
-from toolstead.types.tool import Changes, Problem, Provenance
+from toolstead.types.tool import Changes, Problem, Provenance, Reloaded
 
 logger = logging.getLogger(__name__)
 
@@ -37,6 +37,15 @@ class Swap(msgspec.Struct, frozen=True, kw_only=True):
     generation: Generation
     changes: Changes
     problems: tuple[Problem, ...] = ()
+
+    def to_reloaded(self) -> Reloaded:
+        """As the outcome of a reload."""
+        return Reloaded(
+            success=not self.problems,
+            tool_count=len(self.generation.tools),
+            errors=self.problems,
+            changes=self.changes,
+        )
 
 
 class _Load(msgspec.Struct, kw_only=True):

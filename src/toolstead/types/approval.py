@@ -3,26 +3,36 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
+
+from toolstead.types.sent import SentStruct
 
 ApprovalDecision = Literal["allow", "deny"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Approval:
+class Approval(SentStruct, frozen=True, kw_only=True):
     """A tool call that waits for a person, or did.
 
     Attributes:
-        tool: The tool's name.
-        input: The arguments as they were when the person was asked.
-        reason: Why the gate wants a person to look at it.
-        asked_by: The gate that asked: a plugin's name.
+        id: Its id.
+        call_id: The call's id, as events have it.
+        tool: The tool that is to be called.
+        input: The arguments it would be called with, as they were when the person was asked.
+        reason: Why a person should look at it.
+        asked_by: The plugin that wants it.
+        thread_id: The thread of the call.
+        run_id: The run that calls, where one does.
+        task_id: The task that calls, where one does.
+        requested_at: When it was asked, in seconds since 1970.
+        expires_at: When it will be denied, unless somebody decided, in seconds since 1970.
         owner: The process in which the call waits; when it is dead, nobody waits any more.
-        decision: None while it is open.
-        decided_input: The arguments that the person wrote instead; None when they stay as they are.
-        decision_reason: What the person, or whoever decided in their place, said about it.
+        decision: Null while it waits.
+        decided_input: The arguments that were written instead; null when they stayed as they were.
+        decision_reason: What was said about the decision; may be empty.
+        decided_at: When it was decided, in seconds since 1970.
     """
+
+    unsent: ClassVar[frozenset[str]] = frozenset({"owner"})
 
     id: str
     call_id: str
@@ -40,23 +50,3 @@ class Approval:
     decided_input: Mapping[str, Any] | None = None
     decision_reason: str = ""
     decided_at: float | None = None
-
-    def to_json(self) -> dict[str, Any]:
-        """The shape that HTTP answers have."""
-        return {
-            "id": self.id,
-            "callId": self.call_id,
-            "tool": self.tool,
-            "input": dict(self.input),
-            "reason": self.reason,
-            "askedBy": self.asked_by,
-            "threadId": self.thread_id,
-            "runId": self.run_id,
-            "taskId": self.task_id,
-            "requestedAt": self.requested_at,
-            "expiresAt": self.expires_at,
-            "decision": self.decision,
-            "decidedInput": None if self.decided_input is None else dict(self.decided_input),
-            "decisionReason": self.decision_reason,
-            "decidedAt": self.decided_at,
-        }

@@ -2,35 +2,59 @@
 
 from __future__ import annotations
 
-from base64 import b64encode
 from collections.abc import Mapping
-from typing import Any, cast
+from typing import Any, ClassVar, cast
 
-import msgspec
+from toolstead.types.sent import SentStruct
 
 
-class Text(msgspec.Struct):
-    """Text for the model. A struct, as `ToolResult`: one is built on every call."""
+class Text(SentStruct, frozen=False, kw_only=False, tag_field="type", tag="text"):  # pyright: ignore[reportGeneralTypeIssues] - tools may change it
+    """Text.
+
+    A struct, as `ToolResult`: one is built on every call.
+
+    Attributes:
+        text: The text.
+    """
 
     text: str
 
 
-class Image(msgspec.Struct, frozen=True, kw_only=True):
-    """An image, as bytes; doors encode it as they need."""
+class Image(SentStruct, frozen=True, kw_only=True, tag_field="type", tag="image"):
+    """An image.
+
+    Attributes:
+        data: The bytes, in base64.
+        mime_type: Its media type, such as `image/png`.
+    """
 
     data: bytes
     mime_type: str
 
 
-class Audio(msgspec.Struct, frozen=True, kw_only=True):
-    """A sound, as bytes; doors encode it as they need."""
+class Audio(SentStruct, frozen=True, kw_only=True, tag_field="type", tag="audio"):
+    """A sound.
+
+    Attributes:
+        data: The bytes, in base64.
+        mime_type: Its media type, such as `audio/wav`.
+    """
 
     data: bytes
     mime_type: str
 
 
-class ResourceLink(msgspec.Struct, frozen=True, kw_only=True):
-    """A pointer to something the client may fetch itself."""
+class ResourceLink(SentStruct, frozen=True, kw_only=True, tag_field="type", tag="resource_link"):
+    """Something to fetch.
+
+    Attributes:
+        uri: Where it is.
+        name: What it is called.
+        description: What it is.
+        mime_type: Its media type, such as `image/png`.
+    """
+
+    optional: ClassVar[frozenset[str]] = frozenset({"description", "mime_type"})
 
     uri: str
     name: str
@@ -38,34 +62,51 @@ class ResourceLink(msgspec.Struct, frozen=True, kw_only=True):
     mime_type: str | None = None
 
 
-class EmbeddedResource(msgspec.Struct, frozen=True, kw_only=True):
-    """A resource handed over whole: text, or bytes."""
+class ResourceContents(SentStruct, frozen=True, kw_only=True):
+    """The resource: `text`, or `blob` in base64.
+
+    Attributes:
+        uri: Where it came from.
+        mime_type: Its media type, such as `image/png`.
+        text: Its text.
+        blob: Its bytes, in base64.
+    """
+
+    optional: ClassVar[frozenset[str]] = frozenset({"mime_type", "text", "blob"})
+
+    uri: str
+    mime_type: str | None = None
+    text: str | None = None
+    blob: bytes | None = None
+
+
+class SentResource(SentStruct, frozen=True, kw_only=True, tag_field="type", tag="resource"):
+    """Something handed over whole.
+
+    Attributes:
+        resource: The resource: `text`, or `blob` in base64.
+    """
+
+    resource: ResourceContents
+
+
+class EmbeddedResource(SentStruct, frozen=True, kw_only=True):
+    """A resource handed over whole: text, or bytes. It is sent as a `SentResource`."""
 
     uri: str
     content: str | bytes
     mime_type: str | None = None
 
+    def to_json(self) -> dict[str, Any]:
+        """The JSON object that clients see."""
+        text, blob = (self.content, None) if isinstance(self.content, str) else (None, self.content)
+        held = ResourceContents(uri=self.uri, mime_type=self.mime_type, text=text, blob=blob)
+        return SentResource(resource=held).to_json()
+
 
 Content = Text | Image | Audio | ResourceLink | EmbeddedResource
-
-
-def content_json(part: Content) -> dict[str, Any]:
-    """A part as JSON, in the shape that MCP and REST share."""
-    match part:
-        case Text(text=text):
-            return {"type": "text", "text": text}
-        case Image(data=data, mime_type=kind):
-            return {"type": "image", "data": base64_text(data), "mimeType": kind}
-        case Audio(data=data, mime_type=kind):
-            return {"type": "audio", "data": base64_text(data), "mimeType": kind}
-        case ResourceLink():
-            shown = {"type": "resource_link", "uri": part.uri, "name": part.name}
-            shown |= {"description": part.description} if part.description is not None else {}
-            return shown | ({"mimeType": part.mime_type} if part.mime_type is not None else {})
-        case EmbeddedResource(uri=uri, content=content, mime_type=kind):
-            resource = {"uri": uri} | ({"mimeType": kind} if kind is not None else {})
-            held = {"text": content} if isinstance(content, str) else {"blob": base64_text(content)}
-            return {"type": "resource", "resource": resource | held}
+SentContent = Text | Image | Audio | ResourceLink | SentResource
+"""The same as clients see it."""
 
 
 def whole_text(text: str) -> str:
@@ -94,8 +135,3 @@ def whole_json(value: Any) -> Any:
             return [whole_json(item) for item in cast("list[Any] | tuple[Any, ...]", value)]
         case _:
             return value
-
-
-def base64_text(data: bytes) -> str:
-    """Bytes as base64 text."""
-    return b64encode(data).decode("ascii")

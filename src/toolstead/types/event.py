@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
+
+from toolstead.types.sent import SentStruct
 
 TYPES = frozenset(
     {
@@ -37,18 +38,20 @@ TYPES = frozenset(
 """The types that Toolstead itself tells; plugins' own are called `<plugin>.<word>`."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Event:
-    """One thing that happened.
+class NewEvent(SentStruct, frozen=True, kw_only=True):
+    """One thing that happened and is not stored yet, so that it has no id.
 
     Attributes:
-        id: Opaque; later events have later ids.
-        type: The event's type, such as `tool_result`.
-        time: Seconds since the epoch.
-        data: The type's own fields, in camelCase.
+        type: What happened, such as `tool_result`.
+        time: When, in seconds since 1970.
+        data: The type's own members, in camelCase.
+        thread_id: Its thread.
+        run_id: Its run.
+        task_id: Its task.
     """
 
-    id: str
+    optional: ClassVar[frozenset[str]] = frozenset({"thread_id", "run_id", "task_id"})
+
     type: str
     time: float
     data: Mapping[str, Any]
@@ -56,14 +59,12 @@ class Event:
     run_id: str | None = None
     task_id: str | None = None
 
-    def to_json(self) -> dict[str, Any]:
-        """The shape of an SSE event's `data:` line."""
-        shown: dict[str, Any] = {"id": self.id, "type": self.type, "time": self.time}
-        if self.thread_id is not None:
-            shown["threadId"] = self.thread_id
-        if self.run_id is not None:
-            shown["runId"] = self.run_id
-        if self.task_id is not None:
-            shown["taskId"] = self.task_id
-        shown["data"] = dict(self.data)
-        return shown
+
+class Event(NewEvent, frozen=True, kw_only=True):
+    """Something that happened, as the `data` of a stream has it.
+
+    Attributes:
+        id: To come back with; opaque, and later events have later ones. Empty when it was not stored.
+    """
+
+    id: str

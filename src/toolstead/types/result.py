@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from enum import StrEnum
-from typing import Any, Self
+from types import MappingProxyType
+from typing import Any, ClassVar, Self
 
 import msgspec
 
-from toolstead.types.content import Content, Text, content_json
+from toolstead.types.content import Content, SentContent, Text
+from toolstead.types.sent import SentStruct
 
 
 class Failure(StrEnum):
@@ -24,7 +26,7 @@ class Failure(StrEnum):
     INVALID_OUTPUT = "invalid_output"
 
 
-class ToolResult(msgspec.Struct, kw_only=True):
+class ToolResult(SentStruct, frozen=False, kw_only=True):  # pyright: ignore[reportGeneralTypeIssues] - tools may change it
     """What a tool answered.
 
     A struct and not a dataclass: one is built on every call, and with its text it costs 0.2 µs
@@ -32,15 +34,19 @@ class ToolResult(msgspec.Struct, kw_only=True):
 
     Attributes:
         content: What the model is shown, in order.
-        is_error: True when the call failed in a way the model can read in `content`.
+        is_error: True when the call failed; `content` says why.
         structured: The same answer as a JSON value, where the tool has one.
         failure: Why it failed; None when it did not, or when the tool itself said so.
-        handle: Where the whole of it is kept, when this is a part.
+        handle: Where the whole answer is kept, when this is a part: `GET /api/results/{handle}`.
     """
+
+    unsent: ClassVar[frozenset[str]] = frozenset({"failure"})
+    optional: ClassVar[frozenset[str]] = frozenset({"structured", "handle"})
+    sent_types: ClassVar[Mapping[str, Any]] = MappingProxyType({"content": Sequence[SentContent]})
 
     content: Sequence[Content]
     is_error: bool = False
-    structured: Any = None
+    structured: Any = msgspec.field(default=None, name="structuredContent")
     failure: Failure | None = None
     handle: str | None = None
 
@@ -59,12 +65,3 @@ class ToolResult(msgspec.Struct, kw_only=True):
     def text(self) -> str:
         """All text of the result, one part a line."""
         return "\n".join(part.text for part in self.content if isinstance(part, Text))
-
-    def to_json(self) -> dict[str, Any]:
-        """The result as JSON, in camelCase; an absent structured answer is left out."""
-        shown: dict[str, Any] = {"content": [content_json(part) for part in self.content], "isError": self.is_error}
-        if self.structured is not None:
-            shown["structuredContent"] = self.structured
-        if self.handle is not None:
-            shown["handle"] = self.handle
-        return shown

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any, Literal, get_args
+from typing import Annotated, ClassVar, Literal, get_args
+
+import msgspec
+
+from toolstead.types.sent import SentStruct
 
 RunStatus = Literal["queued", "running", "completed", "failed", "timeout", "cancelled", "lost"]
 RunEnd = Literal["completed", "failed", "timeout", "cancelled", "lost"]
@@ -14,13 +17,18 @@ Warmth = Literal["warm", "resumed", "cold"]
 ENDS: frozenset[str] = frozenset(get_args(RunEnd))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Usage:
-    """What an invocation used; the cost in USD."""
+class Usage(SentStruct, frozen=True, kw_only=True):
+    """What it used.
 
-    input_tokens: int = 0
-    output_tokens: int = 0
-    cost: float = 0.0
+    Attributes:
+        input_tokens: Tokens that were read.
+        output_tokens: Tokens that were written.
+        cost: In USD.
+    """
+
+    input_tokens: Annotated[int, msgspec.Meta(ge=0)] = 0
+    output_tokens: Annotated[int, msgspec.Meta(ge=0)] = 0
+    cost: Annotated[float, msgspec.Meta(ge=0)] = 0.0
 
     def __add__(self, other: Usage) -> Usage:
         return Usage(
@@ -29,28 +37,23 @@ class Usage:
             cost=self.cost + other.cost,
         )
 
-    def to_json(self) -> dict[str, Any]:
-        """The shape that HTTP answers and events have."""
-        return {"inputTokens": self.input_tokens, "outputTokens": self.output_tokens, "cost": self.cost}
-
 
 NOTHING_USED = Usage()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RunError:
-    """Why a run did not complete: a word for programs, a sentence for people."""
+class RunError(SentStruct, frozen=True, kw_only=True):
+    """Why it did not complete.
+
+    Attributes:
+        code: A word for programs.
+        message: A sentence for people.
+    """
 
     code: str
     message: str
 
-    def to_json(self) -> dict[str, Any]:
-        """The shape that HTTP answers and events have."""
-        return {"code": self.code, "message": self.message}
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Invoking:
+class Invoking(msgspec.Struct, frozen=True, kw_only=True):
     """An invocation that is about to begin, as `on_before_invoke` is told of it.
 
     Attributes:
@@ -64,15 +67,28 @@ class Invoking:
     session: Warmth
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Run:
-    """A run; runs form a tree.
+class Run(SentStruct, frozen=True, kw_only=True):
+    """One invocation of an agent; runs form a tree.
 
     Attributes:
+        id: Its id.
+        thread_id: Its thread.
         prompt: What it was asked, as the caller wrote it.
+        created_at: Seconds since 1970.
         owner: The process that holds it; another one may touch it only when that one is dead.
-        started_at: Seconds since the epoch; none while it is queued.
+        status: How far it is, or how it ended.
+        parent_run_id: The run that delegated it.
+        agent: Which agent.
+        runtime: What drives the model.
+        model: Which model; empty for the runtime's own.
+        result: What it answered, when it completed.
+        error: Why it did not complete.
+        usage: What it used.
+        started_at: When its turn came, in seconds since 1970; null while it is queued.
+        ended_at: When it ended, in seconds since 1970.
     """
+
+    unsent: ClassVar[frozenset[str]] = frozenset({"prompt", "owner", "created_at"})
 
     id: str
     thread_id: str
@@ -94,20 +110,3 @@ class Run:
     def ended(self) -> bool:
         """Whether it has its end."""
         return self.status in ENDS
-
-    def to_json(self) -> dict[str, Any]:
-        """The shape that HTTP answers have."""
-        return {
-            "id": self.id,
-            "threadId": self.thread_id,
-            "parentRunId": self.parent_run_id,
-            "agent": self.agent,
-            "runtime": self.runtime,
-            "model": self.model,
-            "status": self.status,
-            "result": self.result,
-            "error": self.error.to_json() if self.error is not None else None,
-            "usage": self.usage.to_json(),
-            "startedAt": self.started_at,
-            "endedAt": self.ended_at,
-        }

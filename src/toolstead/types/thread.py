@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any, Literal
+from typing import ClassVar, Literal
+
+from toolstead.types.sent import SentStruct
 
 Role = Literal["user", "assistant", "system"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Message:
+class Message(SentStruct, frozen=True, kw_only=True):
     """One thing that was said.
 
     Attributes:
-        id: Unique over all threads; later messages of a thread have later ones.
+        id: Its id, unique over all threads; later messages of a thread have later ones.
+        role: Who said it.
+        content: What was said.
+        created_at: When it was said, in seconds since 1970.
         kind: `text`, or what else it is, such as a delegated task's `result`.
-        created_at: Seconds since the epoch.
         run_id: The run it belongs to, if any.
     """
+
+    unsent: ClassVar[frozenset[str]] = frozenset({"thread_id", "run_id"})
 
     id: str
     thread_id: str
@@ -27,25 +31,23 @@ class Message:
     kind: str = "text"
     run_id: str | None = None
 
-    def to_json(self) -> dict[str, Any]:
-        """The shape that HTTP answers have."""
-        return {
-            "id": self.id,
-            "role": self.role,
-            "kind": self.kind,
-            "content": self.content,
-            "createdAt": self.created_at,
-        }
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Thread:
+class Thread(SentStruct, frozen=True, kw_only=True):
     """A conversation and what it is held with.
 
     Attributes:
+        id: Its id.
+        created_at: When it began, in seconds since 1970.
+        title: What it is called.
+        agent: Which agent answers; empty for the settings' one.
+        runtime: What drives the model; empty for the settings' one.
+        model: Which model; empty for the settings' one.
+        parent_thread_id: The thread that delegated this one's task.
         session_id: The runtime's own id of the conversation, with which it can be resumed.
-        parent_thread_id: The delegating thread, for the thread of a delegated task.
     """
+
+    unsent: ClassVar[frozenset[str]] = frozenset({"session_id"})
+    optional: ClassVar[frozenset[str]] = frozenset({"parent_thread_id"})
 
     id: str
     created_at: float
@@ -55,17 +57,3 @@ class Thread:
     model: str = ""
     parent_thread_id: str | None = None
     session_id: str | None = None
-
-    def to_json(self) -> dict[str, Any]:
-        """The shape that HTTP answers have, without the messages."""
-        shown: dict[str, Any] = {
-            "id": self.id,
-            "title": self.title,
-            "agent": self.agent,
-            "runtime": self.runtime,
-            "model": self.model,
-            "createdAt": self.created_at,
-        }
-        if self.parent_thread_id is not None:
-            shown["parentThreadId"] = self.parent_thread_id
-        return shown

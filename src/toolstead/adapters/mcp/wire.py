@@ -15,11 +15,11 @@ from toolstead.types.content import (
     Image,
     ResourceLink,
     Text,
-    base64_text,
     whole_json,
     whole_text,
 )
 from toolstead.types.result import ToolResult
+from toolstead.types.sent import base64_text
 from toolstead.types.tool import Annotations, JSONSchema, ToolInfo
 
 

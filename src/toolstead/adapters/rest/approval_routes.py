@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Awaitable, Callable
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
 
@@ -16,21 +16,29 @@ from toolstead.adapters.http.body import BodyError, decoder
 from toolstead.adapters.http.guard import RETRY_AFTER
 from toolstead.adapters.http.problem import BAD_BODY, BAD_JSON, problem
 from toolstead.adapters.http.routing import Endpoint
+from toolstead.adapters.rest.answers import ApprovalAnswer, ApprovalList, ReadableCall
 from toolstead.adapters.rest.openapi import body_of, operation, path_parameter, returns
 from toolstead.adapters.rest.problem_kinds import APPROVAL_DECIDED, STORAGE, UNKNOWN_APPROVAL
 from toolstead.adapters.rest.result_json import encode_anything
 from toolstead.errors import ApprovalDecidedError, InvalidApprovalError, NotFoundError, StorageError
 from toolstead.orchestrator.approvals import Approvals
+from toolstead.orchestrator.resolutions import LONGEST_REASON
 from toolstead.schema.visible import escaped
 from toolstead.types.approval import Approval, ApprovalDecision
 
 
 class ApprovalBody(msgspec.Struct, forbid_unknown_fields=True, rename="camel"):
-    """The body of a decision."""
+    """A person's decision.
+
+    Attributes:
+        decision: Whether the call may go on.
+        input: Arguments to go on with instead; they must fit the tool. Only with `allow`.
+        reason: Why; a model reads it when its call is denied.
+    """
 
     decision: ApprovalDecision
     input: dict[str, Any] | None = None
-    reason: str | None = None
+    reason: Annotated[str, msgspec.Meta(extra_json_schema={"maxLength": LONGEST_REASON})] | None = None
 
 
 class ApprovalRoutes:
@@ -51,7 +59,9 @@ class ApprovalRoutes:
     async def listing(self, _: Request) -> Answer:
         """`GET /api/approvals`."""
         waiting = await self._approvals.pending()
-        return Answer(200, encode_anything({"approvals": [_shown(approval) for approval in waiting]}))
+        return Answer(
+            200, encode_anything(ApprovalList(approvals=[_shown(approval) for approval in waiting]).to_json())
+        )
 
     async def decide(self, request: Request) -> Answer:
         """`POST /api/approvals/{id}`."""
@@ -59,14 +69,14 @@ class ApprovalRoutes:
         decided = await self._approvals.decide(
             request.params["id"], body.decision, input=body.input, reason=body.reason or ""
         )
-        return Answer(200, encode_anything(_shown(decided)))
+        return Answer(200, encode_anything(_shown(decided).to_json()))
 
 
-def _shown(approval: Approval) -> dict[str, Any]:
+def _shown(approval: Approval) -> ApprovalAnswer:
     """An approval, and how to show it: nothing in it may hide from the person who decides."""
     text = json.dumps(approval.input, ensure_ascii=False, indent=2)
-    readable = {"input": escaped(text, "value"), "reason": escaped(approval.reason, "value")}
-    return {**approval.to_json(), "shown": readable}
+    readable = ReadableCall(input=escaped(text, "value"), reason=escaped(approval.reason, "value"))
+    return ApprovalAnswer(approval=approval, shown=readable)
 
 
 def _told(handler: Callable[[Request], Awaitable[Answer]]) -> Handler:
@@ -134,7 +144,7 @@ _LIST = operation(
     "listApprovals",
     "List what waits for a person",
     "The calls that a plugin wants a person to decide about, of every process on the database.",
-    responses=returns("ApprovalList", "What waits.", STORAGE, example={"approvals": [_EXAMPLE]}),
+    responses=returns(ApprovalList, "What waits.", STORAGE, example={"approvals": [_EXAMPLE]}),
 )
 _DECIDE = operation(
     "decideApproval",
@@ -143,12 +153,12 @@ _DECIDE = operation(
     "for the model to read.",
     parameters=[path_parameter("id", "The approval's id.", "approval_1")],
     requestBody=body_of(
-        "ApprovalRequest",
+        ApprovalBody,
         {"decision": "allow", "input": {"to": "ada@example.com"}, "reason": "to her alone"},
         required=True,
     ),
     responses=returns(
-        "Approval",
+        ApprovalAnswer,
         "The approval as it was decided.",
         BAD_JSON,
         BAD_BODY,

@@ -166,8 +166,6 @@ def _named(schema: Json) -> str:
 
 def _shape(schema: Json) -> str:
     """A shape where it is defined: a row for each member, nested where it nests."""
-    if branches := schema.get("oneOf"):
-        return "".join(f"<h4>{escape(branch['description'].rstrip('.'))}</h4>{_shape(branch)}" for branch in branches)
     rows: list[str] = []
     for name, member in schema.get("properties", {}).items():
         must = ' <span class="must" title="always there">*</span>' if name in schema.get("required", ()) else ""
@@ -184,6 +182,8 @@ def _kind(schema: Json) -> str:
     """The kind of a value in a word or two."""
     if "$ref" in schema:
         return _named(schema)
+    if branches := schema.get("anyOf"):
+        return " or ".join(_kind(branch) for branch in branches)
     if "const" in schema:
         return f"<code>{escape(json.dumps(schema['const']))}</code>"
     if "enum" in schema:

@@ -1,4 +1,7 @@
-"""The OpenAPI 3.1 document, put together from the route table: what is not a route is not in it."""
+"""The OpenAPI 3.1 document, put together from the route table: what is not a route is not in it.
+
+Operations name the Structs that they answer with and decode; their schemas become the document's components.
+"""
 
 from __future__ import annotations
 
@@ -6,10 +9,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from toolstead.adapters.http.problem import BAD_TYPE, PRIVATE, TOO_LARGE, Kind
-from toolstead.adapters.rest.approval_shapes import APPROVAL_SHAPES
-from toolstead.adapters.rest.conversation_shapes import CONVERSATION_SHAPES
-from toolstead.adapters.rest.plugin_shapes import PLUGIN_SHAPES
-from toolstead.adapters.rest.shapes import SHAPES, ref
+from toolstead.adapters.rest.answers import ProblemDocument
+from toolstead.adapters.rest.schemas import StructType, build_schemas, link_schemas
+from toolstead.types.event import Event
 
 Document = dict[str, Any]
 
@@ -77,14 +79,14 @@ def query_parameter(name: str, description: str, example: str | None) -> Documen
     return shown if example is None else {**shown, "example": example}
 
 
-def body_of(shape: str, example: Any, *, required: bool = False) -> Document:
+def body_of(struct: StructType, example: Any, *, required: bool = False) -> Document:
     """A JSON body, which may be left out unless it is required."""
-    return {"required": required, "content": {"application/json": {"schema": ref(shape), "example": example}}}
+    return {"required": required, "content": {"application/json": {"schema": struct, "example": example}}}
 
 
-def returns(shape: str, description: str, *problems: Kind, example: Any, status: int = 200) -> Document:
+def returns(struct: StructType, description: str, *problems: Kind, example: Any, status: int = 200) -> Document:
     """The good answer, and the problems that only this route has."""
-    good = {"description": description, "content": {"application/json": {"schema": ref(shape), "example": example}}}
+    good = {"description": description, "content": {"application/json": {"schema": struct, "example": example}}}
     return {str(status): good, **answers_with(*problems)}
 
 
@@ -96,7 +98,7 @@ def answers_with(*problems: Kind) -> Document:
     return {
         status: {
             "description": " ".join(f"{kind.title}: [{kind.slug}](/docs#{kind.slug})." for kind in kinds),
-            "content": {"application/problem+json": {"schema": ref("Problem")}},
+            "content": {"application/problem+json": {"schema": ProblemDocument}},
         }
         for status, kinds in by_status.items()
     }
@@ -141,16 +143,18 @@ def build_document(
         "servers": [{"url": "/"}],
         "paths": paths,
         "components": {
-            "schemas": SHAPES | CONVERSATION_SHAPES | PLUGIN_SHAPES | APPROVAL_SHAPES,
             "responses": {
                 "Refused": {
                     "description": "Refused before it reached the route, by Host, Origin, token, "
                     f"size ({TOO_LARGE.status}) or type of the body ({BAD_TYPE.status}); or the server is stopping.",
-                    "content": {"application/problem+json": {"schema": ref("Problem")}},
+                    "content": {"application/problem+json": {"schema": ProblemDocument}},
                 }
             },
         },
     }
+    structs: set[StructType] = {Event}
+    document = link_schemas(document, structs)
+    document["components"]["schemas"] = build_schemas(structs)
     schemes: Document = {}
     if with_token:
         schemes["token"] = {"type": "http", "scheme": "bearer", "description": "The server's token."}

@@ -10,6 +10,7 @@ import msgspec
 
 from toolstead.adapters.http.asgi import Answer, Request
 from toolstead.adapters.http.routing import Endpoint
+from toolstead.adapters.rest.answers import HealthAnswer
 from toolstead.adapters.rest.docs_page import STYLE_HASH, render
 from toolstead.adapters.rest.openapi import Document, build_document, for_people, operation, returns
 from toolstead.tools.registry import Registry
@@ -93,7 +94,7 @@ _HEALTH = operation(
     "Ask whether the server is up",
     "Answers as soon as the port is open; the database is not asked.",
     responses=returns(
-        "Health",
+        HealthAnswer,
         "It is.",
         example={
             "status": "ok",

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 
 import msgspec
 
@@ -16,10 +16,12 @@ from toolstead.adapters.http.body import BodyError, decoder
 from toolstead.adapters.http.guard import RETRY_AFTER
 from toolstead.adapters.http.problem import BAD_BODY, BAD_JSON, problem
 from toolstead.adapters.http.routing import Endpoint
+from toolstead.adapters.rest.answers import PluginList
 from toolstead.adapters.rest.openapi import body_of, operation, path_parameter, returns
 from toolstead.adapters.rest.problem_kinds import BAD_PLUGIN, STORAGE, UNKNOWN_PLUGIN
 from toolstead.adapters.rest.result_json import encode_anything
 from toolstead.errors import NotFoundError, PluginError, StateError, StorageError
+from toolstead.plugins.view import PluginView
 
 
 class PluginControl(Protocol):
@@ -47,8 +49,15 @@ class PluginControl(Protocol):
         ...
 
 
-class PluginBody(msgspec.Struct, forbid_unknown_fields=True, rename="camel"):
-    """The body of a change."""
+class PluginChange(msgspec.Struct, forbid_unknown_fields=True, rename="camel"):
+    """What to change; at least one of these.
+
+    Attributes:
+        enabled: Switch it on or off.
+        settings: Laid over what is set; null takes one back.
+    """
+
+    extra_schema: ClassVar[dict[str, Any]] = {"minProperties": 1}
 
     enabled: bool | msgspec.UnsetType = msgspec.UNSET
     settings: dict[str, Any] | msgspec.UnsetType = msgspec.UNSET
@@ -59,7 +68,7 @@ class PluginRoutes:
 
     def __init__(self, plugins: PluginControl) -> None:
         self._plugins = plugins
-        self._read = decoder(PluginBody)
+        self._read = decoder(PluginChange)
 
     def endpoints(self) -> list[Endpoint]:
         """The routes, in the order the documentation shows them."""
@@ -90,7 +99,8 @@ class PluginRoutes:
 
     async def reset(self, request: Request) -> Answer:
         """`POST /api/plugins/{name}/reset`."""
-        return Answer(200, encode_anything(await self._plugins.reset(request.params["name"])))
+        plugin = await self._plugins.reset(request.params["name"])
+        return Answer(200, encode_anything(plugin))
 
     def _told(self, handler: Callable[[Request], Awaitable[Answer]]) -> Handler:
         """A handler whose foreseen failures are problem documents."""
@@ -137,7 +147,7 @@ _LIST = operation(
     "listPlugins",
     "List the plugins",
     "Those that run, those that are switched off, and those that failed, with the reason. Secrets are masked.",
-    responses=returns("PluginList", "The plugins.", example={"plugins": [_EXAMPLE]}),
+    responses=returns(PluginList, "The plugins.", example={"plugins": [_EXAMPLE]}),
 )
 _CHANGE = operation(
     "changePlugin",
@@ -147,13 +157,13 @@ _CHANGE = operation(
     "reset. Settings that do not fit change nothing. A plugin that is switched on and does not start is an answer too: "
     "`state` and `error` say so.",
     parameters=[_NAME],
-    requestBody=body_of("PluginChange", {"enabled": True, "settings": {"volume": 11}}, required=True),
-    responses=returns("Plugin", "The plugin as it is now.", BAD_JSON, BAD_BODY, *_REFUSED, example=_EXAMPLE),
+    requestBody=body_of(PluginChange, {"enabled": True, "settings": {"volume": 11}}, required=True),
+    responses=returns(PluginView, "The plugin as it is now.", BAD_JSON, BAD_BODY, *_REFUSED, example=_EXAMPLE),
 )
 _RESET = operation(
     "resetPlugin",
     "Forget what was set for a plugin",
     "The settings files count again, for its switch and for its settings.",
     parameters=[_NAME],
-    responses=returns("Plugin", "The plugin as it is now.", *_REFUSED, example=_EXAMPLE),
+    responses=returns(PluginView, "The plugin as it is now.", *_REFUSED, example=_EXAMPLE),
 )

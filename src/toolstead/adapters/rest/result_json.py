@@ -10,6 +10,7 @@ from typing import Any
 
 import msgspec
 
+from toolstead.adapters.rest.answers import CallResult
 from toolstead.types.result import ToolResult
 
 _encode = msgspec.json.Encoder().encode
@@ -17,9 +18,7 @@ _encode = msgspec.json.Encoder().encode
 
 def encode_result(result: ToolResult, milliseconds: float) -> bytes:
     """The body of an answer to a call."""
-    shown = result.to_json()
-    shown["durationMs"] = round(milliseconds, 3)
-    return encode_anything(shown)
+    return encode_anything(CallResult(result=result, duration_ms=round(milliseconds, 3)).to_json())
 
 
 def encode_anything(value: Any) -> bytes:

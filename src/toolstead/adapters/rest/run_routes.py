@@ -13,6 +13,7 @@ from toolstead.adapters.http.asgi import Answer, Request
 from toolstead.adapters.http.body import BodyError, decoder
 from toolstead.adapters.http.problem import BAD_BODY, BAD_JSON, problem
 from toolstead.adapters.http.routing import Endpoint
+from toolstead.adapters.rest.answers import Prewarmed, RunAccepted
 from toolstead.adapters.rest.keyed_posts import KeyedPosts
 from toolstead.adapters.rest.openapi import body_of, operation, path_parameter, returns
 from toolstead.adapters.rest.problem_kinds import (
@@ -31,6 +32,7 @@ from toolstead.adapters.rest.tool_routes import NoBody, ThreadId
 from toolstead.errors import InvocationError, RefusedError, ToolError
 from toolstead.orchestrator.orchestrator import Orchestrator, RunRequest
 from toolstead.tools.confinement import quoted, resolve_inside
+from toolstead.types.result import ToolResult
 from toolstead.types.run import Run
 
 LONGEST_RUN = 604_800
@@ -44,7 +46,18 @@ ReadResult = Callable[[str], Awaitable[Any]]
 
 
 class RunBody(msgspec.Struct, forbid_unknown_fields=True, rename="camel"):
-    """The body of a run."""
+    """Something to do for an agent.
+
+    Attributes:
+        prompt: What to do; it is handed on word for word.
+        thread_id: The thread it belongs to; a new one unless said.
+        session_id: A conversation of the runtime's own to go on with.
+        agent: Instead of the thread's and the settings' one.
+        model: Instead of the thread's and the settings' one.
+        runtime: Instead of the thread's and the settings' one.
+        cwd: The folder it works in: a path inside the project, which must exist.
+        timeout: Seconds after which it is ended.
+    """
 
     prompt: Annotated[str, msgspec.Meta(min_length=1)]
     thread_id: NewId | None = None
@@ -57,7 +70,11 @@ class RunBody(msgspec.Struct, forbid_unknown_fields=True, rename="camel"):
 
 
 class PrewarmBody(msgspec.Struct, forbid_unknown_fields=True, rename="camel"):
-    """The body of a prewarming."""
+    """A thread that will soon get a message.
+
+    Attributes:
+        thread_id: A thread's id.
+    """
 
     thread_id: ThreadId
 
@@ -108,7 +125,7 @@ class RunRoutes:
         )
         accepted = await self._posts.once(body.thread_id or "", key, lambda: conversations.submit(wanted))
         thread_id = body.thread_id or (await conversations.store.run(accepted.run_id)).thread_id
-        return Answer.of_json({"runId": accepted.run_id, "threadId": thread_id}, 202)
+        return Answer.of_json(RunAccepted(run_id=accepted.run_id, thread_id=thread_id), 202)
 
     async def show(self, conversations: Orchestrator, request: Request) -> Answer:
         """`GET /api/runs/{id}`."""
@@ -126,7 +143,7 @@ class RunRoutes:
         """`POST /api/prewarm`."""
         body = self._read_prewarm(await request.body(), request.path)
         warm, runtime = await conversations.prewarm(body.thread_id)
-        return Answer.of_json({"warm": warm, "runtime": runtime}, 202)
+        return Answer.of_json(Prewarmed(warm=warm, runtime=runtime), 202)
 
     async def result(self, conversations: Orchestrator, request: Request) -> Answer:
         """`GET /api/results/{handle}`: kept as JSON, given as it was kept."""
@@ -181,9 +198,9 @@ _START = operation(
     "Start a run",
     "Stores the prompt as a message, in a new thread unless one is named, and answers it when its turn comes. "
     "`GET /api/runs/{id}/events` tells what happens.",
-    requestBody=body_of("RunRequest", {"prompt": "Hello", "cwd": ".", "timeout": 60}, required=True),
+    requestBody=body_of(RunBody, {"prompt": "Hello", "cwd": ".", "timeout": 60}, required=True),
     responses=returns(
-        "RunAccepted",
+        RunAccepted,
         "It waits for its turn.",
         BAD_JSON,
         BAD_BODY,
@@ -198,7 +215,7 @@ _SHOW = operation(
     "Show a run",
     "How far it is, or how it ended.",
     parameters=[_ID],
-    responses=returns("Run", "The run.", UNKNOWN_RUN, STORAGE, example=_EXAMPLE),
+    responses=returns(Run, "The run.", UNKNOWN_RUN, STORAGE, example=_EXAMPLE),
 )
 _CANCEL = operation(
     "cancelRun",
@@ -206,15 +223,15 @@ _CANCEL = operation(
     "One that runs is interrupted, one that waits never begins. Answers with the run once it has its end; one that "
     "had ended before stays as it is.",
     parameters=[_ID],
-    responses=returns("Run", "The run at its end.", UNKNOWN_RUN, HELD_ELSEWHERE, STORAGE, example=_CANCELLED),
+    responses=returns(Run, "The run at its end.", UNKNOWN_RUN, HELD_ELSEWHERE, STORAGE, example=_CANCELLED),
 )
 _PREWARM = operation(
     "prewarm",
     "Warm a thread's session up",
     "Opens the session that the thread's next message will need.",
-    requestBody=body_of("PrewarmRequest", {"threadId": "thread_1"}, required=True),
+    requestBody=body_of(PrewarmBody, {"threadId": "thread_1"}, required=True),
     responses=returns(
-        "Prewarmed",
+        Prewarmed,
         "Whether it is open.",
         BAD_JSON,
         UNKNOWN_THREAD,
@@ -231,7 +248,7 @@ _RESULT = operation(
     "What a tool answered, whole, where its caller was shown only a part and a handle.",
     parameters=[path_parameter("handle", "The handle.", "result_1")],
     responses=returns(
-        "KeptResult",
+        ToolResult,
         "The whole answer.",
         UNKNOWN_RESULT,
         STORAGE,

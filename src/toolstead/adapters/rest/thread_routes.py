@@ -11,6 +11,7 @@ from toolstead.adapters.http.asgi import JSON_TYPE, Answer, Request
 from toolstead.adapters.http.body import decoder
 from toolstead.adapters.http.problem import BAD_BODY, BAD_JSON, BAD_QUERY
 from toolstead.adapters.http.routing import Endpoint
+from toolstead.adapters.rest.answers import MessageAccepted, ThreadAnswer, ThreadList
 from toolstead.adapters.rest.keyed_posts import KeyedPosts
 from toolstead.adapters.rest.openapi import answers_with, body_of, operation, path_parameter, query_parameter, returns
 from toolstead.adapters.rest.problem_kinds import NO_RUNTIME, STORAGE, UNKNOWN_THREAD
@@ -30,7 +31,14 @@ Name = Annotated[str, msgspec.Meta(max_length=200, pattern=r"^[^\x00-\x1f\x7f]*\
 
 
 class ThreadBody(msgspec.Struct, forbid_unknown_fields=True, rename="camel"):
-    """The body of a new thread, and of a change to one: what is unset stays, what is null is cleared."""
+    """A new thread. Everything may be left out.
+
+    Attributes:
+        title: What it is called; nothing unless said.
+        agent: Which agent answers; the settings' one unless said.
+        model: Which model; the agent's or the settings' one unless said.
+        runtime: What drives the model; the settings' one unless said.
+    """
 
     title: Name | msgspec.UnsetType | None = msgspec.UNSET
     agent: Name | msgspec.UnsetType | None = msgspec.UNSET
@@ -39,12 +47,21 @@ class ThreadBody(msgspec.Struct, forbid_unknown_fields=True, rename="camel"):
 
     def given(self) -> dict[str, str]:
         """What it says, with an empty text for null."""
-        members = {"title": self.title, "agent": self.agent, "model": self.model, "runtime": self.runtime}
+        members = msgspec.structs.asdict(self)
         return {name: value or "" for name, value in members.items() if value is not msgspec.UNSET}
 
 
+class ThreadChange(ThreadBody, forbid_unknown_fields=True, rename="camel"):
+    """What changes; null goes back to what the settings say. What is left out stays."""
+
+
 class MessageBody(msgspec.Struct, forbid_unknown_fields=True, rename="camel"):
-    """The body of a message."""
+    """A message to a thread.
+
+    Attributes:
+        content: What to say; it is handed on word for word.
+        steer: Give it to the invocation that runs in this thread, if one does.
+    """
 
     content: Annotated[str, msgspec.Meta(min_length=1)]
     steer: bool | None = None
@@ -82,7 +99,7 @@ class ThreadRoutes:
             threads = await conversations.store.threads(limit=int(limit), before=before)
         except NotFoundError as error:
             raise wrong(request, f"before: there is no thread {error.id!r}.") from None
-        return Answer(200, encode_anything({"threads": [thread.to_json() for thread in threads]}))
+        return Answer(200, encode_anything(ThreadList(threads=threads).to_json()))
 
     async def begin(self, conversations: Orchestrator, request: Request) -> Answer:
         """`POST /api/threads`."""
@@ -90,7 +107,7 @@ class ThreadRoutes:
         thread = Thread(id=self._ids.new("thread"), created_at=time.time(), **body.given())
         await conversations.store.create_thread(thread)
         place = (b"location", f"/api/threads/{thread.id}".encode())
-        return Answer(201, encode_anything({**thread.to_json(), "messages": []}), (JSON_TYPE, place))
+        return Answer(201, encode_anything(ThreadAnswer(thread=thread, messages=[]).to_json()), (JSON_TYPE, place))
 
     async def show(self, conversations: Orchestrator, request: Request) -> Answer:
         """`GET /api/threads/{id}`."""
@@ -116,12 +133,12 @@ class ThreadRoutes:
         wanted = RunRequest(prompt=body.content, thread_id=thread.id, idempotency_key=key)
         give = conversations.steer if body.steer else conversations.submit
         accepted = await self._posts.once(thread.id, key, lambda: give(wanted))
-        return Answer.of_json({"messageId": accepted.message_id, "runId": accepted.run_id}, 202)
+        return Answer.of_json(MessageAccepted(message_id=accepted.message_id, run_id=accepted.run_id), 202)
 
 
 async def _shown(conversations: Orchestrator, thread: Thread) -> Answer:
     messages = await conversations.store.messages(thread.id)
-    return Answer(200, encode_anything({**thread.to_json(), "messages": [message.to_json() for message in messages]}))
+    return Answer(200, encode_anything(ThreadAnswer(thread=thread, messages=messages).to_json()))
 
 
 _EXAMPLE: dict[str, Any] = {
@@ -144,15 +161,15 @@ _LIST = operation(
         query_parameter("limit", f"How many, at most {MOST_LISTED}; {_USUALLY_LISTED} unless said.", None),
         query_parameter("before", "The id of the last thread of the page before.", None),
     ],
-    responses=returns("ThreadList", "The threads.", BAD_QUERY, STORAGE, example={"threads": [_EXAMPLE]}),
+    responses=returns(ThreadList, "The threads.", BAD_QUERY, STORAGE, example={"threads": [_EXAMPLE]}),
 )
 _BEGIN = operation(
     "beginThread",
     "Begin a thread",
     "Says what its messages are answered with, where it is not what the settings say.",
-    requestBody=body_of("ThreadRequest", {"title": "Hello"}),
+    requestBody=body_of(ThreadBody, {"title": "Hello"}),
     responses=returns(
-        "Thread", "The new thread.", BAD_JSON, BAD_BODY, STORAGE, example={**_EXAMPLE, "messages": []}, status=201
+        ThreadAnswer, "The new thread.", BAD_JSON, BAD_BODY, STORAGE, example={**_EXAMPLE, "messages": []}, status=201
     ),
 )
 _SHOW = operation(
@@ -160,16 +177,16 @@ _SHOW = operation(
     "Show a thread",
     "With its messages, oldest first.",
     parameters=[_ID],
-    responses=returns("Thread", "The thread.", UNKNOWN_THREAD, STORAGE, example=_WITH_MESSAGES),
+    responses=returns(ThreadAnswer, "The thread.", UNKNOWN_THREAD, STORAGE, example=_WITH_MESSAGES),
 )
 _CHANGE = operation(
     "changeThread",
     "Change a thread",
     "Its name, and what its next messages are answered with.",
     parameters=[_ID],
-    requestBody=body_of("ThreadChange", {"title": "Greetings"}),
+    requestBody=body_of(ThreadChange, {"title": "Greetings"}),
     responses=returns(
-        "Thread",
+        ThreadAnswer,
         "The thread as it is now.",
         BAD_JSON,
         UNKNOWN_THREAD,
@@ -199,9 +216,9 @@ _SAY = operation(
             "in": "header",
         },
     ],
-    requestBody=body_of("MessageRequest", {"content": "Hello"}, required=True),
+    requestBody=body_of(MessageBody, {"content": "Hello"}, required=True),
     responses=returns(
-        "MessageAccepted",
+        MessageAccepted,
         "It is stored.",
         BAD_JSON,
         UNKNOWN_THREAD,

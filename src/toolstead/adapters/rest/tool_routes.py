@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections import Counter
 from typing import Annotated, Any
 
 import msgspec
@@ -12,6 +13,7 @@ from toolstead.adapters.http.body import BodyError, decoder
 from toolstead.adapters.http.disconnect import DisconnectWatch
 from toolstead.adapters.http.problem import BAD_BODY, BAD_JSON, problem
 from toolstead.adapters.http.routing import Endpoint
+from toolstead.adapters.rest.answers import CallResult, ToolCounts, ToolList
 from toolstead.adapters.rest.openapi import body_of, operation, path_parameter, returns
 from toolstead.adapters.rest.problem_kinds import UNKNOWN_TOOL
 from toolstead.adapters.rest.result_json import encode_result
@@ -20,14 +22,19 @@ from toolstead.tools.dispatch import Dispatcher
 from toolstead.tools.generation import Generation
 from toolstead.tools.registry import Registry
 from toolstead.types.call import ANONYMOUS, Caller
-from toolstead.types.tool import SOURCES
+from toolstead.types.tool import Reloaded, ToolInfo
 
 ThreadId = Annotated[str, msgspec.Meta(min_length=1, max_length=200, pattern=r"^[^\x00-\x1f\x7f]+\Z")]
 """Ends up in log lines, so nothing that would break one."""
 
 
 class CallBody(msgspec.Struct, forbid_unknown_fields=True, rename="camel"):
-    """The body of a call."""
+    """A call.
+
+    Attributes:
+        input: The arguments, by the tool's own schema. Absent or null means `{}`.
+        thread_id: The conversation the call belongs to; `default` unless said.
+    """
 
     input: dict[str, Any] | None = None
     thread_id: ThreadId | None = None
@@ -71,7 +78,7 @@ class ToolRoutes:
         """`GET /api/tools`, encoded once for each generation."""
         current = self._registry.current
         if self._listed is None or self._listed[0] is not current:
-            self._listed = (current, msgspec.json.encode(_list_document(current)))
+            self._listed = (current, msgspec.json.encode(_list_tools(current).to_json()))
         return Answer(200, self._listed[1])
 
     async def show(self, request: Request) -> Answer:
@@ -104,28 +111,13 @@ class ToolRoutes:
             self._read_nothing(await request.body(), request.path)
         except BodyError as error:
             return error.answer
-        swap = await self._registry.reload()
-        return Answer.of_json(
-            {
-                "success": not swap.problems,
-                "toolCount": len(swap.generation.tools),
-                "errors": [problem.to_json() for problem in swap.problems],
-                **swap.changes.to_json(),
-            }
-        )
+        return Answer.of_json((await self._registry.reload()).to_reloaded().to_json())
 
 
-def _list_document(generation: Generation) -> dict[str, Any]:
+def _list_tools(generation: Generation) -> ToolList:
     tools = [tool.info for tool in generation.tools.values()]
-    counts = {"total": len(tools), **dict.fromkeys(SOURCES, 0)}
-    for tool in tools:
-        counts[tool.provenance.source] += 1
-    return {
-        "tools": [tool.to_json() for tool in tools],
-        "counts": counts,
-        "generation": generation.number,
-        "quarantined": [problem.to_json() for problem in generation.problems],
-    }
+    counts = ToolCounts(total=len(tools), **Counter[str](tool.provenance.source for tool in tools))
+    return ToolList(tools=tools, counts=counts, generation=generation.number, quarantined=generation.problems)
 
 
 def _unknown(error: UnknownToolError, request: Request) -> Answer:
@@ -140,7 +132,7 @@ _LIST = operation(
     "Every tool that can be called now, in a stable order, with the counts by source. `generation` counts up with "
     "each change of the registry; `quarantined` is what was set aside, and why.",
     responses=returns(
-        "ToolList",
+        ToolList,
         "The tools.",
         example={"tools": [_EXAMPLE], "counts": _COUNTS, "generation": 1, "quarantined": []},
     ),
@@ -150,7 +142,7 @@ _SHOW = operation(
     "Show one tool",
     "The same entry as in the list. A tool that is blocked or switched off is not there.",
     parameters=[_NAME],
-    responses=returns("Tool", "The tool.", UNKNOWN_TOOL, example=_EXAMPLE),
+    responses=returns(ToolInfo, "The tool.", UNKNOWN_TOOL, example=_EXAMPLE),
 )
 _CALL = operation(
     "callTool",
@@ -159,9 +151,9 @@ _CALL = operation(
     "and arguments that do not fit, are answers too: status 200, `isError: true`, and a text that says what to mend. "
     "Whoever closes the connection cancels the call.",
     parameters=[_NAME],
-    requestBody=body_of("CallRequest", {"input": {"path": "."}, "threadId": "t1"}),
+    requestBody=body_of(CallBody, {"input": {"path": "."}, "threadId": "t1"}),
     responses=returns(
-        "CallResult",
+        CallResult,
         "What the tool answered.",
         BAD_JSON,
         UNKNOWN_TOOL,
@@ -175,7 +167,7 @@ _RELOAD = operation(
     "Builds the next generation aside and swaps it in; calls in flight end on the one they began with. What cannot be "
     "loaded is in `errors`, and the rest goes on.",
     responses=returns(
-        "Reload",
+        Reloaded,
         "What changed.",
         BAD_JSON,
         BAD_BODY,

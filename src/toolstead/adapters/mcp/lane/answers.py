@@ -15,7 +15,7 @@ import msgspec
 
 from toolstead.adapters.mcp.lane.messages import HANDSHAKE_VERSIONS, MODERN_VERSION, MessageId
 from toolstead.tools.generation import Generation
-from toolstead.types.content import Text, content_json, whole_json, whole_text
+from toolstead.types.content import Text, whole_json, whole_text
 from toolstead.types.result import ToolResult
 from toolstead.types.tool import NO_HINTS, ToolInfo
 
@@ -123,7 +123,7 @@ def _id(id: MessageId) -> bytes:
 def _part(part: Any) -> bytes:
     if type(part) is Text:
         return b'{"type":"text","text":' + json_bytes(whole_text(part.text)) + b"}"
-    return json_bytes(whole_json(content_json(part)))
+    return json_bytes(whole_json(part.to_json()))
 
 
 def json_bytes(value: Any) -> bytes:

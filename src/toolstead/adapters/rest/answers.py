@@ -1,0 +1,233 @@
+"""What routes answer with, where it is more than one of `toolstead.types`; their schemas are in the document."""
+
+from __future__ import annotations
+
+from typing import Annotated, ClassVar, Literal
+
+import msgspec
+
+from toolstead.plugins.view import PluginView
+from toolstead.types.approval import Approval
+from toolstead.types.result import ToolResult
+from toolstead.types.sent import SentStruct
+from toolstead.types.thread import Message, Thread
+from toolstead.types.tool import Problem, ToolInfo
+
+Count = Annotated[int, msgspec.Meta(ge=0)]
+
+
+class ToolCounts(SentStruct, frozen=True, kw_only=True):
+    """How many there are, by source.
+
+    Attributes:
+        total: All of them.
+        builtin: From source `builtin`.
+        plugin: From source `plugin`.
+        agent: From source `agent`.
+        mcp: From source `mcp`.
+    """
+
+    total: Count
+    builtin: Count = 0
+    plugin: Count = 0
+    agent: Count = 0
+    mcp: Count = 0
+
+
+class ToolList(SentStruct, frozen=True, kw_only=True):
+    """Every tool, and what was set aside.
+
+    Attributes:
+        tools: The tools, in a stable order.
+        counts: How many there are, by source.
+        generation: Counts up with each change of the registry.
+        quarantined: What was set aside, and why.
+    """
+
+    tools: list[ToolInfo]
+    counts: ToolCounts
+    generation: Count
+    quarantined: tuple[Problem, ...]
+
+
+class CallResult(SentStruct, frozen=True, kw_only=True):
+    """What a tool answered, good or bad.
+
+    Attributes:
+        duration_ms: How long it took, in milliseconds.
+    """
+
+    flattened: ClassVar[frozenset[str]] = frozenset({"result"})
+
+    result: ToolResult
+    duration_ms: Annotated[float, msgspec.Meta(ge=0)]
+
+
+class ThreadAnswer(SentStruct, frozen=True, kw_only=True):
+    """A conversation.
+
+    Attributes:
+        messages: What was said, oldest first.
+    """
+
+    flattened: ClassVar[frozenset[str]] = frozenset({"thread"})
+
+    thread: Thread
+    messages: list[Message]
+
+
+class ThreadList(SentStruct, frozen=True, kw_only=True):
+    """Threads.
+
+    Attributes:
+        threads: The newest first.
+    """
+
+    threads: list[Thread]
+
+
+class MessageAccepted(SentStruct, frozen=True, kw_only=True):
+    """The message is stored.
+
+    Attributes:
+        message_id: Its id.
+        run_id: The run that answers it.
+    """
+
+    message_id: str
+    run_id: str
+
+
+class RunAccepted(SentStruct, frozen=True, kw_only=True):
+    """The run waits for its turn.
+
+    Attributes:
+        run_id: Its id.
+        thread_id: Its thread.
+    """
+
+    run_id: str
+    thread_id: str
+
+
+class Prewarmed(SentStruct, frozen=True, kw_only=True):
+    """Whether the thread's next message finds an open session.
+
+    Attributes:
+        warm: Whether a session is open.
+        runtime: The runtime it is a session of.
+    """
+
+    warm: bool
+    runtime: str
+
+
+class ReadableCall(SentStruct, frozen=True, kw_only=True):
+    """How to show it to the person who decides.
+
+    Attributes:
+        input: The arguments as JSON text, with every character that would not be seen escaped.
+        reason: The reason, likewise.
+    """
+
+    input: str
+    reason: str
+
+
+class ApprovalAnswer(SentStruct, frozen=True, kw_only=True):
+    """A tool call that waits for a person, or did.
+
+    Attributes:
+        shown: How to show it to the person who decides.
+    """
+
+    flattened: ClassVar[frozenset[str]] = frozenset({"approval"})
+
+    approval: Approval
+    shown: ReadableCall
+
+
+class ApprovalList(SentStruct, frozen=True, kw_only=True):
+    """What waits for a person.
+
+    Attributes:
+        approvals: The oldest first.
+    """
+
+    approvals: list[ApprovalAnswer]
+
+
+class PluginList(SentStruct, frozen=True, kw_only=True):
+    """Every plugin.
+
+    Attributes:
+        plugins: In the order they were registered.
+    """
+
+    plugins: list[PluginView]
+
+
+class SessionCounts(SentStruct, frozen=True, kw_only=True):
+    """The warm connections to runtimes, counted since the server began.
+
+    Attributes:
+        idle: Wait for a message.
+        live: All that are open.
+        hits: Messages that found theirs open.
+        misses: Messages for which one had to be opened.
+        rebuilt: Messages that found one built with something else.
+        evicted: Ended: too old, too many, or broken.
+    """
+
+    idle: Count
+    live: Count
+    hits: Count
+    misses: Count
+    rebuilt: Count
+    evicted: Count
+
+
+class HealthAnswer(SentStruct, frozen=True, kw_only=True):
+    """The server is up.
+
+    Attributes:
+        status: Always this.
+        version: Toolstead's version.
+        generation: The registry's generation.
+        runtime: What answers where nothing else is said; null when none can be had.
+        runtime_reason: Why this one, empty when the settings name it; or what would be needed for one.
+        sessions: The warm connections to runtimes, counted since the server began.
+    """
+
+    status: Literal["ok"]
+    version: str
+    generation: Count
+    runtime: str | None
+    runtime_reason: str
+    sessions: SessionCounts
+
+
+class ProblemDocument(SentStruct, frozen=True, kw_only=True):
+    """An error, as RFC 9457 has it.
+
+    Attributes:
+        type: Which kind of error: its place in this documentation.
+        title: The kind, in a few words.
+        status: The HTTP status.
+        detail: What was wrong with this very request, and what would be right.
+        instance: The path that was asked for.
+        nearest: Names of tools like the one that was asked for.
+        max_body: Bytes a body may have.
+        id: Where to look in the server's log.
+    """
+
+    optional: ClassVar[frozenset[str]] = frozenset({"instance", "nearest", "max_body", "id"})
+
+    type: str
+    title: str
+    status: Count
+    detail: str
+    instance: str = ""
+    nearest: tuple[str, ...] = ()
+    max_body: Count = 0
+    id: str = ""

@@ -1,0 +1,190 @@
+"""JSON Schemas of what routes answer with and decode, made from their Structs.
+
+Descriptions are docstrings: the first paragraph is the Struct's, its `Attributes` are those of the fields. What of a
+`SentStruct` is sent, always or sometimes, is said by itself.
+"""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Callable, Collection, Iterable, Iterator
+from typing import Any, Literal, cast
+
+import msgspec
+import msgspec.inspect
+
+from toolstead.types.sent import SentStruct
+
+Schema = dict[str, Any]
+StructType = type[msgspec.Struct]
+
+_NAMES = {
+    "Approval": "ApprovalFields",
+    "ApprovalAnswer": "Approval",
+    "HealthAnswer": "Health",
+    "PluginView": "Plugin",
+    "Problem": "SetAside",
+    "ProblemDocument": "Problem",
+    "Reloaded": "Reload",
+    "SentResource": "EmbeddedResource",
+    "Thread": "ThreadSummary",
+    "ThreadAnswer": "Thread",
+    "ToolInfo": "Tool",
+    "ToolResult": "KeptResult",
+}
+"""Schemas that are not called as their Struct; a `…Body` is a `…Request`."""
+_NULL: Schema = {"type": "null"}
+_PLACE = "#/components/schemas/"
+_ATTRIBUTE = re.compile(r"(\w+): (.*)")
+
+
+def reference(struct: StructType) -> Schema:
+    """A reference to a Struct's schema."""
+    return {"$ref": _PLACE + schema_name(struct)}
+
+
+def schema_name(struct: StructType) -> str:
+    """What a Struct's schema is called."""
+    return _NAMES.get(struct.__name__, re.sub("Body$", "Request", struct.__name__))
+
+
+def link_schemas(node: Any, found: set[StructType]) -> Any:
+    """A document with references where Structs stood; those are added to `found`."""
+    if isinstance(node, type):
+        found.add(cast("StructType", node))
+        return reference(cast("StructType", node))
+    if isinstance(node, dict):
+        return {key: link_schemas(value, found) for key, value in cast("Schema", node).items()}
+    if isinstance(node, list):
+        return [link_schemas(item, found) for item in cast("list[Any]", node)]
+    return node
+
+
+def build_schemas(structs: Iterable[StructType]) -> dict[str, Schema]:
+    """The schemas of Structs, and of all that they refer to, by name."""
+    schemas: dict[str, Schema] = {}
+    waiting = set(structs)
+    while waiting:
+        found = set[StructType]()
+        schemas |= _describe_structs(waiting, found)
+        waiting = {one for one in found if schema_name(one) not in schemas}
+    return dict(sorted(schemas.items()))
+
+
+class SentMember(msgspec.Struct, frozen=True, kw_only=True):
+    """A member of a JSON object: the field of a Struct that it is, or a Struct's tag."""
+
+    name: str
+    type: Any
+    text: str | None
+    required: bool
+    may_be_null: bool
+
+
+def _describe_structs(structs: Collection[StructType], found: set[StructType]) -> dict[str, Schema]:
+    """The schemas of these Structs; those that they refer to are added to `found`."""
+    members = {struct: _members_of(struct) for struct in structs}
+    # To ask msgspec for the types of one field costs as much as to ask for all of them.
+    types = [member.type for own in members.values() for member in own]
+    named = {one.__name__: one for kind in msgspec.inspect.multi_type_info(types) for one in _structs_of(kind)}
+    made = iter(msgspec.json.schema_components(types, ref_template="{name}")[0])
+
+    def refer(name: str) -> Schema:
+        found.add(named[name])
+        return reference(named[name])
+
+    schemas: dict[str, Schema] = {}
+    for struct, own in members.items():
+        properties: Schema = {}
+        for member in own:
+            schema = _tidy(next(made), refer, may_be_null=member.may_be_null)
+            properties[member.name] = {**schema, "description": member.text} if member.text else schema
+        schemas[schema_name(struct)] = {
+            "type": "object",
+            "description": " ".join(inspect.cleandoc(struct.__doc__ or "").partition("\n\n")[0].split()),
+            "properties": properties,
+            "required": [member.name for member in own if member.required],
+            **({"additionalProperties": False} if struct.__struct_config__.forbid_unknown_fields else {}),
+            **getattr(struct, "extra_schema", {}),
+        }
+    return schemas
+
+
+def _members_of(struct: StructType) -> list[SentMember]:
+    """The members that a Struct has as JSON."""
+    texts, config = _field_texts(struct), struct.__struct_config__
+    members: list[SentMember] = []
+    if config.tag_field is not None:
+        tag = Literal[cast("str", config.tag)]  # pyright: ignore[reportInvalidTypeForm] - known only here
+        members.append(SentMember(name=config.tag_field, type=tag, text=None, required=True, may_be_null=False))
+    for field in msgspec.structs.fields(struct):
+        kind, is_optional, may_be_null = field.type, not field.required, True
+        if issubclass(struct, SentStruct):
+            if field.name in struct.unsent:
+                continue
+            if field.name in struct.flattened:
+                members += _members_of(kind)
+                continue
+            kind, is_optional = struct.sent_types.get(field.name, kind), field.name in struct.optional
+            may_be_null = not is_optional
+        text = texts.get(field.name)
+        members.append(
+            SentMember(name=field.encode_name, type=kind, text=text, required=not is_optional, may_be_null=may_be_null)
+        )
+    return members
+
+
+def _tidy(schema: Schema, refer: Callable[[str], Schema], *, may_be_null: bool) -> Schema:
+    """A schema of msgspec without defaults, with the document's references, in the shorter of two ways to say null."""
+    if "$ref" in schema:
+        return refer(schema["$ref"])
+    tidy: Schema = {key: value for key, value in schema.items() if key not in ("default", "discriminator", "anyOf")}
+    if "pattern" in tidy:
+        tidy["pattern"] = tidy["pattern"].replace(r"\Z", "$")  # which JSON Schema's expressions call so
+    if "enum" in tidy:
+        tidy["type"] = "string"
+    for key in tidy.keys() & {"items", "additionalProperties"}:
+        tidy[key] = _tidy(tidy[key], refer, may_be_null=True)
+    if "anyOf" not in schema:
+        return tidy
+    branches = [_tidy(one, refer, may_be_null=True) for one in schema["anyOf"] if one != _NULL]
+    is_nullable = may_be_null and _NULL in schema["anyOf"]
+    if is_nullable and len(branches) == 1 and "type" in branches[0]:
+        only = branches[0]
+        return {**only, "type": [only["type"], "null"]} | ({"enum": [*only["enum"], None]} if "enum" in only else {})
+    branches += [_NULL] if is_nullable else []
+    return branches[0] if len(branches) == 1 else {"anyOf": branches}
+
+
+def _structs_of(kind: Any) -> Iterator[StructType]:
+    """Every Struct that a type leads to, itself included."""
+    match kind:
+        case msgspec.inspect.StructType():
+            yield kind.cls
+            for field in kind.fields:
+                yield from _structs_of(field.type)
+        case msgspec.inspect.UnionType():
+            for one in kind.types:
+                yield from _structs_of(one)
+        case msgspec.inspect.CollectionType():
+            yield from _structs_of(kind.item_type)
+        case msgspec.inspect.DictType():
+            yield from _structs_of(kind.value_type)
+        case _:
+            return
+
+
+def _field_texts(struct: StructType) -> dict[str, str]:
+    """What the docstrings of a Struct and of those it extends say about fields."""
+    texts: dict[str, str] = {}
+    for one in reversed(struct.__mro__):
+        _, _, attributes = inspect.cleandoc(one.__doc__ or "").partition("Attributes:\n")
+        name = ""
+        for line in attributes.partition("\n\n")[0].splitlines():
+            if found := _ATTRIBUTE.fullmatch(line.removeprefix("    ")):
+                name = found[1]
+                texts[name] = found[2]
+            elif name:
+                texts[name] += f" {line.strip()}"
+    return texts
