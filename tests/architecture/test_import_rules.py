@@ -16,7 +16,7 @@ from tests.architecture.sources import PACKAGE, ROOT, module_name, parsed, shown
 
 LAYERS = (
     "console testing app adapters extensions orchestrator delegation invoker agents|kernel|tools "
-    "plugins schema types errors"
+    "plugins schema concurrency types errors"
 )
 ONE_WAY = "imports run one way"
 FOREIGN = "foreign SDKs are imported by adapters and console only"
