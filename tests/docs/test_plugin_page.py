@@ -14,6 +14,7 @@ import pytest
 import toolstead.testing
 from toolstead import Hooks, Plugin, PluginContext
 from toolstead.app import plugin_places, plugin_powers
+from toolstead.concurrency import owned_tasks
 from toolstead.plugins import background, definition, guest, health, hook_runner, ports
 from toolstead.testing import FakeContext, fake_context
 
@@ -75,7 +76,7 @@ def limits() -> Iterator[tuple[str, str, float]]:
     yield "`start`", "{} seconds", guest.START_SECONDS
     yield "`stop`", "{} seconds, after", guest.STOP_SECONDS
     yield "`stop`", "its tools had {} seconds", guest.CALLS_SECONDS
-    yield "`stop`", "background work {} to be", background.GRACE
+    yield "`stop`", "background work {} to be", owned_tasks.GRACE
     yield "a hook", "{} seconds,", hook_runner.TIMEOUT
     yield "a hook", "`on_task_complete` {};", hook_runner.REVIEW_TIMEOUT
     yield "failures of a hook in a row", "{}, then", health.FAILURES_UNTIL_CUT_OFF

@@ -71,7 +71,7 @@ async def answers_nonsense(_: Any) -> Any:
 MISBEHAVIOURS: Mapping[str, tuple[Callable[[Any], Awaitable[Any]], str]] = {
     "raises": (raises, "ValueError: boom"),
     "hangs": (hangs, "did not end within 0.05 seconds"),
-    "is deaf": (is_deaf, "went on all the same, and was let go"),
+    "is deaf": (is_deaf, "ignored its cancellation and was abandoned"),
     "is slow": (is_slow, "did not end within 0.05 seconds"),
     "answers nonsense": (answers_nonsense, "it must answer"),
 }

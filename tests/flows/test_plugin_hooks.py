@@ -17,7 +17,7 @@ import pytest
 from tests.flows.hooked import MISBEHAVIOURS, NAMES, Notes, World, door, echo, hooked, is_deaf, plugin, raises
 from tests.surfaces.rest_server import PATIENCE
 from tests.surfaces.rest_stead import ended, follow
-from toolstead.plugins import leash
+from toolstead.concurrency import suspended_coroutine
 from toolstead.plugins.contract import Hooks, Plugin, PluginContext, Tool
 from toolstead.plugins.health import FAILURES_UNTIL_CUT_OFF
 from toolstead.plugins.hook_runner import HOOKS, Review
@@ -115,7 +115,7 @@ async def test_one_that_misbehaves_is_named_and_the_rest_goes_on(
     caplog: pytest.LogCaptureFixture,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(leash, "GRACE", 0.02)
+    monkeypatch.setattr(suspended_coroutine, "LATE_GRACE", 0.02)
     culprit, (misbehave, said) = POSITIONS[position], MISBEHAVIOURS[manner]
     notes, (use, times) = Notes(good=GOOD, bad={culprit: misbehave}), USES[hook]
     async with hooked(tmp_path, *three(hook, notes), notes=notes) as world:

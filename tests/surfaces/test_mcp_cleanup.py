@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from toolstead import tool
-from toolstead.adapters.mcp import cancelled_once as module
-from toolstead.adapters.mcp.cancelled_once import cancelled_once
+from toolstead.adapters.mcp.single_cancellation import run_cancelled_once
+from toolstead.concurrency import owned_tasks
 from toolstead.testing import connect, memory_stead
 
 
@@ -40,10 +40,10 @@ async def test_what_a_cancelled_call_awaits_in_the_end_is_finished(era: Any) -> 
 async def test_a_call_that_will_not_end_is_left_alone_and_named(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(module, "GRACE", 0.01)
+    monkeypatch.setattr(owned_tasks, "GRACE", 0.01)
     release = asyncio.Event()
 
-    async def deaf() -> None:
+    async def stubborn() -> None:
         while not release.is_set():
             try:
                 await release.wait()
@@ -51,13 +51,13 @@ async def test_a_call_that_will_not_end_is_left_alone_and_named(
                 continue
         raise RuntimeError("late trouble")
 
-    waiting = asyncio.create_task(cancelled_once(deaf(), what="the deaf one"))
+    waiting = asyncio.create_task(run_cancelled_once(stubborn(), name="the stubborn one"))
     await asyncio.sleep(0)
     await asyncio.sleep(0)
     waiting.cancel()
     with pytest.raises(asyncio.CancelledError):
         await waiting
-    assert "the deaf one was cancelled, and is not done" in caplog.text
+    assert "the stubborn one ignored its cancellation and was abandoned" in caplog.text
     release.set()
     while "late trouble" not in caplog.text:
         await asyncio.sleep(0)
@@ -70,6 +70,6 @@ async def test_what_goes_well_or_fails_by_itself_passes_through() -> None:
     async def fails() -> str:
         raise ValueError("no")
 
-    assert await cancelled_once(answers(), what="it") == "yes"
+    assert await run_cancelled_once(answers(), name="it") == "yes"
     with pytest.raises(ValueError, match="no"):
-        await cancelled_once(fails(), what="it")
+        await run_cancelled_once(fails(), name="it")

@@ -48,8 +48,7 @@ async def threaded() -> str:
 
 plugin = Plugin(name="stubborn", tools=[deaf, threaded])
 '''
-TASK = ("was cancelled, and is not done after 5 seconds; the process ends without it", "and was let go")
-"""Either comes first; how long everything else takes decides."""
+TASK = ("ignored its cancellation and was abandoned",)
 THREAD = ("a thread does not end (",)
 
 

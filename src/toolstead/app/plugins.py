@@ -16,12 +16,12 @@ import msgspec
 
 from toolstead.app.plugin_powers import PluginAgents, PluginCalls, PluginHttp, PluginStore, PluginThreads
 from toolstead.app.plugin_settings import meant, merged, shown
+from toolstead.concurrency.owned_tasks import finish_despite_cancellation
 from toolstead.errors import DefinitionError, NotFoundError, StateError, StorageError
 from toolstead.orchestrator.store import PluginRow
 from toolstead.plugins.contract import PluginContext
 from toolstead.plugins.host import PluginHost, PluginTool, PluginView, Wanted
 from toolstead.plugins.ports import absent
-from toolstead.plugins.step import see_through
 from toolstead.tools.definition import RegisteredTool, define
 from toolstead.tools.sources import Delta, Offers
 from toolstead.types.tool import Problem, Provenance
@@ -151,7 +151,7 @@ class Plugins:
             StorageError: It cannot be kept.
             StateError: It cannot be told to the other processes.
         """
-        return await see_through(self._change(name, enabled, settings))
+        return await finish_despite_cancellation(self._change(name, enabled, settings))
 
     async def reset(self, name: str) -> dict[str, Any]:
         """Forget what was set, so that the settings files count again.
@@ -161,7 +161,7 @@ class Plugins:
             StorageError: It cannot be kept.
             StateError: It cannot be told to the other processes.
         """
-        return await see_through(self._reset(name))
+        return await finish_despite_cancellation(self._reset(name))
 
     def context_for(self, name: str) -> PluginContext:
         """What a tool that the program registers itself is given."""

@@ -12,8 +12,8 @@ import logging
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
+from toolstead.concurrency.owned_tasks import OwnedTasks
 from toolstead.errors import InvocationError, SessionLostError, TimedOutError
-from toolstead.invoker.owned_tasks import OwnedTasks
 from toolstead.invoker.pool import Lease, SessionPool, SessionRequest
 from toolstead.invoker.runtime import Answer, Session, Tell, Turn
 from toolstead.invoker.runtime_calls import CallFor, OwnFor, ToolCalls, run_turn, steer_session
@@ -186,7 +186,7 @@ class Invoker:
         lease.slot.ran = True
         try:
             work = run_turn(lease.session, turn, runtime=runtime)
-            return await self._turns.run(work, what=f"the {runtime} turn of {key!r}", stuck=lease.doom)
+            return await self._turns.run(work, name=f"the {runtime} turn of {key!r}", on_abandoned=lease.doom)
         finally:
             del self._running[key]
 

@@ -21,11 +21,11 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 
+from toolstead.concurrency.owned_tasks import OwnedTasks
 from toolstead.errors import InvocationError, NoRoomError, SessionLostError
 from toolstead.invoker.idle import IdleSessions
 from toolstead.invoker.key import DEFAULT, fingerprint
 from toolstead.invoker.lease import Lease, PoolStats, SessionRequest
-from toolstead.invoker.owned_tasks import OwnedTasks
 from toolstead.invoker.rooms import Rooms, Waiter
 from toolstead.invoker.runtime import Session
 from toolstead.invoker.runtime_calls import CLOSING, adapt_session, close_session, open_session
@@ -330,8 +330,8 @@ class SessionPool:
         opening = open_session(request.runtime, request.spec, thread_id=request.thread_id or DEFAULT, resume=resume)
         return await self._openings.run(
             opening,
-            what=f"opening a session for {slot.key!r}",
-            unwanted=lambda session: self._end_unwanted(slot, session),
+            name=f"opening a session for {slot.key!r}",
+            take_unwanted=lambda session: self._end_unwanted(slot, session),
         )
 
     def _end_unwanted(self, slot: Slot, session: Session) -> None:

@@ -11,14 +11,13 @@ import logging
 from collections.abc import Coroutine
 from typing import Any
 
+from toolstead.concurrency.owned_tasks import OwnedTasks
 from toolstead.plugins.crash import described
 from toolstead.plugins.health import Health
 
 logger = logging.getLogger(__name__)
 
 MOST = 100
-GRACE = 5.0
-"""Seconds that cancelled work is waited for."""
 
 
 class BackgroundTasks:
@@ -31,7 +30,7 @@ class BackgroundTasks:
         self._plugin = plugin
         self._health = health
         self._most = most
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._tasks = OwnedTasks()
         self._ended = False
 
     def __call__(self, work: Coroutine[Any, Any, Any], *, name: str = "") -> None:
@@ -50,29 +49,18 @@ class BackgroundTasks:
         if (refusal := self._refusal(name)) is not None:
             work.close()
             raise RuntimeError(refusal)
-        task = asyncio.create_task(self._run(work, name), name=f"{self._plugin}: {name}")
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        task = self._tasks.start(self._run(work, name), name=f"{self._plugin}: {name} (background)")
         # Cancelled before its first step, it would be lost with a warning.
         task.add_done_callback(lambda _: work.close())
 
     async def settled(self) -> None:
         """Wait until all of it has ended by itself."""
-        while self._tasks:
-            await asyncio.wait(set(self._tasks))
+        await self._tasks.wait_for_all()
 
     async def end(self) -> None:
-        """Cancel all of it, and wait up to five seconds; what goes on all the same is named. Nothing new begins."""
+        """Cancel all of it, and wait up to five seconds; what ignores that is named. Nothing new begins."""
         self._ended = True
-        tasks = set(self._tasks)
-        for task in tasks:
-            task.cancel()
-        if tasks:
-            _, stuck = await asyncio.wait(tasks, timeout=GRACE)
-            for task in stuck:
-                logger.error(
-                    "%s (background) was cancelled and goes on all the same; it is left alone", task.get_name()
-                )
+        await self._tasks.end()
 
     def _refusal(self, name: str) -> str | None:
         begin = f"plugin {self._plugin!r} cannot begin {name!r} in the background"

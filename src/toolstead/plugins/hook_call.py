@@ -1,7 +1,7 @@
 """One hook of one plugin, behind a boundary: whatever it does, whoever calls it goes on.
 
 It is called, timed, its answer checked; what goes wrong is named in the log and told to the plugin's health.
-Above: the hook runner. Below: the leash, health.
+Above: the hook runner. Below: `concurrency`, health.
 """
 
 from __future__ import annotations
@@ -15,9 +15,15 @@ from typing import Any, cast
 
 import msgspec
 
+from toolstead.concurrency.suspended_coroutine import (
+    ClosingError,
+    DeadlineError,
+    IgnoredCancellationError,
+    SuspendedCoroutine,
+    start_coroutine,
+)
 from toolstead.plugins.crash import described
 from toolstead.plugins.health import FAILURES_UNTIL_CUT_OFF, Health
-from toolstead.plugins.leash import ClosedError, LateError, Leash, StuckError
 
 logger = logging.getLogger(__name__)
 
@@ -38,7 +44,7 @@ class NonsenseError(Exception):
 class HookCall:
     """A hook that can be called by anybody, any number of times at once."""
 
-    __slots__ = ("_check", "_foreseen", "_function", "_health", "_leashes", "_seconds", "hook", "plugin")
+    __slots__ = ("_check", "_foreseen", "_function", "_health", "_seconds", "_waiting", "hook", "plugin")
 
     def __init__(
         self,
@@ -47,7 +53,7 @@ class HookCall:
         hook: str,
         health: Health,
         seconds: float,
-        leashes: set[Leash],
+        waiting: set[SuspendedCoroutine],
         plugin: str,
         check: Check | None = None,
         foreseen: tuple[type[Exception], ...] = (),
@@ -59,7 +65,7 @@ class HookCall:
             hook: Its name.
             health: Told of every success and failure.
             seconds: How long it may take.
-            leashes: Holds what waits, so that it can be ended.
+            waiting: Holds those that wait for something, so that they can be ended.
             plugin: Whose it is.
             check: What its answer must be; without one any will do.
             foreseen: Exceptions that are answers.
@@ -69,7 +75,7 @@ class HookCall:
         self._function = function
         self._health = health
         self._seconds = seconds
-        self._leashes = leashes
+        self._waiting = waiting
         self._check = check
         self._foreseen = foreseen
 
@@ -81,18 +87,12 @@ class HookCall:
             )
         answer, error = None, None
         try:
-            steps = _steps(self._function(*given))
-        except BaseException as raised:  # noqa: BLE001 - told below; a StopIteration here is no answer
+            answer = start_coroutine(_steps(self._function(*given)))
+        except BaseException as raised:  # noqa: BLE001 - reported below
             error = raised
         else:
-            try:
-                waiting = steps.send(None)
-            except StopIteration as done:
-                answer = done.value
-            except BaseException as raised:  # noqa: BLE001 - told below
-                error = raised
-            else:
-                answer, error = await self._held(steps, waiting)
+            if type(answer) is SuspendedCoroutine:
+                answer, error = await self._finish(answer)
         if isinstance(error, self._foreseen):
             answer, error = error, None
         elif error is None and self._check is not None:
@@ -104,15 +104,14 @@ class HookCall:
             raise error
         return self._failed(error)
 
-    async def _held(self, steps: Coroutine[Any, Any, Any], waiting: Any) -> tuple[Any, BaseException | None]:
-        leash = Leash(self._seconds)
-        self._leashes.add(leash)
+    async def _finish(self, suspended: SuspendedCoroutine) -> tuple[Any, BaseException | None]:
+        self._waiting.add(suspended)
         try:
-            return await leash.hold(steps, waiting)
+            return await suspended.finish_strictly(self._seconds)
         except asyncio.CancelledError as cancelled:
             match cancelled.__cause__:
-                case StuckError() as stuck:
-                    self._failed(stuck)
+                case IgnoredCancellationError() as ignored:
+                    self._failed(ignored)
                 case None | asyncio.CancelledError():
                     pass
                 case error:
@@ -121,7 +120,7 @@ class HookCall:
                     )
             raise
         finally:
-            self._leashes.discard(leash)
+            self._waiting.discard(suspended)
 
     def _nonsense(self, answer: Any) -> BaseException | None:
         try:
@@ -132,10 +131,10 @@ class HookCall:
 
     def _failed(self, error: BaseException) -> Failed:
         match error:
-            case ClosedError():
+            case ClosingError():
                 logger.warning("plugin %r: %s was ended: %s", self.plugin, self.hook, error)
                 return Failed(str(error))  # no fault of its own
-            case LateError() | StuckError() | NonsenseError():
+            case DeadlineError() | IgnoredCancellationError() | NonsenseError():
                 reason = why = str(error)
                 logger.error("plugin %r: %s failed: %s", self.plugin, self.hook, reason, exc_info=error.__cause__)
             case _:

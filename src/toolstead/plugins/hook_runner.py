@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 import msgspec
 
+from toolstead.concurrency.suspended_coroutine import SuspendedCoroutine
 from toolstead.errors import Rejected
 from toolstead.plugins.health import Health
 from toolstead.plugins.hook_call import Check, Failed, HookCall
 from toolstead.plugins.hook_order import hook_order
-from toolstead.plugins.leash import Leash
 from toolstead.types.call import Allow, Ask, Decision, Deny, Rewrite, ToolCall
 from toolstead.types.result import ToolResult
 from toolstead.types.task import Verdict
@@ -92,7 +92,7 @@ class HookRunner:
         self._calls = _Calls()
         self._gates: tuple[PluginGate, ...] = ()
         self._observers: tuple[Observer, ...] = ()
-        self._leashes: set[Leash] = set()
+        self._waiting: set[SuspendedCoroutine] = set()
 
     def set(self, hooked: Sequence[Hooked]) -> list[str]:
         """From now on these are there; what is being called ends with those it began with.
@@ -174,10 +174,10 @@ class HookRunner:
         return self._observers
 
     async def close(self) -> None:
-        """Call nobody any more, and end what is being called; what does not end is let go."""
+        """Call nobody any more, and end what is being called; what ignores its cancellation is abandoned."""
         self.set(())
-        others = [leash for leash in self._leashes if not leash.is_held_here]  # a hook may close everything itself
-        await asyncio.gather(*(leash.end() for leash in others))
+        others = [call for call in self._waiting if not call.is_in_running_task]  # a hook may close everything itself
+        await asyncio.gather(*(call.end() for call in others))
 
     def _call(self, one: Hooked, hook: str, function: Callable[..., Any], seconds: float | None) -> HookCall:
         return HookCall(
@@ -186,7 +186,7 @@ class HookRunner:
             hook=hook,
             health=one.health,
             seconds=seconds or (REVIEW_TIMEOUT if hook == "on_task_complete" else TIMEOUT),
-            leashes=self._leashes,
+            waiting=self._waiting,
             check=_CHECKS.get(hook),
             foreseen=(Rejected,) if hook == "on_task_complete" else (),
         )

@@ -16,13 +16,13 @@ from typing import Any
 
 import msgspec
 
+from toolstead.concurrency.owned_tasks import finish_despite_cancellation
 from toolstead.errors import NotFoundError, PluginError
 from toolstead.plugins.discovery import Discovered
 from toolstead.plugins.guest import Guest, MakeContext, PluginTool
 from toolstead.plugins.health import Health
 from toolstead.plugins.hook_runner import HookRunner
 from toolstead.plugins.settings import read_settings
-from toolstead.plugins.step import see_through
 from toolstead.plugins.view import PluginView, view_of
 
 __all__ = ["Discovered", "PluginHost", "PluginTool", "PluginView", "Wanted"]
@@ -99,7 +99,7 @@ class PluginHost:
             self._guests, new, changed = self._arranged(wanted, before)
             going = [guest for guest in before.values() if guest not in self._guests]
             try:
-                await see_through(self._end(going))
+                await finish_despite_cancellation(self._end(going))
                 self._tell_disabled()
                 await self._change_all(changed)
                 await self._bring_in(new)
@@ -131,7 +131,7 @@ class PluginHost:
             if guest.enabled and guest.health.state in ("degraded", "failed"):
                 again = self._guest(Wanted(discovered=guest.discovered, settings=guest.table), guest)
                 self._guests[self._guests.index(guest)] = again
-                await see_through(self._end([guest]))
+                await finish_despite_cancellation(self._end([guest]))
                 await self._bring_in([again])
 
     def plugins(self) -> list[PluginView]:
@@ -150,7 +150,7 @@ class PluginHost:
         self._closed = True
         if self._bringing is not None:
             self._bringing.cancel()
-        await see_through(self._close())
+        await finish_despite_cancellation(self._close())
 
     async def _close(self) -> None:
         async with self._lock:
@@ -252,7 +252,7 @@ class PluginHost:
         except BaseException:
             for guest in new:
                 guest.interrupt()
-            await see_through(self._end(new))
+            await finish_despite_cancellation(self._end(new))
             raise
         for guest in new:
             guest.go_live()

@@ -1,24 +1,21 @@
 """One step of a plugin's life (`register`, `start`, `stop`), bounded and behind a boundary.
 
-Above: `guest`, which takes them in order. Below: the leash, and how a crash is told.
+Above: `guest`, which takes them in order. Below: `concurrency`, and how a crash is described.
 """
 
 from __future__ import annotations
 
-import asyncio
 import inspect
 import logging
 from collections.abc import Awaitable, Callable, Coroutine
-from typing import Any, TypeVar
+from typing import Any
 
+from toolstead.concurrency.suspended_coroutine import DeadlineError, SuspendedCoroutine, start_coroutine
 from toolstead.errors import PluginError
 from toolstead.plugins.contract import PluginContext
 from toolstead.plugins.crash import described
-from toolstead.plugins.leash import LateError, Leash, StuckError
 
 logger = logging.getLogger(__name__)
-
-_T = TypeVar("_T")
 
 
 async def take_step(
@@ -36,7 +33,7 @@ async def take_step(
         context: The plugin's.
         field: What it is called in the plugin.
         origin: Where the plugin comes from.
-        seconds: How long it may take; what ignores being cancelled then is let go.
+        seconds: How long it may take; what ignores its cancellation then is abandoned.
 
     Raises:
         PluginError: It raised, `sys.exit()` included, did not end in time, or gave back nothing to await.
@@ -46,47 +43,20 @@ async def take_step(
     try:
         returned: Any = function(context)
         steps: Coroutine[Any, Any, Any] = returned if inspect.iscoroutine(returned) else _awaited(returned)
-    except BaseException as raised:  # noqa: BLE001 - told below
-        error = raised
-    else:
-        try:
-            waiting = steps.send(None)
-        except StopIteration as done:
-            return done.value
-        except BaseException as raised:  # noqa: BLE001 - told below; nobody cancels what did not wait yet
-            error = raised
-        else:
-            answer, error = await Leash(seconds).hold(steps, waiting)
-            if error is None:
-                return answer
+        answer = start_coroutine(steps)
+    except BaseException as raised:  # noqa: BLE001 - reported below; nobody cancels what did not wait yet
+        answer, error = None, raised
+    if type(answer) is SuspendedCoroutine:
+        answer, error = await answer.finish_strictly(seconds)
+    if error is None:
+        return answer
     if isinstance(error, KeyboardInterrupt):
         raise error
-    told = isinstance(error, LateError | StuckError)
-    reason = str(error) if told else described(error, origin)
-    cause = error.__cause__ if told else error
+    is_late = isinstance(error, DeadlineError)
+    reason = str(error) if is_late else described(error, origin)
+    cause = error.__cause__ if is_late else error
     logger.error("plugin %r: %s failed: %s", context.name, field, reason, exc_info=cause)
     raise PluginError(plugin=context.name, field=field, reason=reason) from None
-
-
-async def see_through(work: Coroutine[Any, Any, _T]) -> _T:
-    """Wait for work that must not be left half done: the caller's first cancellation waits until it has ended.
-
-    A second one is passed on to it.
-    """
-    task = asyncio.create_task(work)
-    cancelled: asyncio.CancelledError | None = None
-    while not task.done():
-        try:
-            await asyncio.wait((task,))
-        except asyncio.CancelledError as error:
-            if cancelled is not None:
-                task.cancel()
-            cancelled = error
-    if cancelled is not None:
-        if not task.cancelled() and (failure := task.exception()) is not None:
-            logger.error("work that was seen through failed", exc_info=failure)
-        raise cancelled
-    return task.result()
 
 
 async def _awaited(something: Any) -> Any:

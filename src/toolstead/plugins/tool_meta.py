@@ -9,6 +9,8 @@ from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
+import msgspec
+
 from toolstead.errors import DefinitionError, NoClientError
 
 if TYPE_CHECKING:
@@ -54,79 +56,66 @@ class Client(Protocol):
         ...
 
 
-class ToolMeta:
+class ToolMeta(msgspec.Struct, eq=False):
     """One call, as its handler sees it.
 
-    A plain class with slots, because one is built on most calls: it refers to the caller instead
-    of copying its fields, and the call's id is made when it is first asked for.
+    A struct, because one is built on most calls: 0.13 µs where an `__init__` takes 0.3. It refers to the caller
+    instead of copying its fields, and the call's id is made when it is first asked for.
+
+    Attributes:
+        caller: On whose behalf; pass it on with `ctx.call_tool(…, meta=meta)`.
+        cwd: The folder that the call works in.
     """
 
-    __slots__ = ("_call_id", "_caller", "_client", "_new_id", "_progress", "_tool", "cwd")
-
-    def __init__(
-        self,
-        tool: Declared,
-        caller: Caller,
-        cwd: Path,
-        new_id: Callable[[], str],
-        *,
-        progress: Progress | None = None,
-        client: Client | None = None,
-    ) -> None:
-        self._tool = tool
-        self._caller = caller
-        self.cwd = cwd
-        self._call_id = caller.call_id
-        self._new_id = new_id
-        self._progress = progress
-        self._client = client
+    _tool: Declared
+    caller: Caller
+    cwd: Path
+    _new_id: Callable[[], str]
+    _progress: Progress | None = None
+    _client: Client | None = None
+    _call_id: str | None = None
 
     @property
     def call_id(self) -> str:
         """The model's own id of the call where there is one, else ours."""
         if self._call_id is None:
-            self._call_id = self._new_id()
+            self._call_id = self.caller.call_id or self._new_id()
         return self._call_id
-
-    @property
-    def caller(self) -> Caller:
-        """On whose behalf; pass it on with `ctx.call_tool(…, meta=meta)`."""
-        return self._caller
 
     @property
     def thread_id(self) -> str:
         """The run's thread, else the caller's, else `default`."""
-        return self._caller.thread_id
+        return self.caller.thread_id
 
     @property
     def task_id(self) -> str | None:
         """The delegated task, where the call is part of one."""
-        return self._caller.task_id
+        return self.caller.task_id
 
     @property
     def run_id(self) -> str | None:
         """The run, where the call is part of one."""
-        return self._caller.run_id
+        return self.caller.run_id
 
     @property
     def session_id(self) -> str | None:
         """The runtime's session, where there is one."""
-        return self._caller.session_id
+        return self.caller.session_id
 
     @property
     def agent_id(self) -> str | None:
         """The agent that calls."""
-        return self._caller.agent_id
+        return self.caller.agent_id
 
     @property
     def parent_agent_id(self) -> str | None:
         """The agent that delegated to the one that calls."""
-        return self._caller.parent_agent_id
+        return self.caller.parent_agent_id
 
     @property
     def depth(self) -> int:
         """How deep in the tree of runs; the root is 0."""
-        return self._caller.depth
+        return self.caller.depth
 
     @property
     def wants_progress(self) -> bool:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, cast
 
 from toolstead.errors import SchemaError
@@ -31,35 +31,35 @@ class CompiledSchema:
 
     Attributes:
         document: A private copy of the schema.
-        is_valid: Whether a value fits; the compiled validator's own method, for speed.
+        is_valid: Whether a value fits; once it is compiled, the validator's own method, for speed.
         defaults: What to fill in before validating, or None when the schema has no defaults.
+        flat_defaults: Of these, what a call merges with its arguments by itself, for speed.
+        deeper_defaults: The defaults again where some are not flat, else None.
         warnings: What its author should know, such as a default that does not fit.
     """
 
-    __slots__ = ("_plain", "_validator", "defaults", "document", "is_valid", "warnings")
+    __slots__ = (
+        "_source",
+        "_validator",
+        "deeper_defaults",
+        "defaults",
+        "document",
+        "flat_defaults",
+        "is_valid",
+        "warnings",
+    )
 
     def __init__(self, document: Any, validator: Any, defaults: Defaults | None, warnings: tuple[str, ...]) -> None:
         """Put its parts together; `validator` is None for a document that surely compiles, when it is needed."""
         self.document = document
         self.defaults = defaults
+        self.flat_defaults: Mapping[str, Any] = defaults.flat if defaults is not None else {}
+        self.deeper_defaults = defaults if defaults is not None and defaults.has_deeper else None
         self.warnings = warnings
-        if validator is None:
-            self._plain = document
-        else:
-            self._take(validator)
-
-    def _take(self, validator: Any) -> None:
+        self._source = document  # what is shown later may have a `type` that is not compiled
         self._validator = validator
-        self.is_valid = validator.is_valid
-
-    if not TYPE_CHECKING:
-
-        def __getattr__(self, name: str) -> Any:
-            """Compile now; asked only for what no slot holds yet, so that later uses cost nothing more."""
-            if name not in ("_validator", "is_valid"):
-                raise AttributeError(name)
-            self._take(_validator_for(self._plain))
-            return getattr(self, name)
+        # Not a property, and no `__getattr__`: either would double the cost of every look at a schema.
+        self.is_valid: Callable[[Any], bool] = self._compile_and_check if validator is None else validator.is_valid
 
     def findings(self, value: Any) -> list[Finding]:
         """Why a value does not fit, each problem with its path; empty when it does."""
@@ -67,7 +67,17 @@ class CompiledSchema:
 
     def problems(self, value: Any) -> list[str]:
         """Why a value does not fit: a few short lines, each with its JSON pointer."""
+        if self._validator is None:
+            self._compile()
         return explain(self._validator, self.document, value)
+
+    def _compile_and_check(self, value: Any) -> bool:
+        self._compile()
+        return self.is_valid(value)
+
+    def _compile(self) -> None:
+        self._validator = _validator_for(self._source)
+        self.is_valid = self._validator.is_valid
 
 
 def compile_schema(

@@ -21,26 +21,34 @@ _IMMUTABLE = (str, int, float, bool, type(None))
 
 
 class Defaults:
-    """The defaults of one object, and of the plain objects inside it."""
+    """The defaults of one object, and of the plain objects inside it.
 
-    __slots__ = ("_copied", "_is_plain", "_nested", "_plain")
+    Attributes:
+        flat: Those that are immutable values of the object itself; most schemas have no others.
+        has_deeper: Whether there are others, which `fill_deeper` fills in.
+    """
+
+    __slots__ = ("_copied", "_nested", "flat", "has_deeper")
 
     def __init__(self, plain: dict[str, Any], copied: dict[str, Any], nested: dict[str, Defaults]) -> None:
-        self._plain = plain
+        self.flat = plain
         self._copied = copied
         self._nested = nested
-        self._is_plain = not copied and not nested
+        self.has_deeper = bool(copied or nested)
 
     @property
     def names(self) -> Collection[str]:
         """The properties of this object that are filled in."""
-        return {**self._plain, **self._copied} if self._copied else self._plain
+        return {**self.flat, **self._copied} if self._copied else self.flat
 
     def fill(self, value: Mapping[str, Any]) -> dict[str, Any]:
         """A copy of the object with what it lacks filled in; the original is not touched."""
-        filled = {**self._plain, **value}
-        if self._is_plain:
-            return filled
+        filled = {**self.flat, **value}
+        self.fill_deeper(filled)
+        return filled
+
+    def fill_deeper(self, filled: dict[str, Any]) -> None:
+        """Fill in what is not `flat`: values that need a copy, and what objects inside this one lack."""
         for key, default in self._copied.items():
             if key not in filled:
                 filled[key] = copy.deepcopy(default)
@@ -48,7 +56,6 @@ class Defaults:
             item = filled.get(key)
             if isinstance(item, dict):
                 filled[key] = inner.fill(cast("dict[str, Any]", item))
-        return filled
 
 
 def find_defaults(

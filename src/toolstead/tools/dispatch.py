@@ -16,8 +16,13 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
+from toolstead.concurrency.suspended_coroutine import (
+    DeadlineError,
+    IgnoredCancellationError,
+    SuspendedCoroutine,
+    start_coroutine,
+)
 from toolstead.errors import RefusedError, ToolError, UnknownToolError
-from toolstead.plugins.deadline import DeadlineError, DeafError, finish_in_time
 from toolstead.plugins.tool_meta import Client, Progress, ToolMeta
 from toolstead.schema.compiled import CompiledSchema
 from toolstead.tools.definition import RegisteredTool
@@ -30,10 +35,12 @@ from toolstead.types.result import Failure, ToolResult
 
 logger = logging.getLogger(__name__)
 
+GRACE = 10.0
+"""Seconds that a handler has to end after it was cancelled: time to end a process, or to undo something."""
 SHOWN_IN_EVENTS = 2_000
 SHOWN_IN_LOG = 500
 _MOST_BYTES_PER_CHARACTER = 4
-_LET_GO = "went on all the same, and was let go"
+_ABANDONED = "ignored its cancellation and was abandoned"
 
 
 class EventSink(Protocol):
@@ -131,13 +138,10 @@ class Dispatcher:
         if registered is None:
             raise self._unknown(generation, name, caller)
         meta: Any = None
-        events, started, shown = self._events, time.perf_counter(), input
+        events, started, shown, gates = self._events, time.perf_counter(), input, self._gates
         told = events.listening or caller.run_id is not None  # whatever happens in a run is kept
-        gates = self._gates
         if not registered.ignores_meta or told or gates is not None:
-            meta = ToolMeta(
-                registered.tool, caller, caller.cwd or self._cwd, self._new_id, progress=progress, client=client
-            )
+            meta = ToolMeta(registered.tool, caller, caller.cwd or self._cwd, self._new_id, progress, client)
         if told:
             events.emit("tool_use", _told(caller, callId=meta.call_id, name=name, input=input or {}), caller)
         try:
@@ -145,24 +149,20 @@ class Dispatcher:
             if gates is not None and isinstance(arguments, dict):
                 arguments = await gates.ask(name, arguments, caller, meta.call_id, registered)
                 shown = gates.seen(arguments, input)
-            if isinstance(arguments, ToolResult):
+            if not isinstance(arguments, dict):  # and not `ToolResult`: a struct's metaclass makes that slow
                 result = arguments
             else:
                 tool = registered.tool
-                steps = tool.handler(registered.context, arguments, meta)
-                try:
-                    waiting = steps.send(None)
-                except StopIteration as done:
-                    answer = done.value
-                else:
-                    answer = await finish_in_time(steps, waiting, tool.timeout or self._timeout)
+                answer = start_coroutine(tool.handler(registered.context, arguments, meta))
+                if type(answer) is SuspendedCoroutine:
+                    answer = await answer.finish(tool.timeout or self._timeout, grace=GRACE)
                 if type(answer) is str and len(answer) <= self._short and registered.answers_text:
                     result = ToolResult(content=(Text(answer),))
                 else:
                     result = self._finish(registered, answer)
         except (Exception, asyncio.CancelledError) as error:  # whatever a handler raises is explained and logged
             if isinstance(error, asyncio.CancelledError) and _caller_gave_up():
-                how = f", {_LET_GO}" if isinstance(error.__cause__, DeafError) else ""
+                how = f", {_ABANDONED}" if isinstance(error.__cause__, IgnoredCancellationError) else ""
                 cancelled = ToolResult.error(f"{name} was cancelled{how}", Failure.CANCELLED)
                 self._failed(registered, self._id_of(meta, caller), cancelled, started, caller)
                 raise
@@ -293,7 +293,7 @@ def _explained(registered: RegisteredTool, call_id: str, error: BaseException) -
         case ToolError():
             return ToolResult.error(str(error), Failure.TOOL)
         case DeadlineError():
-            how = f", was stopped, {_LET_GO}" if error.deaf else " and was stopped"
+            how = f", {_ABANDONED}" if error.was_abandoned else " and was stopped"
             return ToolResult.error(f"{name} did not finish within {error.seconds:g} seconds{how}", Failure.TIMEOUT)
         case _:
             origin = registered.info.provenance.origin

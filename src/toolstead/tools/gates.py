@@ -168,8 +168,9 @@ def validated(registered: RegisteredTool, given: Mapping[str, Any] | None) -> di
     """The arguments with defaults filled in, or why they do not fit."""
     schema = registered.input
     try:
-        given = {} if given is None else given
-        arguments: dict[str, Any] = dict(given) if schema.defaults is None else schema.defaults.fill(given)
+        arguments = {**schema.flat_defaults, **({} if given is None else given)}
+        if schema.deeper_defaults is not None:
+            schema.deeper_defaults.fill_deeper(arguments)
         return arguments if schema.is_valid(arguments) else invalid_arguments(registered, arguments)
     except (TypeError, ValueError, RecursionError) as error:  # not an object of JSON values at all
         return invalid_arguments(registered, given, str(error))

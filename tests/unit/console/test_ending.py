@@ -11,15 +11,15 @@ import pytest
 import uvloop
 
 from tests.virtual_time import VirtualLoop
+from toolstead.concurrency.suspended_coroutine import keep_forever
 from toolstead.console.cli.ending import PATIENCE, run_to_the_end
-from toolstead.plugins.held import keep_for_ever
 
 
 async def forever() -> None:
     await asyncio.get_running_loop().create_future()
 
 
-async def deaf() -> None:
+async def stubborn() -> None:
     while True:
         with suppress(asyncio.CancelledError):
             await forever()
@@ -56,14 +56,14 @@ def test_what_does_not_end_is_named_and_left(caplog: pytest.LogCaptureFixture) -
     tasks: list[asyncio.Task[None]] = []
 
     async def main() -> None:
-        tasks.append(asyncio.create_task(deaf(), name="the deaf one"))
+        tasks.append(asyncio.create_task(stubborn(), name="the stubborn one"))
         await asyncio.sleep(0)
 
     run_to_the_end(main(), loop)
     assert loops[0].time() == pytest.approx(PATIENCE)
     (record,) = caplog.records
-    assert "the deaf one" in record.getMessage()
-    assert "the process ends without it" in record.getMessage()
+    assert "the stubborn one" in record.getMessage()
+    assert "ignored its cancellation and was abandoned" in record.getMessage()
 
 
 def test_a_generator_that_does_not_end_is_left_too(caplog: pytest.LogCaptureFixture) -> None:
@@ -71,7 +71,7 @@ def test_a_generator_that_does_not_end_is_left_too(caplog: pytest.LogCaptureFixt
         try:
             yield 1
         finally:
-            await deaf()
+            await stubborn()
 
     generators = [items()]
 
@@ -119,12 +119,12 @@ def test_whoever_does_not_wait_for_that_either_gets_away(monkeypatch: pytest.Mon
 
     def keep(task: object) -> None:
         kept.append(task)
-        keep_for_ever(task)
+        keep_forever(task)
 
-    monkeypatch.setattr("toolstead.console.cli.ending.keep_for_ever", keep)
+    monkeypatch.setattr("toolstead.console.cli.ending.keep_forever", keep)
 
     async def main() -> None:
-        tasks.append(asyncio.create_task(deaf()))
+        tasks.append(asyncio.create_task(stubborn()))
         await asyncio.sleep(0)
         asyncio.get_running_loop().call_later(1, interrupt)
 

@@ -271,7 +271,7 @@ def test_a_turn_that_ignores_its_end_is_left_alone_and_its_session_is_ended(capl
 
     with caplog.at_level(logging.ERROR):
         run_virtually(main())
-    assert "the bench turn of 't' was cancelled and goes on all the same" in caplog.text
+    assert "the bench turn of 't' ignored its cancellation and was abandoned" in caplog.text
 
 
 async def test_an_error_that_comes_while_a_turn_is_interrupted_is_not_lost_in_the_loop() -> None:

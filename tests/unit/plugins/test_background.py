@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from toolstead.plugins import background
+from toolstead.concurrency import owned_tasks
 from toolstead.plugins.background import BackgroundTasks
 from toolstead.plugins.health import Health
 
@@ -94,7 +94,7 @@ async def test_the_end_cancels_what_has_not_even_begun() -> None:
 async def test_work_that_ignores_its_end_is_named_and_left(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(background, "GRACE", 0.02)
+    monkeypatch.setattr(owned_tasks, "GRACE", 0.02)
     let_go = asyncio.Event()
 
     async def stubborn() -> None:
@@ -107,8 +107,8 @@ async def test_work_that_ignores_its_end_is_named_and_left(
     tasks = BackgroundTasks("a", Health("a"))
     tasks(stubborn(), name="forever")
     await settle()
-    (left,) = tasks._tasks
+    (left,) = [task for task in asyncio.all_tasks() if task.get_name() == "a: forever (background)"]
     await tasks.end()
-    assert "a: forever (background) was cancelled and goes on all the same" in caplog.text
+    assert "a: forever (background) ignored its cancellation and was abandoned" in caplog.text
     let_go.set()
     await asyncio.wait_for(left, 5)

@@ -44,7 +44,7 @@ def meta_for(
     numbers = itertools.count(1)
     tool = Tool(name="t", description="d", handler=handler, **declared)
     new_id = lambda: f"ours_{next(numbers)}"  # noqa: E731 - as the dispatcher passes it
-    return ToolMeta(tool, caller or Caller(), Path("/p"), new_id, progress=listen, client=client)
+    return ToolMeta(tool, caller or Caller(), Path("/p"), new_id, listen, client)
 
 
 def test_building_a_tool_checks_and_registers_nothing() -> None:

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from tests.unit.plugins.hosting import House, a_tool, found, gated, registering
+from toolstead.concurrency import suspended_coroutine
 from toolstead.errors import NotFoundError
 from toolstead.plugins import guest as guests
-from toolstead.plugins import leash
 from toolstead.plugins.contract import Hooks, Plugin, PluginContext
 from toolstead.plugins.step import take_step
 from toolstead.types.call import ANONYMOUS, Deny, ToolCall
@@ -28,8 +28,8 @@ def hasty(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nobody is waited for longer than a moment."""
     for name in ("REGISTER_SECONDS", "START_SECONDS", "STOP_SECONDS", "CALLS_SECONDS"):
         monkeypatch.setattr(guests, name, 0.02)
-    monkeypatch.setattr(leash, "GRACE", 0.02)
-    monkeypatch.setattr(leash, "CALLERS_GRACE", 0.02)
+    monkeypatch.setattr(suspended_coroutine, "LATE_GRACE", 0.02)
+    monkeypatch.setattr(suspended_coroutine, "GRACE", 0.02)
 
 
 async def raises(_: PluginContext) -> None:
@@ -62,7 +62,7 @@ BAD_STEPS = {
     raises_later: "ValueError: boom",
     leaves: "SystemExit: 3",
     hangs: "did not end within 0.02 seconds",
-    stays: "went on all the same",
+    stays: "ignored its cancellation and was abandoned",
 }
 bad_steps = pytest.mark.parametrize(
     ("step", "reason"), BAD_STEPS.items(), ids=lambda part: getattr(part, "__name__", "")

@@ -17,8 +17,8 @@ from mcp.server.lowlevel import Server
 from toolstead.adapters.claude.names import SERVER
 from toolstead.adapters.claude.tool_copies import MOST_OF_ERROR, MOST_SHOWN
 from toolstead.adapters.claude.turn_progress import TurnProgress
-from toolstead.adapters.mcp.cancelled_once import cancelled_once
 from toolstead.adapters.mcp.lane.calls import call_id_in
+from toolstead.adapters.mcp.single_cancellation import run_cancelled_once
 from toolstead.adapters.mcp.wire import result_for
 from toolstead.adapters.tool_copies import ToolCopies
 from toolstead.types.content import Text
@@ -93,7 +93,7 @@ class ToolsServer:
             given = params.arguments or {}
             return await progress.turn.call_tool(params.name, given, call_id=call_id, **progress.below(call_id))
 
-        shown = shown_result(await cancelled_once(work(), what=f"the call of {params.name[:80]!r}"))
+        shown = shown_result(await run_cancelled_once(work(), name=f"the call of {params.name[:80]!r}"))
         _name_cut(params.name, shown)
         return shown
 

@@ -16,11 +16,11 @@ from mcp.server.models import InitializationOptions
 from mcp.shared.exceptions import MCPError
 
 from toolstead.adapters.mcp.caller_side import McpCallerSide, set_log_level
-from toolstead.adapters.mcp.cancelled_once import cancelled_once
 from toolstead.adapters.mcp.connection import connection_of
 from toolstead.adapters.mcp.lane.answers import PAGE
 from toolstead.adapters.mcp.lane.calls import NAME, call_id_in
 from toolstead.adapters.mcp.notices import Notices
+from toolstead.adapters.mcp.single_cancellation import run_cancelled_once
 from toolstead.adapters.mcp.wire import is_modern, result_for, tool_for
 from toolstead.errors import UnknownToolError
 from toolstead.tools.dispatch import Dispatcher
@@ -78,7 +78,7 @@ def create_server(
             work = dispatcher.call(
                 params.name, params.arguments, caller, progress=client.report_progress, client=client
             )
-            result = await cancelled_once(work, what=f"the call of {params.name[:80]!r}")
+            result = await run_cancelled_once(work, name=f"the call of {params.name[:80]!r}")
         except UnknownToolError as error:
             raise MCPError(code=mcp_types.INVALID_PARAMS, message=str(error)) from None
         if (missing := client.missing_capability(result)) is not None:

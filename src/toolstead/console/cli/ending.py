@@ -16,7 +16,8 @@ from collections.abc import Callable, Coroutine
 from contextlib import suppress
 from typing import Any, TypeVar
 
-from toolstead.plugins.held import keep_for_ever
+from toolstead.concurrency.owned_tasks import cancel_tasks
+from toolstead.concurrency.suspended_coroutine import keep_forever
 
 logger = logging.getLogger(__name__)
 
@@ -38,11 +39,10 @@ def run_to_the_end(
         return runner.run(main)
     finally:
         try:
-            loop.run_until_complete(_end_tasks(asyncio.all_tasks(loop)))
-            loop.run_until_complete(_end_generators())
+            loop.run_until_complete(_end_rest(asyncio.all_tasks(loop)))
         finally:  # also when somebody does not even wait for that
             for task in asyncio.all_tasks(loop):
-                keep_for_ever(task)
+                keep_forever(task)
             loop.close()
             asyncio.set_event_loop(None)
 
@@ -63,28 +63,17 @@ def _threads() -> list[threading.Thread]:
     return [thread for thread in threading.enumerate() if not thread.daemon and thread is not main]
 
 
-async def _end_tasks(tasks: set[asyncio.Task[Any]]) -> None:
-    if not tasks:
-        return
+async def _end_rest(tasks: set[asyncio.Task[Any]]) -> None:
+    loop = asyncio.get_running_loop()
+    await cancel_tasks(tasks, grace=PATIENCE, describe=repr)
     for task in tasks:
-        task.cancel()
-    ended, left = await asyncio.wait(tasks, timeout=PATIENCE)
-    for task in ended:
-        if not task.cancelled() and (error := task.exception()) is not None:
-            told = {"message": "a task failed while everything ended", "exception": error, "task": task}
-            asyncio.get_running_loop().call_exception_handler(told)
-    _give_up(left)
-
-
-async def _end_generators() -> None:
-    ending = asyncio.ensure_future(asyncio.get_running_loop().shutdown_asyncgens())
-    _, left = await asyncio.wait((ending,), timeout=PATIENCE)
-    _give_up(left)
-
-
-def _give_up(left: set[asyncio.Future[Any]] | set[asyncio.Task[Any]]) -> None:
-    for one in left:
-        logger.warning("%r was cancelled, and is not done after %g seconds; the process ends without it", one, PATIENCE)
+        if task.done() and not task.cancelled() and (error := task.exception()) is not None:
+            report = {"message": "a task failed while everything ended", "exception": error, "task": task}
+            loop.call_exception_handler(report)
+    closing = loop.create_task(loop.shutdown_asyncgens())
+    await asyncio.wait((closing,), timeout=PATIENCE)
+    if not closing.done():
+        logger.warning("an asynchronous generator does not end; the process ends without it")
 
 
 def _end_for_sure(status: int) -> None:

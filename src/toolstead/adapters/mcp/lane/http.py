@@ -47,7 +47,7 @@ from toolstead.adapters.mcp.lane.messages import (
     read_handshake,
     read_modern,
 )
-from toolstead.plugins.deadline import resumed
+from toolstead.concurrency.suspended_coroutine import SuspendedCoroutine, start_coroutine
 
 LET_THROUGH = 300.0
 """Seconds after which the SDK gets a request of a session, lest it takes the session for idle and ends it."""
@@ -174,16 +174,14 @@ class HttpLane:
                 and headers.get(b"mcp-name") == params.name.encode()
                 and self._lane.is_plain(params.name)
             ):
-                steps = self._lane.call(id, params.name, params.arguments, params.meta.call_id, modern=True)
-                try:
-                    waiting = steps.send(None)  # most calls are done in one step, and need no watch
-                except StopIteration as done:
-                    said: bytes | None = done.value
+                call = self._lane.call(id, params.name, params.arguments, params.meta.call_id, modern=True)
+                said: Any = start_coroutine(call)  # most calls are done in one step, and need nobody to watch them
+                if type(said) is not SuspendedCoroutine:
                     if said is not None:
                         await _send_answer(send, _JSON, said)
                     return said is not None
                 with DisconnectWatch(receive), KeepAlive(send) as alive:
-                    said = await resumed(steps, waiting)
+                    said = await said.resume()
                     if said is None:
                         return False
                     if await alive.stop():
@@ -205,15 +203,13 @@ class HttpLane:
             return False
         match message:
             case CallTool(id=id, params=params) if self._lane.is_plain(params.name) and str(id) not in session.calls:
-                steps = self._lane.call(id, params.name, params.arguments, params.meta.call_id, modern=False)
-                try:
-                    waiting = steps.send(None)
-                except StopIteration as done:
-                    said: bytes | None = done.value
-                    if said is not None:
-                        await _send_answer(send, session.headers, event(said))
-                    return said is not None
-                return await self._finish_call(id, session, resumed(steps, waiting), send)
+                call = self._lane.call(id, params.name, params.arguments, params.meta.call_id, modern=False)
+                said: Any = start_coroutine(call)
+                if type(said) is SuspendedCoroutine:
+                    return await self._finish_call(id, session, said.resume(), send)
+                if said is not None:
+                    await _send_answer(send, session.headers, event(said))
+                return said is not None
             case ListTools(id=id, params=params):
                 page = self._lane.page(params.cursor, modern=False)
                 if page is not None:

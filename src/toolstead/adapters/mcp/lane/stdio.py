@@ -9,7 +9,6 @@ Above: the conversation in `adapters/mcp/stdio`. Below: the lane's calls and ans
 from __future__ import annotations
 
 import asyncio
-import logging
 import secrets
 from collections.abc import Callable
 from typing import Any, Literal, Protocol
@@ -42,11 +41,8 @@ from toolstead.adapters.mcp.lane.messages import (
     read_modern,
     sound,
 )
+from toolstead.concurrency.owned_tasks import cancel_tasks
 
-logger = logging.getLogger(__name__)
-
-GRACE = 5.0
-"""Seconds that calls which were cancelled may take to tidy up."""
 PAUSE = 0.05
 """Seconds between two notices: the first of a burst goes out at once, the rest of it is one more."""
 
@@ -193,12 +189,7 @@ class StdioLane:
             self._notice.cancel()
         calls = {task for _, task in self._calls.values()} | self._ending
         self._calls.clear()
-        for call in calls:
-            call.cancel()
-        if calls:
-            _, left = await asyncio.wait(calls, timeout=GRACE)
-            for call in left:
-                logger.error("%s was cancelled, and is not done after %s seconds; it is left alone", call, GRACE)
+        await cancel_tasks(calls, describe=repr)
 
     def _pause_is_over(self) -> None:
         self._notice = None

@@ -12,20 +12,23 @@ import pytest
 import uvloop
 
 from tests.virtual_time import run_virtually
-from toolstead.plugins.deadline import GRACE, DeadlineError, DeafError, finish_in_time
+from toolstead.concurrency.suspended_coroutine import (
+    DeadlineError,
+    IgnoredCancellationError,
+    SuspendedCoroutine,
+    start_coroutine,
+)
 
+GRACE = 10.0
 SOON = 0.01
 LATE = 60.0
 setting: contextvars.ContextVar[str] = contextvars.ContextVar("setting", default="unset")
 
 
-async def begin(steps: Coroutine[Any, Any, Any], seconds: float = LATE) -> Any:
+async def begin(steps: Coroutine[Any, Any, Any], seconds: float = LATE, grace: float = GRACE) -> Any:
     """Do as the dispatcher does: the first step bare, the rest with a deadline."""
-    try:
-        waiting = steps.send(None)
-    except StopIteration as done:
-        return done.value
-    return await finish_in_time(steps, waiting, seconds)
+    answer = start_coroutine(steps)
+    return await answer.finish(seconds, grace=grace) if type(answer) is SuspendedCoroutine else answer
 
 
 async def forever() -> None:
@@ -286,41 +289,43 @@ async def test_a_cancellation_before_the_first_wait_is_over_is_not_lost() -> Non
     assert task.cancelled()
 
 
-# --- when it does not listen
+# --- when it ignores its cancellation
 
 
-async def deaf() -> None:
+async def ignores_its_cancellation() -> None:
     for _ in range(2):  # what is left of it when the loop ends must end then
         with suppress(asyncio.CancelledError):
             await forever()
 
 
-async def waits_for_a_deaf_task() -> None:
-    await asyncio.create_task(deaf())
+async def waits_for_a_task_that_ignores_it() -> None:
+    await asyncio.create_task(ignores_its_cancellation())
 
 
-async def deaf_without_waiting_for_anything() -> None:
+async def ignores_its_cancellation_without_waiting() -> None:
     while True:
         with suppress(asyncio.CancelledError):
             await asyncio.sleep(0)
 
 
-async def deaf_where_it_cleans_up() -> None:
+async def ignores_it_where_it_cleans_up() -> None:
     try:
         await forever()
     finally:
         await asyncio.shield(asyncio.create_task(forever()))
 
 
-DEAF = [deaf, waits_for_a_deaf_task, deaf_where_it_cleans_up]
+IGNORING = [ignores_its_cancellation, waits_for_a_task_that_ignores_it, ignores_it_where_it_cleans_up]
 
 
-@pytest.mark.parametrize("handler", DEAF)
-def test_a_handler_that_goes_on_after_its_deadline_is_let_go(handler: Callable[[], Coroutine[Any, Any, None]]) -> None:
+@pytest.mark.parametrize("handler", IGNORING)
+def test_a_handler_that_goes_on_after_its_deadline_is_abandoned(
+    handler: Callable[[], Coroutine[Any, Any, None]],
+) -> None:
     async def main() -> None:
         with pytest.raises(DeadlineError) as late:
             await begin(handler(), 5)
-        assert late.value.deaf
+        assert late.value.was_abandoned
         assert asyncio.get_running_loop().time() == pytest.approx(5 + GRACE)
         task = asyncio.current_task()
         assert task is not None
@@ -329,8 +334,8 @@ def test_a_handler_that_goes_on_after_its_deadline_is_let_go(handler: Callable[[
     run_virtually(main())
 
 
-@pytest.mark.parametrize("handler", DEAF)
-def test_a_handler_that_goes_on_after_its_caller_gave_up_is_let_go(
+@pytest.mark.parametrize("handler", IGNORING)
+def test_a_handler_that_goes_on_after_its_caller_gave_up_is_abandoned(
     handler: Callable[[], Coroutine[Any, Any, None]],
 ) -> None:
     async def main() -> None:
@@ -339,17 +344,16 @@ def test_a_handler_that_goes_on_after_its_caller_gave_up_is_let_go(
         task.cancel()
         with pytest.raises(asyncio.CancelledError) as given_up:
             await task
-        assert isinstance(given_up.value.__cause__, DeafError)
+        assert isinstance(given_up.value.__cause__, IgnoredCancellationError)
         assert asyncio.get_running_loop().time() == pytest.approx(3 + GRACE)
 
     run_virtually(main())
 
 
-async def test_a_handler_that_only_yields_and_never_listens_is_let_go(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("toolstead.plugins.deadline.GRACE", SOON)
+async def test_a_handler_that_only_yields_and_ignores_its_cancellation_is_abandoned() -> None:
     with pytest.raises(DeadlineError) as late:
-        await begin(deaf_without_waiting_for_anything(), SOON)
-    assert late.value.deaf
+        await begin(ignores_its_cancellation_without_waiting(), SOON, grace=SOON)
+    assert late.value.was_abandoned
 
 
 def test_a_handler_has_time_to_clean_up_after_it_was_cancelled() -> None:
@@ -365,7 +369,7 @@ def test_a_handler_has_time_to_clean_up_after_it_was_cancelled() -> None:
     async def main() -> None:
         with pytest.raises(DeadlineError) as late:
             await begin(handler(), 5)
-        assert not late.value.deaf
+        assert not late.value.was_abandoned
         assert cleaned == [pytest.approx(5 + GRACE - 1)]
 
     run_virtually(main())
@@ -373,7 +377,7 @@ def test_a_handler_has_time_to_clean_up_after_it_was_cancelled() -> None:
 
 def test_a_cancellation_that_comes_again_and_again_gives_no_more_time() -> None:
     async def main() -> None:
-        task = asyncio.create_task(begin(deaf_for_long()))
+        task = asyncio.create_task(begin(ignores_it_for_long()))
         await asyncio.sleep(0)
 
         def insist() -> None:
@@ -386,7 +390,7 @@ def test_a_cancellation_that_comes_again_and_again_gives_no_more_time() -> None:
         assert task.cancelled()
         assert asyncio.get_running_loop().time() == pytest.approx(GRACE, abs=0.2)
 
-    async def deaf_for_long() -> None:
+    async def ignores_it_for_long() -> None:
         for _ in range(1000):
             with suppress(asyncio.CancelledError):
                 await forever()
@@ -417,7 +421,7 @@ def test_a_timeout_of_its_own_gives_a_later_cancellation_all_its_time() -> None:
     run_virtually(main())
 
 
-def test_a_timeout_of_its_own_long_ago_lets_nobody_go() -> None:
+def test_a_timeout_of_its_own_long_ago_abandons_nothing() -> None:
     async def handler() -> str:
         with suppress(TimeoutError):
             async with asyncio.timeout(1):

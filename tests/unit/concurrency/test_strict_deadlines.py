@@ -1,4 +1,4 @@
-"""The leash: a coroutine in its caller's task, that its caller can always leave."""
+"""The strict deadline of hooks: a late answer is none, and the caller can always leave."""
 
 from __future__ import annotations
 
@@ -11,14 +11,11 @@ import pytest
 import uvloop
 
 from tests.virtual_time import run_virtually
-from toolstead.plugins.contract import Hooks
-from toolstead.plugins.health import FAILURES_UNTIL_CUT_OFF, Health
-from toolstead.plugins.hook_runner import Hooked, HookRunner
-from toolstead.plugins.leash import LateError, Leash, StuckError
+from toolstead.concurrency.suspended_coroutine import DeadlineError, start_coroutine
 
 
-async def held(steps: Coroutine[Any, Any, Any], seconds: float = 10) -> tuple[Any, BaseException | None]:
-    return await Leash(seconds).hold(steps, steps.send(None))
+async def finished(steps: Coroutine[Any, Any, Any], seconds: float = 10) -> tuple[Any, BaseException | None]:
+    return await start_coroutine(steps).finish_strictly(seconds)
 
 
 async def forever() -> None:
@@ -30,8 +27,8 @@ async def test_an_answer_and_an_error_after_waiting_are_given_back() -> None:
         await asyncio.sleep(0)
         raise KeyError("mine")
 
-    assert await held(asyncio.to_thread(str, 5)) == ("5", None)
-    answer, error = await held(fails())
+    assert await finished(asyncio.to_thread(str, 5)) == ("5", None)
+    answer, error = await finished(fails())
     assert answer is None
     assert isinstance(error, KeyError)
 
@@ -42,7 +39,7 @@ async def test_it_runs_in_the_callers_task() -> None:
         await asyncio.sleep(0)
         return [before, asyncio.current_task()]
 
-    assert (await held(work()))[0] == [asyncio.current_task()] * 2
+    assert (await finished(work()))[0] == [asyncio.current_task()] * 2
 
 
 async def test_the_callers_cancellation_arrives_with_its_message() -> None:
@@ -55,7 +52,7 @@ async def test_the_callers_cancellation_arrives_with_its_message() -> None:
             seen.append(error.args)
             raise
 
-    task = asyncio.create_task(held(work()))
+    task = asyncio.create_task(finished(work()))
     await asyncio.sleep(0)
     task.cancel("enough")
     await asyncio.wait((task,), timeout=5)
@@ -68,7 +65,7 @@ async def test_a_cancellation_from_before_the_first_wait_is_not_lost() -> None:
         task = asyncio.current_task()
         assert task is not None
         task.cancel()
-        return await held(forever())
+        return await finished(forever())
 
     task = asyncio.create_task(call())
     await asyncio.wait((task,), timeout=5)
@@ -89,7 +86,7 @@ async def test_a_cancellation_together_with_what_is_waited_for_is_not_lost() -> 
             seen.append("cancelled")
             raise
 
-    task = asyncio.create_task(held(work()))
+    task = asyncio.create_task(finished(work()))
     await asyncio.sleep(0)
     waited.set_result("done")
     task.cancel()
@@ -109,7 +106,7 @@ async def test_keyboard_interrupt_is_not_lost_when_the_caller_is_cancelled_too()
         raise KeyboardInterrupt
 
     asyncio.get_running_loop().call_soon(task.cancel)
-    _, error = await held(interrupted())
+    _, error = await finished(interrupted())
     task.uncancel()
     assert isinstance(error, KeyboardInterrupt)
 
@@ -127,7 +124,7 @@ def test_what_a_task_cannot_wait_for_is_an_error_at_once() -> None:
         other = asyncio.new_event_loop()
         try:
             for work in (waits_for_itself(), waits_for(other.create_future())):
-                _, error = await held(work)
+                _, error = await finished(work)
                 assert isinstance(error, RuntimeError)
         finally:
             other.close()
@@ -136,7 +133,7 @@ def test_what_a_task_cannot_wait_for_is_an_error_at_once() -> None:
     run_virtually(main())
 
 
-def test_a_coroutine_let_go_is_closed_through_every_finally_that_waits() -> None:
+def test_an_abandoned_coroutine_is_closed_through_every_finally_that_waits() -> None:
     ended: list[str] = []
 
     async def stubborn() -> None:
@@ -151,8 +148,9 @@ def test_a_coroutine_let_go_is_closed_through_every_finally_that_waits() -> None
             ended.append("closed")
 
     async def main() -> None:
-        _, error = await held(stubborn())
-        assert isinstance(error, StuckError)
+        _, error = await finished(stubborn())
+        assert isinstance(error, DeadlineError)
+        assert error.was_abandoned
         assert ended == ["closed"]
 
     run_virtually(main())
@@ -172,7 +170,7 @@ def test_an_earlier_timeout_of_its_own_does_not_shorten_the_grace_of_a_later_can
             ended.append(asyncio.get_running_loop().time())
 
     async def main() -> None:
-        task = asyncio.create_task(held(work(), 600))
+        task = asyncio.create_task(finished(work(), 600))
         await asyncio.sleep(5.5)  # the grace of the timeout's cancellation ends at 6
         task.cancel()
         await asyncio.wait((task,))
@@ -182,43 +180,12 @@ def test_an_earlier_timeout_of_its_own_does_not_shorten_the_grace_of_a_later_can
     run_virtually(main())
 
 
-def test_many_calls_that_hang_at_once_cut_a_hook_off_once(caplog: pytest.LogCaptureFixture) -> None:
-    async def hangs(*_: Any) -> None:
-        await forever()
-
-    async def main() -> None:
-        runner, health = HookRunner(), Health("a")
-        runner.set([Hooked(plugin="a", hooks=Hooks(on_message=hangs), health=health)])
-        await asyncio.gather(*(runner.on_message("t", "user", "x") for _ in range(2 * FAILURES_UNTIL_CUT_OFF)))
-        assert health.is_cut_off("on_message")
-        assert not runner._leashes
-
-    run_virtually(main())
-    assert caplog.text.count("is cut off until the plugin is enabled again") == 1
-
-
-async def test_an_answer_that_cannot_even_be_looked_at_is_a_failure() -> None:
-    class Unseen:
-        @property
-        def __class__(self) -> Any:
-            raise RuntimeError("do not look")
-
-    async def answers(*_: Any) -> Any:
-        return Unseen()
-
-    runner, health = HookRunner(), Health("a")
-    runner.set([Hooked(plugin="a", hooks=Hooks(on_task_complete=answers), health=health)])
-    (review,) = await runner.on_task_complete("t", "k", "r")
-    assert review.verdict is not None
-    assert review.verdict.accepted is None
-    assert health.state == "degraded"
-
-
 def test_limits_and_cancellation_hold_on_uvloop_too() -> None:
     async def main() -> None:
-        _, error = await held(forever(), 0.01)
-        assert isinstance(error, LateError)
-        task = asyncio.create_task(held(forever()))
+        _, error = await finished(forever(), 0.01)
+        assert isinstance(error, DeadlineError)
+        assert not error.was_abandoned
+        task = asyncio.create_task(finished(forever()))
         await asyncio.sleep(0)
         task.cancel()
         await asyncio.wait((task,), timeout=5)
