@@ -55,10 +55,10 @@ async def agent() -> AsyncGenerator[work.Run]:
 
 def _looped(stead: Toolstead) -> work.Run:
     """The loop alone; calls go through the stead's dispatcher, and nobody listens to events."""
-    model, numbers, offered = Scripted(), itertools.count(), OfferedTools(stead._registry)
+    model, numbers, offered = Scripted(), itertools.count(), OfferedTools(stead._parts.registry)
 
     def call(name: str, input: Mapping[str, Any], *, call_id: str | None = None) -> Awaitable[ToolResult]:
-        return stead._dispatcher.call(name, input, Caller(call_id=call_id))
+        return stead._parts.dispatcher.call(name, input, Caller(call_id=call_id))
 
     def offer() -> Any:
         return offered(None)  # type: ignore[arg-type] - it offers the same to every session
@@ -86,8 +86,8 @@ async def _invoked(stead: Toolstead) -> work.Run:
         return model
 
     orchestrator = await stead.conversations()
-    runtimes: Any = stead._conversations._runtimes
-    offered = OfferedTools(stead._registry)
+    runtimes: Any = stead._parts.conversations._runtimes
+    offered = OfferedTools(stead._parts.registry)
     kernel = KernelRuntime(connect=connect, resolve=lambda _: model.name, offered=offered, limits=LIMITS)
     runtimes._made[kernel.name] = kernel  # as the settings would make it, but for the model
 

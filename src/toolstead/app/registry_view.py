@@ -5,9 +5,11 @@ The names are the public contract; the work is the registry's and the adapters'.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
+
+from toolstead.errors import ToolError, UnknownToolError
 
 if TYPE_CHECKING:
     from toolstead.adapters.mcp.server import ToolsteadServer
@@ -70,6 +72,31 @@ class RegistryView:
     def get_tool_count(self) -> int:
         """How many tools can be called here."""
         return len(self._registry.current.tools)
+
+    def holds(self, name: str) -> bool:
+        """Whether a tool of this name exists here, be it blocked or switched off."""
+        return name in self._registry.current.held
+
+    def unknown_tool(self, name: str) -> UnknownToolError:
+        """The error for a name that cannot be called here: why, or which names look like it."""
+        return self._registry.current.unknown(name)
+
+    def preview_call(self, name: str, input: Mapping[str, Any]) -> dict[str, Any]:
+        """What a tool from a file would run for these arguments; nothing is executed.
+
+        Raises:
+            UnknownToolError: No such tool.
+            ToolError: It is no tool from a file, or the arguments do not fit.
+        """
+        registered = self._registry.current.find(name)
+        handler: Any = registered.tool.handler
+        if not hasattr(handler, "preview"):
+            raise ToolError(f"{name} is written in Python; only tools from files can be shown before they run")
+        schema = registered.input
+        filled = schema.defaults.fill(input) if schema.defaults is not None else dict(input)
+        if problems := schema.problems(filled):
+            raise ToolError(f"Invalid arguments for {name}:\n" + "\n".join(problems))
+        return handler.preview(filled)
 
     def get(self, name: str) -> Tool | None:
         """The tool itself, or None."""
