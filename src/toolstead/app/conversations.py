@@ -20,7 +20,6 @@ from toolstead.errors import InvocationError, StorageError
 if TYPE_CHECKING:
     from toolstead.app.database import Database
     from toolstead.app.keys import Keys
-    from toolstead.app.offered_tools import OfferedTools
     from toolstead.app.places import Places
     from toolstead.app.runtimes import Runtimes
     from toolstead.app.settings import Settings
@@ -30,6 +29,7 @@ if TYPE_CHECKING:
     from toolstead.orchestrator.hooks import MessageHooks
     from toolstead.orchestrator.orchestrator import CallTool, Orchestrator
     from toolstead.orchestrator.store import Store
+    from toolstead.tools.generation import ToolView
     from toolstead.tools.handlers.pinned import Pinned
 
 logger = logging.getLogger(__name__)
@@ -45,7 +45,7 @@ class ConversationParts(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         call_tool: Calls tools for runs.
         own_tools: Stands before and behind tools of a runtime's own.
-        offered: The tools that runs are offered.
+        find_view: The tools that an agent may see and call.
         keys: Those of model APIs.
         pinned: Gives the approved copy of the project's folder.
         runtimes: Those of the program's own.
@@ -58,7 +58,7 @@ class ConversationParts(msgspec.Struct, frozen=True, kw_only=True):
     log: EventLog
     call_tool: CallTool
     own_tools: OwnFor
-    offered: OfferedTools
+    find_view: Callable[[str | None], ToolView]
     keys: Keys
     pinned: Callable[[], Pinned | None]
     runtimes: Sequence[Runtime]
@@ -160,7 +160,7 @@ class Conversations:
         from toolstead.invoker.pool import SessionPool
         from toolstead.orchestrator.orchestrator import Defaults, Orchestrator
 
-        sessions = settings.sessions
+        sessions, find_view = settings.sessions, self._parts.find_view
         pool = SessionPool(ttl=sessions.ttl, most_idle=sessions.max, most_live=sessions.max_live)
         runtimes = self._runtimes = Runtimes(
             settings.runtime,
@@ -168,7 +168,7 @@ class Conversations:
             project=self._parts.places.project,
             data=self._parts.places.data,
             keys=self._parts.keys,
-            offered=self._parts.offered,
+            offered=lambda spec: find_view(spec.agent).infos,
             pinned=self._parts.pinned(),
             given=self._parts.runtimes,
         )
@@ -185,7 +185,7 @@ class Conversations:
                 cwd=self._parts.places.project,
                 timeout=settings.limits.run_timeout,
                 runtime=runtimes,
-                tools=self._parts.offered.names,
+                tools=lambda agent: find_view(agent).names,
             ),
         )
         await orchestrator.open()

@@ -25,7 +25,9 @@ QUIET_SECONDS = 1.0
 """How long after its first answer a server on stdio opens the database: a client asks a few things at once at start."""
 
 
-def create_server(parts: Wiring, thread_id: str, *, tells_changes: bool = True) -> ToolsteadServer:
+def create_server(
+    parts: Wiring, thread_id: str, *, agent: str | None = None, tells_changes: bool = True
+) -> ToolsteadServer:
     """A fresh MCP server; never share one between two connections."""
     imported("toolstead.adapters.mcp.server")
     from toolstead.adapters.mcp.server import create_server
@@ -35,6 +37,7 @@ def create_server(parts: Wiring, thread_id: str, *, tells_changes: bool = True) 
         dispatcher=parts.dispatcher,
         version=VERSION,
         thread_id=thread_id,
+        agent=agent,
         tells_changes=tells_changes,
     )
 

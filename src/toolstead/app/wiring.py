@@ -27,7 +27,6 @@ from toolstead.app.database import Database
 from toolstead.app.kept_results import KeptResults
 from toolstead.app.keys import Keys
 from toolstead.app.layers import settings_for
-from toolstead.app.offered_tools import OfferedTools
 from toolstead.app.places import find_places
 from toolstead.app.plugin_places import PluginPlaces
 from toolstead.app.plugin_powers import Parts
@@ -153,7 +152,7 @@ class Wiring:
                 log=self.events,
                 call_tool=self.dispatcher.call,
                 own_tools=self.dispatcher,
-                offered=OfferedTools(self.registry),
+                find_view=self.registry.find_view,
                 keys=Keys(environ),
                 runtimes=options.runtimes,
                 pinned=lambda: self.trust.pinned,

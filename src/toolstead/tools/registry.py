@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Awaitable, Callable, Collection, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -20,8 +20,9 @@ from toolstead.errors import DefinitionError, DuplicateToolError, ToolsteadError
 from toolstead.plugins.contract import PluginContext, Tool
 from toolstead.schema.compiled import Documents
 from toolstead.tools.definition import RegisteredTool, define
-from toolstead.tools.generation import Generation, amend, differences, nearest, next_generation
+from toolstead.tools.generation import Generation, ToolView, amend, differences, nearest, next_generation
 from toolstead.tools.sources import Offer, RefreshingSource, ToolSource
+from toolstead.tools.views import ToolViews, ViewRule
 from toolstead.tools.visibility import Visibility
 from toolstead.types.tool import Changes, Problem, Provenance
 
@@ -72,6 +73,7 @@ class Registry:
         self._visibility = visibility or Visibility()
         self._documents = documents
         self._loads = {id(source): _Load(source=source) for source in sources}  # a load keeps its source alive
+        self._views = ToolViews()
         self._contested = False
         self._registered: dict[str, RegisteredTool] = {}
         self._listeners: dict[object, Listener] = {}
@@ -197,6 +199,14 @@ class Registry:
     def restrict(self, *, allowed: Sequence[str], blocked: Sequence[str]) -> Changes:
         """Apply another allow-list and block-list, keeping the switches."""
         return self.set_visibility(replace(self._visibility, allowed=tuple(allowed), blocked=tuple(blocked)))
+
+    def set_view_rules(self, rules: Mapping[str, ViewRule]) -> None:
+        """Let some agents, by their names, see something else than everybody; from the next look on."""
+        self._views.set_rules(rules)
+
+    def find_view(self, agent: str | None) -> ToolView:
+        """What an agent may see and call now; None asks for what everybody sees."""
+        return self.current if agent is None else self._views.find_view(self.current, agent)
 
     def subscribe(self, listener: Listener) -> Callable[[], None]:
         """Be told, on the event loop, of every swap that changed the tools or what is set aside.
