@@ -17,6 +17,7 @@ from toolstead.kernel.conversation import Conversation
 from toolstead.kernel.loop import converse
 from toolstead.kernel.messages import Answered, Replied, ToolUse
 from toolstead.kernel.model import Delta, Request
+from toolstead.kernel.spending import Spending
 from toolstead.orchestrator.store import EventFilter
 from toolstead.testing import memory_stead
 from toolstead.types.call import Caller
@@ -65,11 +66,16 @@ def _looped(stead: Toolstead) -> work.Run:
     def tell(_type: str, _data: Mapping[str, Any]) -> None:
         return
 
-    activation = Activation(
-        model=model, offer=offer, call_tool=call, tell=tell, instructions=work.INSTRUCTIONS, limits=LIMITS
-    )
-
     async def run() -> str:
+        activation = Activation(
+            model=model,
+            offer=offer,
+            call_tool=call,
+            tell=tell,
+            budget=Spending(LIMITS),
+            instructions=work.INSTRUCTIONS,
+            limits=LIMITS,
+        )
         conversation = Conversation(f"conversation-{next(numbers)}")
         conversation.hear(work.PROMPT)
         return (await converse(conversation, activation)).text

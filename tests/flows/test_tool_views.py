@@ -108,7 +108,7 @@ async def test_the_mcp_server_of_an_agent_lists_and_calls_its_view_alone() -> No
         server = stead.registry.for_agent("writer").to_mcp_server_config()["instance"]
         async with in_process_client(server, "handshake") as client:
             assert names((await client.list_tools()).tools) == ["note-write"]
-            assert (await client.call_tool("note-write", {})).content[0].text == "written"  # type: ignore[union-attr]
+            assert (await client.call_tool("note-write", {})).content[0].text == "written"  # type: ignore[union-attr] - it is text
             with pytest.raises(MCPError, match="unknown tool 'note-read'"):
                 await client.call_tool("note-read", {})
 

@@ -33,7 +33,7 @@ def test_short_things_stay() -> None:
 
 def test_half_of_the_results_go_oldest_first_and_say_so_where_they_were() -> None:
     messages: list[Message] = [_answer(Text(f"{n}" + "x" * 2000)) for n in range(10)]
-    assert shorten(messages) == "the 6 oldest of 10 long tool results were shortened, 10,032 of 20,010 characters cut"
+    assert shorten(messages) == "the 6 oldest of 10 long tool results were shortened, 10,026 of 20,010 characters cut"
     assert "1,801 characters left out: this answer of look was shortened" in _text(messages[0])
     assert _text(messages[0]).startswith("0xx")
     assert _text(messages[0]).endswith("xxx")
