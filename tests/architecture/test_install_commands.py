@@ -18,7 +18,8 @@ ROOT = Path(__file__).parents[2]
 TEXTS = [*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md"), ROOT / "Makefile", *(ROOT / "requirements").glob("*.in")]
 INSTALLER = "toolstead.adapters.installing"
 COMMAND = re.compile(
-    r"(?:\bpip3?|\buv(?: pip| tool)?|\bpipx|\bpdm|\bpoetry)\s+(?:install|add|inject|run|sync)\b[^`\n]*|\buvx\s+\w[^`\n]*"
+    r"(?:\bpip3?|\buv(?: pip| tool)?|\bpipx|\bpdm|\bpoetry)\s+(?:install|add|inject|run|sync)\b[^`\n]*"
+    r"|\buvx\s+\w[^`\n]*"
 )
 OUR_NAME = re.compile(r"(?<![\w./-])toolstead(?:\[[\w,-]*\])?(?:[=<>~!][^\s\"']*)?(?=[\s\"'`)]|$)", re.IGNORECASE)
 EXTRAS = [

@@ -10,26 +10,22 @@ Above: the wiring applies the switches, `toolstead tools enable|disable` sets th
 
 from __future__ import annotations
 
-import asyncio
 import logging
-import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Self, cast
+from typing import Any, cast
 
 import msgspec
 
 from toolstead.app.private_file import locked, write_private
+from toolstead.app.watching import POLL_SECONDS, PollingWatcher, is_young
 from toolstead.errors import StateError
 from toolstead.orchestrator.store import PluginRow
 
 logger = logging.getLogger(__name__)
 
 VERSION = 1
-POLL_SECONDS = 0.5
 
-_YOUNG_NS = 2_000_000_000
 _EMPTY: dict[str, Any] = {"version": VERSION, "disabledTools": [], "plugins": {}}
 
 
@@ -145,7 +141,7 @@ class Switches:
         )
 
 
-class SwitchWatcher:
+class SwitchWatcher(PollingWatcher):
     """Tells a listener when the switches changed, whoever changed them: `async with watcher:`.
 
     The listener is called on the event loop: first with what the file says when the watcher starts,
@@ -157,25 +153,23 @@ class SwitchWatcher:
     def __init__(
         self, switches: Switches, listener: Callable[[State], object], *, interval: float = POLL_SECONDS
     ) -> None:
+        super().__init__("switches", interval)
         self._switches = switches
         self._listener = listener
-        self._interval = interval
         self._seen: tuple[int, int, int] | None = None
         self._known: State | None = None
-        self._looked = False
         self._complained = False
-        self._task: asyncio.Task[None] | None = None
 
-    def check(self) -> None:
+    async def check(self) -> None:
         """Look once, and tell the listener if there is something to tell.
 
         Raises:
             StateError: The file cannot be understood, and nothing is known from before.
         """
-        seen = self._signature()
-        if self._looked and seen == self._seen and not _young(seen):
+        seen = self._read_signature()
+        if self._known is not None and seen == self._seen and not (seen is not None and is_young(seen[0])):
             return
-        self._looked, self._seen = True, seen
+        self._seen = seen
         try:
             state = self._switches.read()
         except StateError as error:
@@ -186,43 +180,16 @@ class SwitchWatcher:
             self._complained = True
             return
         self._complained = False
-        if state == self._known:
-            return
-        self._known = state
-        try:
+        if state != self._known:
+            self._known = state
             self._listener(state)
-        except Exception:
-            logger.exception("the listener for switches failed; the next change is told again")
 
-    async def __aenter__(self) -> Self:
-        self.check()
-        self._task = asyncio.create_task(self._watch(), name="toolstead-switches")
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        task, self._task = self._task, None
-        if task is not None:
-            task.cancel()
-            await asyncio.gather(task, return_exceptions=True)
-
-    async def _watch(self) -> None:
-        while True:
-            await asyncio.sleep(self._interval)
-            self.check()
-
-    def _signature(self) -> tuple[int, int, int] | None:
+    def _read_signature(self) -> tuple[int, int, int] | None:
         try:
             found = self._switches.path.stat()
         except OSError:  # absent, or reading it will say why not
             return None
         return found.st_mtime_ns, found.st_size, found.st_ino
-
-
-def _young(signature: tuple[int, int, int] | None) -> bool:
-    """Whether a file is so new that another write may have left the same time, size and inode."""
-    return signature is not None and time.time_ns() - signature[0] < _YOUNG_NS
 
 
 def _disabled(content: dict[str, Any]) -> frozenset[str]:
