@@ -1,23 +1,17 @@
-"""One interface to a stead, wherever it is: the running server of a project answers, or this process does.
+"""One interface to a stead, wherever it is, and the implementation for a stead in this process.
 
-    open_client ── a server was named, or runs for the project ──▸ HttpClient (`http_client`)
-                └─ otherwise ──▸ InProcessClient
-
-Above: the commands, chat and console. Below: the public object; the HTTP client, imported when a server is asked.
+Above: `connecting`, which picks one; the commands, chat and console. Below: the public object. `http_client` implements
+it for a running server.
 """
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Callable, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Protocol
 
 import msgspec
 
-from toolstead.app.server_file import ServerFile
-
 if TYPE_CHECKING:
-    from toolstead.app.places import Places
     from toolstead.app.stead import Toolstead
 
 OnEvent = Callable[[str, dict[str, Any]], object]
@@ -43,6 +37,11 @@ class SteadClient(Protocol):
     @property
     def url(self) -> str | None:
         """The address of the server that answers; None when this process does."""
+        ...
+
+    @property
+    def lost_server(self) -> str | None:
+        """The address of a server that should answer for the project, and does not any more."""
         ...
 
     async def describe_state(self) -> Mapping[str, Any]:
@@ -89,11 +88,7 @@ class SteadClient(Protocol):
 
 
 class InProcessClient:
-    """A stead that is open in this process.
-
-    Attributes:
-        lost_server: The address of a server that should answer for the project, and does not any more.
-    """
+    """A stead that is open in this process."""
 
     url = None
 
@@ -160,33 +155,3 @@ class InProcessClient:
             found.extend(event.to_json() for event in page)
             after = page[-1].id
         return found
-
-
-@asynccontextmanager
-async def open_client(
-    places: Places, create_stead: Callable[[], Toolstead], *, url: str | None, read_token: Callable[[], str]
-) -> AsyncGenerator[SteadClient]:
-    """The server that was named, else the project's own if one runs, else a stead in this process.
-
-    Args:
-        places: Where the project and the data are.
-        create_stead: Makes the stead where no server answers.
-        url: The server to ask, instead of the project's own.
-        read_token: The token for a server that is not one of this user's; empty for none.
-
-    Raises:
-        ServeError: The one that was named has an address that cannot be asked.
-    """
-    servers = ServerFile(places.data)
-    known = servers.find(places.project) if url is None else servers.find_url(url)
-    address = url if known is None else known.url
-    if address is not None:
-        from toolstead.app.http_client import HttpClient
-
-        # The token of one server is nobody else's business: another address gets what the settings say, or none.
-        async with HttpClient(address, known.token if known is not None else read_token()) as client:
-            if url is not None or await client.is_listening():
-                yield client
-                return
-    async with create_stead() as stead:
-        yield InProcessClient(stead, lost_server=address)

@@ -34,6 +34,8 @@ class HttpClient:
         url: Its address.
     """
 
+    lost_server = None
+
     def __init__(self, url: str, token: str) -> None:
         """Connect to nothing yet.
 
@@ -187,8 +189,11 @@ def _find_causes(error: BaseException | None) -> list[BaseException]:
     """An error and those it came from: the libraries wrap what the system said, once for each address."""
     if error is None:
         return []
-    inner = error.exceptions if isinstance(error, BaseExceptionGroup) else (error.__cause__ or error.__context__,)
-    return [error, *(cause for one in inner for cause in _find_causes(one))]
+    several: Any = getattr(error, "exceptions", None)  # of an exception group
+    return [
+        error,
+        *(cause for one in several or (error.__cause__ or error.__context__,) for cause in _find_causes(one)),
+    ]
 
 
 def _is_refused(error: BaseException) -> bool:

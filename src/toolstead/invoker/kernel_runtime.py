@@ -44,8 +44,8 @@ class KernelRuntime:
         self._connect = connect
         self._resolve = resolve
         self._offered = offered
-        self._limits = given = limits or Limits()
-        self._make_budget = make_budget or (lambda _: Spending(given))
+        self._limits = limits or Limits()
+        self._make_budget: MakeBudget = make_budget or (lambda _: Spending(self._limits))
         self._kept: dict[str, Conversation] = {}
 
     @property

@@ -26,8 +26,8 @@ def reload_tools(invocation: Invocation, url: str | None, as_json: bool) -> int:
         if client.url is not None:
             click.echo(f"reloaded by the server at {client.url}", err=True)
             return answer
-        if lost := getattr(client, "lost_server", None):
-            click.echo(f"the server at {lost} does not answer any more", err=True)
+        if client.lost_server is not None:
+            click.echo(f"the server at {client.lost_server} does not answer any more", err=True)
         click.echo("no server runs for this project; the files were read by this command only", err=True)
         return answer
 
