@@ -29,7 +29,7 @@ VERSION = 1
 _EMPTY: dict[str, Any] = {"version": VERSION, "disabledTools": [], "plugins": {}}
 
 
-class State(msgspec.Struct, frozen=True, kw_only=True):
+class State(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """What the file says.
 
     Attributes:
@@ -53,8 +53,7 @@ class Switches:
         Raises:
             StateError: The file cannot be read or understood.
         """
-        content = self._read()
-        return State(disabled_tools=_disabled(content), plugins=_plugins(content))
+        return self._parse(self._read())
 
     def set_tool_enabled(self, name: str, enabled: bool) -> bool:
         """Turn a tool on or off; say whether that changed anything.
@@ -66,7 +65,7 @@ class Switches:
         """
 
         def switch(content: dict[str, Any]) -> dict[str, Any]:
-            before = _disabled(content)
+            before = self._parse(content).disabled_tools
             return {"disabledTools": sorted(before - {name} if enabled else before | {name})}
 
         return self._change(switch)
@@ -88,7 +87,7 @@ class Switches:
         def change(_: dict[str, Any]) -> dict[str, Any]:
             nonlocal rows
             rows = look()
-            return {"plugins": {name: _shown(row) for name, row in sorted(rows.items())}}
+            return {"plugins": {name: _drop_none(row) for name, row in sorted(rows.items())}}
 
         self._change(change)
         return rows
@@ -127,12 +126,16 @@ class Switches:
             )
         if type(version) is not int or version != VERSION:
             raise self._broken(f'"version" must be {VERSION}')
-        names: Any = content.get("disabledTools", [])
-        if not isinstance(names, list) or not all(isinstance(name, str) for name in cast("list[Any]", names)):
-            raise self._broken('"disabledTools" must be a list of names')
-        if not _are_plugins(content.get("plugins", {})):
-            raise self._broken('"plugins" must hold, by name, objects with "enabled" and "settings"')
+        self._parse(content)
         return content
+
+    def _parse(self, content: dict[str, Any]) -> State:
+        try:
+            return msgspec.convert(content, State)
+        except msgspec.ValidationError as error:
+            names = '"disabledTools" must be a list of names'
+            rows = '"plugins" must hold, by name, objects with "enabled" and "settings"'
+            raise self._broken(names if "$.disabledTools" in str(error) else rows) from None
 
     def _broken(self, reason: str) -> StateError:
         return StateError(
@@ -192,24 +195,5 @@ class SwitchWatcher(PollingWatcher):
         return found.st_mtime_ns, found.st_size, found.st_ino
 
 
-def _disabled(content: dict[str, Any]) -> frozenset[str]:
-    return frozenset(content.get("disabledTools", ()))
-
-
-def _plugins(content: dict[str, Any]) -> dict[str, PluginRow]:
-    said: dict[str, dict[str, Any]] = content.get("plugins", {})
-    return {name: PluginRow(enabled=row.get("enabled"), settings=row.get("settings")) for name, row in said.items()}
-
-
-def _are_plugins(said: Any) -> bool:
-    return isinstance(said, dict) and all(
-        isinstance(row, dict)
-        and isinstance(cast("dict[str, Any]", row).get("enabled"), bool | None)
-        and isinstance(cast("dict[str, Any]", row).get("settings"), dict | None)
-        for row in cast("dict[str, Any]", said).values()
-    )
-
-
-def _shown(row: PluginRow) -> dict[str, Any]:
-    shown: dict[str, Any] = {"enabled": row.enabled, "settings": row.settings}
-    return {key: value for key, value in shown.items() if value is not None}
+def _drop_none(row: PluginRow) -> dict[str, Any]:
+    return {key: value for key, value in msgspec.structs.asdict(row).items() if value is not None}
