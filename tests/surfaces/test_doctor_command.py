@@ -14,6 +14,7 @@ import pytest
 from tests.surfaces.talking_project import Finished, Project
 from toolstead.adapters import installing
 from toolstead.adapters.installing import required_by
+from toolstead.app import doctor
 from toolstead.app.doctor import examine
 from toolstead.app.keys import Keys
 from toolstead.app.runtime_choice import PROGRAMS, Program
@@ -289,7 +290,7 @@ def test_a_script_is_good_without_any_model() -> None:
 
 
 def test_the_keyring_is_not_recommended_where_it_is_not_installed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(installing, "find_spec", lambda _name: None)
+    monkeypatch.setattr(doctor, "find_spec", lambda _name: None)
     assert examine(RuntimeSettings(), Keys({})).models[0].todo == ("export ANTHROPIC_API_KEY=…",)
 
 

@@ -108,6 +108,8 @@ def amend(
 
     A tool that replaces another of its name takes its place in the order.
     """
+    # Settling all names anew gives the same. For one changed file among 10,000 tools this costs 0.2 ms instead of 8, on
+    # the event loop; the registry's property test holds the two ways together.
     held, tools, hidden = dict(before.held), dict(before.tools), dict(before.hidden)
     leaving = {tool.info.name: tool for tool in gone}
     if any(held.get(name) is not tool for name, tool in leaving.items()):
