@@ -11,13 +11,13 @@ from typing import Any
 from benchmarks import agent_work as work
 from benchmarks import workload
 from toolstead import Toolstead, tool
-from toolstead.app.offered_tools import OfferedTools
 from toolstead.invoker.kernel_runtime import KernelRuntime
 from toolstead.kernel.activation import Activation, Limits
 from toolstead.kernel.conversation import Conversation
 from toolstead.kernel.loop import converse
 from toolstead.kernel.messages import Answered, Replied, ToolUse
 from toolstead.kernel.model import Delta, Request
+from toolstead.kernel.spending import Spending
 from toolstead.orchestrator.store import EventFilter
 from toolstead.testing import memory_stead
 from toolstead.types.call import Caller
@@ -55,22 +55,27 @@ async def agent() -> AsyncGenerator[work.Run]:
 
 def _looped(stead: Toolstead) -> work.Run:
     """The loop alone; calls go through the stead's dispatcher, and nobody listens to events."""
-    model, numbers, offered = Scripted(), itertools.count(), OfferedTools(stead._registry)
+    model, numbers, registry = Scripted(), itertools.count(), stead._parts.registry
 
     def call(name: str, input: Mapping[str, Any], *, call_id: str | None = None) -> Awaitable[ToolResult]:
-        return stead._dispatcher.call(name, input, Caller(call_id=call_id))
+        return stead._parts.dispatcher.call(name, input, Caller(call_id=call_id))
 
     def offer() -> Any:
-        return offered(None)  # type: ignore[arg-type] - it offers the same to every session
+        return registry.find_view(None).infos
 
     def tell(_type: str, _data: Mapping[str, Any]) -> None:
         return
 
-    activation = Activation(
-        model=model, offer=offer, call_tool=call, tell=tell, instructions=work.INSTRUCTIONS, limits=LIMITS
-    )
-
     async def run() -> str:
+        activation = Activation(
+            model=model,
+            offer=offer,
+            call_tool=call,
+            tell=tell,
+            budget=Spending(LIMITS),
+            instructions=work.INSTRUCTIONS,
+            limits=LIMITS,
+        )
         conversation = Conversation(f"conversation-{next(numbers)}")
         conversation.hear(work.PROMPT)
         return (await converse(conversation, activation)).text
@@ -86,9 +91,14 @@ async def _invoked(stead: Toolstead) -> work.Run:
         return model
 
     orchestrator = await stead.conversations()
-    runtimes: Any = stead._conversations._runtimes
-    offered = OfferedTools(stead._registry)
-    kernel = KernelRuntime(connect=connect, resolve=lambda _: model.name, offered=offered, limits=LIMITS)
+    runtimes: Any = stead._parts.conversations._runtimes
+    registry = stead._parts.registry
+    kernel = KernelRuntime(
+        connect=connect,
+        resolve=lambda _: model.name,
+        offered=lambda spec: registry.find_view(spec.agent).infos,
+        limits=LIMITS,
+    )
     runtimes._made[kernel.name] = kernel  # as the settings would make it, but for the model
 
     async def run() -> str:

@@ -110,7 +110,7 @@ async def test_the_python_page_runs_from_top_to_bottom(
         assert (await stead.call("raw", {"x": 1}, thread_id="t")).text == "t: 1"
         assert (await stead.call("simple", {"x": "1"}, thread_id="t")).text == "t: 1"
         calls = [line for line in models.splitlines() if line.startswith("stead.")]
-        assert len(calls) == 3
+        assert len(calls) == 4
         await run("\n".join(calls), stead=stead)
     await run(gates)
     await run(testing, greet=greet)

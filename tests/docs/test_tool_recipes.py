@@ -170,7 +170,7 @@ async def test_the_program_of_a_recipe_gets_exactly_these_arguments(call: Call, 
     bench.put(call.argv[0], STAND_IN)
     async with bench.stead() as stead:
         assert stead.registry.quarantined == ()
-        shown = stead.preview(call.tool, call.input)
+        shown = stead.registry.preview_call(call.tool, call.input)
         assert not (bench.home / "called.json").exists()
         result = await stead.call(call.tool, call.input)
     assert (result.text, result.is_error) == (call.answer, False)

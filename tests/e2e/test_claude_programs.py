@@ -256,7 +256,7 @@ async def test_an_approval_of_claudes_own_tool_waits_and_is_answered(play: Play,
         assert len(stage.requests) == 1  # it waits
         (asked,) = stage.told("approval.requested")
         reason = "rather not" if decision == "deny" else ""
-        await stage.stead._approvals.decide(asked["approvalId"], decision, reason=reason)
+        await stage.stead._parts.approvals.decide(asked["approvalId"], decision, reason=reason)
         run = await running
         assert (run.status, run.result) == ("completed", "done"), run.error
         assert shown in stage.view.results(stage.requests[1])[0]

@@ -165,7 +165,7 @@ async def talking(
             cwd=folder,
             timeout=timeout,
             runtime=lambda _, model="": runtime,
-            tools=lambda: tuple(registry.current.tools),
+            tools=lambda agent: registry.find_view(agent).names,
         ),
         hooks=hooks or recording,
     )

@@ -44,7 +44,7 @@ async def asked(stead: Toolstead, to: str = "ada") -> AsyncIterator[tuple[Approv
     """A call that waits for a person."""
     calling = asyncio.create_task(_call(stead, to))
     async with asyncio.timeout(PATIENCE):
-        while not (found := await stead._approvals.pending()):
+        while not (found := await stead._parts.approvals.pending()):
             assert not calling.done(), calling.result()
             await asyncio.sleep(0.01)
     yield found[0], calling
@@ -84,8 +84,8 @@ async def test_a_tool_that_calls_our_own_server_approves_nothing_and_switches_no
             assert attacked.text == "done"
             assert set(answers) <= {401, 403}
             assert (len(answers), sent, calling.done()) == (12, [], False)
-            assert [one.id for one in await stead._approvals.pending()] == [approval.id]
-            await stead._approvals.decide(approval.id, "deny")
+            assert [one.id for one in await stead._parts.approvals.pending()] == [approval.id]
+            await stead._parts.approvals.decide(approval.id, "deny")
             assert (await calling).is_error
         assert next(one for one in stead.plugins.shown() if one["name"] == "careful")["state"] == "running"
 
@@ -185,7 +185,7 @@ async def test_a_person_is_shown_what_runs_whatever_a_gate_does_to_its_copy(tmp_
     plugins = [plugin("mail", sending(sent)), plugin("sly", gate=sly)]
     async with Toolstead(tmp_path, plugins=plugins) as stead, asked(stead, "evil.example") as (approval, calling):
         assert approval.input == {"to": "evil.example"}
-        await stead._approvals.decide(approval.id, "allow")
+        await stead._parts.approvals.decide(approval.id, "allow")
         assert (await calling).text == "sent"
     assert sent == [{"to": "evil.example"}]
 
@@ -202,7 +202,7 @@ async def test_what_a_person_allowed_is_rewritten_by_nobody(tmp_path: Path, rewr
 
     plugins = [plugin("mail", sending(sent)), plugin("careful", gate=careful), plugin("later", gate=later)]
     async with Toolstead(tmp_path, plugins=plugins) as stead, asked(stead) as (approval, calling):
-        await stead._approvals.decide(approval.id, "allow")
+        await stead._parts.approvals.decide(approval.id, "allow")
         result = await calling
     if rewritten == "ada":
         assert (result.text, sent) == ("sent", [{"to": "ada"}])
@@ -217,7 +217,7 @@ async def test_what_a_person_allowed_is_rewritten_by_nobody(tmp_path: Path, rewr
     ]
     async with Toolstead(tmp_path, plugins=plugins) as stead, asked(stead) as (approval, calling):
         assert approval.input == {"to": "evil.example"}
-        await stead._approvals.decide(approval.id, "allow")
+        await stead._parts.approvals.decide(approval.id, "allow")
         await calling
     assert sent == [{"to": "evil.example"}]
 

@@ -57,15 +57,15 @@ async def set_all(world: World) -> None:
 
 
 async def created(world: World) -> None:
-    await world.stead._hooks.on_task_create("t", "task_1")
+    await world.stead._parts.hooks.on_task_create("t", "task_1")
 
 
 async def completed(world: World) -> list[Review]:
-    return await world.stead._hooks.on_task_complete("t", "task_1", "done")
+    return await world.stead._parts.hooks.on_task_complete("t", "task_1", "done")
 
 
 async def failed(world: World) -> None:
-    await world.stead._hooks.on_task_failed("t", "task_1", "no")
+    await world.stead._parts.hooks.on_task_failed("t", "task_1", "no")
 
 
 USES: dict[str, tuple[Use, int]] = {

@@ -63,7 +63,7 @@ async def called(
 
 async def listening(stead: Toolstead, progress: Any, input: Mapping[str, Any] | None = None) -> ToolResult:
     async with asyncio.timeout(PATIENCE):
-        return await stead._dispatcher.call("it", input, progress=progress)
+        return await stead._parts.dispatcher.call("it", input, progress=progress)
 
 
 # Secrets

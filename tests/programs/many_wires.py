@@ -16,6 +16,7 @@ from tool_server import fixed_tools, shaped_tools
 
 from toolstead import Toolstead
 from toolstead.adapters.mcp.stdio import Conversation
+from toolstead.app import serving
 
 LIMIT = 1 << 20
 
@@ -23,8 +24,8 @@ LIMIT = 1 << 20
 async def converse(stead: Toolstead, reads: socket.socket, writes: socket.socket, *, lane: bool) -> None:
     """One client, until it closes what is read."""
     with reads, writes:
-        create_server = partial(stead._create_server, "default")
-        shared = stead._create_lane() if lane else None
+        create_server = partial(serving.create_server, stead._parts, "default")
+        shared = serving.create_lane(stead._parts) if lane else None
         await Conversation(create_server, shared, lambda: None).run(reads.fileno(), writes.fileno(), LIMIT)
 
 

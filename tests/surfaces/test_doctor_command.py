@@ -12,7 +12,9 @@ from pathlib import Path
 import pytest
 
 from tests.surfaces.talking_project import Finished, Project
-from toolstead.app import doctor as module
+from toolstead.adapters import installing
+from toolstead.adapters.installing import required_by
+from toolstead.app import doctor
 from toolstead.app.doctor import examine
 from toolstead.app.keys import Keys
 from toolstead.app.runtime_choice import PROGRAMS, Program
@@ -163,13 +165,14 @@ def test_the_command_installs_beside_this_toolstead_and_not_where_another_pip_wo
     def todo() -> str:
         return examine(RuntimeSettings(), Keys({})).runtimes[0].todo[0]
 
+    claude = f'"{required_by("claude")[0]}"'
     monkeypatch.setattr(sys, "executable", str(tmp_path / "my venv" / "python"))
-    assert todo() == f"'{tmp_path}/my venv/python' -m pip install \"toolstead[claude]\""
-    monkeypatch.setattr(module, "which", lambda _name: str(tmp_path / "my venv" / "pip"))
-    assert todo() == 'pip install "toolstead[claude]"'
-    monkeypatch.setattr(module, "which", lambda _name: "/usr/bin/pip")
-    monkeypatch.setattr(module, "find_spec", lambda _name: None)
-    assert todo() == f"uv pip install --python '{tmp_path}/my venv/python' \"toolstead[claude]\""
+    assert todo() == f"'{tmp_path}/my venv/python' -m pip install {claude}"
+    monkeypatch.setattr(installing, "which", lambda _name: str(tmp_path / "my venv" / "pip"))
+    assert todo() == f"pip install {claude}"
+    monkeypatch.setattr(installing, "which", lambda _name: "/usr/bin/pip")
+    monkeypatch.setattr(installing, "find_spec", lambda _name: None)
+    assert todo() == f"uv pip install --python '{tmp_path}/my venv/python' {claude}"
 
 
 def test_an_address_of_ones_own_is_shown_without_the_password_in_it(project: Project) -> None:
@@ -239,7 +242,7 @@ def test_a_missing_extra_is_named_with_the_command_that_brings_it(
     lines = done.stdout.splitlines()
     assert f"  {mark} kernel    our own loop: pydantic-ai-slim is not installed" in lines
     at = lines.index(f"  {mark} models    pydantic-ai-slim is not installed")
-    assert lines[at + 1].strip() == '→ pip install "toolstead[models]"'
+    assert lines[at + 1].strip() == f'→ pip install "{required_by("models")[0]}"'
     broken = "No agent can answer yet: do what stands after → where there is a ✗."
     assert (lines[-1] == broken) is bool(environ)
 
@@ -287,7 +290,7 @@ def test_a_script_is_good_without_any_model() -> None:
 
 
 def test_the_keyring_is_not_recommended_where_it_is_not_installed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "find_spec", lambda _name: None)
+    monkeypatch.setattr(doctor, "find_spec", lambda _name: None)
     assert examine(RuntimeSettings(), Keys({})).models[0].todo == ("export ANTHROPIC_API_KEY=…",)
 
 

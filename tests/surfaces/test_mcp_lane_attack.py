@@ -30,7 +30,7 @@ from toolstead import PluginContext, Tool, ToolMeta, Toolstead
 from toolstead.adapters.mcp.descriptors import Lines, TooLongError
 from toolstead.adapters.mcp.lane import keep_alive
 from toolstead.adapters.mcp.lane.http import HandshakeSessions
-from toolstead.app.stead import Address
+from toolstead.app.server_file import Address
 
 pytestmark = [pytest.mark.promise("B6")]
 

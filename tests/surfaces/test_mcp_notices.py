@@ -196,9 +196,9 @@ async def test_what_changes_nothing_is_no_notice() -> None:
 @pytest.mark.parametrize("era", ["handshake", "modern"])
 async def test_an_in_process_client_leaves_nothing_behind(era: Any) -> None:
     async with memory_stead() as stead:
-        before = len(stead._registry._listeners)
+        before = len(stead._parts.registry._listeners)
         for _ in range(5):
             async with connect(stead, era=era) as client:
                 await client.list_tools()
-        assert len(stead._registry._listeners) == before
+        assert len(stead._parts.registry._listeners) == before
         assert not [task for task in asyncio.all_tasks() if task.get_name().startswith("toolstead-mcp")]

@@ -13,12 +13,13 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
+import msgspec
+
 from toolstead.errors import InvocationError, StorageError
 
 if TYPE_CHECKING:
     from toolstead.app.database import Database
     from toolstead.app.keys import Keys
-    from toolstead.app.offered_tools import OfferedTools
     from toolstead.app.places import Places
     from toolstead.app.runtimes import Runtimes
     from toolstead.app.settings import Settings
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from toolstead.orchestrator.hooks import MessageHooks
     from toolstead.orchestrator.orchestrator import CallTool, Orchestrator
     from toolstead.orchestrator.store import Store
+    from toolstead.tools.generation import ToolView
     from toolstead.tools.handlers.pinned import Pinned
 
 logger = logging.getLogger(__name__)
@@ -37,54 +39,38 @@ EXPIRE_SECONDS = 3_600.0
 _PARTS = ("toolstead.app.runtimes", "toolstead.orchestrator.orchestrator")
 
 
-async def _nothing() -> None:
-    """Nobody left anything else behind."""
+class ConversationParts(msgspec.Struct, frozen=True, kw_only=True):
+    """What conversations are made of.
+
+    Attributes:
+        call_tool: Calls tools for runs.
+        own_tools: Stands before and behind tools of a runtime's own.
+        find_view: The tools that an agent may see and call.
+        keys: Those of model APIs.
+        pinned: Gives the approved copy of the project's folder.
+        runtimes: Those of the program's own.
+        hooks: Called for every message.
+        recover: Ends what else dead processes left behind.
+    """
+
+    places: Places
+    database: Database
+    log: EventLog
+    call_tool: CallTool
+    own_tools: OwnFor
+    find_view: Callable[[str | None], ToolView]
+    keys: Keys
+    pinned: Callable[[], Pinned | None]
+    runtimes: Sequence[Runtime]
+    hooks: MessageHooks
+    recover: Callable[[], Awaitable[None]]
 
 
 class Conversations:
     """Opens what conversations need, once, and closes it."""
 
-    def __init__(
-        self,
-        places: Places,
-        database: Database,
-        *,
-        log: EventLog,
-        call_tool: CallTool,
-        own_tools: OwnFor,
-        offered: OfferedTools,
-        keys: Keys,
-        pinned: Callable[[], Pinned | None] = lambda: None,
-        runtimes: Sequence[Runtime] = (),
-        hooks: MessageHooks | None = None,
-        recover: Callable[[], Awaitable[None]] = _nothing,
-    ) -> None:
-        """Decide what will be opened.
-
-        Args:
-            places: Where things are.
-            database: Where they are kept.
-            log: Is told what happens.
-            call_tool: Calls tools for runs.
-            own_tools: Stands before and behind tools of a runtime's own.
-            offered: The tools that runs are offered.
-            keys: Those of model APIs.
-            pinned: Gives the approved copy of the project's folder.
-            runtimes: Those of the program's own.
-            hooks: Called for every message.
-            recover: Ends what else dead processes left behind.
-        """
-        self._places = places
-        self._database = database
-        self._log = log
-        self._call_tool = call_tool
-        self._own_tools = own_tools
-        self._offered = offered
-        self._keys = keys
-        self._pinned = pinned
-        self._given = runtimes
-        self._hooks = hooks
-        self._recover = recover
+    def __init__(self, parts: ConversationParts) -> None:
+        self._parts = parts
         self._opening = asyncio.Lock()
         self._closing = False
         self._expiring: asyncio.Task[None] | None = None
@@ -112,15 +98,15 @@ class Conversations:
             if self._closing:
                 raise InvocationError("everything is being closed; try again when it runs again")
             if self._orchestrator is None:
-                self._orchestrator = await self._begin(await self._database.open(), settings)
+                self._orchestrator = await self._begin(await self._parts.database.open(), settings)
             return self._orchestrator
 
     async def _look_for_keys(self, settings: Settings) -> None:
         """Ask the keyring where the environment has no key; it may be slow, and may ask a person."""
         from toolstead.app.runtime_choice import lacking_keys
 
-        if lacking := lacking_keys(settings.runtime, self._keys):
-            await asyncio.to_thread(self._keys.load, lacking)
+        if lacking := lacking_keys(settings.runtime, self._parts.keys):
+            await asyncio.to_thread(self._parts.keys.load, lacking)
         self._knows_keys = True
 
     def open_early(self, settings: Settings, *, after: float = 0.0) -> Callable[[], Awaitable[None]]:
@@ -143,7 +129,7 @@ class Conversations:
 
         current = self._orchestrator
         stats = current.invoker.pool.stats() if current is not None else NO_SESSIONS
-        choice = usual_runtime(settings.runtime, self._keys, self._given)
+        choice = usual_runtime(settings.runtime, self._parts.keys, self._parts.runtimes)
         return {"runtime": choice.name, "runtimeReason": choice.why, "sessions": asdict(stats)}
 
     async def close(self) -> None:
@@ -174,36 +160,36 @@ class Conversations:
         from toolstead.invoker.pool import SessionPool
         from toolstead.orchestrator.orchestrator import Defaults, Orchestrator
 
-        sessions = settings.sessions
+        sessions, find_view = settings.sessions, self._parts.find_view
         pool = SessionPool(ttl=sessions.ttl, most_idle=sessions.max, most_live=sessions.max_live)
         runtimes = self._runtimes = Runtimes(
             settings.runtime,
             settings.limits,
-            project=self._places.project,
-            data=self._places.data,
-            keys=self._keys,
-            offered=self._offered,
-            pinned=self._pinned(),
-            given=self._given,
+            project=self._parts.places.project,
+            data=self._parts.places.data,
+            keys=self._parts.keys,
+            offered=lambda spec: find_view(spec.agent).infos,
+            pinned=self._parts.pinned(),
+            given=self._parts.runtimes,
         )
         orchestrator = Orchestrator(
             store=store,
-            log=self._log,
+            log=self._parts.log,
             invoker=Invoker(pool),
-            call_tool=self._call_tool,
-            own_tools=self._own_tools,
-            hooks=self._hooks,
+            call_tool=self._parts.call_tool,
+            own_tools=self._parts.own_tools,
+            hooks=self._parts.hooks,
             defaults=Defaults(
                 agent=settings.runtime.agent,
                 model=settings.runtime.model,
-                cwd=self._places.project,
+                cwd=self._parts.places.project,
                 timeout=settings.limits.run_timeout,
                 runtime=runtimes,
-                tools=self._offered.names,
+                tools=lambda agent: find_view(agent).names,
             ),
         )
         await orchestrator.open()
-        await self._recover()
+        await self._parts.recover()
         if settings.storage.retention_days:
             self._expiring = asyncio.create_task(
                 self._expire(store, settings.storage.retention_days * _DAY), name="toolstead-retention"

@@ -8,14 +8,12 @@ from __future__ import annotations
 
 import os
 import shlex
-import sys
 from dataclasses import dataclass, field
 from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
-from pathlib import Path
-from shutil import which
 from typing import Any
 
+from toolstead.adapters.installing import install_command, reinstall_command
 from toolstead.adapters.providers.catalogue import MAIN, VENDORS, VendorState, find, state_of
 from toolstead.app.keys import SERVICE, Keys
 from toolstead.app.masks import masked
@@ -155,11 +153,10 @@ def _unfit(program: Program, model: str) -> str:
 def _program(program: Program, settings: RuntimeSettings, keys: Keys) -> Finding:
     name, title = program.name, program.title
     if not program.installed:
-        return Finding(name=name, good=None, says=f"{title}: not installed", todo=(_install(f"toolstead[{name}]"),))
+        return Finding(name=name, good=None, says=f"{title}: not installed", todo=(install_command(name),))
     login = getattr(settings, name).login
     if fault := program.fault():
-        # The one package that has the program: whatever else there is stays as it is.
-        todo = (_install("--force-reinstall", "--no-deps", program.brought_by),)
+        todo = (reinstall_command(program.brought_by),)
         wanted = settings.default in ("auto", name) and (login or keys(program.key))
         good = False if wanted else None
         return Finding(name=name, good=good, says=f"{title} cannot be started: {fault}", todo=todo)
@@ -190,18 +187,6 @@ def _scripted(settings: RuntimeSettings) -> Finding:
     return Finding(name="scripted", good=None, says="a script instead of a model: none is set", todo=todo)
 
 
-def _install(*what: str) -> str:
-    """The command that installs something beside this very Toolstead, wherever a bare `pip` would put it."""
-    words = " ".join(f'"{word}"' if "[" in word else word for word in what)
-    python = Path(sys.executable)
-    pip = which("pip")
-    if pip is not None and Path(pip).parent == python.parent:
-        return f"pip install {words}"
-    if find_spec("pip") is None:
-        return f"uv pip install --python {shlex.quote(str(python))} {words.replace('--force-reinstall', '--reinstall')}"
-    return f"{shlex.quote(str(python))} -m pip install {words}"
-
-
 def _api(state: VendorState, keys: Keys) -> Finding:
     vendor = state.vendor
     if not state.usable:
@@ -220,5 +205,5 @@ def _extra(name: str, packages: tuple[str, ...], needed: str | None) -> Finding:
         return Finding(name=name, good=True, says=", ".join(f"{package} {version(package)}" for package in packages))
     except PackageNotFoundError as error:
         good = False if name == needed else None
-        todo = (_install(f"toolstead[{name}]"),)
+        todo = (install_command(name),)
         return Finding(name=name, good=good, says=f"{error.name} is not installed", todo=todo)

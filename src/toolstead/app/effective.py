@@ -86,13 +86,14 @@ def _say_open(said: dict[KeyPath, list[_Said]], leaf: Leaf) -> None:
     history = said.pop(path, [])
     for other in below:
         rest = other[len(path) :]
-        history.extend(_Said(value=_nested(rest, old.value), origin=old.origin) for old in said.pop(other))
+        history.extend(_Said(value=nest_value(rest, old.value), origin=old.origin) for old in said.pop(other))
     for depth in range(1, len(path)):
         history.extend(old for old in said.pop(path[:depth], ()) if old.value != {})
     said[path] = [*history, _Said(value=leaf.value, origin=leaf.origin)]
 
 
-def _nested(path: KeyPath, value: Any) -> Any:
+def nest_value(path: KeyPath, value: Any) -> Any:
+    """The tables that lead to a value, with it in the innermost."""
     for name in reversed(path):
         value = {name: value}
     return value

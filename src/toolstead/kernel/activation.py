@@ -1,4 +1,4 @@
-"""What one activation of an agent is made of: its model, its tools, its limits, and whom it tells.
+"""What one activation of an agent is made of: its model, its tools, its budget, its limits, and whom it tells.
 
 Above: the invoker, which makes one for each turn of a session. Below: the model port.
 """
@@ -12,6 +12,7 @@ import msgspec
 
 from toolstead.kernel.model import Model
 from toolstead.types.result import ToolResult
+from toolstead.types.run import Usage
 from toolstead.types.tool import ToolInfo
 
 Tell = Callable[[str, Mapping[str, Any]], None]
@@ -26,6 +27,44 @@ class CallTool(Protocol):
 
     def __call__(self, name: str, input: Mapping[str, Any], *, call_id: str | None = None) -> Awaitable[ToolResult]:
         """Call it; every failure is a result."""
+        ...
+
+
+class Budget(Protocol):
+    """What an activation may spend; one that many activations share says no to each of them.
+
+    The loop asks before every request to the model and tells what it used after it:
+
+        begin_turn ─▸ reserve ─▸ request ─▸ settle ─▸ … (again for a retry: reserve, request, settle)
+    """
+
+    def begin_turn(self) -> None:
+        """Another turn is to begin.
+
+        Raises:
+            LimitError: A limit is reached.
+        """
+        ...
+
+    async def reserve(self) -> int | None:
+        """Set something aside for one request; it may wait for others to settle.
+
+        Returns:
+            How many tokens the reply may have; None for as many as the model gives.
+
+        Raises:
+            LimitError: There is nothing left.
+        """
+        ...
+
+    def settle(self, usage: Usage) -> Usage:
+        """Count what the request used, nothing where it failed, and free the rest of what was set aside for it.
+
+        Called once for each `reserve`, also when the request is cancelled.
+
+        Returns:
+            What was counted.
+        """
         ...
 
 
@@ -68,5 +107,6 @@ class Activation(msgspec.Struct, frozen=True, kw_only=True):
     offer: Offer
     call_tool: CallTool
     tell: Tell
+    budget: Budget
     instructions: str = ""
     limits: Limits = Limits()

@@ -19,7 +19,6 @@ from toolstead.kernel.messages import Replied
 from toolstead.kernel.model import Request
 from toolstead.kernel.receiving import received
 from toolstead.kernel.shortening import shorten
-from toolstead.kernel.spending import Spending
 from toolstead.types.content import whole_text
 from toolstead.types.run import NOTHING_USED
 from toolstead.types.tool import ToolInfo
@@ -33,14 +32,18 @@ MOST_EMPTY = 3
 
 
 class Asking:
-    """Asks a model for the next reply of a conversation."""
+    """Asks a model for the next reply of a conversation.
 
-    __slots__ = ("_activation", "_attempt", "_conversation", "_offered", "_spending", "_tools")
+    Attributes:
+        used: What all its requests used.
+    """
 
-    def __init__(self, activation: Activation, conversation: Conversation, spending: Spending) -> None:
+    __slots__ = ("_activation", "_attempt", "_conversation", "_offered", "_tools", "used")
+
+    def __init__(self, activation: Activation, conversation: Conversation) -> None:
         self._activation = activation
         self._conversation = conversation
-        self._spending = spending
+        self.used = NOTHING_USED
         self._offered: Sequence[ToolInfo] = ()
         self._tools: Sequence[ToolInfo] = ()
         self._attempt = 1
@@ -54,11 +57,10 @@ class Asking:
         self._attempt, empty = 1, 0
         while True:
             try:
-                reply = await self._ask()
+                reply = await self._ask_within_budget()
             except ModelError as error:
                 await self._mend(error)
                 continue
-            self._used(reply)
             name = self._activation.model.name
             reply = received(reply, self._activation.limits, model=name)
             if reply.calls or reply.text.strip():
@@ -69,14 +71,28 @@ class Asking:
             logger.warning("%s answered nothing; it is asked again", name)
             self._attempt += 1
 
-    async def _ask(self) -> Replied:
+    async def _ask_within_budget(self) -> Replied:
+        """One request: reserved before, settled after, however it ends."""
+        activation, usage = self._activation, NOTHING_USED
+        most_output = await activation.budget.reserve()
+        try:
+            reply = await self._ask(most_output)
+            usage = reply.usage
+            return reply
+        finally:
+            counted = activation.budget.settle(usage)
+            if usage is not NOTHING_USED:
+                self.used += counted
+                activation.tell("usage", counted.to_json())
+
+    async def _ask(self, most_output: int | None) -> Replied:
         """One request. What was said is told as it comes; it stays said when the user interrupts it."""
         activation, tell, attempt = self._activation, self._activation.tell, self._attempt
         request = Request(
             instructions=activation.instructions,
             messages=self._conversation.messages,
             tools=self._offer(),
-            max_tokens=self._spending.most_output,
+            max_tokens=most_output,
         )
         name, limits, stall = activation.model.name, activation.limits, activation.limits.stall
         loop, said, size, reply = asyncio.get_running_loop(), "", 0, None
@@ -110,10 +126,6 @@ class Asking:
         if reply is None:
             raise ModelError(f"{name} ended its answer in the middle", fault="network")
         return reply
-
-    def _used(self, reply: Replied) -> None:
-        if reply.usage is not NOTHING_USED:
-            self._activation.tell("usage", self._spending.add(reply.usage).to_json())
 
     async def _mend(self, error: ModelError) -> None:
         """Make the next try better than the one that failed, or give up."""

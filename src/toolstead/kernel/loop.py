@@ -1,7 +1,7 @@
 """The agent loop: ask the model, carry out what it calls, tell it what came of that, until it is done.
 
 Everything else stands beside it: how a reply is had (`asking`), how calls are made (`calling`), what may be
-spent (`spending`). Cancelling the loop interrupts the model or the tools; the conversation stays whole.
+spent (the activation's budget). Cancelling the loop interrupts the model or the tools; the conversation stays whole.
 Above: the invoker's kernel session. Below: the model port.
 """
 
@@ -13,7 +13,6 @@ from toolstead.kernel.activation import Activation
 from toolstead.kernel.asking import Asking
 from toolstead.kernel.calling import Calling
 from toolstead.kernel.conversation import Conversation
-from toolstead.kernel.spending import Spending
 from toolstead.types.run import Usage
 
 CUT = "[the model reached its limit of output here]"
@@ -33,15 +32,14 @@ async def converse(conversation: Conversation, activation: Activation) -> Conclu
         LimitError: A limit was reached before it was done.
         ModelError: The model cannot be reached, or does not take the request.
     """
-    spending = Spending(activation.limits)
-    asking = Asking(activation, conversation, spending)
+    asking = Asking(activation, conversation)
     calling = Calling(activation, conversation)
     while True:
-        spending.begin_turn()
+        activation.budget.begin_turn()
         conversation.take_steered()
         reply = await asking.reply()
         conversation.messages.append(reply)
         if reply.calls:
             await calling.carry_out(reply.calls)
         elif not conversation.steered:
-            return Conclusion(text=f"{reply.text}\n{CUT}" if reply.cut else reply.text, usage=spending.usage)
+            return Conclusion(text=f"{reply.text}\n{CUT}" if reply.cut else reply.text, usage=asking.used)

@@ -462,7 +462,7 @@ class Orchestrator:
         folder = self._defaults.cwd if cwd is None else self._defaults.cwd / cwd
         return SessionRequest(
             runtime=runtime,
-            spec=SessionSpec(agent=agent, model=model, cwd=folder, tools=self._defaults.tools()),
+            spec=SessionSpec(agent=agent, model=model, cwd=folder, tools=self._defaults.tools(agent)),
             thread_id=thread.id,
             resume=resume or resumable(thread.session_id, runtime.name),
             has_history=has_history,

@@ -41,7 +41,7 @@ class Defaults:
 
     Attributes:
         runtime: Finds a runtime.
-        tools: The names of the tools that are offered now.
+        tools: The names of the tools that an agent is offered now.
     """
 
     agent: str
@@ -49,7 +49,7 @@ class Defaults:
     cwd: Path
     timeout: float
     runtime: FindRuntime
-    tools: Callable[[], tuple[str, ...]]
+    tools: Callable[[str], tuple[str, ...]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

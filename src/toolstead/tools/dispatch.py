@@ -27,7 +27,7 @@ from toolstead.plugins.tool_meta import Client, Progress, ToolMeta
 from toolstead.schema.compiled import CompiledSchema
 from toolstead.tools.definition import RegisteredTool
 from toolstead.tools.gates import Approve, Gate, Gates, Observer, validated
-from toolstead.tools.generation import Generation
+from toolstead.tools.generation import Generation, ToolView
 from toolstead.tools.output import NonsenseError, as_result, cap
 from toolstead.types.call import ANONYMOUS, Caller
 from toolstead.types.content import Text
@@ -63,11 +63,15 @@ class Keep(Protocol):
 
 
 class Holder(Protocol):
-    """Who has the current generation."""
+    """Who has the current generation, and what each agent sees of it."""
 
     @property
     def current(self) -> Generation:
         """The generation that a new call begins with."""
+        ...
+
+    def find_view(self, agent: str | None) -> ToolView:
+        """The tools that an agent may call now."""
         ...
 
 
@@ -130,13 +134,13 @@ class Dispatcher:
             client: The caller's own side, where it can be asked.
 
         Raises:
-            UnknownToolError: No such tool, or it is blocked.
+            UnknownToolError: No such tool, or it is blocked, or the calling agent may not see it.
             asyncio.CancelledError: The caller gave up; the handler was told the same way.
         """
-        generation = self._registry.current
-        registered = generation.tools.get(name)
+        view = self._registry.current if caller.agent_id is None else self._registry.find_view(caller.agent_id)
+        registered = view.tools.get(name)
         if registered is None:
-            raise self._unknown(generation, name, caller)
+            raise self._unknown(view, name, caller)
         meta: Any = None
         events, started, shown, gates = self._events, time.perf_counter(), input, self._gates
         told = events.listening or caller.run_id is not None  # whatever happens in a run is kept
@@ -229,8 +233,8 @@ class Dispatcher:
                 capped.content, capped.handle = (*capped.content, note), handle
         return capped
 
-    def _unknown(self, generation: Generation, name: str, caller: Caller) -> UnknownToolError:
-        error = generation.unknown(name)
+    def _unknown(self, view: ToolView, name: str, caller: Caller) -> UnknownToolError:
+        error = view.unknown(name)
         logger.warning("%s (thread %s)", error, caller.thread_id)
         call_id = caller.call_id or self._new_id()
         self._tell_result(call_id, error.name, ToolResult.error(str(error)), time.perf_counter(), caller)

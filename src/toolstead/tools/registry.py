@@ -10,18 +10,19 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
 import msgspec
 
-from toolstead.errors import DefinitionError, DuplicateToolError, UnknownToolError
+from toolstead.errors import DefinitionError, DuplicateToolError, ToolsteadError, UnknownToolError
 from toolstead.plugins.contract import PluginContext, Tool
 from toolstead.schema.compiled import Documents
 from toolstead.tools.definition import RegisteredTool, define
-from toolstead.tools.generation import Generation, amend, differences, nearest, next_generation
+from toolstead.tools.generation import Generation, ToolView, amend, differences, nearest, next_generation
 from toolstead.tools.sources import Offer, RefreshingSource, ToolSource
+from toolstead.tools.views import ToolViews, ViewRule
 from toolstead.tools.visibility import Visibility
 from toolstead.types.tool import Changes, Problem, Provenance, Reloaded
 
@@ -51,6 +52,7 @@ class Swap(msgspec.Struct, frozen=True, kw_only=True):
 class _Load(msgspec.Struct, kw_only=True):
     """What a source gave: its tools by identity, two of one name included, and what was set aside."""
 
+    source: ToolSource
     tools: dict[int, RegisteredTool] = msgspec.field(default_factory=dict[int, RegisteredTool])
     problems: Sequence[Problem] = ()
 
@@ -77,10 +79,10 @@ class Registry:
             context_for: Makes the context of tools that are added at run time, from their plugin's name.
         """
         self.current = Generation()
-        self._sources = tuple(sources)
         self._visibility = visibility or Visibility()
         self._documents = documents
-        self._loads = {id(source): _Load() for source in self._sources}
+        self._loads = {id(source): _Load(source=source) for source in sources}  # a load keeps its source alive
+        self._views = ToolViews()
         self._contested = False
         self._registered: dict[str, RegisteredTool] = {}
         self._listeners: dict[object, Listener] = {}
@@ -99,30 +101,60 @@ class Registry:
         if self._prepare is not None:
             await self._prepare()
         async with self._loading:
-            self._loads = {id(source): await self._load(source, self._loads[id(source)]) for source in self._sources}
+            self._loads = {key: await self._load(load) for key, load in self._loads.items()}
             prepared = self.current
             swap = self._swap()
         # What became of tools while it was prepared was told then; whoever asked hears of that too.
         return swap if prepared is began else msgspec.structs.replace(swap, changes=differences(began, swap.generation))
 
-    async def refresh(self, source: RefreshingSource, paths: Iterable[Path]) -> Swap:
-        """Let a source look again at some of its files only; costs what changed, not what there is.
+    async def refresh(self, source: RefreshingSource, paths: Collection[Path] | None = None) -> Swap:
+        """Let a source say what changed; costs what changed, not what there is.
 
         A source that fails at that is read whole.
+
+        Args:
+            source: One of the registry's.
+            paths: A hint for a source of files: only these may have changed.
         """
         async with self._loading:
-            load = self._loads[id(source)]
+            load = self._loads.get(id(source))
+            if load is None:  # it was removed, and its watcher does not know yet
+                return Swap(generation=self.current, changes=Changes(), problems=self.current.problems)
             try:
                 delta = await source.refresh(paths)
             except Exception:
                 logger.exception("source %s could not look again at a part, so it is read whole", source.name)
-                self._loads[id(source)] = await self._load(source, load)
+                self._loads[id(source)] = await self._load(load)
                 return self._swap()
             for tool in delta.gone:
                 load.tools.pop(id(tool), None)
             load.tools.update({id(tool): tool for tool in delta.fresh})
             load.problems = delta.problems
             return self._amend(delta.gone, delta.fresh)
+
+    async def add_source(self, source: ToolSource) -> Swap:
+        """Read another source, whose names come after those of the others, and take its tools in.
+
+        Raises:
+            ToolsteadError: It is there already.
+        """
+        async with self._loading:
+            if id(source) in self._loads:
+                raise ToolsteadError(f"the source of tools {source.name!r} is there already")
+            load = self._loads[id(source)] = await self._load(_Load(source=source))
+            return self._amend((), load.tools.values())
+
+    async def remove_source(self, source: ToolSource) -> Swap:
+        """Take a source away with all its tools and problems; where others wait for its names, they get them now.
+
+        Raises:
+            ToolsteadError: It is not there.
+        """
+        async with self._loading:
+            load = self._loads.pop(id(source), None)
+            if load is None:
+                raise ToolsteadError(f"there is no such source of tools: {source.name!r}")
+            return self._amend(load.tools.values(), ())
 
     def register(self, *tools: Tool, plugin_name: str = PYTHON, origin: str | None = None) -> Changes:
         """Add tools at run time: all of them, or none.
@@ -177,6 +209,14 @@ class Registry:
         """Apply another allow-list and block-list, keeping the switches."""
         return self.set_visibility(replace(self._visibility, allowed=tuple(allowed), blocked=tuple(blocked)))
 
+    def set_view_rules(self, rules: Mapping[str, ViewRule]) -> None:
+        """Let some agents, by their names, see something else than everybody; from the next look on."""
+        self._views.set_rules(rules)
+
+    def find_view(self, agent: str | None) -> ToolView:
+        """What an agent may see and call now; None asks for what everybody sees."""
+        return self.current if agent is None else self._views.find_view(self.current, agent)
+
     def subscribe(self, listener: Listener) -> Callable[[], None]:
         """Be told, on the event loop, of every swap that changed the tools or what is set aside.
 
@@ -190,16 +230,17 @@ class Registry:
 
         return end
 
-    async def _load(self, source: ToolSource, last: _Load) -> _Load:
+    async def _load(self, last: _Load) -> _Load:
+        source = last.source
         try:
             offers = await source.load()
             problems = list(offers.problems)
             tools = {id(tool): tool for tool in self._define(offers.tools, problems)}
-            return _Load(tools=tools, problems=problems)
+            return _Load(source=source, tools=tools, problems=problems)
         except Exception as error:
             logger.exception("source %s could not be read; it keeps the %s tools it had", source.name, len(last.tools))
             reason = f"could not be read: {str(error) or type(error).__name__}"
-            return _Load(tools=last.tools, problems=[Problem(source=source.name, message=reason)])
+            return _Load(source=source, tools=last.tools, problems=[Problem(source=source.name, message=reason)])
 
     def _define(self, offers: Sequence[Offer | RegisteredTool], problems: list[Problem]) -> Sequence[RegisteredTool]:
         defined: list[RegisteredTool] = []

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from toolstead.adapters.installing import install_command
 from toolstead.app.keys import Keys
 from toolstead.app.runtime_choice import NAMES, PROGRAMS, Choice, Program, absence, lacking_keys, usual_runtime
 from toolstead.app.runtimes import Runtimes
@@ -144,7 +145,7 @@ def test_a_program_that_is_not_installed_is_refused_with_the_command_before_anyt
     monkeypatch.setattr("toolstead.app.runtime_choice.find_spec", lambda _package: None)
     with pytest.raises(RuntimeFailureError) as refused:
         found(program.name)
-    assert str(refused.value) == f'{program.title} is not installed: pip install "toolstead[{program.name}]"'
+    assert str(refused.value) == f"{program.title} is not installed: {install_command(program.name)}"
     monkeypatch.setattr("toolstead.app.runtime_choice.find_spec", lambda _package: "it is there by now")
     assert found(program.name).name == program.name
 

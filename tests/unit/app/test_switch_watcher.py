@@ -49,12 +49,12 @@ async def test_the_first_look_tells_what_is_and_later_ones_what_changed(switches
     watcher = SwitchWatcher(switches, listener)
     switches.set_tool_enabled("a", False)
 
-    watcher.check()
-    watcher.check()
+    await watcher.check()
+    await watcher.check()
     switches.set_tool_enabled("b", False)
-    watcher.check()
+    await watcher.check()
     switches.path.unlink()
-    watcher.check()
+    await watcher.check()
 
     assert listener.told == [{"a"}, {"a", "b"}, set()]
 
@@ -97,11 +97,11 @@ async def test_a_broken_file_keeps_the_switches_and_is_logged_once(
     listener = Listener()
     watcher = SwitchWatcher(switches, listener)
     switches.set_tool_enabled("a", False)
-    watcher.check()
+    await watcher.check()
 
     for text in ('{"version"', '{"vers', ""):
         switches.path.write_text(text, encoding="utf-8")
-        watcher.check()
+        await watcher.check()
 
     assert listener.told == [{"a"}]
     (record,) = caplog.records
@@ -109,11 +109,11 @@ async def test_a_broken_file_keeps_the_switches_and_is_logged_once(
     assert str(switches.path) in record.message
 
     switches.path.write_text('{"version": 1, "disabledTools": ["b"]}', encoding="utf-8")
-    watcher.check()
+    await watcher.check()
     assert listener.told == [{"a"}, {"b"}]
 
     switches.path.write_text("[]", encoding="utf-8")
-    watcher.check()
+    await watcher.check()
     assert len(caplog.records) == 2, "a file that broke again is told again"
 
 
@@ -134,13 +134,13 @@ async def test_an_unchanged_file_is_not_read_again(switches: Switches, monkeypat
     watcher = SwitchWatcher(switches, Listener())
     switches.set_tool_enabled("a", False)
     age(switches.path)
-    watcher.check()
+    await watcher.check()
 
     def fail() -> State:
         raise AssertionError("read again")
 
     monkeypatch.setattr(switches, "read", fail)
-    watcher.check()
+    await watcher.check()
 
 
 async def test_a_rewrite_within_the_clocks_grain_is_seen(switches: Switches) -> None:
@@ -148,12 +148,12 @@ async def test_a_rewrite_within_the_clocks_grain_is_seen(switches: Switches) -> 
     listener = Listener()
     watcher = SwitchWatcher(switches, listener)
     switches.set_tool_enabled("a", False)
-    watcher.check()
+    await watcher.check()
     found = switches.path.stat()
 
     switches.path.write_bytes(switches.path.read_bytes().replace(b'"a"', b'"b"'))
     os.utime(switches.path, ns=(found.st_atime_ns, found.st_mtime_ns))
-    watcher.check()
+    await watcher.check()
 
     assert listener.told == [{"a"}, {"b"}]
 

@@ -8,10 +8,11 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from toolstead.errors import ModelError, ModelFault
-from toolstead.kernel.activation import Activation, Limits
+from toolstead.kernel.activation import Activation, Budget, Limits
 from toolstead.kernel.conversation import Conversation
 from toolstead.kernel.messages import Answered, Message, Replied, ToolUse
 from toolstead.kernel.model import Delta, Request
+from toolstead.kernel.spending import Spending
 from toolstead.types.content import Text
 from toolstead.types.result import ToolResult
 from toolstead.types.run import NOTHING_USED, Usage
@@ -132,6 +133,7 @@ class Bench:
     tools: dict[str, Handler] = field(default_factory=lambda: {"echo": echo})
     reads: frozenset[str] = frozenset()
     limits: Limits = field(default_factory=Limits)
+    budget: Budget | None = None
     told: list[tuple[str, Mapping[str, Any]]] = field(default_factory=list)
     called: list[tuple[str, Mapping[str, Any], str | None]] = field(default_factory=list)
     conversation: Conversation = field(default_factory=lambda: Conversation("one"))
@@ -152,6 +154,7 @@ class Bench:
             call_tool=self.call_tool,
             tell=lambda kind, data: self.told.append((kind, data)),
             instructions="Be brief.",
+            budget=self.budget or Spending(self.limits),
             limits=self.limits,
         )
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Collection
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
@@ -13,7 +13,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from toolstead.errors import DuplicateToolError, UnknownToolError
+from toolstead.errors import DuplicateToolError, ToolsteadError, UnknownToolError
 from toolstead.plugins.contract import PluginContext, Tool
 from toolstead.plugins.tool_meta import ToolMeta
 from toolstead.tools.definition import RegisteredTool, define
@@ -53,7 +53,7 @@ class Shelf:
         self._handed = {name: self._handed_or_new(name, version) for name, version in self.offered.items()}
         return Offers(tools=[made for _, made in self._handed.values()])
 
-    async def refresh(self, paths: Iterable[Path]) -> Delta:
+    async def refresh(self, paths: Collection[Path] | None = None) -> Delta:
         self._break()
         gone = {name: old for name, old in self._handed.items() if self.offered.get(name) != old[0]}
         self._handed = {name: old for name, old in self._handed.items() if name not in gone}
@@ -126,6 +126,7 @@ class Machine(RuleBasedStateMachine):
         super().__init__()
         self.runner = asyncio.Runner()
         self.shelves = {name: Shelf(name) for name in SOURCES}
+        self.away: dict[str, Shelf] = {}
         self.registry = Registry(list(self.shelves.values()))
         self.model = Model()
         self.versions = 0
@@ -133,6 +134,9 @@ class Machine(RuleBasedStateMachine):
 
     def teardown(self) -> None:
         self.runner.close()
+
+    def shelf(self, name: str) -> Shelf:
+        return self.shelves.get(name) or self.away[name]
 
     def version(self) -> int:
         self.versions += 1
@@ -146,17 +150,17 @@ class Machine(RuleBasedStateMachine):
 
     @rule(source=st.sampled_from(SOURCES), names=some_names)
     def offer(self, source: str, names: list[str]) -> None:
-        offered = self.shelves[source].offered
-        self.shelves[source].offered = {name: offered.get(name) or self.version() for name in names}
+        shelf = self.shelf(source)
+        shelf.offered = {name: shelf.offered.get(name) or self.version() for name in names}
 
     @rule(source=st.sampled_from(SOURCES))
     def edit(self, source: str) -> None:
-        offered = self.shelves[source].offered
-        self.shelves[source].offered = {name: self.version() for name in offered}
+        shelf = self.shelf(source)
+        shelf.offered = {name: self.version() for name in shelf.offered}
 
     @rule(source=st.sampled_from(SOURCES), broken=st.booleans())
     def break_or_mend(self, source: str, broken: bool) -> None:
-        self.shelves[source].broken = broken
+        self.shelf(source).broken = broken
 
     @rule()
     def reload(self) -> None:
@@ -172,15 +176,48 @@ class Machine(RuleBasedStateMachine):
 
     @rule(source=st.sampled_from(SOURCES))
     def refresh(self, source: str) -> None:
+        if source in self.away:  # a watcher that comes too late
+            assert not self.runner.run(self.registry.refresh(self.away[source])).changes
+            return
         before = self.model.visible
         shelf, claims = self.shelves[source], self.model.claims[source]
-        swap = self.runner.run(self.registry.refresh(shelf, []))
+        swap = self.runner.run(self.registry.refresh(shelf))
         if shelf.broken:
             self.model.broken.add(source)
         else:
             self.model.broken.discard(source)
             same = {name: version for name, version in claims.items() if shelf.offered.get(name) == version}
             self.model.claims[source] = same | shelf.offered
+        self.model.settle()
+        self.expect(before, swap.changes)
+
+    @rule(source=st.sampled_from(SOURCES))
+    def remove_source(self, source: str) -> None:
+        if source not in self.shelves:
+            with pytest.raises(ToolsteadError, match="no such"):
+                self.runner.run(self.registry.remove_source(self.away[source]))
+            return
+        before = self.model.visible
+        self.away[source] = self.shelves.pop(source)
+        swap = self.runner.run(self.registry.remove_source(self.away[source]))
+        del self.model.claims[source]
+        self.model.broken.discard(source)
+        self.model.settle()
+        self.expect(before, swap.changes)
+
+    @rule(source=st.sampled_from(SOURCES))
+    def add_source(self, source: str) -> None:
+        if source in self.shelves:
+            with pytest.raises(ToolsteadError, match="already"):
+                self.runner.run(self.registry.add_source(self.shelves[source]))
+            return
+        before = self.model.visible
+        shelf = self.shelves[source] = self.away.pop(source)
+        swap = self.runner.run(self.registry.add_source(shelf))
+        python = self.model.claims.pop(PYTHON)  # what was registered comes after every source
+        self.model.claims |= {source: {} if shelf.broken else dict(shelf.offered), PYTHON: python}
+        if shelf.broken:
+            self.model.broken.add(source)
         self.model.settle()
         self.expect(before, swap.changes)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Collection
 from pathlib import Path
 
 import pytest
@@ -32,11 +32,12 @@ class Files(Shelf):
         self.handed = {path: self.made(path) for path in self.files}
         return Offers(tools=list(self.handed.values()), problems=self.problems)
 
-    async def refresh(self, paths: Iterable[Path]) -> Delta:
+    async def refresh(self, paths: Collection[Path] | None = None) -> Delta:
         await super().load()
         if self.unwell is not None:
             raise self.unwell
-        names = [str(path) for path in paths]
+        names = [*self.handed, *self.files] if paths is None else [str(path) for path in paths]
+        names = list(dict.fromkeys(names))
         gone = [self.handed.pop(name) for name in names if name in self.handed]
         fresh = {name: self.made(name) for name in names if name in self.files}
         self.handed |= fresh
@@ -191,3 +192,57 @@ async def test_a_source_takes_away_only_what_is_its_own() -> None:
     files.handed["b"] = other.made("b")
     assert not (await registry.refresh(files, paths("b"))).changes
     assert (names(registry), holder(registry, "b")) == (["a", "b"], "s.json")
+
+
+async def test_a_refresh_without_a_hint_finds_what_changed() -> None:
+    files = Files("files", a="a", b="b")
+    registry = Registry([files])
+    await registry.reload()
+    files.files = {"b": "b:other", "c": "c"}
+    swap = await registry.refresh(files)
+    assert swap.changes == Changes(added=("c",), removed=("a",), changed=("b",))
+
+
+async def test_a_source_comes_and_goes_with_all_its_tools_in_one_generation() -> None:
+    first, second = Shelf("first", "a"), Shelf("second", "b", "c")
+    registry = Registry([first])
+    await registry.reload()
+    swaps: list[Changes] = []
+    registry.subscribe(lambda swap: swaps.append(swap.changes))
+    assert (await registry.add_source(second)).changes == Changes(added=("b", "c"))
+    assert (await registry.remove_source(second)).changes == Changes(removed=("b", "c"))
+    assert swaps == [Changes(added=("b", "c")), Changes(removed=("b", "c"))]
+    assert names(registry) == ["a"]
+
+
+async def test_the_name_of_a_source_that_goes_falls_to_the_one_that_waits_for_it() -> None:
+    first = Shelf("first", "a")
+    registry = Registry([first])
+    await registry.reload()
+    await registry.add_source(Shelf("second", "a", "b"))
+    assert holder(registry, "a") == "first"
+    assert problems(registry) == [("second", "a", held_by("plugin first (first)"))]
+    swap = await registry.remove_source(first)
+    assert (holder(registry, "a"), problems(registry)) == ("second", [])
+    assert swap.changes.removed == ()
+
+
+async def test_a_source_that_was_removed_is_not_read_by_the_next_reload_nor_taken_in_by_a_late_refresh() -> None:
+    files = Files("files", a="a")
+    registry = Registry([files])
+    await registry.reload()
+    await registry.remove_source(files)
+    await registry.reload()
+    assert files.reads == 1
+    files.files = {"b": "b"}
+    assert not (await registry.refresh(files)).changes
+    assert names(registry) == []
+
+
+async def test_a_source_that_cannot_be_read_when_it_comes_is_a_problem_and_may_be_read_later() -> None:
+    registry, files = Registry(), Files("files", a="a")
+    files.error = OSError("no")
+    await registry.add_source(files)
+    assert problems(registry) == [("files", None, "could not be read: no")]
+    files.error = None
+    assert (await registry.reload()).changes == Changes(added=("a",))

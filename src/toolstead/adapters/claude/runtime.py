@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 
 from toolstead.adapters.claude.launch import Launch, Launches, Lookup, own_tools
 from toolstead.adapters.importing import importing
+from toolstead.adapters.installing import install_command, reinstall_command
 from toolstead.adapters.providers.catalogue import find
 from toolstead.errors import RuntimeFailureError, SessionLostError
 from toolstead.invoker.instructions import instructions_of
@@ -132,14 +133,14 @@ class ClaudeRuntime:
                 import_module("toolstead.adapters.claude.session")  # the rest, which the loop then finds imported
         except ModuleNotFoundError as error:
             raise RuntimeFailureError(
-                f'the claude runtime is not installed ({error}): pip install "toolstead[claude]" brings it'
+                f"the claude runtime is not installed ({error}): {install_command('claude')}"
             ) from error
         bundled = Path(claude_agent_sdk.__file__).parent / "_bundled" / "claude"
         found = bundled if bundled.is_file() else shutil.which("claude", path=self._environ.get("PATH", ""))
         if found is None:
             raise RuntimeFailureError(
                 f"the claude runtime has no program: {bundled} is missing, and no `claude` is on PATH; "
-                'pip install --force-reinstall "toolstead[claude]" brings it'
+                f"{reinstall_command('claude-agent-sdk')} brings it"
             )
         return self._launches.of(Path(found), spec, instructions=instructions_of(spec), own=own, resume=resume)
 

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from toolstead.adapters.codex.models import written
+from toolstead.adapters.installing import install_command
 from toolstead.errors import RuntimeFailureError
 
 Lookup = Callable[[str], str | None]
@@ -118,7 +119,7 @@ def _found() -> tuple[Path, list[str]]:
         path: Path = package.bundled_codex_path()
         beside: Path | None = package.bundled_path_dir()
     except (ImportError, FileNotFoundError) as error:
-        raise RuntimeFailureError(f'Codex is not installed ({error}): pip install "toolstead[codex]"') from error
+        raise RuntimeFailureError(f"Codex is not installed ({error}): {install_command('codex')}") from error
     return path, [str(beside)] if beside is not None else []
 
 

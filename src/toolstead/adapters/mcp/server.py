@@ -24,7 +24,7 @@ from toolstead.adapters.mcp.single_cancellation import run_cancelled_once
 from toolstead.adapters.mcp.wire import is_modern, result_for, tool_for
 from toolstead.errors import UnknownToolError
 from toolstead.tools.dispatch import Dispatcher
-from toolstead.tools.generation import Generation
+from toolstead.tools.generation import ToolView
 from toolstead.tools.registry import Registry
 from toolstead.types.call import Caller
 
@@ -51,6 +51,7 @@ def create_server(
     dispatcher: Dispatcher,
     version: str,
     thread_id: str = "default",
+    agent: str | None = None,
     tells_changes: bool = True,
 ) -> ToolsteadServer:
     """A fresh server; never share one between two connections of a runtime.
@@ -60,6 +61,7 @@ def create_server(
         dispatcher: What calls them.
         version: Told to clients.
         thread_id: The thread that calls belong to.
+        agent: Whose view of the tools it serves; everybody's unless given.
         tells_changes: Whether it tells clients of the handshake era that tools changed; the lane does on stdio.
     """
     shelf = _Shelf()
@@ -68,11 +70,11 @@ def create_server(
     async def list_tools(
         request: Request, params: mcp_types.PaginatedRequestParams | None
     ) -> mcp_types.ListToolsResult:
-        tools = shelf.tools(registry.current, modern=is_modern(request.protocol_version))
+        tools = shelf.tools(registry.find_view(agent), modern=is_modern(request.protocol_version))
         return _page(tools, params.cursor if params is not None else None)
 
     async def call_tool(request: Request, params: mcp_types.CallToolRequestParams) -> mcp_types.CallToolResult:
-        caller = Caller(thread_id=thread_id, call_id=call_id_in(request.meta))
+        caller = Caller(thread_id=thread_id, agent_id=agent, call_id=call_id_in(request.meta))
         client = McpCallerSide(request)
         try:
             work = dispatcher.call(
@@ -86,7 +88,7 @@ def create_server(
         return result_for(result, modern=is_modern(request.protocol_version))
 
     def input_schema(name: str) -> Mapping[str, Any] | None:
-        tool = registry.current.tools.get(name)
+        tool = registry.find_view(agent).tools.get(name)
         return tool.info.input_schema if tool is not None else None
 
     @asynccontextmanager
@@ -122,18 +124,18 @@ async def _ask_for_handshake(ctx: Request, call_next: CallNext) -> HandlerResult
 
 
 class _Shelf:
-    """The tools of the newest generation in MCP's words, built once for each era."""
+    """The tools of the newest view in MCP's words, built once for each era."""
 
     def __init__(self) -> None:
-        self._number = 0
+        self._view: ToolView | None = None
         self._rendered: dict[bool, list[mcp_types.Tool]] = {}
 
-    def tools(self, generation: Generation, *, modern: bool) -> list[mcp_types.Tool]:
-        if generation.number != self._number:
-            self._number, self._rendered = generation.number, {}
+    def tools(self, view: ToolView, *, modern: bool) -> list[mcp_types.Tool]:
+        if view is not self._view:
+            self._view, self._rendered = view, {}
         rendered = self._rendered.get(modern)
         if rendered is None:
-            rendered = [tool_for(tool.info, modern=modern) for tool in generation.tools.values()]
+            rendered = [tool_for(info, modern=modern) for info in view.infos]
             self._rendered[modern] = rendered
         return rendered
 

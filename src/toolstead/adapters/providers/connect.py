@@ -13,7 +13,8 @@ from dataclasses import dataclass
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, cast
 
-from toolstead.adapters.providers.catalogue import API, Lookup, Vendor, find, state_of
+from toolstead.adapters.installing import install_command
+from toolstead.adapters.providers.catalogue import Lookup, Vendor, find, state_of
 from toolstead.adapters.providers.http_client import certificates, open_client
 from toolstead.adapters.providers.rehearsal import rehearse_responses
 from toolstead.errors import RuntimeFailureError
@@ -25,7 +26,6 @@ if TYPE_CHECKING:
 
     from toolstead.adapters.providers.model import ProviderModel
 
-_SDK: dict[API, str] = {"anthropic": "anthropic", "responses": "openai", "chat": "openai", "gemini": "google"}
 _NO_KEY = "none"  # the SDK wants one, the server does not
 
 # Providers of Chat Completions whose own ways are known: module and class of the provider, then of the model.
@@ -83,17 +83,16 @@ def connect(name: str, lookup: Lookup) -> ProviderModel:
         import_module("pydantic_ai")
     except ImportError as error:
         raise RuntimeFailureError(
-            f'{vendor.name}:{model_name} needs packages that are not installed: pip install "toolstead[models]"'
+            f"{vendor.name}:{model_name} needs packages that are not installed: {install_command('models')}"
         ) from error
     client = open_client(address, lookup)
     line = _Line(model_name=model_name, address=address, key=vendor.key(lookup) or _NO_KEY, client=client)
     try:
         return _configured(vendor, line, state.source, lookup)
     except ImportError as error:
-        sdk = _SDK[vendor.api]
         raise RuntimeFailureError(
             f"{vendor.name}:{model_name} needs a package that is not installed ({error.name or error}): "
-            f'pip install "pydantic-ai-slim[{sdk}]", or all of them: pip install "toolstead[models]"'
+            f"{install_command('models')}"
         ) from error
 
 

@@ -14,6 +14,7 @@ from typing import TypeVar
 
 from sqlalchemy import Connection
 
+from toolstead.adapters.installing import install_command
 from toolstead.adapters.storage import approvals, queries
 from toolstead.adapters.storage.address import parse_address
 from toolstead.adapters.storage.approvals import add_approval, resolve_approvals
@@ -83,7 +84,7 @@ async def open_store(
         except ModuleNotFoundError as error:
             raise StorageError(
                 f"{address.shown} needs the Postgres driver, which is not installed ({error.name} is missing);"
-                " install it with: pip install 'toolstead[postgres]'"
+                f" install it with: {install_command('postgres')}"
             ) from error
         database = PostgresDatabase(address, owner, patience)
     await database.open()

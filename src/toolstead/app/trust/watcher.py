@@ -8,26 +8,21 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import time
 from collections.abc import Awaitable, Callable
-from types import TracebackType
-from typing import Self
 
 from toolstead.app.trust.approvals import Stamp, difference
 from toolstead.app.trust.approved import ProjectTrust
 from toolstead.app.trust.snapshot import Mark, take_mark
+from toolstead.app.watching import POLL_SECONDS, PollingWatcher, is_young
 from toolstead.errors import ToolsteadError
 from toolstead.schema.visible import escaped
 
 logger = logging.getLogger("toolstead.trust")
 
-POLL_SECONDS = 0.5
-_YOUNG_NS = 1_000_000_000
-
 OnNews = Callable[[], Awaitable[object]]
 
 
-class TrustWatcher:
+class TrustWatcher(PollingWatcher):
     """Looks at a project's files and its approval while open: `async with watcher:`."""
 
     def __init__(
@@ -41,48 +36,30 @@ class TrustWatcher:
             follow: Approve every change of the project's files as it comes: for authors.
             interval: Seconds between two looks.
         """
+        super().__init__("trust", interval)
         self._trust = trust
         self._on_news = on_news
         self._follow = follow
-        self._interval = interval
         self._seen: tuple[Stamp, Mark | str] | None = None
-        self._task: asyncio.Task[None] | None = None
 
     async def check(self) -> None:
         """Look once, and tell if there is news."""
         seen = await asyncio.to_thread(self._look)
-        if self._seen == seen and not _is_young(seen[1]):
+        is_settled = isinstance(seen[1], str) or not any(is_young(changed) for _, _, changed, _, _ in seen[1])
+        if self._seen == seen and is_settled:
             return
         self._seen = seen
         if self._follow:
             await asyncio.to_thread(approve_changes, self._trust)
         await self._on_news()
 
-    async def __aenter__(self) -> Self:
-        # Between the last look and this one something may have changed; mostly nothing has, and nobody need read anew.
+    async def check_first(self) -> None:
+        """Tell only if something changed since the trust was last looked at; mostly nothing has."""
         self._seen = await asyncio.to_thread(self._look)
         if self._follow:
             await asyncio.to_thread(approve_changes, self._trust)
         if await asyncio.to_thread(self._trust.look):
             await self._on_news()
-        self._task = asyncio.create_task(self._watch(), name="toolstead-trust")
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        task, self._task = self._task, None
-        if task is not None:
-            task.cancel()
-            await asyncio.gather(task, return_exceptions=True)
-
-    async def _watch(self) -> None:
-        while True:
-            await asyncio.sleep(self._interval)
-            try:
-                await self.check()
-            except Exception:
-                logger.exception("a change of what %s brings could not be taken", self._trust.project)
 
     def _look(self) -> tuple[Stamp, Mark | str]:
         trust = self._trust
@@ -91,11 +68,6 @@ class TrustWatcher:
         except ToolsteadError as error:
             mark = str(error)
         return trust.approvals.stamp(trust.project), mark
-
-
-def _is_young(mark: Mark | str) -> bool:
-    """Whether a file is so new that another write may have left the same time, size and inode."""
-    return not isinstance(mark, str) and any(time.time_ns() - changed < _YOUNG_NS for _, _, changed, _, _ in mark)
 
 
 def approve_changes(trust: ProjectTrust) -> bool:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import logging
 import sys
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
@@ -13,7 +12,7 @@ import click
 from toolstead.console.cli.invocation import Invocation, common_options
 
 if TYPE_CHECKING:
-    from toolstead.console.cli.remote import Remote
+    from toolstead.app.client import SteadClient
 
 DONE, SAID_NO = 0, 1
 
@@ -35,16 +34,22 @@ def ask(invocation: Invocation, prompt: str, *, as_json: bool, url: str | None, 
     The answer goes to stdout, everything else to stderr. The running server of this project answers;
     without one, this command does. Exit status: 0 answered, 1 it failed, 2 nothing was asked, 130 interrupted.
     """
-    from toolstead.console.cli.remote import find_server
+    from toolstead.app.client import RunOptions
 
     prompt = sys.stdin.read() if prompt == "-" else prompt
     if not prompt.strip():
         raise click.UsageError("there is nothing to ask; give a text")
     shown = _Shown(as_json=as_json)
-    server = find_server(invocation, url)
-    if server is not None:
-        return _by_server(server, prompt, given, shown)
-    return invocation.run(_here(invocation, prompt, given, shown), level=logging.ERROR)
+    options = RunOptions(**given)
+
+    async def run(client: SteadClient) -> int:
+        if client.url is not None:
+            shown.asked_at(client.url)
+        if options.runtime is None and options.model is None:
+            shown.chosen(await client.describe_state())
+        return shown.end(await client.run_agent(prompt, options, shown.event))
+
+    return invocation.run_with_client(url, run)
 
 
 class _Shown:
@@ -123,26 +128,3 @@ class _Shown:
         cost = f", ${used['cost']:.4f}" if used["cost"] else ""
         tokens = f"{used['inputTokens']:,} tokens in, {used['outputTokens']:,} out{cost}; "
         click.echo(f"{tokens if used['inputTokens'] or used['outputTokens'] else ''}thread {run['threadId']}", err=True)
-
-
-def _by_server(server: Remote, prompt: str, given: dict[str, Any], shown: _Shown) -> int:
-    shown.asked_at(server.url)
-    body = {"prompt": prompt, "threadId": given.pop("thread_id"), **given}
-    if given["runtime"] is None and given["model"] is None:
-        shown.chosen(server.ask("GET", "/api/health"))
-    run = server.ask("POST", "/api/runs", {key: value for key, value in body.items() if value is not None})
-    try:
-        for event in server.events(f"/api/runs/{run['runId']}/events"):
-            shown.event(event["type"], event["data"])
-    except KeyboardInterrupt:
-        server.ask("POST", f"/api/runs/{run['runId']}/cancel", {})
-        raise
-    return shown.end(server.ask("GET", f"/api/runs/{run['runId']}"))
-
-
-async def _here(invocation: Invocation, prompt: str, given: dict[str, Any], shown: _Shown) -> int:
-    async with invocation.stead() as stead:
-        if given["runtime"] is None and given["model"] is None:
-            shown.chosen(stead.state())
-        run = await stead.invoke(prompt, on_message=lambda event: shown.event(event.type, dict(event.data)), **given)
-    return shown.end(run.to_json())

@@ -19,6 +19,7 @@ from toolstead.console.cli.ending import run_to_the_end
 if TYPE_CHECKING:
     import click
 
+    from toolstead.app.client import SteadClient
     from toolstead.app.effective import LoadedSettings
     from toolstead.app.places import Places
     from toolstead.app.stead import Toolstead
@@ -66,6 +67,22 @@ class Invocation:
 
             offer(ProjectTrust(self.places()))
         return Toolstead(self.project, tools_dir=tools_dir, overrides=self.overrides, watch=watch, follow=follow)
+
+    def run_with_client(
+        self, url: str | None, act: Callable[[SteadClient], Coroutine[Any, Any, _T]], *, level: int = logging.ERROR
+    ) -> _T:
+        """Let the server that was named act, else the running server of this project, else this process."""
+        from toolstead.app.connecting import open_client
+
+        async def main() -> _T:
+            async with open_client(self.places(), self.stead, url=url, read_token=self._read_token) as client:
+                return await act(client)
+
+        return self.run(main(), level=level)
+
+    def _read_token(self) -> str:
+        token = self.load().settings.server.token
+        return "" if token == "auto" else token
 
     def run(self, main: Coroutine[Any, Any, _T], *, level: int = logging.WARNING, fast_loop: bool = False) -> _T:
         """Run to the end, with the log at the level that `-v` asks for.

@@ -8,21 +8,17 @@ import logging
 import shutil
 import textwrap
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Protocol, cast
-from urllib.parse import quote
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from toolstead.console.cli.arguments import read_arguments
 from toolstead.console.cli.invocation import Invocation, common_options
-from toolstead.errors import ServeError
 
 if TYPE_CHECKING:
-    from toolstead.adapters.rest.plugin_routes import PluginControl
-    from toolstead.console.cli.remote import Remote
+    from toolstead.app.client import SteadClient
 
 DONE, DOES_NOT_RUN = 0, 1
-_ALWAYS_THERE = ("name", "version", "enabled", "state", "tools", "settings")
 _WIDEST_STATE = len("disabled")
 _WIDEST_VERSION = 14
 _ROOM_FOR_TOOLS = 24
@@ -44,8 +40,8 @@ def plugins() -> None:
 def list_plugins(invocation: Invocation, *, as_json: bool, url: str | None) -> int:
     """List the plugins: those that run, those that are switched off, and those that failed."""
 
-    async def show(door: _Door) -> int:
-        found = await door.shown()
+    async def show(client: SteadClient) -> int:
+        found = await client.list_plugins()
         if as_json:
             click.echo(json.dumps({"plugins": found}, indent=2, ensure_ascii=False))
         elif found:
@@ -55,7 +51,7 @@ def list_plugins(invocation: Invocation, *, as_json: bool, url: str | None) -> i
             click.echo("there are none", err=True)
         return DONE
 
-    return _at(invocation, url, show)
+    return _run(invocation, url, show)
 
 
 @plugins.command("enable")
@@ -70,11 +66,11 @@ def enable_plugin(invocation: Invocation, name: str, pairs: tuple[str, ...], *, 
     KEY:=null takes a setting back.
     """
 
-    async def enable(door: _Door) -> int:
-        settings = _settings(pairs, (await _found(door, name))["settings"])
-        return _tell(await door.change(name, enabled=True, settings=settings or None))
+    async def enable(client: SteadClient) -> int:
+        settings = _settings(pairs, (await _found(client, name))["settings"])
+        return _tell(await client.change_plugin(name, enabled=True, settings=settings or None))
 
-    return _at(invocation, url, enable)
+    return _run(invocation, url, enable)
 
 
 @plugins.command("disable")
@@ -85,11 +81,11 @@ def enable_plugin(invocation: Invocation, name: str, pairs: tuple[str, ...], *, 
 def disable_plugin(invocation: Invocation, name: str, *, url: str | None) -> int:
     """Switch a plugin off: its tools and its hooks go, what runs of it is ended."""
 
-    async def disable(door: _Door) -> int:
-        await _found(door, name)
-        return _tell(await door.change(name, enabled=False))
+    async def disable(client: SteadClient) -> int:
+        await _found(client, name)
+        return _tell(await client.change_plugin(name, enabled=False))
 
-    return _at(invocation, url, disable)
+    return _run(invocation, url, disable)
 
 
 @plugins.command("reset")
@@ -100,87 +96,30 @@ def disable_plugin(invocation: Invocation, name: str, *, url: str | None) -> int
 def reset_plugin(invocation: Invocation, name: str, *, url: str | None) -> int:
     """Forget what was switched and set, so that the settings files count again."""
 
-    async def reset(door: _Door) -> int:
-        await _found(door, name)
-        return _tell(await door.reset(name))
+    async def reset(client: SteadClient) -> int:
+        await _found(client, name)
+        return _tell(await client.reset_plugin(name))
 
-    return _at(invocation, url, reset)
-
-
-class _Door(Protocol):
-    """Plugins, wherever they run."""
-
-    async def shown(self) -> list[dict[str, Any]]: ...
-    async def change(
-        self, name: str, *, enabled: bool, settings: Mapping[str, Any] | None = None
-    ) -> dict[str, Any]: ...
-    async def reset(self, name: str) -> dict[str, Any]: ...
+    return _run(invocation, url, reset)
 
 
-class _Server:
-    """By the running server."""
-
-    def __init__(self, remote: Remote) -> None:
-        self._remote = remote
-
-    async def shown(self) -> list[dict[str, Any]]:
-        answer = self._remote.ask("GET", "/api/plugins")
-        found: Any = cast("dict[str, Any]", answer).get("plugins") if isinstance(answer, dict) else None
-        if not isinstance(found, list):
-            raise self._foreign()
-        return [self._checked(plugin) for plugin in cast("list[Any]", found)]
-
-    async def change(self, name: str, *, enabled: bool, settings: Mapping[str, Any] | None = None) -> dict[str, Any]:
-        body = {"enabled": enabled, **({"settings": dict(settings)} if settings is not None else {})}
-        return self._checked(self._remote.ask("PATCH", f"/api/plugins/{quote(name, safe='')}", body))
-
-    async def reset(self, name: str) -> dict[str, Any]:
-        return self._checked(self._remote.ask("POST", f"/api/plugins/{quote(name, safe='')}/reset"))
-
-    def _checked(self, plugin: Any) -> dict[str, Any]:
-        if not isinstance(plugin, dict) or not set(_ALWAYS_THERE).issubset(cast("dict[str, Any]", plugin)):
-            raise self._foreign()
-        return cast("dict[str, Any]", plugin)
-
-    def _foreign(self) -> ServeError:
-        return ServeError(f"{self._remote.url} answered, but not as a Toolstead server does")
-
-
-class _Here:
-    """In this process."""
-
-    def __init__(self, control: PluginControl) -> None:
-        self._control = control
-        self.change = control.change
-        self.reset = control.reset
-
-    async def shown(self) -> list[dict[str, Any]]:
-        return self._control.shown()
-
-
-def _at(invocation: Invocation, url: str | None, act: Callable[[_Door], Awaitable[int]]) -> int:
-    from toolstead.console.cli.remote import find_server
-
-    remote = find_server(invocation, url)
-
-    async def run() -> int:
-        if remote is not None:
-            click.echo(f"by the server at {remote.url}", err=True)
-            return await act(_Server(remote))
-        async with invocation.stead() as stead:
-            return await act(_Here(stead.plugins))
+def _run(invocation: Invocation, url: str | None, act: Callable[[SteadClient], Awaitable[int]]) -> int:
+    async def run(client: SteadClient) -> int:
+        if client.url is not None:
+            click.echo(f"by the server at {client.url}", err=True)
+        return await act(client)
 
     # What is wrong with a plugin is shown by the command itself; with -v the log has it too.
-    return invocation.run(run(), level=logging.CRITICAL)
+    return invocation.run_with_client(url, run, level=logging.CRITICAL)
 
 
-async def _found(door: _Door, name: str) -> dict[str, Any]:
+async def _found(client: SteadClient, name: str) -> dict[str, Any]:
     """The plugin of this name.
 
     Raises:
         click.UsageError: There is none; the nearest name is in the text.
     """
-    known = {plugin["name"]: plugin for plugin in await door.shown()}
+    known = {plugin["name"]: plugin for plugin in await client.list_plugins()}
     if name not in known:
         near = difflib.get_close_matches(name, known, n=1)
         hint = f"did you mean {near[0]!r}?" if near else "`toolstead plugins list` shows them all"

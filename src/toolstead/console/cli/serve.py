@@ -10,7 +10,7 @@ from toolstead.console.cli.collecting import collect_seldom, collecting_later
 from toolstead.console.cli.invocation import Invocation, common_options
 
 if TYPE_CHECKING:
-    from toolstead.app.stead import Address
+    from toolstead.app.server_file import Address
 
 
 @click.command("serve")

@@ -5,18 +5,15 @@ from __future__ import annotations
 import json
 import logging
 import time
-from collections.abc import Awaitable, Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
-from urllib.parse import quote
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from toolstead.console.cli.invocation import Invocation, common_options
 
 if TYPE_CHECKING:
-    from toolstead.console.cli.remote import Remote
-    from toolstead.orchestrator.orchestrator import Orchestrator
+    from toolstead.app.client import SteadClient
 
 DONE = 0
 
@@ -39,8 +36,8 @@ _JSON = click.option("--json", "as_json", is_flag=True, help="As JSON, for progr
 def list_threads(invocation: Invocation, *, limit: int, as_json: bool, url: str | None) -> int:
     """List the conversations, the newest first."""
 
-    async def show(door: _Door) -> int:
-        found = await door.threads(limit)
+    async def show(client: SteadClient) -> int:
+        found = await client.list_threads(limit)
         if as_json:
             click.echo(json.dumps({"threads": found}, indent=2, ensure_ascii=False))
         elif not found:
@@ -49,7 +46,7 @@ def list_threads(invocation: Invocation, *, limit: int, as_json: bool, url: str 
             click.echo(f"{thread['id']}  {_when(thread['createdAt'])}  {_short(thread['title'] or '(no title)', 26)}")
         return DONE
 
-    return _at(invocation, url, show)
+    return invocation.run_with_client(url, show)
 
 
 @threads.command("show")
@@ -61,8 +58,8 @@ def list_threads(invocation: Invocation, *, limit: int, as_json: bool, url: str 
 def show_thread(invocation: Invocation, thread_id: str, *, as_json: bool, url: str | None) -> int:
     """Print a conversation."""
 
-    async def show(door: _Door) -> int:
-        thread = await door.thread(thread_id)
+    async def show(client: SteadClient) -> int:
+        thread = await client.read_thread(thread_id)
         if as_json:
             click.echo(json.dumps(thread, indent=2, ensure_ascii=False))
         else:
@@ -72,7 +69,7 @@ def show_thread(invocation: Invocation, thread_id: str, *, as_json: bool, url: s
                 click.echo(message["content"])
         return DONE
 
-    return _at(invocation, url, show)
+    return invocation.run_with_client(url, show)
 
 
 @threads.command("rename")
@@ -84,12 +81,12 @@ def show_thread(invocation: Invocation, thread_id: str, *, as_json: bool, url: s
 def rename_thread(invocation: Invocation, thread_id: str, title: str, *, url: str | None) -> int:
     """Give a conversation another title."""
 
-    async def rename(door: _Door) -> int:
-        await door.rename(thread_id, title)
+    async def rename(client: SteadClient) -> int:
+        await client.rename_thread(thread_id, title)
         click.echo(f"{thread_id} is called {title!r} now", err=True)
         return DONE
 
-    return _at(invocation, url, rename)
+    return invocation.run_with_client(url, rename)
 
 
 @threads.command("delete")
@@ -100,12 +97,12 @@ def rename_thread(invocation: Invocation, thread_id: str, title: str, *, url: st
 def delete_thread(invocation: Invocation, thread_id: str, *, url: str | None) -> int:
     """Delete a conversation, with its messages, runs and events; what runs in it is ended."""
 
-    async def delete(door: _Door) -> int:
-        await door.delete(thread_id)
+    async def delete(client: SteadClient) -> int:
+        await client.delete_thread(thread_id)
         click.echo(f"{thread_id} is deleted", err=True)
         return DONE
 
-    return _at(invocation, url, delete)
+    return invocation.run_with_client(url, delete)
 
 
 @threads.command("export")
@@ -115,12 +112,12 @@ def delete_thread(invocation: Invocation, thread_id: str, *, url: str | None) ->
 @click.pass_obj
 def export_thread(invocation: Invocation, thread_id: str, *, output: Path | None) -> int:
     """Write a conversation as JSON: the thread, its messages and its events, as the database has them."""
+    from toolstead.app.client import InProcessClient
 
     async def export() -> dict[str, Any]:
         async with invocation.stead() as stead:
-            door = _Here(await stead.conversations())
-            thread = await door.thread(thread_id)
-            return {**thread, "events": await door.events(thread_id)}
+            client = InProcessClient(stead)
+            return {**await client.read_thread(thread_id), "events": await client.list_events(thread_id)}
 
     thread = invocation.run(export(), level=logging.ERROR)
     text = json.dumps(thread, indent=2, ensure_ascii=False)
@@ -135,79 +132,6 @@ def export_thread(invocation: Invocation, thread_id: str, *, output: Path | None
             ) from None
         click.echo(f"{len(thread['messages'])} messages written to {output}", err=True)
     return DONE
-
-
-class _Door(Protocol):
-    """Conversations, wherever they are kept."""
-
-    async def threads(self, limit: int) -> list[dict[str, Any]]: ...
-    async def thread(self, id: str) -> dict[str, Any]: ...
-    async def rename(self, id: str, title: str) -> None: ...
-    async def delete(self, id: str) -> None: ...
-
-
-class _Server:
-    """By the running server."""
-
-    def __init__(self, remote: Remote) -> None:
-        self._ask = remote.ask
-
-    async def threads(self, limit: int) -> list[dict[str, Any]]:
-        return self._ask("GET", f"/api/threads?limit={limit}")["threads"]
-
-    async def thread(self, id: str) -> dict[str, Any]:
-        return self._ask("GET", f"/api/threads/{quote(id, safe='')}")
-
-    async def rename(self, id: str, title: str) -> None:
-        self._ask("PATCH", f"/api/threads/{quote(id, safe='')}", {"title": title})
-
-    async def delete(self, id: str) -> None:
-        self._ask("DELETE", f"/api/threads/{quote(id, safe='')}")
-
-
-class _Here:
-    """In this process."""
-
-    def __init__(self, orchestrator: Orchestrator) -> None:
-        self._orchestrator = orchestrator
-        self._store = orchestrator.store
-
-    async def threads(self, limit: int) -> list[dict[str, Any]]:
-        return [thread.to_json() for thread in await self._store.threads(limit=limit)]
-
-    async def thread(self, id: str) -> dict[str, Any]:
-        thread = await self._store.thread(id)
-        return {**thread.to_json(), "messages": [message.to_json() for message in await self._store.messages(id)]}
-
-    async def rename(self, id: str, title: str) -> None:
-        await self._store.update_thread(id, title=title)
-
-    async def delete(self, id: str) -> None:
-        await self._orchestrator.delete_thread(id)
-
-    async def events(self, id: str) -> list[dict[str, Any]]:
-        from toolstead.orchestrator.store import EventFilter
-
-        found: list[dict[str, Any]] = []
-        after: str | None = None
-        while page := await self._store.events(EventFilter(thread_id=id), after=after):
-            found.extend(event.to_json() for event in page)
-            after = page[-1].id
-        return found
-
-
-def _at(invocation: Invocation, url: str | None, act: Callable[[_Door], Awaitable[int]]) -> int:
-    from toolstead.console.cli.remote import find_server
-
-    remote = find_server(invocation, url)
-
-    async def run() -> int:
-        if remote is not None:
-            return await act(_Server(remote))
-        async with invocation.stead() as stead:
-            return await act(_Here(await stead.conversations()))
-
-    return invocation.run(run(), level=logging.ERROR)
 
 
 def _when(seconds: float) -> str:

@@ -64,7 +64,7 @@ def test_files(invocation: Invocation, names: tuple[str, ...]) -> int:
         async with invocation.stead(tools_dir=wanted.folder()) as stead:
             for name in wanted.tools:
                 if not stead.registry.has_tool(name):
-                    raise stead.unknown_tool(name)
+                    raise stead.registry.unknown_tool(name)
             problems = [
                 problem
                 for problem in stead.registry.quarantined

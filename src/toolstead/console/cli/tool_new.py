@@ -164,7 +164,7 @@ def _holder(stead: Toolstead, name: str, path: Path, *, in_project: bool) -> str
             return str(file.path)
     if info := stead.registry.get_tool_info(name):
         return f"{info.provenance.source} {info.provenance.origin}"
-    return "a tool that is blocked or switched off here" if stead.knows(name) else None
+    return "a tool that is blocked or switched off here" if stead.registry.holds(name) else None
 
 
 def _edit(invocation: Invocation, command: list[str], path: Path, *, in_project: bool) -> int:

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import json
-import logging
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from toolstead.console.cli.invocation import Invocation, common_options
-from toolstead.errors import ServeError
 
-_ANSWERED = frozenset({"success", "toolCount", "errors", "added", "removed", "changed"})
+if TYPE_CHECKING:
+    from toolstead.app.client import SteadClient
 
 
 @click.command("reload")
@@ -21,51 +20,20 @@ _ANSWERED = frozenset({"success", "toolCount", "errors", "added", "removed", "ch
 @click.pass_obj
 def reload_tools(invocation: Invocation, url: str | None, as_json: bool) -> int:
     """Read every tool file anew, and say what changed."""
-    from toolstead.app.server_file import ServerFile
 
-    places = invocation.places()
-    servers = ServerFile(places.data)
-    server = servers.find(places.project) if url is None else servers.find_url(url)
-    answer: dict[str, Any] | None = None
-    if url is not None:
-        # The token of one server is nobody else's business: another address gets what the settings say, or none.
-        own = invocation.load().settings.server.token
-        token = server.token if server is not None else own if own != "auto" else ""
-        answer = _ask(url, token)
-        if answer is None:
-            raise ServeError(f"{url} cannot be reached: nobody listens there")
-        click.echo(f"reloaded by the server at {url}", err=True)
-    elif server is not None:
-        answer = _ask(server.url, server.token)
-        said = f"reloaded by the server at {server.url}"
-        click.echo(said if answer else f"the server at {server.url} does not answer any more", err=True)
-    if answer is None:
-        answer = invocation.run(_here(invocation), level=logging.ERROR)
+    async def reload(client: SteadClient) -> dict[str, Any]:
+        answer = await client.reload_tools()
+        if client.url is not None:
+            click.echo(f"reloaded by the server at {client.url}", err=True)
+            return answer
+        if client.lost_server is not None:
+            click.echo(f"the server at {client.lost_server} does not answer any more", err=True)
         click.echo("no server runs for this project; the files were read by this command only", err=True)
+        return answer
+
+    answer = invocation.run_with_client(url, reload)
     _print(answer, as_json=as_json)
     return 0 if answer["success"] else 1
-
-
-async def _here(invocation: Invocation) -> dict[str, Any]:
-    async with invocation.stead() as stead:
-        return (await stead.registry.reload_plugins()).to_json()
-
-
-def _ask(server: str, token: str) -> dict[str, Any] | None:
-    """Let a server reload; None when nobody listens there.
-
-    Raises:
-        ServeError: It cannot be asked, or said no.
-    """
-    from toolstead.console.cli.remote import NobodyListensError, Remote
-
-    try:
-        answer = Remote(server, token).ask("POST", "/api/tools/reload", {})
-    except NobodyListensError:
-        return None
-    if not isinstance(answer, dict) or not _ANSWERED.issubset(cast("dict[str, Any]", answer)):
-        raise ServeError(f"{server} answered, but not as a Toolstead server does")
-    return cast("dict[str, Any]", answer)
 
 
 def _print(answer: dict[str, Any], *, as_json: bool) -> None:

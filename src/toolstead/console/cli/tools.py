@@ -67,7 +67,7 @@ def show_tool(invocation: Invocation, name: str, given: str | None, as_json: boo
         async with invocation.stead() as stead:
             info = _find(stead, name)
             if given is not None:
-                preview = stead.preview(name, read_arguments((), given, info.input_schema))
+                preview = stead.registry.preview_call(name, read_arguments((), given, info.input_schema))
                 click.echo(json.dumps(preview, indent=2, ensure_ascii=False))
                 return DONE
         if as_json:
@@ -159,7 +159,7 @@ def _switch(invocation: Invocation, name: str, *, enabled: bool) -> int:
 
     async def run() -> int:
         async with invocation.stead() as stead:
-            known = stead.knows(name)
+            known = stead.registry.holds(name)
         changed = Switches(invocation.places().data).set_tool_enabled(name, enabled)
         word = "on" if enabled else "off"
         click.echo(f"{name} is {'now' if changed else 'already'} switched {word}", err=True)
@@ -173,7 +173,7 @@ def _switch(invocation: Invocation, name: str, *, enabled: bool) -> int:
 def _find(stead: Toolstead, name: str) -> ToolInfo:
     info = stead.registry.get_tool_info(name)
     if info is None:
-        raise stead.unknown_tool(name)
+        raise stead.registry.unknown_tool(name)
     return info
 
 

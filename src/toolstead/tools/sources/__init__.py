@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import Protocol
 
@@ -54,10 +54,14 @@ class Delta(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RefreshingSource(ToolSource, Protocol):
-    """A source that can look again at a part of what it reads."""
+    """A source that can say what changed, for less than loading everything again."""
 
-    async def refresh(self, paths: Iterable[Path]) -> Delta:
-        """Look again at these files only."""
+    async def refresh(self, paths: Collection[Path] | None = None) -> Delta:
+        """Say what changed since the last look.
+
+        Args:
+            paths: A hint: only these files may have changed. None where nobody knows, or where nothing is a file.
+        """
         ...
 
 

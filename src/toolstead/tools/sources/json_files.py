@@ -12,7 +12,7 @@ import logging
 import os
 import stat
 import time
-from collections.abc import Generator, Iterable, Mapping, Sequence
+from collections.abc import Collection, Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager
 from functools import lru_cache, partial
 from pathlib import Path
@@ -75,11 +75,11 @@ class JsonFiles:
             self._kept = {path: self._look(path, signature) for path, signature in found.items()}
         return self._offers()
 
-    async def refresh(self, paths: Iterable[Path]) -> Delta:
-        """Look again at some files only, such as those a watcher saw change."""
+    async def refresh(self, paths: Collection[Path] | None = None) -> Delta:
+        """Look again at some files only, such as those a watcher saw change; at all of them unless said."""
         gone: list[RegisteredTool] = []
         fresh: list[RegisteredTool] = []
-        for path in dict.fromkeys(paths):
+        for path in dict.fromkeys(self.changed(self.folders) if paths is None else paths):
             if not is_tool_file(path) or path.parent not in self.folders:
                 continue
             before, signature = self._kept.get(path), _signature(path)

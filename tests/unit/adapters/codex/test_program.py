@@ -82,5 +82,5 @@ class TestPrepared:
 
 def test_a_missing_extra_says_how_to_install_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "codex_cli_bin", None)
-    with pytest.raises(RuntimeFailureError, match=r'pip install "toolstead\[codex\]"'):
+    with pytest.raises(RuntimeFailureError, match=r'pip install .*"openai-codex[<>=]'):
         prepared(folder=tmp_path, lookup=KEY.get, login=False)

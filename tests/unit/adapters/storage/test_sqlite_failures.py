@@ -17,6 +17,7 @@ from typing import Any, cast
 import pytest
 
 from tests.contracts.samples import event, lost, message, run, thread
+from toolstead.adapters.installing import install_command
 from toolstead.adapters.storage import sqlite
 from toolstead.adapters.storage.migrations import MIGRATIONS
 from toolstead.adapters.storage.process_locks import opening
@@ -293,7 +294,8 @@ async def test_a_missing_driver_is_named_with_its_extra(monkeypatch: pytest.Monk
     monkeypatch.setitem(sys.modules, "asyncpg", None)
     said = await refusal("postgresql://me:secret@host/db")
     assert "asyncpg is missing" in said
-    assert "pip install 'toolstead[postgres]'" in said
+    assert install_command("postgres") in said
+    assert '"asyncpg' in said
     assert "secret" not in said
 
 

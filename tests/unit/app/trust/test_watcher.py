@@ -12,7 +12,6 @@ import pytest
 
 from tests.programs.running import until
 from toolstead.app.places import Places
-from toolstead.app.trust import watcher as module
 from toolstead.app.trust.approved import ProjectTrust
 from toolstead.app.trust.watcher import TrustWatcher, approve_changes
 
@@ -52,7 +51,7 @@ async def test_news_is_an_approval_or_a_change_and_told_no_more_once_the_files_a
     await watcher.check()
     await watcher.check()
     assert news.count == 2  # so new that another write may have left no trace
-    monkeypatch.setattr(module, "_YOUNG_NS", 0)
+    monkeypatch.setattr("toolstead.app.watching.YOUNG_NS", 0)
     await watcher.check()
     assert news.count == 2
     approve_changes(trust)

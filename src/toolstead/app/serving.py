@@ -1,0 +1,121 @@
+"""Serving a stead: MCP on stdio, REST and MCP over HTTP, and the MCP servers that runtimes are given.
+
+Above: `stead`. Below: the wiring; the adapters, imported by whoever serves.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+from collections.abc import Callable
+from contextlib import AsyncExitStack
+from functools import partial
+from typing import TYPE_CHECKING
+
+from toolstead.adapters.importing import imported
+from toolstead.app.server_file import Address, ServerFile
+from toolstead.app.version import VERSION
+
+if TYPE_CHECKING:
+    from toolstead.adapters.mcp.lane.calls import Lane
+    from toolstead.adapters.mcp.server import ToolsteadServer
+    from toolstead.app.wiring import Wiring
+
+QUIET_SECONDS = 1.0
+"""How long after its first answer a server on stdio opens the database: a client asks a few things at once at start."""
+
+
+def create_server(
+    parts: Wiring, thread_id: str, *, agent: str | None = None, tells_changes: bool = True
+) -> ToolsteadServer:
+    """A fresh MCP server; never share one between two connections."""
+    imported("toolstead.adapters.mcp.server")
+    from toolstead.adapters.mcp.server import create_server
+
+    return create_server(
+        registry=parts.registry,
+        dispatcher=parts.dispatcher,
+        version=VERSION,
+        thread_id=thread_id,
+        agent=agent,
+        tells_changes=tells_changes,
+    )
+
+
+def create_lane(parts: Wiring) -> Lane:
+    """What answers plain MCP messages without the SDK."""
+    from toolstead.adapters.mcp.lane.calls import Lane
+
+    return Lane(registry=parts.registry, dispatcher=parts.dispatcher, version=VERSION)
+
+
+async def serve_stdio(parts: Wiring, *, lane: bool) -> None:
+    """Serve MCP on stdin and stdout; see `Toolstead.serve_stdio`."""
+    from toolstead.adapters.mcp.stdio import serve_stdio
+
+    async with AsyncExitStack() as opening:
+        settings = parts.loaded.settings
+
+        def open_database() -> None:
+            """The first answer is out: now the database may be opened, behind those that follow."""
+            opening.push_async_callback(parts.conversations.open_early(settings, after=QUIET_SECONDS))
+
+        await serve_stdio(
+            partial(create_server, parts, "default"),
+            lane=create_lane(parts) if lane else None,
+            max_message=settings.server.max_body,
+            on_answer=open_database,
+        )
+
+
+async def serve_http(
+    parts: Wiring,
+    *,
+    host: str | None,
+    port: int | None,
+    on_ready: Callable[[Address], None],
+    stop: asyncio.Event | None,
+    lane: bool,
+) -> None:
+    """Serve REST and MCP over HTTP; see `Toolstead.serve_http`."""
+    imported("toolstead.adapters.mcp.http")
+    from toolstead.adapters.http.options import ServerOptions
+    from toolstead.adapters.http.server import serve
+    from toolstead.adapters.mcp.http import McpEndpoint
+    from toolstead.adapters.rest.app import create_app
+
+    server = parts.loaded.settings.server
+    options = ServerOptions(
+        host=host if host is not None else server.host,
+        port=port if port is not None else server.port,
+        token=secrets.token_urlsafe(32) if server.token == "auto" else server.token,
+        allowed_hosts=server.allowed_hosts,
+        allowed_origins=server.allowed_origins,
+        max_body=server.max_body,
+    )
+    endpoint = McpEndpoint(
+        create_server(parts, "default"), max_body=server.max_body, lane=create_lane(parts) if lane else None
+    )
+    app = create_app(
+        registry=parts.registry,
+        dispatcher=parts.dispatcher,
+        options=options,
+        version=VERSION,
+        mcp=endpoint.app,
+        conversations=parts.open_conversations,
+        project=parts.places.project,
+        results=parts.kept.read,
+        state=parts.describe_state,
+        plugins=parts.plugins,
+        approvals=parts.approvals,
+    )
+    made = options.token if server.token == "auto" else None
+    async with AsyncExitStack() as announcing:
+
+        def announce(url: str) -> None:
+            entry = ServerFile(parts.places.data).announced(parts.places.project, url, options.private_token)
+            announcing.enter_context(entry)
+            announcing.push_async_callback(parts.conversations.open_early(parts.loaded.settings))
+            on_ready(Address(url=url, new_token=made))
+
+        await serve(app, options, lifespan=endpoint.running(), on_ready=announce, stop=stop)

@@ -1,0 +1,139 @@
+"""The client interface: a stead in this process and one behind its server answer alike."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from toolstead import Toolstead, ToolsteadError
+from toolstead.app.client import InProcessClient, RunOptions, SteadClient
+from toolstead.app.connecting import open_client
+from toolstead.app.server_file import Address, ServerFile
+from toolstead.errors import ServeError
+
+SCRIPT = "- when: hang\n  say: I begin\n  hang: 60\n- say: Hello {{prompt}}\n"
+PATIENCE = 60
+
+
+def no_token() -> str:
+    raise AssertionError("the server of the project has a token of its own")
+
+
+def no_stead() -> Toolstead:
+    raise AssertionError("a server answers")
+
+
+def stead_of(folder: Path) -> Toolstead:
+    (folder / "script.yaml").write_text(SCRIPT)
+    return Toolstead(
+        folder,
+        settings={"runtime": {"scripted": {"script": "script.yaml"}}},
+        environ={"TOOLSTEAD_HOME": str(folder / "home")},
+        watch=False,
+    )
+
+
+@pytest.fixture(params=["in process", "http"])
+async def client(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[SteadClient]:
+    async with stead_of(tmp_path) as stead:
+        if request.param == "in process":
+            yield InProcessClient(stead)
+            return
+        ready: asyncio.Future[Address] = asyncio.get_running_loop().create_future()
+        stop = asyncio.Event()
+        serving = asyncio.create_task(stead.serve_http(port=0, on_ready=ready.set_result, stop=stop))
+        try:
+            address = await asyncio.wait_for(ready, PATIENCE)
+            async with open_client(stead.places, no_stead, url=None, read_token=no_token) as client:
+                assert client.url == address.url
+                yield client
+        finally:
+            stop.set()
+            await asyncio.wait_for(serving, PATIENCE)
+
+
+def nothing(_: str, __: dict[str, Any]) -> None:
+    return
+
+
+async def test_a_run_is_asked_for_told_as_it_comes_and_given_at_its_end(client: SteadClient) -> None:
+    told: list[str] = []
+    run = await client.run_agent("you", RunOptions(thread_id="t1"), lambda kind, _: told.append(kind))
+    assert (run["status"], run["result"], run["threadId"]) == ("completed", "Hello you", "t1")
+    assert told[-1] == "completed"
+    assert {"run.started", "message.delta"} <= set(told)
+
+
+async def test_conversations_are_listed_read_renamed_and_deleted(client: SteadClient) -> None:
+    await client.run_agent("first", RunOptions(thread_id="t1"), nothing)
+    await client.run_agent("second", RunOptions(thread_id="t2"), nothing)
+    assert [thread["id"] for thread in await client.list_threads(10)] == ["t2", "t1"]
+    assert [thread["id"] for thread in await client.list_threads(1)] == ["t2"]
+    read = await client.read_thread("t1")
+    assert [(one["role"], one["content"]) for one in read["messages"]] == [
+        ("user", "first"),
+        ("assistant", "Hello first"),
+    ]
+    await client.rename_thread("t1", "Ünïcode / 🙂")
+    assert (await client.read_thread("t1"))["title"] == "Ünïcode / 🙂"
+    await client.delete_thread("t1")
+    for work in (client.read_thread("t1"), client.rename_thread("t1", "x"), client.delete_thread("t1")):
+        with pytest.raises(ToolsteadError, match=re.compile("no thread 't1'", re.IGNORECASE)):
+            await work
+
+
+async def test_plugins_are_listed_changed_and_reset(client: SteadClient) -> None:
+    async def state() -> tuple[bool, str]:
+        found = next(plugin for plugin in await client.list_plugins() if plugin["name"] == "time")
+        return found["enabled"], found["state"]
+
+    assert await state() == (True, "running")
+    assert (await client.change_plugin("time", enabled=False))["enabled"] is False
+    assert await state() == (False, "disabled")
+    changed = await client.change_plugin("time", enabled=True, settings={"timezone": "Europe/Paris"})
+    assert changed["settings"]["timezone"] == "Europe/Paris"
+    assert (await client.reset_plugin("time"))["settings"].get("timezone") != "Europe/Paris"
+    with pytest.raises(ToolsteadError, match="nope"):
+        await client.reset_plugin("nope")
+
+
+async def test_a_reload_says_what_changed_and_the_state_which_runtime_answers(client: SteadClient) -> None:
+    answer = await client.reload_tools()
+    assert (answer["success"], answer["added"], answer["errors"]) == (True, [], [])
+    assert answer["toolCount"] > 0
+    assert (await client.describe_state())["runtime"] == "scripted"
+
+
+async def test_cancelling_the_wait_cancels_the_run(client: SteadClient) -> None:
+    begun = asyncio.Event()
+
+    def hear(kind: str, _: dict[str, Any]) -> None:
+        if kind == "message.delta":
+            begun.set()
+
+    asking = asyncio.create_task(client.run_agent("hang", RunOptions(thread_id="t1"), hear))
+    await asyncio.wait_for(begun.wait(), PATIENCE)
+    asking.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await asyncio.wait_for(asking, PATIENCE)
+    assert (await client.run_agent("you", RunOptions(thread_id="t1"), nothing))["result"] == "Hello you"
+
+
+async def test_a_server_that_is_gone_is_replaced_by_this_process_and_named(tmp_path: Path) -> None:
+    stead = stead_of(tmp_path)
+    with ServerFile(stead.places.data).announced(stead.places.project, "http://127.0.0.1:9", "t"):
+        async with open_client(stead.places, lambda: stead, url=None, read_token=no_token) as client:
+            assert (client.url, client.lost_server) == (None, "http://127.0.0.1:9")
+            assert await client.list_threads(5) == []
+
+
+async def test_a_server_that_was_named_and_does_not_listen_is_no_reason_to_act_here(tmp_path: Path) -> None:
+    stead = stead_of(tmp_path)
+    async with open_client(stead.places, no_stead, url="http://127.0.0.1:9/", read_token=lambda: "") as client:
+        with pytest.raises(ServeError, match=r"http://127\.0\.0\.1:9 cannot be reached: nobody listens there"):
+            await client.list_threads(5)

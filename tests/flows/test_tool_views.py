@@ -1,0 +1,173 @@
+"""Two agents with different views of the tools in one process: each sees and calls its own, and nothing else."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from mcp.shared.exceptions import MCPError
+
+from tests.unit.kernel.scripted_model import ScriptedModel, calls, says, use
+from toolstead import Toolstead, UnknownToolError
+from toolstead.adapters.mcp.in_process import in_process_client
+from toolstead.invoker.kernel_runtime import KernelRuntime
+from toolstead.plugins.contract import PluginContext
+from toolstead.plugins.decorator import tool
+from toolstead.testing import memory_stead
+from toolstead.tools.definition import define
+from toolstead.tools.views import ViewRule
+from toolstead.tools.visibility import Visibility
+from toolstead.types.call import Caller
+from toolstead.types.tool import Provenance
+
+READER, WRITER = Caller(agent_id="reader"), Caller(agent_id="writer")
+
+
+@tool(name="note-read")
+async def note_read() -> str:
+    """Read the note."""
+    return "the note"
+
+
+@tool(name="note-write")
+async def note_write() -> str:
+    """Write the note."""
+    return "written"
+
+
+@tool(name="summarize")
+async def summarize() -> str:
+    """Say the note in one word."""
+    return "short"
+
+
+RULES = {
+    "reader": ViewRule(
+        visibility=Visibility(allowed=["note-read"]),
+        own={
+            "summarize": define(summarize, Provenance(source="agent", origin="reader.md"), PluginContext(name="reader"))
+        },
+    ),
+    "writer": ViewRule(visibility=Visibility(allowed=["note-*"], blocked=["note-read"])),
+}
+
+
+@asynccontextmanager
+async def two_agents() -> AsyncIterator[Toolstead]:
+    async with memory_stead(note_read, note_write) as stead:
+        stead._parts.registry.set_view_rules(RULES)
+        yield stead
+
+
+def names(listed: Any) -> list[str]:
+    return [one["name"] if isinstance(one, dict) else one.name for one in listed]
+
+
+async def called(stead: Toolstead, name: str, caller: Caller) -> str:
+    return (await stead._parts.dispatcher.call(name, {}, caller)).text
+
+
+async def test_each_agent_calls_what_it_sees_and_is_told_the_nearest_name_of_its_own_view() -> None:
+    async with two_agents() as stead:
+        assert await called(stead, "note-read", READER) == "the note"
+        assert await called(stead, "summarize", READER) == "short"
+        assert await called(stead, "note-write", WRITER) == "written"
+        with pytest.raises(UnknownToolError) as refused:
+            await called(stead, "note-write", READER)
+        assert refused.value.nearest == ("note-read",)
+        for name, caller in [("note-read", WRITER), ("summarize", WRITER), ("git-status", READER)]:
+            with pytest.raises(UnknownToolError):
+                await called(stead, name, caller)
+
+
+async def test_who_has_no_rule_sees_and_calls_what_everybody_does() -> None:
+    async with two_agents() as stead:
+        assert stead._parts.registry.find_view("somebody") is stead._parts.registry.current
+        assert await called(stead, "note-write", Caller(agent_id="somebody")) == "written"
+        assert (await stead.call("note-read")).text == "the note"
+        with pytest.raises(UnknownToolError):
+            await stead.call("summarize")
+
+
+async def test_every_way_to_list_the_tools_shows_an_agent_its_view() -> None:
+    async with two_agents() as stead:
+        reader, writer = (stead.registry.for_agent(name) for name in ("reader", "writer"))
+        assert names(reader.list_tools()) == ["note-read", "summarize"]
+        assert names(writer.list_tools()) == ["note-write"]
+        assert (reader.has_tool("note-write"), reader.get_tool_count()) == (False, 2)
+        assert names(reader.to_tool_definitions("anthropic")) == ["note-read", "summarize"]
+        assert writer.get_allowed_tool_names() == ["mcp__toolstead__note-write"]
+        assert {"note-read", "note-write", "git-status"} <= set(names(stead.registry.list_tools()))
+
+
+async def test_the_mcp_server_of_an_agent_lists_and_calls_its_view_alone() -> None:
+    async with two_agents() as stead:
+        server = stead.registry.for_agent("writer").to_mcp_server_config()["instance"]
+        async with in_process_client(server, "handshake") as client:
+            assert names((await client.list_tools()).tools) == ["note-write"]
+            assert (await client.call_tool("note-write", {})).content[0].text == "written"  # type: ignore[union-attr] - it is text
+            with pytest.raises(MCPError, match="unknown tool 'note-read'"):
+                await client.call_tool("note-read", {})
+
+
+async def test_a_view_follows_the_tools_and_what_is_switched_off_for_everybody_is_off_for_agents() -> None:
+    async with two_agents() as stead:
+        view = stead._parts.registry.find_view("writer")
+        assert stead._parts.registry.find_view("writer") is view
+        stead.registry.unregister("note-write")
+        assert stead._parts.registry.find_view("writer").names == ()
+        stead.registry.register(note_write)
+        stead._parts.registry.switch(frozenset({"note-read"}))
+        assert stead._parts.registry.find_view("reader").names == ("summarize",)
+
+
+async def test_a_tool_of_an_agents_own_takes_no_name_that_the_registry_holds() -> None:
+    @tool(name="summarize")
+    async def everybodys() -> str:
+        """Say the note for everybody."""
+        return "long"
+
+    async with two_agents() as stead:
+        stead.registry.register(everybodys)
+        assert stead._parts.registry.find_view("reader").names == ("note-read",)
+        assert await called(stead, "summarize", Caller(agent_id="somebody")) == "long"
+
+
+@pytest.mark.parametrize(("runtime", "word"), [("kernel", "there is no"), ("scripted", "unknown")])
+async def test_a_model_that_calls_a_tool_it_was_not_offered_is_told_that_there_is_none(
+    runtime: str, word: str, tmp_path: Path
+) -> None:
+    (tmp_path / "script.yaml").write_text(
+        "- when: write\n  call: [{tool: note-write, input: {}}]\n- say: '{{result}}'\n"
+    )
+    settings = {"runtime": {"scripted": {"script": "script.yaml"}}}
+    async with Toolstead(
+        tmp_path, settings=settings, environ={"TOOLSTEAD_HOME": str(tmp_path / "home")}, watch=False
+    ) as stead:
+        stead.registry.register(note_read, note_write)
+        stead._parts.registry.set_view_rules(RULES)
+        model = ScriptedModel(
+            calls(use("note-write")), says("done"), calls(use("note-write")), says("done"), name="scripted:one"
+        )
+        await stead.conversations()
+        runtimes: Any = stead._parts.conversations._runtimes
+
+        async def connected(_: str) -> ScriptedModel:
+            return model
+
+        runtimes._made["kernel"] = KernelRuntime(
+            connect=connected, resolve=lambda _: model.name, offered=runtimes._offered
+        )
+        told: dict[str, str] = {}
+        for agent in ("reader", "writer"):
+            with stead.events(["tool_result"]) as stream:
+                run = await stead.invoke("write", agent=agent, runtime=runtime)
+                assert run.status == "completed", run.error
+                told[agent] = (await anext(aiter(stream))).data["content"]
+        assert told == {"reader": f"{word} tool 'note-write'; did you mean 'note-read'?", "writer": "written"}
+        if runtime == "kernel":
+            offered = [[info.name for info in request.tools] for request in model.requests]
+            assert offered == [["note-read", "summarize"]] * 2 + [["note-write"]] * 2
