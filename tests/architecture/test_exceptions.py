@@ -14,9 +14,9 @@ from tests.architecture.sources import dotted, module_name, parsed, shown, sourc
 
 BOUNDARIES = {
     "toolstead.adapters.claude.connection": "the SDK raises bare exceptions for what can happen to a program",
+    "toolstead.adapters.http.application": "the top frame: a crash is an answer with an id, and a traceback in the log",
     "toolstead.adapters.mcp.lane.calls": "an answer that cannot be written down is an error of its own, and logged",
     "toolstead.adapters.mcp.stdio": "whatever ends the SDK's side ends the conversation, and is raised there",
-    "toolstead.adapters.rest.app": "the top frame of HTTP: a crash is an answer with an id, and a traceback in the log",
     "toolstead.adapters.storage.writer": "a write that fails, however, fails alone; its neighbours are committed",
     "toolstead.app.conversations": "a background owner: deleting old events is tried again, whatever it met",
     "toolstead.app.state": "a background watcher: a listener that fails is told of the next change all the same",

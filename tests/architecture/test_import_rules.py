@@ -8,11 +8,13 @@ import shutil
 import subprocess
 import sysconfig
 import tomllib
+from collections.abc import Iterator, Mapping
+from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
 import pytest
 
-from tests.architecture.sources import PACKAGE, ROOT, module_name, parsed, shown, source_files, uses
+from tests.architecture.sources import PACKAGE, ROOT, dotted, module_name, parsed, shown, source_files, uses
 
 LAYERS = (
     "console testing app adapters extensions orchestrator delegation invoker agents|kernel|tools "
@@ -22,6 +24,7 @@ ONE_WAY = "imports run one way"
 FOREIGN = "foreign SDKs are imported by adapters and console only"
 FACADE = "nobody inside imports the facade"
 CYCLES = "no cycles at any depth"
+ADAPTERS = "adapters stand on HTTP, and transports do not know each other"
 EXTENSIONS = "extensions know nothing of each other"
 OPEN_TO_EXTENSIONS = (
     "toolstead.plugins",
@@ -60,6 +63,16 @@ def test_the_import_rules_are_kept(tmp_path: Path) -> None:
             CYCLES,
             "toolstead.tools",
             {"tools/a.py": "import toolstead.tools.b", "tools/b.py": "import toolstead.tools.a"},
+        ),
+        (
+            ADAPTERS,
+            "toolstead.adapters.mcp.thing -> toolstead.adapters.rest.app",
+            {"adapters/mcp/thing.py": "import toolstead.adapters.rest.app"},
+        ),
+        (
+            ADAPTERS,
+            "toolstead.adapters.http.thing -> toolstead.adapters.mcp.wire",
+            {"adapters/http/thing.py": "import toolstead.adapters.mcp.wire"},
         ),
         (
             EXTENSIONS,
@@ -115,3 +128,62 @@ def test_extensions_are_written_against_the_contract_alone() -> None:
 )
 def test_what_is_beyond_the_contract_is_seen(text: str, refused: bool) -> None:
     assert bool(_beyond_the_contract(ast.parse(text))) is refused
+
+
+def _imports(trees: Mapping[str, ast.Module]) -> dict[str, set[str]]:
+    """Which modules each one imports when it is loaded or later, and which it names in a string to import them so.
+
+    Imports for type checkers alone never run, and the facade names everything, so that it can load it late.
+    """
+    graph: dict[str, set[str]] = {name: set() for name in trees}
+    for name, tree in trees.items():
+        for node in _running_nodes(tree):
+            match node:
+                case ast.Import(names=aliases):
+                    targets = [alias.name for alias in aliases]
+                case ast.ImportFrom(module=str(module), names=aliases):
+                    targets = [f"{module}.{alias.name}" for alias in aliases]
+                case ast.Constant(value=str(text)) if text in trees and name != "toolstead":
+                    targets = [text]
+                case _:
+                    continue
+            for target in targets:
+                found = target if target in trees else target.rpartition(".")[0]
+                if found in trees and found != name:
+                    graph[name].add(found)
+    return graph
+
+
+def _running_nodes(node: ast.AST) -> Iterator[ast.AST]:
+    for child in ast.iter_child_nodes(node):
+        if isinstance(child, ast.If) and dotted(child.test).endswith("TYPE_CHECKING"):
+            continue
+        yield child
+        yield from _running_nodes(child)
+
+
+def _find_cycle(graph: dict[str, set[str]]) -> tuple[str, ...]:
+    try:
+        TopologicalSorter(graph).prepare()
+    except CycleError as error:
+        return tuple(error.args[1])
+    return ()
+
+
+def test_there_is_no_cycle_through_imports_that_are_named_in_strings() -> None:
+    assert not _find_cycle(_imports({module_name(path): parsed(path) for path in source_files()}))
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "is_cycle"),
+    [
+        ("_LATE = 'toolstead.b'", "from toolstead.a import Thing", True),
+        ("def load():\n    return imported('toolstead.b')", "import toolstead.a", True),
+        ("_LATE = 'toolstead.b'", "if TYPE_CHECKING:\n    from toolstead.a import Thing", False),
+        ("_TEXT = 'see toolstead.b'", "import toolstead.a", False),
+    ],
+)
+def test_a_cycle_through_a_string_is_found(first: str, second: str, is_cycle: bool) -> None:
+    trees = {"toolstead": ast.parse(""), "toolstead.a": ast.parse(first), "toolstead.b": ast.parse(second)}
+    cycle = _find_cycle(_imports(trees))
+    assert set(cycle) == ({"toolstead.a", "toolstead.b"} if is_cycle else set())

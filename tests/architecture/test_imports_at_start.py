@@ -28,6 +28,7 @@ STANDARD = {"importlib.metadata", "difflib", "shutil", "tempfile", "zipfile", "h
 OURS = {
     "toolstead.adapters.claude",
     "toolstead.adapters.codex",
+    "toolstead.adapters.http",
     "toolstead.adapters.mcp.server",
     "toolstead.adapters.providers",
     "toolstead.adapters.rest",

@@ -9,7 +9,12 @@ from pathlib import Path
 import pytest
 
 FOREIGN = {"sqlalchemy", "asyncpg", "yaml", "sqlite3"}
-OURS = {"toolstead.adapters.storage", "toolstead.adapters.scripted", "toolstead.adapters.rest"}
+OURS = {
+    "toolstead.adapters.storage",
+    "toolstead.adapters.scripted",
+    "toolstead.adapters.rest",
+    "toolstead.adapters.http",
+}
 SERVES = {"mcp", "starlette", "uvicorn"}
 
 PROGRAM = """

@@ -143,10 +143,10 @@ async def test_a_turn_that_was_cancelled_before_it_began_is_begun_nowhere_else(h
 
 async def test_a_session_that_is_closed_leaves_no_token_and_the_last_one_no_process(house: House) -> None:
     one, other = await house.open(), await house.open()
-    door = one._station.door
-    assert len(door._attendants) == 2
+    endpoint = one._station.endpoint
+    assert len(endpoint._threads) == 2
     await one.close()
-    assert len(door._attendants) == 1
+    assert len(endpoint._threads) == 1
     assert await house.run(other, "hello") == "Hello."
     assert len(processes_of(house.home)) == 1
     await other.close()

@@ -13,11 +13,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from toolstead.adapters.rest.app import RestApp, ServerOptions, create_app
-from toolstead.adapters.rest.asgi import ASGIApp
+from toolstead.adapters.http.asgi import ASGIApp
+from toolstead.adapters.http.options import ServerOptions
+from toolstead.adapters.http.server import serve
+from toolstead.adapters.rest.app import RestApp, create_app
 from toolstead.adapters.rest.plugin_routes import PluginControl
 from toolstead.adapters.rest.refusals import Opened
-from toolstead.adapters.rest.server import serve
 from toolstead.orchestrator.approvals import Approvals
 from toolstead.orchestrator.event_log import EventLog
 from toolstead.plugins.contract import PluginContext, Tool

@@ -29,7 +29,7 @@ from tests.surfaces.message_parts import ME
 from toolstead import PluginContext, Tool, ToolMeta, Toolstead
 from toolstead.adapters.mcp.descriptors import Lines, TooLongError
 from toolstead.adapters.mcp.lane import keep_alive
-from toolstead.adapters.mcp.lane.http import Sessions
+from toolstead.adapters.mcp.lane.http import HandshakeSessions
 from toolstead.app.stead import Address
 
 pytestmark = [pytest.mark.promise("B6")]
@@ -247,13 +247,13 @@ async def test_an_opening_that_the_lane_has_answered_is_said_to_the_sdk_word_for
 async def test_a_session_that_says_often_that_it_is_initialized_is_learned_of_once(tmp_path: Path) -> None:
     learned: list[str] = []
 
-    class Counting(Sessions):
+    class Counting(HandshakeSessions):
         def learn(self, id: str) -> Callable[[], None]:
             learned.append(id)
             return super().learn(id)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("toolstead.adapters.mcp.http.Sessions", Counting)
+        patch.setattr("toolstead.adapters.mcp.http.HandshakeSessions", Counting)
         async with door(Tools(), tmp_path, lane=True) as address, HttpWire(address) as wire:
             headers = await shaken(wire)
             for _ in range(5):

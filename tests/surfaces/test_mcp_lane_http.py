@@ -17,8 +17,8 @@ from tests.surfaces.compared import Comparison
 from tests.surfaces.http_wire import HttpWire, head, json_of
 from tests.surfaces.message_parts import ME, tour
 from tests.surfaces.mixed_messages import Mixer
-from toolstead.adapters.rest.app import ServerOptions
-from toolstead.adapters.rest.port import open_sockets
+from toolstead.adapters.http.options import ServerOptions
+from toolstead.adapters.http.port import open_sockets
 
 pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.promise("B6")]
 

@@ -55,7 +55,7 @@ class Exchange:
             "query_string": b"",
             "headers": [(key.encode(), value.encode()) for key, value in {**both, **headers}.items()],
         }
-        self.task = asyncio.create_task(endpoint(scope, self._sent.get, self._send))
+        self.task = asyncio.create_task(endpoint.app(scope, self._sent.get, self._send))
 
     async def _send(self, message: Any) -> None:
         if message["type"] == "http.response.start":

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from tests.surfaces.rest_server import PATIENCE, SAY, Live, nothing_left, request, running, tool, until
-from toolstead.adapters.rest.disconnect import Watch
+from toolstead.adapters.http.disconnect import DisconnectWatch
 from toolstead.plugins.contract import Tool
 
 
@@ -137,14 +137,14 @@ async def test_a_tool_that_ignores_its_cancellation_does_not_hurt_the_server(cap
 
 
 async def test_a_call_that_finishes_at_once_costs_no_watcher(monkeypatch: pytest.MonkeyPatch) -> None:
-    watched: list[Watch] = []
-    begin = Watch._begin
+    watched: list[DisconnectWatch] = []
+    begin = DisconnectWatch._start_waiting
 
-    def counted(self: Watch) -> None:
+    def counted(self: DisconnectWatch) -> None:
         watched.append(self)
         begin(self)
 
-    monkeypatch.setattr(Watch, "_begin", counted)
+    monkeypatch.setattr(DisconnectWatch, "_start_waiting", counted)
     waiting = Waiting()
     async with running(SAY, waiting.tool) as live:
         for _ in range(5):
@@ -161,7 +161,7 @@ async def test_a_watch_ends_with_its_call_although_the_client_stays() -> None:
         await asyncio.Event().wait()
 
     async with nothing_left():
-        with Watch(stays) as watch:
+        with DisconnectWatch(stays) as watch:
             while watch._watcher is None:
                 await asyncio.sleep(0)
         assert not watch.gone

@@ -15,9 +15,9 @@ from openapi_spec_validator import OpenAPIV31SpecValidator
 from tests.surfaces.fake_plugins import FakePlugins
 from tests.surfaces.rest_server import SAY, Live
 from tests.surfaces.rest_server import running as running_with
-from toolstead.adapters.rest.asgi import Receive, Scope, Send
-from toolstead.adapters.rest.options import ServerOptions
-from toolstead.adapters.rest.problem import KINDS
+from toolstead.adapters.http.asgi import Receive, Scope, Send
+from toolstead.adapters.http.options import ServerOptions
+from toolstead.adapters.rest.problem_kinds import KINDS
 from toolstead.errors import StorageError
 from toolstead.orchestrator.approvals import Approvals
 from toolstead.orchestrator.event_log import EventLog

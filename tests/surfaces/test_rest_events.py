@@ -15,9 +15,10 @@ import pytest
 
 from tests.surfaces.rest_server import PATIENCE, nothing_left, request
 from tests.surfaces.rest_stead import ENDS, SteadClient, Stream, ended, follow, readers, served_elsewhere, serving
-from toolstead.adapters.rest import server, sse
-from toolstead.adapters.rest.options import ServerOptions
-from toolstead.adapters.rest.port import open_sockets
+from toolstead.adapters.http import server
+from toolstead.adapters.http.options import ServerOptions
+from toolstead.adapters.http.port import open_sockets
+from toolstead.adapters.rest import sse
 from toolstead.errors import StorageError
 from toolstead.orchestrator import feed
 from toolstead.types.call import Caller
@@ -326,7 +327,7 @@ async def test_many_slow_clients_do_not_hold_up_a_fast_one_and_are_cut_off(
     narrow: SteadClient, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     client = narrow
-    caplog.set_level(logging.WARNING, "toolstead.adapters.rest.protocol")
+    caplog.set_level(logging.WARNING, "toolstead.adapters.http.protocol")
     slow = [await stuck(client, "/api/events?type=usage") for _ in range(SLOW)]
     try:
         fast = await follow(client, "/api/events?type=usage")

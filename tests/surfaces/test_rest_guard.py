@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from tests.surfaces.rest_server import SAY, running
-from toolstead.adapters.rest.app import ServerOptions
-from toolstead.adapters.rest.asgi import Message, Receive, Scope, Send
-from toolstead.adapters.rest.names import Names
-from toolstead.adapters.rest.token import Token, without_token
+from toolstead.adapters.http.asgi import Message, Receive, Scope, Send
+from toolstead.adapters.http.names import ServerNames
+from toolstead.adapters.http.options import ServerOptions
+from toolstead.adapters.http.token import AccessToken, strip_token
 from toolstead.errors import ServeError
 
 TOKEN = "s3cret-token"
@@ -101,7 +101,7 @@ async def test_loopback_names_pass_with_any_port_and_their_own_pages_too(name: s
     ],
 )
 def test_which_names_pass(given: dict[str, Any], host: bytes, passes: bool) -> None:
-    assert Names(options(**given)).allows_host(host) is passes
+    assert ServerNames(options(**given)).allows_host(host) is passes
 
 
 @pytest.mark.parametrize(
@@ -121,19 +121,19 @@ def test_which_names_pass(given: dict[str, Any], host: bytes, passes: bool) -> N
     ],
 )
 def test_a_page_of_this_server_has_its_name_and_its_port(origin: bytes, host: bytes, own: bool) -> None:
-    assert Names(options()).is_own_page(origin, host) is own
+    assert ServerNames(options()).is_own_page(origin, host) is own
 
 
 @pytest.mark.parametrize("entry", ["https://x.y", "*.x.y", "*", "a b", "x.y/z", ""])
 def test_an_allowed_host_that_could_never_match_is_refused_at_start(entry: str) -> None:
     with pytest.raises(ServeError, match="allowed_hosts"):
-        Names(options(allowed_hosts=[entry]))
+        ServerNames(options(allowed_hosts=[entry]))
 
 
 @pytest.mark.parametrize("entry", ["*", "http://*", "x.y", "http://x.y/z", "http://x.y/", "null", ""])
 def test_an_allowed_origin_that_could_never_match_is_refused_at_start(entry: str) -> None:
     with pytest.raises(ServeError, match="allowed_origins"):
-        Names(options(allowed_origins=[entry]))
+        ServerNames(options(allowed_origins=[entry]))
 
 
 async def test_a_listed_page_may_ask_call_and_read() -> None:
@@ -219,20 +219,20 @@ async def test_the_token_in_an_address_counts_for_pages_only() -> None:
 
 @pytest.mark.parametrize("path", [b"//evil.example/", b"/\\evil.example/", b"///evil.example", b"/\\/evil.example"])
 def test_the_way_back_from_the_token_never_leaves_this_server(path: bytes) -> None:
-    place = without_token(path, b"token=x")
+    place = strip_token(path, b"token=x")
     assert place.startswith(b"/evil")
 
 
 def test_the_cookie_outlives_a_restart_with_the_same_token_only() -> None:
-    cookie = Token(TOKEN).cookie(b"localhost:8420").partition(b";")[0]
-    assert Token(TOKEN).is_shown_by({b"cookie": cookie})
-    assert not Token("another").is_shown_by({b"cookie": cookie})
+    cookie = AccessToken(TOKEN).make_cookie(b"localhost:8420").partition(b";")[0]
+    assert AccessToken(TOKEN).is_shown_by({b"cookie": cookie})
+    assert not AccessToken("another").is_shown_by({b"cookie": cookie})
 
 
 @pytest.mark.parametrize("token", ["two words", "tab\t", "ä", "new\nline", "\x7f"])
 def test_a_token_that_no_header_can_carry_is_refused_at_start(token: str) -> None:
     with pytest.raises(ServeError, match=r"server\.token") as refused:
-        Token(token)
+        AccessToken(token)
     assert token not in str(refused.value)
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.surfaces.rest_server import PATIENCE, SAY, nothing_left, request, running
-from toolstead.adapters.rest import protocol
+from toolstead.adapters.http import protocol
 
 CALL = "/api/tools/say/call"
 MEGABYTE = 1 << 20
@@ -230,7 +230,7 @@ async def test_a_sender_who_writes_everything_before_it_reads_still_learns_why_i
 
 
 async def test_a_refused_sender_that_never_stops_is_cut_off(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("toolstead.adapters.rest.body.LINGER", 0.05)
+    monkeypatch.setattr("toolstead.adapters.http.body.LINGER", 0.05)
     async with nothing_left(), running(SAY) as live:
         connection = await live.connect()
         await connection.send(b"POST /mcp HTTP/1.1\r\nHost: evil.example\r\nTransfer-Encoding: chunked\r\n\r\n")

@@ -15,10 +15,10 @@ from tests.programs.running import running as program
 from tests.surfaces.fake_plugins import FakePlugins
 from tests.surfaces.rest_server import SAY, Client, Live, Reply, running
 from tests.surfaces.test_rest_guard import Mcp
-from toolstead.adapters.rest.app import ServerOptions
-from toolstead.adapters.rest.asgi import Answer, Message, Request
-from toolstead.adapters.rest.routing import Endpoint, Routes
-from toolstead.adapters.rest.token import Token
+from toolstead.adapters.http.asgi import Answer, Message, Request
+from toolstead.adapters.http.options import ServerOptions
+from toolstead.adapters.http.routing import Endpoint, Routes
+from toolstead.adapters.http.token import AccessToken
 from toolstead.app.server_file import ServerFile
 
 TOKEN = "s3cret-token"
@@ -52,8 +52,8 @@ async def private_cookie(live: Live) -> str:
         {"Authorization": f"Basic {PRIVATE}"},
         {"Authorization": f"Bearer {PRIVATE}x"},
         {"Cookie": f"toolstead-8420={PRIVATE}"},
-        {"Cookie": Token(TOKEN).cookie(b"x:8420").partition(b";")[0].decode()},
-        {"Cookie": Token("").cookie(b"x:8420").partition(b";")[0].decode()},
+        {"Cookie": AccessToken(TOKEN).make_cookie(b"x:8420").partition(b";")[0].decode()},
+        {"Cookie": AccessToken("").make_cookie(b"x:8420").partition(b";")[0].decode()},
     ],
     ids=["nothing", "general", "wrong", "empty", "basic", "longer", "not a cookie of ours", "general cookie", "no key"],
 )
@@ -85,7 +85,7 @@ async def test_without_the_private_token_nothing_is_changed_and_nothing_is_told(
 
 
 def _cookie_of(token: str) -> str:
-    return Token(token).cookie(b"x:8420").partition(b";")[0].decode()
+    return AccessToken(token).make_cookie(b"x:8420").partition(b";")[0].decode()
 
 
 @general

@@ -19,16 +19,17 @@ import pytest
 
 from tests.surfaces.rest_server import PATIENCE, SAY, Live, nothing_left, request, running, tool
 from tests.surfaces.test_rest_calls import Waiting, calling
-from toolstead.adapters.rest import port
-from toolstead.adapters.rest.app import ServerOptions
-from toolstead.adapters.rest.asgi import Receive, Scope, Send
+from toolstead.adapters.http import port
+from toolstead.adapters.http.asgi import Receive, Scope, Send
+from toolstead.adapters.http.options import ServerOptions
 from toolstead.errors import ServeError
 
 PROGRAM = """
 import asyncio, sys
 from pathlib import Path
-from toolstead.adapters.rest.app import ServerOptions, create_app
-from toolstead.adapters.rest.server import serve
+from toolstead.adapters.http.options import ServerOptions
+from toolstead.adapters.rest.app import create_app
+from toolstead.adapters.http.server import serve
 from toolstead.orchestrator.event_log import EventLog
 from toolstead.plugins.contract import Tool
 from toolstead.tools.dispatch import Dispatcher
@@ -190,7 +191,7 @@ async def test_a_port_that_needs_rights_is_a_sentence(monkeypatch: pytest.Monkey
     def refuse(*_: Any, **__: Any) -> socket.socket:
         raise PermissionError(errno.EACCES, "Permission denied")
 
-    monkeypatch.setattr(port, "_listen", refuse)
+    monkeypatch.setattr(port, "_bind_socket", refuse)
     with pytest.raises(ServeError, match=r"port 80 needs rights .* above 1023"):
         await port.open_sockets(ServerOptions(port=80))
 
@@ -227,7 +228,7 @@ async def test_calls_that_take_longer_than_the_grace_are_cancelled_and_told_so(
 async def test_a_call_that_ignores_its_cancellation_does_not_keep_the_server_up(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr("toolstead.adapters.rest.server._UNWIND", 0.05)
+    monkeypatch.setattr("toolstead.adapters.http.server._UNWIND", 0.05)
     begun, go = asyncio.Event(), asyncio.Event()
 
     async def stubborn(_: dict[str, Any]) -> str:

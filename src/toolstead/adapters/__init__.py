@@ -1,6 +1,7 @@
-"""The doors to the outside: foreign SDKs are imported here, and nowhere below.
+"""Connections to the outside: foreign SDKs are imported here, and nowhere below.
 
-`rest` (HTTP), `mcp` (stdio and HTTP) and `providers` (definitions for model APIs). Each door turns
-its wire into calls of the dispatcher and results into its wire; none of them validates, times or
-logs a call itself. Below: everything from `orchestrator` down. Above: `app` wires them.
+`http` serves for all of them. `rest` and `mcp` (stdio and HTTP) turn requests into calls of the dispatcher and results
+into their protocol; none of them validates, times or logs a call itself, and they do not know each other. `claude`,
+`codex` and `scripted` are runtimes, `providers` model APIs, `storage` databases. Below: everything from `orchestrator`
+down. Above: `app` wires them.
 """

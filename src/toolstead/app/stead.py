@@ -380,9 +380,10 @@ class Toolstead:
             ServeError: The port is taken, or the bind needs a token.
         """
         imported("toolstead.adapters.mcp.http")
+        from toolstead.adapters.http.options import ServerOptions
+        from toolstead.adapters.http.server import serve
         from toolstead.adapters.mcp.http import McpEndpoint
-        from toolstead.adapters.rest.app import ServerOptions, create_app
-        from toolstead.adapters.rest.server import serve
+        from toolstead.adapters.rest.app import create_app
 
         self._check_open()
         server = self.loaded.settings.server
@@ -402,7 +403,7 @@ class Toolstead:
             dispatcher=self._dispatcher,
             options=options,
             version=VERSION,
-            mcp=endpoint,
+            mcp=endpoint.app,
             conversations=self.conversations,
             project=self.places.project,
             results=self._kept.read,

@@ -13,6 +13,8 @@ from typing import Any, ClassVar, cast
 
 import msgspec
 
+StructType = type[msgspec.Struct]
+
 
 class SentStruct(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """Something that clients are sent.

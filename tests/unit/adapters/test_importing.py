@@ -17,7 +17,7 @@ def load(name):
         imported(name)
     except Exception as error:
         failed.append(f"{name}: {error!r}")
-names = ("claude_agent_sdk", "toolstead.adapters.codex.door", "toolstead.adapters.mcp.sdk_side")
+names = ("claude_agent_sdk", "toolstead.adapters.codex.tool_endpoint", "toolstead.adapters.mcp.sdk_side")
 workers = [threading.Thread(target=load, args=(name,)) for name in names]
 for worker in workers: worker.start()
 for worker in workers: worker.join()

@@ -1,6 +1,6 @@
 """Tools of Codex's own in one turn: our gates stand before them, our log tells of them, each once.
 
-Codex asks through a hook that calls our door before and after each of them: a gate's no reaches the model with its
+Codex asks through a hook that calls our endpoint before and after each of them: a gate's no reaches the model with its
 reason, a gate's other arguments are what is run. Whatever the gates say, a command stays inside a sandbox that may
 read, and neither write nor reach the network. Should a use come to light that no hook asked about, it is put to the
 gates late, and a no ends the turn. Above: `running_turn`. Below: the runtime port.
@@ -20,7 +20,7 @@ from toolstead.types.result import Failure, ToolResult
 logger = logging.getLogger(__name__)
 
 GATE = "own-tool-gate"
-"""The name that hooks call at our door; no model is told of it."""
+"""The name that hooks call at our endpoint; no model is told of it."""
 _LONG = 365 * 24 * 3600
 """Seconds that a hook waits, because a person may be asked; one that gives up lets the tool pass."""
 _OTHERS = "^([^m]|m[^c]|mc[^p]|mcp[^_]).*"
@@ -33,7 +33,7 @@ _DECIDE = 0.5
 
 
 def hooks(server: str) -> Mapping[str, Any]:
-    """The configuration that makes Codex ask at the door of an MCP server."""
+    """The configuration that makes Codex ask an MCP server."""
     given = {"name": "${tool_name}", "input": "${tool_input}", "id": "${tool_use_id}", "event": "${hook_event_name}"}
 
     def hook(input: Mapping[str, str]) -> list[dict[str, Any]]:

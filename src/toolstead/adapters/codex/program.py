@@ -79,7 +79,7 @@ def prepared(*, folder: Path, lookup: Lookup, login: bool) -> Program:
     environ = {name: value for name in _GIVEN if (value := lookup(name))}
     environ |= {name: value for name in _PROXIES if (value := lookup(name))}
     environ["PATH"] = os.pathsep.join([*beside, environ.get("PATH", os.defpath)])
-    # Our own door is on this machine; whatever proxy there is must not stand before it.
+    # Our own endpoint is on this machine, so no proxy may stand before it.
     excepted = lookup("NO_PROXY") or lookup("no_proxy")
     environ["NO_PROXY"] = environ["no_proxy"] = f"{excepted},{_LOOPBACK}" if excepted else _LOOPBACK
     if login:

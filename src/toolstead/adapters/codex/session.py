@@ -17,11 +17,11 @@ from typing import Any
 import mcp_types
 
 from toolstead.adapters.codex.app_server import AppServer, GoneError, RefusedByCodexError
-from toolstead.adapters.codex.door import NAME
 from toolstead.adapters.codex.own_tools import refusal
 from toolstead.adapters.codex.running_turn import INTERRUPT, RunningTurn
 from toolstead.adapters.codex.station import Station, Stations
 from toolstead.adapters.codex.thread_settings import said, settings_of, surroundings_of
+from toolstead.adapters.codex.tool_endpoint import NAME
 from toolstead.adapters.tool_copies import ToolCopies
 from toolstead.errors import RuntimeFailureError, SessionLostError
 from toolstead.invoker.kernel_session import Offered
@@ -54,7 +54,7 @@ class CodexSession:
         """Make a session of a thread that is yet to be attached.
 
         Args:
-            station: The program and the door.
+            station: The program and the endpoint.
             stations: Where the station is given back.
             spec: What it is built with.
             offered: The tools of an agent.
@@ -107,27 +107,27 @@ class CodexSession:
             await self._attach(resume)
 
     async def _attach(self, resume: str | None) -> None:
-        door, spec = self._station.door, self._spec
+        endpoint, spec = self._station.endpoint, self._spec
         if resume is not None:
             await self._station.claim(resume, self)
             self._thread = resume
         self._infos = self._offered(spec)
         self._tools = self._copies.of(self._infos)
-        token = door.admit(self)
+        token = endpoint.admit(self)
         old, self._token = self._token, token
-        door.dismiss(old)
-        params = settings_of(spec, door.settings(token), hooked=self._hooked)
+        endpoint.dismiss(old)
+        params = settings_of(spec, endpoint.server_settings(token), hooked=self._hooked)
         if resume is None:
             await self._open("thread/start", params | surroundings_of(spec), None)
             return
         params |= {"threadId": resume, "excludeTurns": True}
         await self._open("thread/resume", params, resume)
-        if not door.entered(token):
+        if not endpoint.was_used(token):
             # It was never put away, as after an opening that was broken off: whatever we say now, Codex goes on with
             # the settings of then, and with a token that opens nothing.
             await self._detach()
             await self._open("thread/resume", params, resume)
-        if not door.entered(token):
+        if not endpoint.was_used(token):
             raise RuntimeFailureError(f"Codex does not put the conversation {resume!r} away, to go on with it anew")
         self._resumed = True
 
@@ -169,7 +169,7 @@ class CodexSession:
                 " ended, or leave the session's id out"
             )
         async with self._changing:
-            self._station.door.dismiss(self._token)
+            self._station.endpoint.dismiss(self._token)
             await self._detach()
 
     async def run(self, turn: Turn) -> Answer:
@@ -244,7 +244,7 @@ class CodexSession:
                 with contextlib.suppress(TimeoutError):
                     async with asyncio.timeout(INTERRUPT + _LEAVE):
                         await playing.over.wait()
-            self._station.door.dismiss(self._token)
+            self._station.endpoint.dismiss(self._token)
             async with self._changing:
                 await self._detach()
         finally:
@@ -278,12 +278,12 @@ class CodexSession:
             return ToolResult.error(f"{name} was not called: no turn is running", Failure.CANCELLED)
         return await playing.call(name, input, call_id=call_id)
 
-    async def hooked(self, told: Mapping[str, Any]) -> Mapping[str, Any]:
+    async def answer_hook(self, payload: Mapping[str, Any]) -> Mapping[str, Any]:
         """A tool of Codex's own is about to be used, or was."""
         playing = self._running
-        if playing is None or (playing.ended and told.get("event") != "PostToolUse"):
-            return refusal(str(told.get("name")), "no turn is running")
-        return await playing.own.hooked(told)
+        if playing is None or (playing.ended and payload.get("event") != "PostToolUse"):
+            return refusal(str(payload.get("name")), "no turn is running")
+        return await playing.own.hooked(payload)
 
     def _check_free(self) -> None:
         if self._running is not None:
@@ -331,7 +331,7 @@ class CodexSession:
     async def _move(self) -> None:
         """Take the thread up again in a process that lives."""
         before, dead = self.id, self._station
-        dead.door.dismiss(self._token)
+        dead.endpoint.dismiss(self._token)
         station = await self._stations.enter()
         if self._closed:  # meanwhile: nobody would leave it any more
             await self._stations.leave(station)

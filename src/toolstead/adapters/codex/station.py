@@ -1,6 +1,6 @@
-"""The program and the door to our tools, shared by all sessions: opened for the first one, closed after the last.
+"""The program and the endpoint with our tools, shared by all sessions: opened for the first one, closed after the last.
 
-Above: `runtime`, `session`. Below: `app_server`, `door`.
+Above: `runtime`, `session`. Below: `app_server`, `tool_endpoint`.
 """
 
 from __future__ import annotations
@@ -10,8 +10,8 @@ from collections.abc import Callable
 from typing import Protocol
 
 from toolstead.adapters.codex.app_server import AppServer
-from toolstead.adapters.codex.door import ToolDoor
 from toolstead.adapters.codex.program import Program
+from toolstead.adapters.codex.tool_endpoint import CodexToolEndpoint
 
 
 class Holder(Protocol):
@@ -27,11 +27,11 @@ class Holder(Protocol):
 
 
 class Station:
-    """One process, one door, how many sessions they serve, and whose each thread is."""
+    """One process, one endpoint, how many sessions they serve, and whose each thread is."""
 
-    def __init__(self, server: AppServer, door: ToolDoor) -> None:
+    def __init__(self, server: AppServer, endpoint: CodexToolEndpoint) -> None:
         self.server = server
-        self.door = door
+        self.endpoint = endpoint
         self.users = 0
         self._holders: dict[str, Holder] = {}
 
@@ -93,15 +93,15 @@ class Stations:
             if self._current is station:
                 self._current = None
             await station.server.close()
-            await station.door.close()
+            await station.endpoint.close()
 
     async def _open(self) -> Station:
         program = await asyncio.to_thread(self._prepare)
-        door = ToolDoor(version=self._version)
+        endpoint = CodexToolEndpoint(version=self._version)
         try:
-            await door.open()
+            await endpoint.open()
             server = await AppServer.start(program, version=self._version)
         except BaseException:
-            await door.close()
+            await endpoint.close()
             raise
-        return Station(server, door)
+        return Station(server, endpoint)

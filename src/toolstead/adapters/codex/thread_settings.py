@@ -8,19 +8,19 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from toolstead.adapters.codex.door import NAME
 from toolstead.adapters.codex.own_tools import hooks
 from toolstead.adapters.codex.program import SHELL
+from toolstead.adapters.codex.tool_endpoint import NAME
 from toolstead.invoker.instructions import instructions_of
 from toolstead.invoker.runtime import SessionSpec
 
 
-def settings_of(spec: SessionSpec, door: Mapping[str, Any], *, hooked: bool) -> dict[str, Any]:
+def settings_of(spec: SessionSpec, endpoint: Mapping[str, Any], *, hooked: bool) -> dict[str, Any]:
     """The parameters of a thread, for its beginning and for taking it up again.
 
     Args:
         spec: What was asked for.
-        door: How the MCP server with our tools is reached.
+        endpoint: How the MCP server with our tools is reached.
         hooked: Whether Codex is to ask about its own tools.
     """
     shell = "shell" in spec.permissions
@@ -32,7 +32,7 @@ def settings_of(spec: SessionSpec, door: Mapping[str, Any], *, hooked: bool) -> 
         "sandbox": "read-only",
         "config": {
             # By dotted names: a whole table would take the place of what the program was started with.
-            f"mcp_servers.{NAME}": door,
+            f"mcp_servers.{NAME}": endpoint,
             **{f"features.{name}": shell for name in SHELL},
             "features.hooks": hooked,
             **({"hooks": hooks(NAME), "bypass_hook_trust": True} if hooked else {}),

@@ -1,4 +1,4 @@
-"""The MCP door, through the official SDK's low-level server: both eras, stdio and HTTP.
+"""MCP, through the official SDK's low-level server: every protocol version, stdio and HTTP.
 
 Below: `tools` (registry and dispatcher). Above: `app`, which wires it.
 """

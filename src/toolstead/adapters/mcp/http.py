@@ -1,6 +1,6 @@
 """MCP over HTTP: the SDK's session manager as one ASGI application, and the lane in front of it.
 
-Host, Origin, token and body checks are the REST door's guard, which stands before both.
+Host, Origin, token and body were checked before, by the guard of `adapters.http`.
 """
 
 from __future__ import annotations
@@ -10,17 +10,20 @@ from typing import Any
 
 from mcp.server.context import CallNext, HandlerResult, ServerRequestContext
 from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
-from starlette.types import Receive, Scope, Send
 
+from toolstead.adapters.http.asgi import ASGIApp, Receive, Scope, Send
 from toolstead.adapters.mcp.connection import connection_of
 from toolstead.adapters.mcp.lane.calls import Lane
-from toolstead.adapters.mcp.lane.http import HttpLane, Sessions
+from toolstead.adapters.mcp.lane.http import HandshakeSessions, HttpLane
 from toolstead.adapters.mcp.server import ToolsteadServer
-from toolstead.adapters.rest.asgi import ASGIApp
 
 
 class McpEndpoint:
-    """`/mcp` for both eras. Serve it between entering and leaving `running()`."""
+    """`/mcp` for every protocol version. Serve `app` between entering and leaving `running()`.
+
+    Attributes:
+        app: Answers a request.
+    """
 
     def __init__(self, server: ToolsteadServer, *, max_body: int, lane: Lane | None = None) -> None:
         """Put the parts together.
@@ -31,26 +34,22 @@ class McpEndpoint:
             lane: Answers what it can; without one the SDK answers everything.
         """
         self._manager = StreamableHTTPSessionManager(app=server, max_request_body_size=max_body)
-        self._sessions = Sessions()
-        self._app: ASGIApp = self._ask_sdk
+        self._sessions = HandshakeSessions()
+        self.app: ASGIApp = self._ask_sdk
         if lane is not None:
-            server.middleware.append(self._learn)
-            self._app = HttpLane(lane, self._sessions, self._ask_sdk)
+            server.middleware.append(self._learn_session)
+            self.app = HttpLane(lane, self._sessions, self._ask_sdk)
 
     def running(self) -> AbstractAsyncContextManager[None]:
         """Open the sessions' task group; leaving ends every session."""
         return self._manager.run()
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer one request."""
-        await self._app(scope, receive, send)
 
     async def _ask_sdk(self, scope: Scope, receive: Receive, send: Send) -> None:
         # Blanks around a header's value are no part of it (RFC 9110 §5.5), and httptools keeps those behind it.
         headers = [(name, value.strip(b" \t")) for name, value in scope["headers"]]
         await self._manager.asgi_app({**scope, "headers": headers}, receive, send)
 
-    async def _learn(self, ctx: ServerRequestContext[Any, Any], call_next: CallNext) -> HandlerResult:
+    async def _learn_session(self, ctx: ServerRequestContext[Any, Any], call_next: CallNext) -> HandlerResult:
         """Middleware: the lane hears of a session when its client says that it is initialized."""
         result = await call_next(ctx)
         connection = connection_of(ctx)

@@ -19,8 +19,8 @@ from pydantic_core import from_json
 
 from toolstead.adapters.mcp.descriptors import TooLongError
 from toolstead.adapters.mcp.lane.stdio import StdioLane
+from toolstead.adapters.mcp.sdk_queue import SdkQueue
 from toolstead.adapters.mcp.server import ToolsteadServer
-from toolstead.adapters.mcp.stdio import SdkQueue
 
 logger = logging.getLogger(__name__)
 

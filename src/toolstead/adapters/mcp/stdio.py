@@ -12,18 +12,15 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections import deque
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import Callable
 from contextlib import ExitStack
-from typing import TYPE_CHECKING, Any, Protocol
-
-import msgspec
+from typing import TYPE_CHECKING, Protocol
 
 from toolstead.adapters.importing import imported
 from toolstead.adapters.mcp.descriptors import Lines, TooLongError, Wire, claimed
 from toolstead.adapters.mcp.lane.calls import Lane
-from toolstead.adapters.mcp.lane.messages import MessageId, NoMessage, sound
 from toolstead.adapters.mcp.lane.stdio import StdioLane
+from toolstead.adapters.mcp.sdk_queue import SdkQueue
 
 if TYPE_CHECKING:
     from toolstead.adapters.mcp.server import ToolsteadServer
@@ -34,11 +31,6 @@ GRACE = 1.0
 """Seconds without an answer after which a client that closed its side is not waited for."""
 START_PATIENCE = 30.0
 """Seconds that the SDK may take to be imported, for a client that has closed its side."""
-MOST_WAITING = 1_000
-"""Messages that may wait for the SDK; while there are more, the client is not read."""
-
-_ENDLESS = "subscriptions/listen"
-"""The one request that ends only when its client does."""
 _SDK_SIDE = "toolstead.adapters.mcp.sdk_side"
 
 
@@ -49,7 +41,7 @@ class CreateServer(Protocol):
         """A fresh one.
 
         Args:
-            tells_changes: Whether it tells clients of the handshake era itself that tools changed.
+            tells_changes: Whether it tells clients of the handshake protocol versions itself that tools changed.
         """
         ...
 
@@ -193,89 +185,3 @@ class Conversation:
         self._say(line)
         if self._wire is not None:
             await self._wire.taken()
-
-
-class _Any(msgspec.Struct):
-    """Any message, as far as it has to be followed."""
-
-    id: MessageId | None = None
-    method: str | None = None
-    params: Any = None
-
-
-class SdkQueue:
-    """Messages for the SDK, in the order in which they came.
-
-    Attributes:
-        unanswered: The ids of its requests that were not answered yet.
-    """
-
-    def __init__(self, serve: Callable[[SdkQueue], Awaitable[None]], lines: Lines) -> None:
-        self.unanswered: set[str] = set()
-        self._serve = serve
-        self._lines = lines
-        self._waiting: deque[bytes | TooLongError] = deque()
-        self._came = asyncio.Event()
-        self._ended = False
-        self._task: asyncio.Task[None] | None = None
-
-    @property
-    def begun(self) -> bool:
-        """Whether it was given anything yet."""
-        return self._task is not None
-
-    def put(self, line: bytes | TooLongError) -> None:
-        """Give it a message; the first one starts it."""
-        if isinstance(line, bytes):
-            self._follow(line)
-        self._waiting.append(line)
-        self._came.set()
-        if len(self._waiting) > MOST_WAITING:
-            self._lines.pause("the SDK is slow")
-        if self._task is None:
-            work = self._work()
-            self._task = asyncio.get_running_loop().create_task(work, name="toolstead-stdio-sdk")
-
-    def is_asked(self, id: str) -> bool:
-        """Whether it has a request with this id that is not answered."""
-        return id in self.unanswered
-
-    async def messages(self) -> AsyncIterator[bytes | TooLongError]:
-        """Every message, until there will be no more."""
-        while True:
-            while self._waiting:
-                yield self._waiting.popleft()
-            if self._ended:
-                return
-            self._lines.go_on("the SDK is slow")
-            self._came.clear()
-            await self._came.wait()
-
-    async def end(self) -> None:
-        """There will be no more messages: it says what it has to say to that, and is gone."""
-        self._ended = True
-        self._came.set()
-        if self._task is not None:
-            await asyncio.wait([self._task])
-
-    async def close(self) -> None:
-        """Cancel it, and wait until it is gone."""
-        if self._task is not None:
-            self._task.cancel()
-            await asyncio.wait([self._task])
-
-    async def _work(self) -> None:
-        await self._serve(self)
-
-    def _follow(self, line: bytes) -> None:
-        try:
-            message = msgspec.json.decode(sound(line), type=_Any)
-        except NoMessage:
-            return
-        match message:
-            case _Any(id=str() | int() as id, method=str() as method) if method != _ENDLESS:
-                self.unanswered.add(str(id))
-            case _Any(id=None, method="notifications/cancelled", params={"requestId": str() | int() as id}):
-                self.unanswered.discard(str(id))  # which is to say: it will not be answered
-            case _:
-                pass

@@ -1,8 +1,7 @@
-"""The REST door: tools and conversations over HTTP, with the guard that stands before every route, `/mcp` included.
+"""REST: tools, plugins, approvals and conversations over HTTP, with their documentation.
 
-A request passes `server` (sockets, signals) → `protocol` (bytes, bounded) → `app` (the top frame)
-→ `guard` (Host, Origin, token, size) → `routing` → `tool_routes` or `pages` → the dispatcher, or
-→ `thread_routes`, `run_routes`, `event_routes` → the orchestrator. Streams of events are `sse`.
-Plain ASGI, without a framework: a call through one costs more than the call itself.
-Below: `tools`, `orchestrator`. Beside it: `adapters.mcp`, which is mounted as one ASGI application.
+A request comes from `adapters.http` (server, guard, routing) to `tool_routes`, `plugin_routes`, `approval_routes` or
+`pages`, and on to the dispatcher; or to `thread_routes`, `run_routes`, `event_routes`, and on to the orchestrator.
+Streams of events are `sse`. `app` puts the routes together and mounts `adapters.mcp` beside them.
+Below: `adapters.http`, `orchestrator`, `tools`.
 """

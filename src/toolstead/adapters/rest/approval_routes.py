@@ -11,14 +11,15 @@ from typing import Annotated, Any
 
 import msgspec
 
+from toolstead.adapters.http.asgi import Answer, Handler, Request, Sendable
+from toolstead.adapters.http.body import BodyError, decoder
+from toolstead.adapters.http.guard import RETRY_AFTER
+from toolstead.adapters.http.problem import BAD_BODY, BAD_JSON, problem
+from toolstead.adapters.http.routing import Endpoint
 from toolstead.adapters.rest.answers import ApprovalAnswer, ApprovalList, ReadableCall
-from toolstead.adapters.rest.asgi import Answer, Handler, Request, Sendable
-from toolstead.adapters.rest.body import BodyError, decoder
-from toolstead.adapters.rest.guard import RETRY_AFTER
 from toolstead.adapters.rest.openapi import body_of, operation, path_parameter, returns
-from toolstead.adapters.rest.problem import APPROVAL_DECIDED, BAD_BODY, BAD_JSON, STORAGE, UNKNOWN_APPROVAL, problem
+from toolstead.adapters.rest.problem_kinds import APPROVAL_DECIDED, STORAGE, UNKNOWN_APPROVAL
 from toolstead.adapters.rest.result_json import encode_anything
-from toolstead.adapters.rest.routing import Endpoint
 from toolstead.errors import ApprovalDecidedError, InvalidApprovalError, NotFoundError, StorageError
 from toolstead.orchestrator.approvals import Approvals
 from toolstead.orchestrator.resolutions import LONGEST_REASON

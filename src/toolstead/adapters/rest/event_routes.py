@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from toolstead.adapters.rest.asgi import Request, Sendable
+from toolstead.adapters.http.asgi import Request, Sendable
+from toolstead.adapters.http.problem import BAD_QUERY
+from toolstead.adapters.http.routing import Endpoint
+from toolstead.adapters.http.stopping import Stopping
 from toolstead.adapters.rest.openapi import answers_with, operation, path_parameter, query_parameter
-from toolstead.adapters.rest.problem import BAD_QUERY, STORAGE, UNKNOWN_RUN, UNKNOWN_THREAD
+from toolstead.adapters.rest.problem_kinds import STORAGE, UNKNOWN_RUN, UNKNOWN_THREAD
 from toolstead.adapters.rest.query import event_id, only, read_query, wrong
 from toolstead.adapters.rest.refusals import Opened, conversing
-from toolstead.adapters.rest.routing import Endpoint
 from toolstead.adapters.rest.sse import Ended, Events, EventStreamAnswer, EventStreamHead, StoredEvents
-from toolstead.adapters.rest.stopping import Stopping
 from toolstead.errors import InvocationError, NotFoundError
 from toolstead.orchestrator.feed import Feed
 from toolstead.orchestrator.orchestrator import LAST_EVENTS, Orchestrator

@@ -11,14 +11,15 @@ from typing import Any, ClassVar, Protocol
 
 import msgspec
 
+from toolstead.adapters.http.asgi import Answer, Handler, Request, Sendable
+from toolstead.adapters.http.body import BodyError, decoder
+from toolstead.adapters.http.guard import RETRY_AFTER
+from toolstead.adapters.http.problem import BAD_BODY, BAD_JSON, problem
+from toolstead.adapters.http.routing import Endpoint
 from toolstead.adapters.rest.answers import PluginList
-from toolstead.adapters.rest.asgi import Answer, Handler, Request, Sendable
-from toolstead.adapters.rest.body import BodyError, decoder
-from toolstead.adapters.rest.guard import RETRY_AFTER
 from toolstead.adapters.rest.openapi import body_of, operation, path_parameter, returns
-from toolstead.adapters.rest.problem import BAD_BODY, BAD_JSON, BAD_PLUGIN, STORAGE, UNKNOWN_PLUGIN, problem
+from toolstead.adapters.rest.problem_kinds import BAD_PLUGIN, STORAGE, UNKNOWN_PLUGIN
 from toolstead.adapters.rest.result_json import encode_anything
-from toolstead.adapters.rest.routing import Endpoint
 from toolstead.errors import NotFoundError, PluginError, StateError, StorageError
 from toolstead.plugins.view import PluginView
 

@@ -1,4 +1,4 @@
-"""What stands behind the `?` of an address, and the headers that say which: read strictly, explained when wrong."""
+"""Query parameters, and the headers that identify an event or a request: read strictly, explained when wrong."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ import re
 from collections.abc import Mapping
 from urllib.parse import parse_qsl
 
-from toolstead.adapters.rest.asgi import Request
-from toolstead.adapters.rest.body import BodyError
-from toolstead.adapters.rest.problem import BAD_QUERY, problem
+from toolstead.adapters.http.asgi import Request
+from toolstead.adapters.http.body import BodyError
+from toolstead.adapters.http.problem import BAD_QUERY, problem
 
 LONGEST = 200
 _MOST_FIELDS = 100

@@ -4,19 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 
-from toolstead.adapters.rest.asgi import Answer, Handler, Request, Sendable
-from toolstead.adapters.rest.body import BodyError
-from toolstead.adapters.rest.guard import RETRY_AFTER
-from toolstead.adapters.rest.problem import (
+from toolstead.adapters.http.asgi import Answer, Handler, Request, Sendable
+from toolstead.adapters.http.body import BodyError
+from toolstead.adapters.http.guard import RETRY_AFTER
+from toolstead.adapters.http.problem import NOT_FOUND, STOPPING, problem
+from toolstead.adapters.rest.problem_kinds import (
     HELD_ELSEWHERE,
     NO_RUNTIME,
-    NOT_FOUND,
-    STOPPING,
     STORAGE,
     UNKNOWN_RESULT,
     UNKNOWN_RUN,
     UNKNOWN_THREAD,
-    problem,
 )
 from toolstead.errors import InvocationError, NotFoundError, RuntimeFailureError, ScriptError, StorageError
 from toolstead.orchestrator.orchestrator import Orchestrator
@@ -36,7 +34,7 @@ Conversing = Callable[[Orchestrator, Request], Awaitable[Sendable | None]]
 
 
 class HeldElsewhereError(Exception):
-    """Another process holds what was asked for; never leaves the door."""
+    """Another process holds what was asked for; caught where requests are answered."""
 
 
 def conversing(opened: Opened, handler: Conversing) -> Handler:

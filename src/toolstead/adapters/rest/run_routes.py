@@ -9,26 +9,24 @@ from typing import Annotated, Any
 
 import msgspec
 
+from toolstead.adapters.http.asgi import Answer, Request
+from toolstead.adapters.http.body import BodyError, decoder
+from toolstead.adapters.http.problem import BAD_BODY, BAD_JSON, problem
+from toolstead.adapters.http.routing import Endpoint
 from toolstead.adapters.rest.answers import Prewarmed, RunAccepted
-from toolstead.adapters.rest.asgi import Answer, Request
-from toolstead.adapters.rest.body import BodyError, decoder
 from toolstead.adapters.rest.keyed_posts import KeyedPosts
 from toolstead.adapters.rest.openapi import body_of, operation, path_parameter, returns
-from toolstead.adapters.rest.problem import (
-    BAD_BODY,
-    BAD_JSON,
+from toolstead.adapters.rest.problem_kinds import (
     HELD_ELSEWHERE,
     NO_RUNTIME,
     STORAGE,
     UNKNOWN_RESULT,
     UNKNOWN_RUN,
     UNKNOWN_THREAD,
-    problem,
 )
 from toolstead.adapters.rest.query import idempotency_key, wrong
 from toolstead.adapters.rest.refusals import HeldElsewhereError, Opened, conversing
 from toolstead.adapters.rest.result_json import encode_anything
-from toolstead.adapters.rest.routing import Endpoint
 from toolstead.adapters.rest.thread_routes import Name
 from toolstead.adapters.rest.tool_routes import NoBody, ThreadId
 from toolstead.errors import InvocationError, RefusedError, ToolError

@@ -14,10 +14,9 @@ from typing import Any, Literal, cast
 import msgspec
 import msgspec.inspect
 
-from toolstead.types.sent import SentStruct
+from toolstead.types.sent import SentStruct, StructType
 
 Schema = dict[str, Any]
-StructType = type[msgspec.Struct]
 
 _NAMES = {
     "Approval": "ApprovalFields",

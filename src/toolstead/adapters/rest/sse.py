@@ -12,10 +12,10 @@ from collections import deque
 from collections.abc import Awaitable, Callable
 from typing import Protocol, cast
 
-from toolstead.adapters.rest.asgi import Receive, Send
-from toolstead.adapters.rest.disconnect import Watch
+from toolstead.adapters.http.asgi import Receive, Send
+from toolstead.adapters.http.disconnect import DisconnectWatch
+from toolstead.adapters.http.stopping import Stopping
 from toolstead.adapters.rest.result_json import encode_anything
-from toolstead.adapters.rest.stopping import Stopping
 from toolstead.errors import StorageError
 from toolstead.orchestrator.store import EventFilter, EventStore
 from toolstead.types.event import Event
@@ -119,7 +119,7 @@ class EventStreamAnswer:
     async def send(self, send: Send) -> None:
         """Tell events until an end comes."""
         self._stopping.enter(cast("asyncio.Task[None]", asyncio.current_task()), stream=True)
-        watch = Watch(self._receive)
+        watch = DisconnectWatch(self._receive)
         try:
             with watch:
                 await send({"type": "http.response.start", "status": 200, "headers": list(HEADERS)})

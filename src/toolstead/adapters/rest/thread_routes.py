@@ -7,23 +7,17 @@ from typing import Annotated, Any
 
 import msgspec
 
+from toolstead.adapters.http.asgi import JSON_TYPE, Answer, Request
+from toolstead.adapters.http.body import decoder
+from toolstead.adapters.http.problem import BAD_BODY, BAD_JSON, BAD_QUERY
+from toolstead.adapters.http.routing import Endpoint
 from toolstead.adapters.rest.answers import MessageAccepted, ThreadAnswer, ThreadList
-from toolstead.adapters.rest.asgi import JSON_TYPE, Answer, Request
-from toolstead.adapters.rest.body import decoder
 from toolstead.adapters.rest.keyed_posts import KeyedPosts
 from toolstead.adapters.rest.openapi import answers_with, body_of, operation, path_parameter, query_parameter, returns
-from toolstead.adapters.rest.problem import (
-    BAD_BODY,
-    BAD_JSON,
-    BAD_QUERY,
-    NO_RUNTIME,
-    STORAGE,
-    UNKNOWN_THREAD,
-)
+from toolstead.adapters.rest.problem_kinds import NO_RUNTIME, STORAGE, UNKNOWN_THREAD
 from toolstead.adapters.rest.query import idempotency_key, only, read_query, wrong
 from toolstead.adapters.rest.refusals import Opened, conversing, no_content
 from toolstead.adapters.rest.result_json import encode_anything
-from toolstead.adapters.rest.routing import Endpoint
 from toolstead.errors import NotFoundError
 from toolstead.orchestrator.ids import Ids
 from toolstead.orchestrator.orchestrator import Orchestrator, RunRequest

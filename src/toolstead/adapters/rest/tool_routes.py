@@ -8,14 +8,15 @@ from typing import Annotated, Any
 
 import msgspec
 
+from toolstead.adapters.http.asgi import Answer, Request
+from toolstead.adapters.http.body import BodyError, decoder
+from toolstead.adapters.http.disconnect import DisconnectWatch
+from toolstead.adapters.http.problem import BAD_BODY, BAD_JSON, problem
+from toolstead.adapters.http.routing import Endpoint
 from toolstead.adapters.rest.answers import CallResult, ToolCounts, ToolList
-from toolstead.adapters.rest.asgi import Answer, Request
-from toolstead.adapters.rest.body import BodyError, decoder
-from toolstead.adapters.rest.disconnect import Watch
 from toolstead.adapters.rest.openapi import body_of, operation, path_parameter, returns
-from toolstead.adapters.rest.problem import BAD_BODY, BAD_JSON, UNKNOWN_TOOL, problem
+from toolstead.adapters.rest.problem_kinds import UNKNOWN_TOOL
 from toolstead.adapters.rest.result_json import encode_result
-from toolstead.adapters.rest.routing import Endpoint
 from toolstead.errors import UnknownToolError
 from toolstead.tools.dispatch import Dispatcher
 from toolstead.tools.generation import Generation
@@ -96,7 +97,7 @@ class ToolRoutes:
             return error.answer
         caller = ANONYMOUS if body.thread_id is None else Caller(thread_id=body.thread_id)
         started = time.perf_counter()
-        with Watch(request.receive):
+        with DisconnectWatch(request.receive):
             try:
                 result = await self._dispatcher.call(request.params["name"], body.input, caller)
             except UnknownToolError as error:

@@ -8,10 +8,12 @@ from __future__ import annotations
 import asyncio
 import json
 import re
-from collections.abc import Awaitable, Callable, Iterable, Mapping, MutableMapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
+from toolstead.adapters.http.asgi import JSON_TYPE, Answer, Receive, Scope, Send
+from toolstead.adapters.http.body import TooLargeError, read_body
 from toolstead.adapters.scripted.anthropic_api import AnthropicApi
 from toolstead.adapters.scripted.api_dialect import (
     ApiRequest,
@@ -26,9 +28,6 @@ from toolstead.adapters.scripted.api_script import Performance
 from toolstead.adapters.scripted.gemini_api import GeminiApi
 from toolstead.adapters.scripted.openai_chat_api import OpenAIChatApi
 from toolstead.adapters.scripted.openai_responses_api import OpenAIResponsesApi
-
-Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
-Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 
 LARGEST = 33_554_432
 """Bytes of a request's body."""
@@ -59,7 +58,7 @@ class Exchange:
         extra: What the address says beside that.
     """
 
-    def __init__(self, scope: MutableMapping[str, Any], receive: Receive, send: Send) -> None:
+    def __init__(self, scope: Scope, receive: Receive, send: Send) -> None:
         self.path: str = scope["path"]
         self.headers: dict[str, str] = {
             name.decode("latin-1").lower(): value.decode("latin-1") for name, value in scope["headers"]
@@ -99,18 +98,14 @@ class Exchange:
             MalformedError: It is too large.
             GoneError: The client has left.
         """
-        parts: list[bytes] = []
-        size = 0
-        while True:
-            message = await self._receive()
-            if message["type"] != "http.request":
-                raise GoneError
-            parts.append(message.get("body", b""))
-            size += len(parts[-1])
-            if size > LARGEST:
-                raise MalformedError(f"the request has more than {LARGEST:,} bytes, which is the most allowed")
-            if not message.get("more_body", False):
-                return b"".join(parts)
+        try:
+            body = await read_body(self._receive, None, LARGEST)
+        except TooLargeError:
+            text = f"the request has more than {LARGEST:,} bytes, which is the most allowed"
+            raise MalformedError(text) from None
+        if body is None:
+            raise GoneError
+        return body
 
     async def wait(self, seconds: float | None) -> None:
         """Be silent for so long, or for ever.
@@ -184,11 +179,8 @@ class Exchange:
 
     async def json(self, status: int, body: Mapping[str, Any], headers: Iterable[tuple[str, str]] = ()) -> None:
         """Answer with a JSON object."""
-        data = encoded(body)
-        fields = [(b"content-type", b"application/json"), (b"content-length", b"%d" % len(data))]
-        fields += [(name.encode(), value.encode()) for name, value in headers]
-        await self._send({"type": "http.response.start", "status": status, "headers": fields})
-        await self._send({"type": "http.response.body", "body": data, "more_body": False})
+        fields = ((name.encode(), value.encode()) for name, value in headers)
+        await Answer(status, encoded(body), (JSON_TYPE, *fields)).send(self._send)
 
 
 def decoded(data: bytes, headers: Mapping[str, str]) -> tuple[dict[str, Any], str]:

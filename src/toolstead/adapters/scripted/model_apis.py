@@ -2,19 +2,20 @@
 
 The real clients talk to it, so an agent is tested from its first byte to its last, without a key
 and without a network. Above: `testing`. Below: `api_exchange`, one request and its answer;
-`api_script`, which chooses the reply; a module for each API; `api_server`, which listens.
+`api_script`, which chooses the reply; a module for each API; `adapters.http.server`, which listens.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import AsyncGenerator, Mapping, MutableMapping
+from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from typing import Any
 
+from toolstead.adapters.http.asgi import Receive, Scope, Send
 from toolstead.adapters.scripted.api_dialect import ApiName, Dialect, Grievance, MalformedError, text_of
-from toolstead.adapters.scripted.api_exchange import MODEL, Exchange, GoneError, Receive, Send, decoded
+from toolstead.adapters.scripted.api_exchange import MODEL, Exchange, GoneError, decoded
 from toolstead.adapters.scripted.api_script import Performer
 from toolstead.adapters.scripted.script import Script
 from toolstead.adapters.scripted.script_file import parse_script
@@ -55,10 +56,11 @@ async def scripted_models(script: Script | str, *, kept: int = _MOST_REQUESTS) -
     Raises:
         ScriptError: The text is no script.
     """
-    from toolstead.adapters.scripted.api_server import listen  # uvicorn is paid for by those who serve
+    from toolstead.adapters.http.server import listen  # uvicorn is paid for by those who serve
+    from toolstead.adapters.scripted.droppable_protocol import DroppableProtocol
 
     models = ScriptedModels(parse_script(script) if isinstance(script, str) else script, kept)
-    async with listen(models) as port:
+    async with listen(models, protocol=DroppableProtocol) as port:
         models.url = f"http://127.0.0.1:{port}"
         yield models
 
@@ -94,7 +96,7 @@ class ScriptedModels:
             "GOOGLE_API_KEY": MODEL,
         }
 
-    async def __call__(self, scope: MutableMapping[str, Any], receive: Receive, send: Send) -> None:
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request; this is an ASGI application."""
         self.active += 1
         exchange = Exchange(scope, receive, send)

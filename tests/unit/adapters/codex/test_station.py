@@ -12,7 +12,7 @@ from toolstead.errors import RuntimeFailureError
 
 
 class Ends:
-    """A program and a door that take their time to end."""
+    """A program and an endpoint that take their time to end."""
 
     def __init__(self) -> None:
         self.alive = True
@@ -55,19 +55,19 @@ async def test_the_last_one_to_leave_ends_everything_even_when_it_is_cancelled()
             await asyncio.sleep(0)
 
 
-async def test_a_door_ends_with_whoever_opens_it() -> None:
-    def doors() -> list[asyncio.Task[Any]]:
-        return [task for task in asyncio.all_tasks() if task.get_name() == "toolstead-codex-door"]
+async def test_an_endpoint_ends_with_whoever_opens_it() -> None:
+    def endpoints() -> list[asyncio.Task[Any]]:
+        return [task for task in asyncio.all_tasks() if task.get_name() == "toolstead-codex-endpoint"]
 
     stations = Stations(lambda: Program(command=("nothing",), environ={}, folder=Path()), version="0")
     entering = asyncio.create_task(stations.enter())
     async with asyncio.timeout(10):
-        while not doors():
+        while not endpoints():
             await asyncio.sleep(0)
     entering.cancel()
     await asyncio.wait([entering])
     assert entering.cancelled()
-    assert not doors()
+    assert not endpoints()
 
 
 async def test_a_thread_has_one_holder_who_gives_it_up_unless_it_is_in_use() -> None:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
+from toolstead.adapters.http.stopping import Stopping
 from toolstead.adapters.rest.sse import EventStreamAnswer, frame
-from toolstead.adapters.rest.stopping import Stopping
 from toolstead.types.event import Event
 
 

@@ -1,7 +1,8 @@
-"""The lane over HTTP: lists and calls in both eras, in front of the SDK's application.
+"""The lane over HTTP: lists and calls of every protocol version, in front of the SDK's application.
 
-The guard before it has checked Host, Origin, token and body. Sessions of the handshake era are the SDK's:
-the lane learns of them when they are initialized, and forgets them when they end.
+The guard before it has checked Host, Origin, token and body, and has read the body. Protocol versions before
+2026-07-28 begin with a handshake; their sessions are the SDK's: the lane learns of them when they are initialized, and
+forgets them when they end.
 
 Above: `adapters/mcp/http`. Below: the lane's calls and answers.
 """
@@ -10,12 +11,24 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections import deque
 from collections.abc import Awaitable, Callable, Mapping
 from functools import lru_cache
 from typing import Any, Final, Literal, cast
 
 from msgspec import UNSET
 
+from toolstead.adapters.http.asgi import (
+    JSON_TYPE,
+    ASGIApp,
+    BufferedBody,
+    Headers,
+    Receive,
+    Scope,
+    Send,
+    TrackedResponse,
+)
+from toolstead.adapters.http.disconnect import DisconnectWatch
 from toolstead.adapters.mcp.lane.answers import answer, refusal
 from toolstead.adapters.mcp.lane.calls import Lane
 from toolstead.adapters.mcp.lane.keep_alive import STREAM, KeepAlive, event
@@ -34,13 +47,13 @@ from toolstead.adapters.mcp.lane.messages import (
     read_handshake,
     read_modern,
 )
-from toolstead.adapters.rest.asgi import JSON_TYPE, ASGIApp, Headers, Message, Receive, Scope, Send
-from toolstead.adapters.rest.disconnect import Watch
 from toolstead.plugins.deadline import resumed
 
 LET_THROUGH = 300.0
 """Seconds after which the SDK gets a request of a session, lest it takes the session for idle and ends it."""
 
+_MOST_ENDED = 1_000
+"""Sessions that are remembered when they have ended, for messages of theirs that are still under way."""
 _CANCELLED = -32800
 _REFUSED = 400
 """This status and those above it: the SDK has not taken the request."""
@@ -49,7 +62,7 @@ _MODERN: Final = MODERN_VERSION.encode()
 _HANDSHAKE: Final = frozenset({None, *(version.encode() for version in HANDSHAKE_VERSIONS)})
 
 
-class Call:
+class SessionCall:
     """One running call of a session."""
 
     __slots__ = ("ended", "task")
@@ -65,42 +78,47 @@ class Call:
             self.task.cancel()
 
 
-class Session:
-    """A session of the handshake era that the SDK owns."""
+class HandshakeSession:
+    """A session that began with a handshake, and that the SDK owns."""
 
-    __slots__ = ("calls", "headers", "shown")
+    __slots__ = ("calls", "headers", "seen_by_sdk_at")
 
     def __init__(self, id: str) -> None:
-        self.calls: dict[str, Call] = {}
+        self.calls: dict[str, SessionCall] = {}
         self.headers: Headers = (*STREAM, (b"mcp-session-id", id.encode("latin-1")))
-        self.shown = time.monotonic()
+        self.seen_by_sdk_at = time.monotonic()
         """When the SDK last saw a request of it."""
 
 
-class Sessions:
+class HandshakeSessions:
     """The sessions that are initialized, by their ids as headers spell them."""
 
     def __init__(self) -> None:
-        self._known: dict[bytes, Session] = {}
+        self._known: dict[bytes, HandshakeSession] = {}
+        # A client may end a session before the SDK says that it is initialized: the lane must not learn of it then.
+        self._ended: deque[bytes] = deque(maxlen=_MOST_ENDED)
 
     def learn(self, id: str) -> Callable[[], None]:
         """A session is initialized; call what is returned when it has ended."""
         key = id.encode("latin-1")
-        self._known[key] = Session(id)
+        self._known[key] = HandshakeSession(id)
         return lambda: self.forget(key)
 
     def knows(self, id: str) -> bool:
-        """Whether a session was learned of already."""
-        return id.encode("latin-1") in self._known
+        """Whether a session was learned of already, or has ended."""
+        key = id.encode("latin-1")
+        return key in self._known or key in self._ended
 
-    def get(self, key: bytes | None) -> Session | None:
+    def get(self, key: bytes | None) -> HandshakeSession | None:
         """The session of a request; None when it is not known (yet)."""
         return None if key is None else self._known.get(key)
 
     def forget(self, key: bytes | None) -> None:
         """It has ended, and its calls with it."""
-        session = None if key is None else self._known.pop(key, None)
-        if session is not None:
+        if key is None:
+            return
+        self._ended.append(key)
+        if (session := self._known.pop(key, None)) is not None:
             for call in tuple(session.calls.values()):
                 call.end("session")
 
@@ -108,7 +126,7 @@ class Sessions:
 class HttpLane:
     """`/mcp`: what is surely valid and plain is answered here, everything else by the SDK's application."""
 
-    def __init__(self, lane: Lane, sessions: Sessions, sdk: ASGIApp) -> None:
+    def __init__(self, lane: Lane, sessions: HandshakeSessions, sdk: ASGIApp) -> None:
         self._lane = lane
         self._sessions = sessions
         self._sdk = sdk
@@ -119,36 +137,34 @@ class HttpLane:
         headers = dict(raw)
         if scope["method"] != "POST":
             if scope["method"] == "DELETE":  # from here on its id means nothing, also while the SDK winds it up
-                self._sessions.forget(_session_meant(raw))
+                self._sessions.forget(_find_session_id(raw))
             await self._sdk(scope, receive, send)
             return
-        first = await receive()
-        body: bytes = first.get("body", b"")
+        body = receive.body if isinstance(receive, BufferedBody) else b""
         if (
             len(headers) == len(raw)
             and _takes_both(headers.get(b"accept", b""))
             and headers.get(b"content-type") == b"application/json"
-            and first["type"] == "http.request"
         ):
             version = headers.get(b"mcp-protocol-version")
             try:
                 if version == _MODERN:
-                    if await self._modern(read_modern(body), headers, receive, send):
+                    if await self._answer_modern(read_modern(body), headers, receive, send):
                         return
                 elif (
                     version in _HANDSHAKE
                     and (session := self._sessions.get(headers.get(b"mcp-session-id")))
-                    and await self._handshake(read_handshake(body), session, send)
+                    and await self._answer_handshake(read_handshake(body), session, send)
                 ):
                     return
             except NoMessage:
                 pass  # not the lane's
-        heard = _Heard(send)
-        await self._sdk(scope, _Again(first, receive), heard)
-        if heard.status < _REFUSED:
+        response = send if isinstance(send, TrackedResponse) else TrackedResponse(send)
+        await self._sdk(scope, receive, response)
+        if 0 < response.status < _REFUSED:
             self._after_sdk(raw, body)
 
-    async def _modern(
+    async def _answer_modern(
         self, message: ModernMessage, headers: Mapping[bytes, bytes], receive: Receive, send: Send
     ) -> bool:
         """Answer what is the lane's; False when it is the SDK's. A client that goes away cancels its call."""
@@ -160,32 +176,32 @@ class HttpLane:
             ):
                 steps = self._lane.call(id, params.name, params.arguments, params.meta.call_id, modern=True)
                 try:
-                    waiting = steps.send(None)  # most calls are done in one step, and need nobody to watch them
+                    waiting = steps.send(None)  # most calls are done in one step, and need no watch
                 except StopIteration as done:
                     said: bytes | None = done.value
                     if said is not None:
-                        await _send(send, _JSON, said)
+                        await _send_answer(send, _JSON, said)
                     return said is not None
-                with Watch(receive), KeepAlive(send) as alive:
+                with DisconnectWatch(receive), KeepAlive(send) as alive:
                     said = await resumed(steps, waiting)
                     if said is None:
                         return False
                     if await alive.stop():
                         await _send_last(send, event(said))
                     else:
-                        await _send(send, _JSON, said)
+                        await _send_answer(send, _JSON, said)
                 return True  # also when the client has gone
             case ModernListTools(id=id, params=params) if headers.get(b"mcp-method") == b"tools/list":
                 page = self._lane.page(params.cursor, modern=True)
                 if page is not None:
-                    await _send(send, _JSON, answer(id, page))
+                    await _send_answer(send, _JSON, answer(id, page))
                 return page is not None
             case _:
                 return False
 
-    async def _handshake(self, message: HandshakeMessage, session: Session, send: Send) -> bool:
+    async def _answer_handshake(self, message: HandshakeMessage, session: HandshakeSession, send: Send) -> bool:
         """Answer what is the lane's; False when it is the SDK's."""
-        if message.params.meta.version is not UNSET or time.monotonic() - session.shown > LET_THROUGH:
+        if message.params.meta.version is not UNSET or time.monotonic() - session.seen_by_sdk_at > LET_THROUGH:
             return False
         match message:
             case CallTool(id=id, params=params) if self._lane.is_plain(params.name) and str(id) not in session.calls:
@@ -195,22 +211,24 @@ class HttpLane:
                 except StopIteration as done:
                     said: bytes | None = done.value
                     if said is not None:
-                        await _send(send, session.headers, event(said))
+                        await _send_answer(send, session.headers, event(said))
                     return said is not None
-                return await self._finished(id, session, resumed(steps, waiting), send)
+                return await self._finish_call(id, session, resumed(steps, waiting), send)
             case ListTools(id=id, params=params):
                 page = self._lane.page(params.cursor, modern=False)
                 if page is not None:
-                    await _send(send, session.headers, event(answer(id, page)))
+                    await _send_answer(send, session.headers, event(answer(id, page)))
                 return page is not None
             case _:
                 return False
 
-    async def _finished(self, id: MessageId, session: Session, work: Awaitable[bytes | None], send: Send) -> bool:
+    async def _finish_call(
+        self, id: MessageId, session: HandshakeSession, work: Awaitable[bytes | None], send: Send
+    ) -> bool:
         """One call of a session, which its client can cancel with a message, and the session's end ends."""
         task = cast("asyncio.Task[Any]", asyncio.current_task())
         key = str(id)
-        call = session.calls[key] = Call(task)
+        call = session.calls[key] = SessionCall(task)
         with KeepAlive(send, session.headers) as alive:
             said: bytes | None = None
             try:
@@ -219,7 +237,7 @@ class HttpLane:
                 if not call.ended or task.uncancel():
                     raise
             else:
-                if call.ended:  # and the tool answered all the same, which nobody waits for any more
+                if call.ended:  # and the tool answered all the same, which no client waits for any more
                     task.uncancel()
             finally:
                 del session.calls[key]
@@ -231,38 +249,38 @@ class HttpLane:
             if await alive.stop():
                 await _send_last(send, frame)
             else:
-                await _send(send, session.headers, frame)
+                await _send_answer(send, session.headers, frame)
         return True
 
     def _after_sdk(self, headers: Headers, body: bytes) -> None:
         """The SDK has taken a request of a session: it is not idle, and may have cancelled a call of the lane's."""
-        session = self._sessions.get(_session_meant(headers))
+        session = self._sessions.get(_find_session_id(headers))
         if session is None:
             return
-        session.shown = time.monotonic()
+        session.seen_by_sdk_at = time.monotonic()
         if session.calls and (asked := cancelled_id(body)) is not None and (call := session.calls.get(str(asked))):
             call.end("cancelled")
 
 
-async def _send(send: Send, headers: Headers, body: bytes) -> None:
+async def _send_answer(send: Send, headers: Headers, body: bytes) -> None:
     length = (b"content-length", b"%d" % len(body))
     await send({"type": "http.response.start", "status": 200, "headers": [*headers, length]})
-    await _send_last(send, body)
+    await send({"type": "http.response.body", "body": body, "more_body": False})
 
 
 async def _send_last(send: Send, body: bytes) -> None:
     await send({"type": "http.response.body", "body": body, "more_body": False})
 
 
-def _session_meant(headers: Headers) -> bytes | None:
-    """Whose session the SDK takes a request for; None for those of the modern era, which has none."""
-    if _as_the_sdk_reads(headers, b"mcp-protocol-version") not in _HANDSHAKE:
+def _find_session_id(headers: Headers) -> bytes | None:
+    """Whose session the SDK takes a request for; None for those of the modern protocol version, which has none."""
+    if _read_header(headers, b"mcp-protocol-version") not in _HANDSHAKE:
         return None
-    return _as_the_sdk_reads(headers, b"mcp-session-id")
+    return _read_header(headers, b"mcp-session-id")
 
 
-def _as_the_sdk_reads(headers: Headers, name: bytes) -> bytes | None:
-    """The first header of this name, without the blanks around it."""
+def _read_header(headers: Headers, name: bytes) -> bytes | None:
+    """The first header of this name, without the blanks around it, as the SDK reads it."""
     return next((value.strip(b" \t") for key, value in headers if key == name), None)
 
 
@@ -271,32 +289,3 @@ def _takes_both(accept: bytes) -> bool:
     """Whether a client takes JSON and event streams, as it must."""
     kinds = {kind.split(b";")[0].strip().lower() for kind in accept.split(b",")}
     return {b"application/json", b"text/event-stream"} <= kinds
-
-
-class _Heard:
-    """Passes an answer on, and remembers its status."""
-
-    __slots__ = ("_send", "status")
-
-    def __init__(self, send: Send) -> None:
-        self._send = send
-        self.status = _REFUSED
-
-    async def __call__(self, message: Message) -> None:
-        if message["type"] == "http.response.start":
-            self.status = message["status"]
-        await self._send(message)
-
-
-class _Again:
-    """Gives what was read once more, then whatever comes next."""
-
-    __slots__ = ("_first", "_receive")
-
-    def __init__(self, first: Message, receive: Receive) -> None:
-        self._first: Message | None = first
-        self._receive = receive
-
-    async def __call__(self) -> Message:
-        first, self._first = self._first, None
-        return await self._receive() if first is None else first

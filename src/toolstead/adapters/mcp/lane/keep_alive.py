@@ -12,7 +12,7 @@ from contextlib import suppress
 from types import TracebackType
 from typing import Final, Self
 
-from toolstead.adapters.rest.asgi import Headers, Send
+from toolstead.adapters.http.asgi import Headers, Send
 
 PING: Final = 15.0
 """Seconds of silence, as the SDK keeps it."""

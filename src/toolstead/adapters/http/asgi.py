@@ -1,4 +1,4 @@
-"""HTTP as this door speaks it: the ASGI types, a request, an answer."""
+"""HTTP in this package's own words: the ASGI types, a request, an answer, and how far an answer has come."""
 
 from __future__ import annotations
 
@@ -70,10 +70,66 @@ class Answer:
     async def send(self, send: Send, *, last: bool = True) -> None:
         """Write it out; `last=False` leaves the exchange open after the last byte."""
         headers = list(self.headers)
-        if self.status != 204:  # which has no length, not even none
+        if self.status not in (204, 304):  # which have no body, so no length either
             headers.append((b"content-length", b"%d" % len(self.body)))
         await send({"type": "http.response.start", "status": self.status, "headers": headers})
         await send({"type": "http.response.body", "body": self.body, "more_body": not last})
+
+
+class TrackedResponse:
+    """Sends an answer on and notes how far it has come, so that a failure can still end it properly.
+
+    Attributes:
+        status: The answer's status; 0 until it has begun.
+        extra_headers: Headers that every answer gets.
+    """
+
+    __slots__ = ("_is_complete", "_send", "extra_headers", "status")
+
+    def __init__(self, send: Send) -> None:
+        self.status = 0
+        self.extra_headers: Headers = ()
+        self._send = send
+        self._is_complete = False
+
+    async def __call__(self, message: Message) -> None:
+        """Send one message; this is an ASGI `send`."""
+        if message["type"] == "http.response.start":
+            self.status = message["status"]
+            if self.extra_headers:
+                message = {**message, "headers": [*message.get("headers", ()), *self.extra_headers]}
+        elif not message.get("more_body", False):
+            self._is_complete = True
+        await self._send(message)
+
+    async def end(self, answer: Answer) -> None:
+        """Give this answer if none has begun; a stream that has begun is ended."""
+        if not self.status:
+            await answer.send(self._send)
+        elif not self._is_complete:
+            await self._send({"type": "http.response.body", "body": b"", "more_body": False})
+
+
+class BufferedBody:
+    """A body that was read whole: gives it as one message, then whatever the client does next.
+
+    Attributes:
+        body: The body, for those who need not receive it.
+    """
+
+    __slots__ = ("_is_given", "_receive", "body")
+
+    def __init__(self, body: bytes, receive: Receive) -> None:
+        self.body = body
+        self._is_given = False
+        self._receive = receive
+
+    async def __call__(self) -> Message:
+        """The next message; this is an ASGI `receive`."""
+        if self._is_given:
+            return await self._receive()
+        self._is_given = True
+        return {"type": "http.request", "body": self.body, "more_body": False}
 
 
 class Sendable(Protocol):

@@ -9,16 +9,16 @@ from __future__ import annotations
 
 import logging
 
-from toolstead.adapters.rest.asgi import Answer, Handler, Request, Sendable
-from toolstead.adapters.rest.names import Names
-from toolstead.adapters.rest.options import ServerOptions
-from toolstead.adapters.rest.problem import PRIVATE, problem, readable
-from toolstead.adapters.rest.token import Token
+from toolstead.adapters.http.asgi import Answer, Handler, Request, Sendable
+from toolstead.adapters.http.names import ServerNames
+from toolstead.adapters.http.options import ServerOptions
+from toolstead.adapters.http.problem import PRIVATE, make_readable, problem
+from toolstead.adapters.http.token import AccessToken
 
 logger = logging.getLogger(__name__)
 
 
-class PrivateDoor:
+class PrivateAccess:
     """Tells people from everybody else.
 
     Raises:
@@ -26,18 +26,18 @@ class PrivateDoor:
     """
 
     def __init__(self, options: ServerOptions) -> None:
-        self._token = Token(options.private_token)
-        self._names = Names(options)
+        self._token = AccessToken(options.private_token)
+        self._names = ServerNames(options)
 
-    def before(self, handler: Handler) -> Handler:
-        """The same handler for who shows the private token; everybody else is told what is needed."""
+    def protect_handler(self, handler: Handler) -> Handler:
+        """The same handler for who shows the private token; everybody else gets an answer that says what is needed."""
 
         async def answer(request: Request) -> Sendable | None:
-            return await handler(request) if self.admits(request) else refuse(request)
+            return await handler(request) if self.is_admitted(request) else refuse_stranger(request)
 
         return answer
 
-    def admits(self, request: Request) -> bool:
+    def is_admitted(self, request: Request) -> bool:
         """Whether a request shows the private token. Its cookie counts for the pages of this server alone."""
         headers = dict(request.scope["headers"])  # the guard has seen to it that none of these is there twice
         origin = headers.get(b"origin")
@@ -47,9 +47,9 @@ class PrivateDoor:
         return self._token.is_shown_by(headers)
 
 
-def refuse(request: Request) -> Answer:
-    """The answer to everybody else; it says nothing of what is behind the door."""
-    logger.warning("refused a request for %r: it needs the private token", readable(request.path, 100))
+def refuse_stranger(request: Request) -> Answer:
+    """The answer to everybody else; it says nothing of what is behind it."""
+    logger.warning("refused a request for %r: it needs the private token", make_readable(request.path, 100))
     detail = (
         "This is for a person to do, so it needs the private token, which this server made when it started. The "
         "console and the command line have it, from server.json in the data folder; the settings' token does not do."
@@ -59,4 +59,4 @@ def refuse(request: Request) -> Answer:
 
 async def refuse_everybody(request: Request) -> Answer:
     """Stands before a private route where no private token was ever made."""
-    return refuse(request)
+    return refuse_stranger(request)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from toolstead.adapters.rest.asgi import Answer, Message, Send
+from toolstead.adapters.http.asgi import Answer, Headers
 
 _VARY = (b"vary", b"Origin")
 _METHODS = (b"access-control-allow-methods", b"GET, POST, PUT, PATCH, DELETE")
@@ -12,7 +12,7 @@ _READABLE = (b"access-control-expose-headers", b"Mcp-Session-Id, Retry-After, WW
 _AGE = (b"access-control-max-age", b"600")
 
 
-def preflight(headers: Mapping[bytes, bytes]) -> Answer:
+def answer_preflight(headers: Mapping[bytes, bytes]) -> Answer:
     """Tell a browser that the page it asks for may call, with the headers it wants to send.
 
     Cookies are not included: a page of another origin shows the token in `Authorization`.
@@ -22,13 +22,6 @@ def preflight(headers: Mapping[bytes, bytes]) -> Answer:
     return Answer(204, b"", (_METHODS, *allowed, _AGE))
 
 
-def allow_page(origin: bytes, send: Send) -> Send:
-    """Let a page of another origin read the answer."""
-
-    async def send_to_page(message: Message) -> None:
-        if message["type"] == "http.response.start":
-            extra = ((b"access-control-allow-origin", origin), _READABLE, _VARY)
-            message = {**message, "headers": [*message.get("headers", ()), *extra]}
-        await send(message)
-
-    return send_to_page
+def allow_page(origin: bytes) -> Headers:
+    """The headers that let a page of another origin read an answer."""
+    return ((b"access-control-allow-origin", origin), _READABLE, _VARY)

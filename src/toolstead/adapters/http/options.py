@@ -1,4 +1,4 @@
-"""The door's own settings, filled by `app` from `[server]`."""
+"""Where a server listens, and to whom: filled by `app` from `[server]`."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 WILDCARDS = frozenset({"", "0.0.0.0", "::"})  # noqa: S104 - named to be treated with care
 
 
-def new_token() -> str:
+def create_token() -> str:
     """A token that nobody can guess."""
     return secrets.token_urlsafe(32)
 
@@ -36,7 +36,7 @@ class ServerOptions:
     allowed_hosts: Sequence[str] = ()
     allowed_origins: Sequence[str] = ()
     max_body: int = 4_194_304
-    private_token: str = field(default_factory=new_token, repr=False)
+    private_token: str = field(default_factory=create_token, repr=False)
 
 
 def is_loopback(host: str) -> bool:

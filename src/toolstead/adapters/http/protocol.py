@@ -14,8 +14,8 @@ from typing import cast
 
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 
-from toolstead.adapters.rest.asgi import Answer
-from toolstead.adapters.rest.problem import BAD_HTTP, HEAD_TOO_LARGE, TOO_SLOW, problem
+from toolstead.adapters.http.asgi import Answer
+from toolstead.adapters.http.problem import BAD_HTTP, HEAD_TOO_LARGE, TOO_SLOW, problem
 
 logger = logging.getLogger(__name__)
 
@@ -27,7 +27,7 @@ _COPIED = 65_536
 """Bytes that are cheaper to copy than to send apart."""
 
 
-class Together:
+class CoalescingTransport:
     """A transport that sends in one write what is written in one breath.
 
     A system call less for each answer, and a client that wakes up once. What stands alone, such as
@@ -69,7 +69,7 @@ class Together:
             self.written += len(held)
             self._transport.write(held)
 
-    def waiting(self) -> int:
+    def count_unsent(self) -> int:
         """Bytes that the client has not taken yet."""
         return self._transport.get_write_buffer_size()
 
@@ -99,8 +99,8 @@ class BoundedProtocol(HttpToolsProtocol):
     def connection_made(self, transport: asyncio.Transport) -> None:
         """Count from here: a client that connects and says nothing is late, too."""
         super().connection_made(transport)
-        self._together = Together(transport, self.loop)
-        self.transport = cast("asyncio.Transport", self._together)
+        self._coalescing = CoalescingTransport(transport, self.loop)
+        self.transport = cast("asyncio.Transport", self._coalescing)
         self.waiting_since = self._taken_at = self.loop.time()
 
     def data_received(self, data: bytes) -> None:
@@ -120,24 +120,24 @@ class BoundedProtocol(HttpToolsProtocol):
             detail = (
                 f"The request line and the headers have more than {LARGEST_HEAD:,} bytes, which is the most allowed."
             )
-            self._refuse(problem(HEAD_TOO_LARGE, detail))
+            self._refuse_request(problem(HEAD_TOO_LARGE, detail))
 
     def close_if_late(self, now: float) -> None:
         """End the connection when its request takes too long to arrive."""
         if self.waiting_since is None or now - self.waiting_since < ARRIVAL or self.transport.is_closing():
             return
         if self.scope and "path" in self.scope:
-            self.transport.close()  # whoever reads the body is told that the client has gone
+            self.transport.close()  # for those who read the body the client has gone
         else:
-            self._refuse(problem(TOO_SLOW, f"No whole request arrived within {ARRIVAL:.0f} seconds."))
+            self._refuse_request(problem(TOO_SLOW, f"No whole request arrived within {ARRIVAL:.0f} seconds."))
 
     def break_off_if_stalled(self, now: float, patience: float) -> None:
         """End the connection when its client has taken nothing for so long of what waits for it.
 
         Closing would wait for the client to take the rest, so it is broken off.
         """
-        waiting = self._together.waiting()
-        taken = self._together.written - waiting
+        waiting = self._coalescing.count_unsent()
+        taken = self._coalescing.written - waiting
         if not waiting or taken != self._taken:
             self._taken, self._taken_at = taken, now
         elif now - self._taken_at >= patience:
@@ -150,9 +150,9 @@ class BoundedProtocol(HttpToolsProtocol):
 
     def send_400_response(self, msg: str) -> None:
         """Refuse what is no HTTP."""
-        self._refuse(problem(BAD_HTTP, f"{msg} Methods, header names and lengths must be as RFC 9112 says."))
+        self._refuse_request(problem(BAD_HTTP, f"{msg} Methods, header names and lengths must be as RFC 9112 says."))
 
-    def _refuse(self, answer: Answer) -> None:
+    def _refuse_request(self, answer: Answer) -> None:
         """End the connection with an answer from here, unless an earlier request would take it for its own."""
         cycle = self.cycle
         if not cycle or cycle.response_complete or (cycle.more_body and not cycle.response_started):

@@ -10,8 +10,8 @@ from typing import TypeVar
 
 import msgspec
 
-from toolstead.adapters.rest.asgi import Answer, Receive
-from toolstead.adapters.rest.problem import BAD_BODY, BAD_JSON, problem
+from toolstead.adapters.http.asgi import Answer, Receive
+from toolstead.adapters.http.problem import BAD_BODY, BAD_JSON, problem
 
 LINGER = 2.0
 """Seconds a refused sender may go on sending, so that it gets to read the refusal."""
@@ -25,7 +25,7 @@ class TooLargeError(Exception):
 
 
 class BodyError(Exception):
-    """The body is no JSON, or not of the route's shape; never leaves the door.
+    """The body is no JSON, or not of the route's shape; caught where requests are answered.
 
     Attributes:
         answer: The problem document.
@@ -59,7 +59,7 @@ async def read_body(receive: Receive, declared: bytes | None, limit: int) -> byt
         chunks.append(chunk)
 
 
-async def drain(receive: Receive) -> None:
+async def drain_body(receive: Receive) -> None:
     """Throw away what a refused sender still sends, for a moment.
 
     Closing at once would reset the connection under a client that is still writing, and the
@@ -91,14 +91,14 @@ def decoder(shape: type[_T]) -> Callable[[bytes, str], _T]:
             detail = f"The body is not UTF-8: {error.reason}."
             raise BodyError(problem(BAD_JSON, detail, instance=path)) from None
         except msgspec.ValidationError as error:
-            raise BodyError(problem(BAD_BODY, _explain(str(error), members), instance=path)) from None
+            raise BodyError(problem(BAD_BODY, _explain_mismatch(str(error), members), instance=path)) from None
         except msgspec.DecodeError as error:
             raise BodyError(problem(BAD_JSON, f"{error}.", instance=path)) from None
 
     return read
 
 
-def _explain(text: str, members: tuple[str, ...]) -> str:
+def _explain_mismatch(text: str, members: tuple[str, ...]) -> str:
     """A sentence of msgspec, with the place as a JSON pointer and the nearest member named."""
     if unknown := _UNKNOWN.fullmatch(text):
         near = difflib.get_close_matches(unknown[1][:64], members, n=1)

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import msgspec
 
-from toolstead.adapters.rest.options import WILDCARDS, ServerOptions, is_loopback
+from toolstead.adapters.http.options import WILDCARDS, ServerOptions, is_loopback
 from toolstead.errors import ServeError
 
 BACKLOG = 2048
@@ -28,7 +28,7 @@ async def open_sockets(options: ServerOptions) -> list[socket.socket]:
     """
     if not 0 <= options.port <= 65_535:
         raise ServeError(f"server.port: {options.port} is no port; 1 to 65535 are, and 0 picks a free one")
-    addresses = await _resolve(options)
+    addresses = await _resolve_host(options)
     outside = [address for _, address in addresses if not is_loopback(address)]
     if outside and not options.token:
         raise ServeError(
@@ -40,11 +40,11 @@ async def open_sockets(options: ServerOptions) -> list[socket.socket]:
     try:
         for family, address in addresses:
             try:
-                bound = _listen(family, address, port, alone=len(addresses) == 1)
+                bound = _bind_socket(family, address, port, alone=len(addresses) == 1)
             except OSError as error:
                 if error.errno in _ABSENT and len(addresses) > 1:
                     continue  # `localhost` has an IPv6 address on machines without IPv6, too
-                raise await _explain(error, options, port) from error
+                raise await _explain_failure(error, options, port) from error
             sockets.append(bound)
             port = bound.getsockname()[1]
         if not sockets:
@@ -56,7 +56,7 @@ async def open_sockets(options: ServerOptions) -> list[socket.socket]:
     return sockets
 
 
-def address_of(options: ServerOptions, bound: socket.socket) -> str:
+def format_address(options: ServerOptions, bound: socket.socket) -> str:
     """The URL to open: the bound host with the real port; for a wildcard, this machine's loopback address."""
     host, port = options.host, bound.getsockname()[1]
     if host in WILDCARDS:
@@ -64,7 +64,7 @@ def address_of(options: ServerOptions, bound: socket.socket) -> str:
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
 
-async def _resolve(options: ServerOptions) -> list[tuple[socket.AddressFamily, str]]:
+async def _resolve_host(options: ServerOptions) -> list[tuple[socket.AddressFamily, str]]:
     loop = asyncio.get_running_loop()
     try:
         found = await loop.getaddrinfo(
@@ -78,7 +78,7 @@ async def _resolve(options: ServerOptions) -> list[tuple[socket.AddressFamily, s
     return list(addresses)
 
 
-def _listen(family: socket.AddressFamily, address: str, port: int, *, alone: bool) -> socket.socket:
+def _bind_socket(family: socket.AddressFamily, address: str, port: int, *, alone: bool) -> socket.socket:
     # TCP by name: only then asyncio sends small writes at once, and streamed answers need not wait 40 ms for a client.
     bound = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     try:
@@ -95,9 +95,9 @@ def _listen(family: socket.AddressFamily, address: str, port: int, *, alone: boo
     return bound
 
 
-async def _explain(error: OSError, options: ServerOptions, port: int) -> ServeError:
+async def _explain_failure(error: OSError, options: ServerOptions, port: int) -> ServeError:
     if error.errno == errno.EADDRINUSE:
-        holder = await asyncio.to_thread(_holder, "127.0.0.1" if options.host in WILDCARDS else options.host, port)
+        holder = await asyncio.to_thread(_find_holder, "127.0.0.1" if options.host in WILDCARDS else options.host, port)
         return ServeError(
             f"port {port} of {options.host!r} is taken by {holder}; choose another, or --port 0 for any free one"
         )
@@ -108,12 +108,12 @@ async def _explain(error: OSError, options: ServerOptions, port: int) -> ServeEr
     return ServeError(f"port {port} of {options.host!r} cannot be opened: {error.strerror or error}")
 
 
-def _holder(host: str, port: int) -> str:
+def _find_holder(host: str, port: int) -> str:
     """Who holds a port, in words."""
-    return _toolstead_at(host, port) or _process_at(port) or "another program"
+    return _probe_toolstead(host, port) or _find_process(port) or "another program"
 
 
-def _toolstead_at(host: str, port: int) -> str | None:
+def _probe_toolstead(host: str, port: int) -> str | None:
     connection = http.client.HTTPConnection(host, port, timeout=_PROBE)
     try:
         connection.request("GET", "/api/health")
@@ -134,11 +134,11 @@ class _Health(msgspec.Struct):
     generation: int
 
 
-def _process_at(port: int) -> str | None:
+def _find_process(port: int) -> str | None:
     """Process and command that listen on a port; Linux tells the owner of a socket, as far as we may look."""
     if sys.platform != "linux":
         return None
-    inodes = {f"socket:[{inode}]" for inode in _listening(port)}
+    inodes = {f"socket:[{inode}]" for inode in _list_listening_inodes(port)}
     for folder in Path("/proc").glob("[0-9]*"):
         try:
             if any(str(entry.readlink()) in inodes for entry in (folder / "fd").iterdir()):
@@ -150,7 +150,7 @@ def _process_at(port: int) -> str | None:
     return None
 
 
-def _listening(port: int) -> Iterator[str]:
+def _list_listening_inodes(port: int) -> Iterator[str]:
     for table in ("/proc/net/tcp", "/proc/net/tcp6"):
         try:
             lines = Path(table).read_text(encoding="ascii").splitlines()[1:]

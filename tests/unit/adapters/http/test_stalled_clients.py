@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-from toolstead.adapters.rest.protocol import BoundedProtocol, Together
+from toolstead.adapters.http.protocol import BoundedProtocol, CoalescingTransport
 
 PATIENCE = 30.0
 
@@ -34,8 +34,8 @@ class Pipe(asyncio.Transport):
 async def connected() -> tuple[BoundedProtocol, Pipe]:
     pipe = Pipe()
     protocol = object.__new__(BoundedProtocol)
-    protocol._together = Together(pipe, asyncio.get_running_loop())
-    protocol.transport = protocol._together
+    protocol._coalescing = CoalescingTransport(pipe, asyncio.get_running_loop())
+    protocol.transport = protocol._coalescing
     protocol._taken_at = 0.0
     return protocol, pipe
 

@@ -1,7 +1,7 @@
 """The route table: method and path → handler, with each route's description beside it.
 
-Matching is a look-up, not a search: a fixed path by its text, a path with placeholders by the
-number of its segments. The same table makes the OpenAPI document.
+Matching is a look-up, not a search: a fixed path by its text, a path with placeholders by the number of its segments.
+What no route has goes to the longest prefix that fits, for files. The same table makes the OpenAPI document.
 """
 
 from __future__ import annotations
@@ -11,9 +11,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from toolstead.adapters.rest.asgi import Answer, Handler, Receive, Request, Scope, Send
-from toolstead.adapters.rest.private import PrivateDoor, refuse_everybody
-from toolstead.adapters.rest.problem import BAD_METHOD, NOT_FOUND, problem
+from toolstead.adapters.http.asgi import Answer, Handler, Receive, Request, Scope, Send
+from toolstead.adapters.http.private import PrivateAccess, refuse_everybody
+from toolstead.adapters.http.problem import BAD_METHOD, NOT_FOUND, problem
+
+REMAINDER = "remainder"
+"""The parameter under which the handler of a prefix finds the rest of the path."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,7 +46,7 @@ class _Pattern:
     free: tuple[tuple[int, str], ...]
     handler: Handler
 
-    def match(self, segments: Sequence[str]) -> dict[str, str] | None:
+    def match_segments(self, segments: Sequence[str]) -> dict[str, str] | None:
         """What the placeholders stand for in a path, or None when it does not fit."""
         for index, text in self.fixed:
             if segments[index] != text:
@@ -58,34 +61,42 @@ class Routes:
     Args:
         endpoints: Every route.
         private: Stands before those that are private; without it nobody passes there.
+        prefixes: Handlers of `GET` and `HEAD` for all paths below a prefix such as `/console/` that no route has.
     """
 
-    def __init__(self, endpoints: Sequence[Endpoint], *, private: PrivateDoor | None = None) -> None:
+    def __init__(
+        self,
+        endpoints: Sequence[Endpoint],
+        *,
+        private: PrivateAccess | None = None,
+        prefixes: Mapping[str, Handler] | None = None,
+    ) -> None:
         self.endpoints = tuple(endpoints)
+        self._prefixes = sorted((prefixes or {}).items(), key=lambda entry: len(entry[0]), reverse=True)
         self._fixed: dict[tuple[str, str], Handler] = {}
         self._open: dict[tuple[str, int], list[_Pattern]] = {}
         for endpoint in self.endpoints:
             handler = endpoint.handler
             if endpoint.private:
-                handler = private.before(handler) if private is not None else refuse_everybody
+                handler = private.protect_handler(handler) if private is not None else refuse_everybody
             for method in ("GET", "HEAD") if endpoint.method == "GET" else (endpoint.method,):
-                self._add(method, endpoint.path, handler)
-        self._methods = sorted({method for method, _ in (*self._fixed, *self._open)})
+                self._add_route(method, endpoint.path, handler)
+        self._methods = sorted({"GET", "HEAD", *(method for method, _ in (*self._fixed, *self._open))})
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Find the route, run its handler, write its answer."""
         method: str = scope["method"]
         path: str = scope["path"]
-        found = self._find(method, path)
+        found = self._find_handler(method, path)
         if found is None:
-            answer = self._without_handler(method, path)
+            answer = self._answer_without_handler(method, path)
         else:
             handler, params = found
             answer = await handler(Request(scope, receive, params))
         if answer is not None:
             await answer.send(send)
 
-    def _add(self, method: str, path: str, handler: Handler) -> None:
+    def _add_route(self, method: str, path: str, handler: Handler) -> None:
         if "{" not in path:
             self._fixed[method, path] = handler
             return
@@ -94,20 +105,24 @@ class Routes:
         free = tuple((index, text[1:-1]) for index, text in segments if text.startswith("{"))
         self._open.setdefault((method, len(segments)), []).append(_Pattern(fixed, free, handler))
 
-    def _find(self, method: str, path: str) -> tuple[Handler, dict[str, str]] | None:
+    def _find_handler(self, method: str, path: str) -> tuple[Handler, dict[str, str]] | None:
         handler = self._fixed.get((method, path))
         if handler is not None:
             return handler, {}
         segments = path.split("/")
         for pattern in self._open.get((method, len(segments)), ()):
-            params = pattern.match(segments)
+            params = pattern.match_segments(segments)
             if params is not None:
                 return pattern.handler, params
+        if method in ("GET", "HEAD"):
+            for prefix, handler in self._prefixes:
+                if path.startswith(prefix):
+                    return handler, {REMAINDER: path.removeprefix(prefix)}
         return None
 
-    def _without_handler(self, method: str, path: str) -> Answer:
+    def _answer_without_handler(self, method: str, path: str) -> Answer:
         """The answer to `OPTIONS`, to a method the route does not have, or to an unknown path."""
-        methods = [name for name in self._methods if self._find(name, path) is not None]
+        methods = [name for name in self._methods if self._find_handler(name, path) is not None]
         if not methods:
             known = [endpoint.path for endpoint in self.endpoints]
             near = difflib.get_close_matches(path[:100], known, n=1)

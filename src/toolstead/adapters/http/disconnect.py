@@ -11,11 +11,11 @@ import asyncio
 from types import TracebackType
 from typing import Self
 
-from toolstead.adapters.rest.asgi import Receive
+from toolstead.adapters.http.asgi import Receive
 
 
-class Watch:
-    """`with Watch(receive) as watch: await call` cancels the current task when the client has gone.
+class DisconnectWatch:
+    """`with DisconnectWatch(receive) as watch: await call` cancels the current task when the client has gone.
 
     Attributes:
         gone: Whether the client went away.
@@ -32,7 +32,7 @@ class Watch:
 
     def __enter__(self) -> Self:
         self._task = asyncio.current_task()
-        self._start = asyncio.get_running_loop().call_soon(self._begin)
+        self._start = asyncio.get_running_loop().call_soon(self._start_waiting)
         return self
 
     def __exit__(
@@ -47,11 +47,11 @@ class Watch:
             return False
         return self._task.uncancel() == 0 and kind is asyncio.CancelledError
 
-    def _begin(self) -> None:
+    def _start_waiting(self) -> None:
         self._start = None
-        self._watcher = asyncio.get_running_loop().create_task(self._wait())
+        self._watcher = asyncio.get_running_loop().create_task(self._wait_for_disconnect())
 
-    async def _wait(self) -> None:
+    async def _wait_for_disconnect(self) -> None:
         while (await self._receive())["type"] != "http.disconnect":
             pass
         self.gone = True

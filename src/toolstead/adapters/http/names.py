@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from functools import lru_cache
 
-from toolstead.adapters.rest.options import WILDCARDS, ServerOptions, is_loopback, parse_address
+from toolstead.adapters.http.options import WILDCARDS, ServerOptions, is_loopback, parse_address
 from toolstead.errors import ServeError
 
 _AUTHORITY = re.compile(r"(?:\[([0-9a-f:.]+)\]|([a-z0-9._-]+))(?::([0-9]{1,5}))?")
@@ -19,7 +19,7 @@ _DEFAULT_PORTS = {"http": "80", "https": "443"}
 _REMEMBERED = 512
 
 
-class Names:
+class ServerNames:
     """The names and origins that pass, decided once from the settings.
 
     Raises:
@@ -29,8 +29,8 @@ class Names:
     def __init__(self, options: ServerOptions) -> None:
         self._bound = options.host.lower()
         self._any_address = self._bound in WILDCARDS
-        self._hosts = frozenset(_host_entry(entry) for entry in options.allowed_hosts)
-        self._origins = frozenset(_origin_entry(entry) for entry in options.allowed_origins)
+        self._hosts = frozenset(_parse_host_entry(entry) for entry in options.allowed_hosts)
+        self._origins = frozenset(_parse_origin_entry(entry) for entry in options.allowed_origins)
         # Clients repeat themselves: the same few names arrive on every request.
         self.allows_host = lru_cache(_REMEMBERED)(self._allows_host)
         self.is_own_page = lru_cache(_REMEMBERED)(_is_own_page)
@@ -42,7 +42,7 @@ class Names:
         Loopback names and the bound host pass with any port. A wildcard bind also answers to
         literal addresses: rebinding needs a name, so an address is what the caller really used.
         """
-        split = _split(header.decode("latin-1").strip().lower())
+        split = _split_authority(header.decode("latin-1").strip().lower())
         if split is None:
             return False
         name, port = split
@@ -52,7 +52,7 @@ class Names:
 
     def _is_listed_page(self, origin: bytes) -> bool:
         """Whether `Origin` is a page of another origin that the settings allow."""
-        return _normal(origin.decode("latin-1").strip().lower()) in self._origins
+        return _normalize_origin(origin.decode("latin-1").strip().lower()) in self._origins
 
 
 def _is_own_page(origin: bytes, host: bytes) -> bool:
@@ -64,13 +64,13 @@ def _is_own_page(origin: bytes, host: bytes) -> bool:
     if matched is None or matched[1] not in _DEFAULT_PORTS:
         return False
     default = _DEFAULT_PORTS[matched[1]]
-    page, server = _split(matched[2]), _split(host.decode("latin-1").strip().lower())
+    page, server = _split_authority(matched[2]), _split_authority(host.decode("latin-1").strip().lower())
     if page is None or server is None:
         return False
     return (page[0], page[1] or default) == (server[0], server[1] or default)
 
 
-def _split(authority: str) -> tuple[str, str] | None:
+def _split_authority(authority: str) -> tuple[str, str] | None:
     """Host and port of an authority; the port is empty where none is named."""
     matched = _AUTHORITY.fullmatch(authority)
     if matched is None:
@@ -78,10 +78,10 @@ def _split(authority: str) -> tuple[str, str] | None:
     return matched[1] or matched[2], matched[3] or ""
 
 
-def _host_entry(entry: str) -> tuple[str, str]:
+def _parse_host_entry(entry: str) -> tuple[str, str]:
     text = entry.strip().lower()
     address = parse_address(text)
-    split = (text, "") if address is not None else _split(text)
+    split = (text, "") if address is not None else _split_authority(text)
     if split is None:
         raise ServeError(
             f"server.allowed_hosts: {entry!r} is no host; write a name or address with or without a port, "
@@ -90,8 +90,8 @@ def _host_entry(entry: str) -> tuple[str, str]:
     return split
 
 
-def _origin_entry(entry: str) -> str:
-    origin = _normal(entry.strip().lower())
+def _parse_origin_entry(entry: str) -> str:
+    origin = _normalize_origin(entry.strip().lower())
     if origin is None:
         raise ServeError(
             f"server.allowed_origins: {entry!r} is no origin; write scheme, host and port as a browser sends them, "
@@ -100,7 +100,7 @@ def _origin_entry(entry: str) -> str:
     return origin
 
 
-def _normal(origin: str) -> str | None:
+def _normalize_origin(origin: str) -> str | None:
     """An origin as browsers write it, without its scheme's own port; None when it is none."""
     matched = _ORIGIN.fullmatch(origin)
     if matched is None or "*" in origin:

@@ -19,7 +19,7 @@ _COOKIE = re.compile(rb"(?:^|;)\s*toolstead-[0-9a-z]+=([0-9a-f]{64})\s*(?=;|$)")
 _PORT = re.compile(rb":([0-9]+)$")
 
 
-class Token:
+class AccessToken:
     """What callers must show. An empty one asks for nothing, and nobody can show it.
 
     Raises:
@@ -52,26 +52,28 @@ class Token:
         """Whether a query string carries the token as `token=`."""
         if not self.needed:
             return False
-        return any(hmac.compare_digest(value.encode(), self._token) for key, value in _pairs(query) if key == "token")
+        return any(
+            hmac.compare_digest(value.encode(), self._token) for key, value in _parse_query(query) if key == "token"
+        )
 
-    def cookie(self, host: bytes) -> bytes:
+    def make_cookie(self, host: bytes) -> bytes:
         """The `Set-Cookie` value. Its name carries the port, because cookies of a host are shared by its ports."""
         port = _PORT.search(host.strip())
         name = b"toolstead-" + (port[1] if port else b"web")
         return name + b"=" + self._digest + b"; Path=/; HttpOnly; SameSite=Strict"
 
 
-def without_token(raw_path: bytes, query: bytes) -> bytes:
+def strip_token(raw_path: bytes, query: bytes) -> bytes:
     """The same address without `token=`, for a redirect that never leaves this server.
 
     Two slashes in front would name another host, and browsers read a backslash as a slash.
     """
-    rest = urlencode([(key, value) for key, value in _pairs(query) if key != "token"])
+    rest = urlencode([(key, value) for key, value in _parse_query(query) if key != "token"])
     path = b"/" + raw_path.lstrip(b"/\\")
     return path + (b"?" + rest.encode() if rest else b"")
 
 
-def _pairs(query: bytes) -> list[tuple[str, str]]:
+def _parse_query(query: bytes) -> list[tuple[str, str]]:
     try:
         return parse_qsl(query.decode("ascii"), keep_blank_values=True, max_num_fields=100)
     except ValueError:  # not ASCII, or far too many fields: no token in any case

@@ -42,7 +42,7 @@ class Stopping:
             self._cut.discard(task)
 
     def subscribe(self, listener: Listener) -> None:
-        """Be told, on the event loop, when the end begins: for streams that only their owner knows."""
+        """Call it on the event loop when the end begins: for streams that only their owner knows."""
         self._listeners.append(listener)
 
     def begin(self) -> None:
@@ -51,7 +51,7 @@ class Stopping:
             return
         self.begun = True
         for task in tuple(self._streams):
-            self._end(task)
+            self._cancel_task(task)
         for listener in self._listeners:
             listener()
 
@@ -59,13 +59,13 @@ class Stopping:
         """Cancel every request that is still being answered."""
         self.begun = True
         for task in tuple(self._requests):
-            self._end(task)
+            self._cancel_task(task)
 
     def was_cut(self, task: asyncio.Task[None]) -> bool:
         """Whether a cancellation came from here, and not from a client that went away."""
         return task in self._cut
 
-    def _end(self, task: asyncio.Task[None]) -> None:
+    def _cancel_task(self, task: asyncio.Task[None]) -> None:
         if task not in self._cut:
             self._cut.add(task)
             task.cancel()

@@ -1,0 +1,157 @@
+"""Our tools, as Codex sees them: an MCP server on a free port of loopback, with a token for each thread.
+
+A call is made for the thread whose token it brings, by the session of that thread. Above: `station`, `session`. Below:
+the MCP SDK and `adapters.http`, imported when the first session is opened.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import json
+import secrets
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol
+
+import mcp_types
+from mcp.server.context import ServerRequestContext
+from mcp.server.lowlevel import Server
+from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
+from mcp.server.transport_security import TransportSecuritySettings
+
+from toolstead.adapters.codex.own_tools import GATE
+from toolstead.adapters.http.asgi import Answer, Receive, Scope, Send
+from toolstead.adapters.http.server import listen
+from toolstead.adapters.mcp.wire import result_for
+from toolstead.types.result import ToolResult
+
+NAME = "toolstead"
+_BODY = 32 * 1024 * 1024
+_LONG = 365 * 24 * 3600
+"""Seconds that Codex waits for a tool: how long one may take is the dispatcher's to say."""
+
+McpRequest = ServerRequestContext[Any, Any]
+
+
+class ThreadTools(Protocol):
+    """Lists and calls the tools of one thread."""
+
+    def tools(self) -> Sequence[mcp_types.Tool]:
+        """The tools of this thread."""
+        ...
+
+    async def call(self, name: str, input: Mapping[str, Any], *, call_id: str | None) -> ToolResult:
+        """Call one of them."""
+        ...
+
+    async def answer_hook(self, payload: Mapping[str, Any]) -> Mapping[str, Any]:
+        """What Codex is to read as the answer of a hook before or after a tool of its own."""
+        ...
+
+
+class CodexToolEndpoint:
+    """The server; `open` before it is used, `close` after."""
+
+    def __init__(self, *, version: str) -> None:
+        self._threads: dict[bytes, ThreadTools] = {}
+        self._used: set[bytes] = set()
+        server = Server[Any](NAME, version=version, on_list_tools=self._list_tools, on_call_tool=self._call_tool)
+        self._sessions = StreamableHTTPSessionManager(
+            app=server,
+            json_response=True,
+            stateless=True,
+            max_request_body_size=_BODY,
+            security_settings=TransportSecuritySettings(allowed_hosts=["127.0.0.1:*"]),
+        )
+        self._port = 0
+        self._closing = asyncio.Event()
+        self._serving: asyncio.Task[None] | None = None
+
+    async def open(self) -> None:
+        """Listen."""
+        ready = asyncio.get_running_loop().create_future()
+        self._serving = asyncio.create_task(self._serve_until_closed(ready), name="toolstead-codex-endpoint")
+        await asyncio.wait((ready, self._serving), return_when=asyncio.FIRST_COMPLETED)
+        if self._serving.done():
+            self._serving.result()
+
+    async def close(self) -> None:
+        """Take no more calls, and break off those under way."""
+        self._closing.set()
+        if self._serving is not None:
+            await asyncio.wait((self._serving,))
+
+    def admit(self, tools: ThreadTools) -> str:
+        """A token with which a thread's calls reach its tools."""
+        token = secrets.token_urlsafe(32)
+        self._threads[_digest_token(token)] = tools
+        return token
+
+    def dismiss(self, token: str) -> None:
+        """Refuse this token from now on."""
+        self._threads.pop(_digest_token(token), None)
+        self._used.discard(_digest_token(token))
+
+    def was_used(self, token: str) -> bool:
+        """Whether a request brought this token: Codex sends one before it says that a thread is attached with it."""
+        return _digest_token(token) in self._used
+
+    def server_settings(self, token: str) -> Mapping[str, Any]:
+        """What a thread is to be configured with."""
+        return {
+            "url": f"http://127.0.0.1:{self._port}/mcp",
+            "http_headers": {"Authorization": f"Bearer {token}"},
+            "default_tools_approval_mode": "approve",  # the dispatcher's gates decide, and they alone
+            "required": True,
+            "startup_timeout_sec": 30,
+            "tool_timeout_sec": _LONG,
+        }
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request of a thread that has a token; this is an ASGI application."""
+        brought = _read_token_digest(scope.get("headers", ()))
+        tools = self._threads.get(brought)
+        if tools is None:
+            await Answer(401, b"", ()).send(send)
+            return
+        self._used.add(brought)
+        await self._sessions.asgi_app({**scope, "thread_tools": tools}, receive, send)
+
+    async def _list_tools(self, request: McpRequest, params: Any) -> mcp_types.ListToolsResult:
+        return mcp_types.ListToolsResult(tools=list(_tools_of(request).tools()))
+
+    async def _call_tool(
+        self, request: McpRequest, params: mcp_types.CallToolRequestParams
+    ) -> mcp_types.CallToolResult:
+        given = (request.meta or {}).get("callId")
+        if params.name == GATE and given is None:  # a hook; what a model calls has an id
+            answer = await _tools_of(request).answer_hook(params.arguments or {})
+            return mcp_types.CallToolResult(content=[mcp_types.TextContent(type="text", text=json.dumps(answer))])
+        call_id = given if isinstance(given, str) and 0 < len(given) <= 128 else None
+        result = await _tools_of(request).call(params.name, params.arguments or {}, call_id=call_id)
+        shown = result_for(result, modern=True)
+        # Codex shows the model one or the other, and the text is what was written for it.
+        return shown.model_copy(update={"structured_content": None}) if shown.content else shown
+
+    async def _serve_until_closed(self, ready: asyncio.Future[None]) -> None:
+        async with self._sessions.run(), listen(self) as port:
+            self._port = port
+            ready.set_result(None)
+            await self._closing.wait()
+
+
+def _tools_of(request: McpRequest) -> ThreadTools:
+    http: Any = request.request
+    tools: ThreadTools = http.scope["thread_tools"]
+    return tools
+
+
+def _digest_token(token: str) -> bytes:
+    return hashlib.sha256(token.encode()).digest()
+
+
+def _read_token_digest(headers: Sequence[tuple[bytes, bytes]]) -> bytes:
+    """Looked up by digest: how long that takes tells nothing of the tokens there are."""
+    given = next((value for name, value in headers if name == b"authorization"), b"")
+    scheme, _, token = given.partition(b" ")
+    return hashlib.sha256(token.strip() if scheme.lower() == b"bearer" else b"").digest()

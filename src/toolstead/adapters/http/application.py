@@ -1,0 +1,108 @@
+"""The top frame of an HTTP surface: every request is counted, guarded, routed and answered, whatever happens."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import secrets
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import cast
+
+from toolstead.adapters.http.asgi import ASGIApp, Receive, Scope, Send, TrackedResponse
+from toolstead.adapters.http.guard import CLOSE, RETRY_AFTER, RequestGuard
+from toolstead.adapters.http.options import ServerOptions
+from toolstead.adapters.http.problem import CRASH, STOPPING, problem
+from toolstead.adapters.http.routing import Routes
+from toolstead.adapters.http.stopping import Stopping
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Mount:
+    """An ASGI application that answers one path.
+
+    Attributes:
+        app: Answers.
+        is_stream: Whether a request stays open until somebody ends it.
+    """
+
+    app: ASGIApp
+    is_stream: Callable[[Scope], bool]
+
+
+class HttpApplication:
+    """A whole HTTP surface as one ASGI application.
+
+    Attributes:
+        routes: The route table.
+        stopping: Which requests are being answered, and whether the end has begun.
+
+    Raises:
+        ServeError: The options name a host, an origin or a token that could never match.
+    """
+
+    def __init__(
+        self,
+        routes: Routes,
+        *,
+        options: ServerOptions,
+        stopping: Stopping,
+        mounts: Mapping[str, Mount] | None = None,
+        programs: Sequence[str] = (),
+    ) -> None:
+        """Put the parts together.
+
+        Args:
+            routes: Answers what no mount does.
+            options: Who may call, and how much may be sent.
+            stopping: Shared with streams that must end when the server does.
+            mounts: Applications by the exact path that they answer, behind the same guard.
+            programs: How the paths begin that are for programs and not for pages: they take no token in the address.
+        """
+        self.routes = routes
+        self.stopping = stopping
+        self._mounts = dict(mounts or {})
+        self._guard = RequestGuard(options, stopping, programs=programs)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request; nothing that goes wrong inside leaves it without an end."""
+        if scope["type"] != "http":
+            await _answer_other(scope, receive, send)
+            return
+        task = cast("asyncio.Task[None]", asyncio.current_task())
+        response = TrackedResponse(send)
+        mount = self._mounts.get(scope["path"])
+        self.stopping.enter(task, stream=mount is not None and mount.is_stream(scope))
+        try:
+            admitted = await self._guard.admit(scope, receive, response)
+            if admitted is not None:
+                await (self.routes if mount is None else mount.app)(scope, admitted, response)
+        except asyncio.CancelledError:
+            if not self.stopping.was_cut(task):
+                raise
+            task.uncancel()
+            detail = (
+                "The server stopped before this request was answered; what it asked for may or may not have happened."
+            )
+            await response.end(problem(STOPPING, detail, instance=scope["path"], headers=(RETRY_AFTER, CLOSE)))
+        except Exception:
+            crash = f"http_{secrets.token_hex(6)}"
+            logger.exception("crash %s: %s %r", crash, scope["method"], scope["path"][:200])
+            if response.status:
+                raise  # the server breaks the connection off, so that half an answer is not taken for a whole one
+            detail = f"Something went wrong inside the server; its log has the details under {crash}."
+            await response.end(problem(CRASH, detail, instance=scope["path"], id=crash))
+        finally:
+            self.stopping.leave(task)
+
+
+async def _answer_other(scope: Scope, receive: Receive, send: Send) -> None:
+    """What is not HTTP: servers that announce start and end, and WebSockets, of which there are none."""
+    if scope["type"] == "lifespan":
+        while (message := await receive())["type"] != "lifespan.shutdown":
+            await send({"type": f"{message['type']}.complete"})
+        await send({"type": "lifespan.shutdown.complete"})
+    elif scope["type"] == "websocket":
+        await send({"type": "websocket.close", "code": 1000})

@@ -1,0 +1,179 @@
+"""The guard in front of every route and mount: Host, Origin, token, size and type of the body.
+
+The order matters: who is not allowed to ask learns nothing, and no body is read before its sender may send one.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections.abc import Mapping, Sequence
+
+from toolstead.adapters.http.asgi import Answer, BufferedBody, Headers, Receive, Scope, TrackedResponse
+from toolstead.adapters.http.body import TooLargeError, drain_body, read_body
+from toolstead.adapters.http.cors import allow_page, answer_preflight
+from toolstead.adapters.http.names import ServerNames
+from toolstead.adapters.http.options import ServerOptions
+from toolstead.adapters.http.problem import (
+    BAD_HEADERS,
+    BAD_HOST,
+    BAD_ORIGIN,
+    BAD_TYPE,
+    NO_TOKEN,
+    STOPPING,
+    TOO_LARGE,
+    make_readable,
+    problem,
+)
+from toolstead.adapters.http.stopping import Stopping
+from toolstead.adapters.http.token import AccessToken, strip_token
+
+logger = logging.getLogger(__name__)
+
+CLOSE = (b"connection", b"close")
+RETRY_AFTER = (b"retry-after", b"5")
+CHALLENGE = (b"www-authenticate", b'Bearer realm="toolstead"')
+_ONCE = (b"host", b"origin", b"authorization", b"cookie", b"content-type", b"content-length")
+_JSON = re.compile(rb"application/json\s*(?:;\s*charset=\"?utf-?8\"?\s*)?;?", re.IGNORECASE)
+
+
+class RequestGuard:
+    """Admits a request, or refuses it.
+
+    Raises:
+        ServeError: The settings name a host, an origin or a token that could never match.
+    """
+
+    def __init__(self, options: ServerOptions, stopping: Stopping, *, programs: Sequence[str] = ()) -> None:
+        """Prepare the checks.
+
+        Args:
+            options: Which hosts, origins and tokens pass, and how much may be sent.
+            stopping: Says when the server takes no more requests.
+            programs: How the paths begin that take no token in the address, because they are no pages.
+        """
+        self._names = ServerNames(options)
+        self._token = AccessToken(options.token)
+        self._private = AccessToken(options.private_token)
+        self._max_body = options.max_body
+        self._stopping = stopping
+        self._programs = tuple(programs)
+
+    async def admit(self, scope: Scope, receive: Receive, response: TrackedResponse) -> Receive | None:
+        """Check a request, and read its body.
+
+        Returns:
+            Where an admitted request is received from. None for one that was refused, which has its answer, and for
+            one whose client went away.
+        """
+        raw: Headers = scope["headers"]
+        headers = dict(raw)
+        has_body = b"transfer-encoding" in headers or headers.get(b"content-length", b"0").strip() != b"0"
+        origin = headers.get(b"origin")
+        if origin is not None and self._names.is_listed_page(origin):
+            response.extra_headers = allow_page(origin)
+        refusal = self._check_head(scope, raw, headers)
+        if refusal is not None:
+            await _send_refusal(refusal, receive, response, has_body=has_body)
+            return None
+        if has_body:
+            try:
+                body = await read_body(receive, headers.get(b"content-length"), self._max_body)
+            except TooLargeError as error:
+                refusal = problem(
+                    TOO_LARGE, str(error), instance=scope["path"], headers=(CLOSE,), maxBody=self._max_body
+                )
+                await _send_refusal(refusal, receive, response, has_body=True)
+                return None
+            if body is None:
+                return None
+            kind = headers.get(b"content-type", b"")
+            if body and kind != b"application/json" and _JSON.fullmatch(kind.strip()) is None:
+                await _refuse_type(scope, headers).send(response)
+                return None
+            receive = BufferedBody(body, receive)
+        return receive
+
+    def _check_head(self, scope: Scope, raw: Headers, headers: Mapping[bytes, bytes]) -> Answer | None:
+        """The refusal of a request by its head, or None when it may pass."""
+        path: str = scope["path"]
+        if self._stopping.begun:
+            detail = "The server is about to stop and takes no new requests; try again in a few seconds."
+            return problem(STOPPING, detail, instance=path, headers=(RETRY_AFTER, CLOSE))
+        if len(raw) != len(headers) and (twice := _find_repeated(raw)):
+            return problem(BAD_HEADERS, f"The header {twice} is there more than once; send it once.", instance=path)
+        host = headers.get(b"host")
+        if host is None:
+            return problem(BAD_HEADERS, "The header Host is missing; it says which server is meant.", instance=path)
+        if not self._names.allows_host(host):
+            return _refuse_host(path, host)
+        origin = headers.get(b"origin")
+        if origin is not None and not self._names.is_own_page(origin, host):
+            if not self._names.is_listed_page(origin):
+                return _refuse_origin(path, origin)
+            if scope["method"] == "OPTIONS" and b"access-control-request-method" in headers:
+                return answer_preflight(headers)
+        is_page = scope["method"] == "GET" and not path.startswith(self._programs)
+        if is_page and self._private.is_shown_in(scope["query_string"]):
+            return _move_token_to_cookie(scope, self._private, host)
+        if self._token.needed and not (self._token.is_shown_by(headers) or self._private.is_shown_by(headers)):
+            if is_page and self._token.is_shown_in(scope["query_string"]):
+                return _move_token_to_cookie(scope, self._token, host)
+            return _refuse_without_token(path)
+        return None
+
+
+def _refuse_host(path: str, host: bytes) -> Answer:
+    shown = make_readable(host.decode("latin-1"), 100)
+    logger.warning("refused a request for the host %r: not a name of this server", shown)
+    detail = f"The header Host says {shown!r}. This server answers to loopback names and to the host it is bound to"
+    return problem(BAD_HOST, f"{detail}; others are named in `allowed_hosts` under [server].", instance=path)
+
+
+def _refuse_origin(path: str, origin: bytes) -> Answer:
+    shown = make_readable(origin.decode("latin-1"), 100)
+    logger.warning("refused a request of the web page %r: not an allowed origin", shown)
+    detail = f"The header Origin says {shown!r}. Only pages of this server may call it"
+    return problem(BAD_ORIGIN, f"{detail}; others are named in `allowed_origins` under [server].", instance=path)
+
+
+def _refuse_without_token(path: str) -> Answer:
+    logger.warning("refused a request for %r: no token, or a wrong one", make_readable(path, 100))
+    detail = "This server wants its token, as `Authorization: Bearer TOKEN`; pages take it once as `?token=TOKEN`."
+    return problem(NO_TOKEN, detail, instance=path, headers=(CHALLENGE,))
+
+
+def _move_token_to_cookie(scope: Scope, token: AccessToken, host: bytes) -> Answer:
+    """Lead to the same page without the token in its address, which the browser keeps as a cookie instead."""
+    place = strip_token(scope["raw_path"], scope["query_string"])
+    secret = ((b"cache-control", b"no-store"), (b"referrer-policy", b"no-referrer"))
+    return Answer(303, b"", ((b"location", place), (b"set-cookie", token.make_cookie(host)), *secret))
+
+
+async def _send_refusal(answer: Answer, receive: Receive, response: TrackedResponse, *, has_body: bool) -> None:
+    """Answer without the body having been read: the connection ends, but the answer arrives."""
+    if not has_body:
+        await answer.send(response)
+        return
+    if CLOSE not in answer.headers:
+        answer.headers = (*answer.headers, CLOSE)
+    await answer.send(response, last=False)
+    await drain_body(receive)
+    await response({"type": "http.response.body", "body": b"", "more_body": False})
+
+
+def _find_repeated(headers: Headers) -> str | None:
+    """The first header that is there twice although it must not be."""
+    seen: set[bytes] = set()
+    for name, _ in headers:
+        if name in seen and name in _ONCE:
+            return name.decode()
+        seen.add(name)
+    return None
+
+
+def _refuse_type(scope: Scope, headers: Mapping[bytes, bytes]) -> Answer:
+    given = headers.get(b"content-type")
+    said = f"says {make_readable(given.decode('latin-1'), 100)!r}" if given else "is missing"
+    detail = f"The header Content-Type {said}; a body here is JSON in UTF-8: `Content-Type: application/json`."
+    return problem(BAD_TYPE, detail, instance=scope["path"], headers=((b"accept", b"application/json"),))

@@ -1,0 +1,234 @@
+"""The server: uvicorn, embedded once for everything that listens, on sockets of our own.
+
+`serve` is a whole program's server: it takes signals and ends in order. That order is: no new connections, streams
+end, calls in flight get a grace, then they are cancelled, then connections are broken off; a second signal skips the
+grace. `listen` serves on a free port of loopback inside somebody else's program, and breaks off what is left when
+its block ends.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import signal
+import socket
+from collections.abc import AsyncGenerator, Callable, Generator
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager, nullcontext, suppress
+from typing import Any, cast
+
+import uvicorn
+
+from toolstead.adapters.http.application import HttpApplication
+from toolstead.adapters.http.asgi import ASGIApp
+from toolstead.adapters.http.options import ServerOptions
+from toolstead.adapters.http.port import format_address, open_sockets
+from toolstead.adapters.http.protocol import BoundedProtocol
+from toolstead.adapters.http.stopping import Stopping
+
+logger = logging.getLogger(__name__)
+
+GRACE = 10.0
+"""Seconds that calls in flight get to finish when the server ends."""
+KEEP_ALIVE = 75
+"""Seconds an idle connection is kept: longer than clients keep theirs, so that it is they who close."""
+STALLED = 30.0
+"""Seconds after which a client that takes nothing of what waits for it is cut off."""
+_UNWIND = 2.0
+"""Seconds that cancelled calls get to clean up."""
+_UNREAD = 1.0
+"""Seconds that a client gets to take something of what waits for it, when the server ends."""
+_LOOK = 0.02
+
+
+async def serve(
+    app: HttpApplication,
+    options: ServerOptions,
+    *,
+    lifespan: AbstractAsyncContextManager[None] | None = None,
+    on_ready: Callable[[str], None],
+    stop: asyncio.Event | None = None,
+    grace: float = GRACE,
+) -> None:
+    """Serve until a signal, or until `stop` is set; returns with everything closed.
+
+    Args:
+        app: Answers.
+        options: Where to listen.
+        lifespan: Open while the server runs.
+        on_ready: Told the address once requests are answered.
+        stop: Ends the server when set. Without it SIGTERM and SIGINT do, and a second one ends it at once.
+        grace: Seconds that calls in flight get to finish.
+
+    Raises:
+        ServeError: The bind needs a token, the address cannot be used, or the port is taken.
+    """
+    sockets = await open_sockets(options)
+    server = EmbeddedServer(app, sockets, stopping=app.stopping, stop=stop, grace=grace)
+    try:
+        async with lifespan or nullcontext():
+            with nullcontext() if stop is not None else server.take_signals():
+                await server.run_until_stopped(lambda: on_ready(format_address(options, sockets[0])))
+    finally:
+        for bound in sockets:
+            bound.close()
+
+
+@asynccontextmanager
+async def listen(app: ASGIApp, *, protocol: type[BoundedProtocol] = BoundedProtocol) -> AsyncGenerator[int]:
+    """Serve an application on a free port of 127.0.0.1, without signals; gives the port.
+
+    Args:
+        app: Answers; nothing guards it.
+        protocol: What each connection is.
+    """
+    options = ServerOptions(port=0)
+    sockets = await open_sockets(options)
+    server = EmbeddedServer(app, sockets, protocol=protocol)
+    try:
+        await server.open()
+        try:
+            yield sockets[0].getsockname()[1]
+        finally:
+            await server.shutdown()
+    finally:
+        for bound in sockets:
+            bound.close()
+
+
+class EmbeddedServer(uvicorn.Server):
+    """uvicorn with our signals, our bounds and our end."""
+
+    def __init__(
+        self,
+        app: ASGIApp,
+        sockets: list[socket.socket],
+        *,
+        protocol: type[BoundedProtocol] = BoundedProtocol,
+        stopping: Stopping | None = None,
+        stop: asyncio.Event | None = None,
+        grace: float = GRACE,
+    ) -> None:
+        """Prepare to serve.
+
+        Args:
+            app: Answers.
+            sockets: Where it listens; they stay the caller's.
+            protocol: What each connection is.
+            stopping: Ends streams, and what has not ended after the grace; without it the end breaks off everything.
+            stop: Ends the server when set.
+            grace: Seconds that calls in flight get to finish.
+        """
+        super().__init__(
+            uvicorn.Config(
+                app,
+                http=protocol,
+                loop="none",
+                ws="none",
+                lifespan="off",
+                log_config=None,
+                log_level="warning",
+                access_log=False,  # it would write `?token=` down
+                proxy_headers=False,
+                server_header=False,
+                timeout_keep_alive=KEEP_ALIVE,
+            )
+        )
+        self.servers: list[asyncio.base_events.Server] = []
+        self._sockets = sockets
+        self._stopping = stopping
+        self._stop = stop or asyncio.Event()
+        self._hurry = asyncio.Event()
+        self._grace = grace
+
+    async def open(self) -> None:
+        """Begin to answer."""
+        self.config.load()
+        self.lifespan = self.config.lifespan_class(self.config)
+        await self.startup(sockets=self._sockets)
+
+    async def run_until_stopped(self, on_ready: Callable[[], None]) -> None:
+        """Serve in the running loop until `stop` is set."""
+        try:
+            await self.open()
+            on_ready()
+            await self.main_loop()
+        except asyncio.CancelledError:
+            self._hurry.set()
+            raise
+        finally:
+            await self.shutdown()
+
+    async def on_tick(self, counter: int) -> bool:
+        """Ten times a second: keep uvicorn's clock, send late and stalled clients away, look whether to stop."""
+        if counter % 10 == 0:
+            now = asyncio.get_running_loop().time()
+            for connection in self._list_connections():
+                connection.close_if_late(now)
+                connection.break_off_if_stalled(now, STALLED)
+        return await super().on_tick(counter) or self._stop.is_set()
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """End in order, and wait until nothing is left."""
+        for server in self.servers:
+            server.close()
+        if self._stopping is not None:
+            await self._end_requests(self._stopping)
+        for connection in self._list_connections():
+            connection.transport.abort()
+        if not await self._wait_until_empty(_UNWIND):
+            if self._stopping is None:
+                for task in list(self.server_state.tasks):
+                    task.cancel()
+                await self._wait_until_empty(_UNWIND)
+            if self.server_state.tasks:
+                logger.error("%s requests do not end although they were cancelled", len(self.server_state.tasks))
+        for server in self.servers:
+            with suppress(TimeoutError):
+                await asyncio.wait_for(server.wait_closed(), _UNWIND)
+
+    async def _end_requests(self, stopping: Stopping) -> None:
+        """Let requests finish; those that do not in time are cancelled."""
+        stopping.begin()
+        for connection in self._list_connections():
+            connection.shutdown()
+        if not await self._wait_until_empty(self._grace, unless=self._hurry):
+            logger.warning("the server ends with %s requests unanswered; they are cancelled", stopping.in_flight)
+            stopping.cut()
+            await self._wait_until_empty(_UNWIND)
+
+    def _list_connections(self) -> list[BoundedProtocol]:
+        """The open connections, as many as there are now."""
+        return list(cast("set[BoundedProtocol]", self.server_state.connections))
+
+    async def _wait_until_empty(self, seconds: float, *, unless: asyncio.Event | None = None) -> bool:
+        """Wait until no connection and no request is left; False when time runs out, or in a hurry."""
+        clock = asyncio.get_running_loop().time
+        end = clock() + seconds
+        while self.server_state.connections or self.server_state.tasks:
+            now = clock()
+            if now >= end or (unless is not None and unless.is_set()):
+                return False
+            for connection in self._list_connections():
+                connection.break_off_if_stalled(now, _UNREAD)
+            await asyncio.sleep(_LOOK)
+        return True
+
+    @contextmanager
+    def take_signals(self) -> Generator[None]:
+        """Let SIGTERM and SIGINT end the server; what handled them before does so again afterwards."""
+        loop = asyncio.get_running_loop()
+        before: dict[int, Any] = {}
+        for number in (signal.SIGINT, signal.SIGTERM):
+            before[number] = signal.getsignal(number)
+            loop.add_signal_handler(number, self._take_signal)
+        try:
+            yield
+        finally:
+            for number, handler in before.items():
+                loop.remove_signal_handler(number)
+                signal.signal(number, handler)
+
+    def _take_signal(self) -> None:
+        if self._stop.is_set():
+            self._hurry.set()
+        self._stop.set()

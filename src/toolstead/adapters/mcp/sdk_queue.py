@@ -1,0 +1,105 @@
+"""Messages that wait for the SDK on stdio, and which of its requests are not answered yet.
+
+Above: `stdio`, which puts messages in, and `sdk_side`, which takes them out. Below: the descriptors.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import AsyncIterator, Callable, Coroutine
+from typing import Any
+
+import msgspec
+
+from toolstead.adapters.mcp.descriptors import Lines, TooLongError
+from toolstead.adapters.mcp.lane.messages import MessageId, NoMessage, sound
+
+MOST_WAITING = 1_000
+"""Messages that may wait for the SDK; while there are more, the client is not read."""
+
+_ENDLESS = "subscriptions/listen"
+"""The one request that ends only when its client does."""
+
+
+class AnyMessage(msgspec.Struct):
+    """Any JSON-RPC message, as far as its answer has to be followed."""
+
+    id: MessageId | None = None
+    method: str | None = None
+    params: Any = None
+
+
+class SdkQueue:
+    """Messages for the SDK, in the order in which they came.
+
+    Attributes:
+        unanswered: The ids of its requests that were not answered yet.
+    """
+
+    def __init__(self, serve: Callable[[SdkQueue], Coroutine[Any, Any, None]], lines: Lines) -> None:
+        self.unanswered: set[str] = set()
+        self._serve = serve
+        self._lines = lines
+        self._waiting: deque[bytes | TooLongError] = deque()
+        self._came = asyncio.Event()
+        self._ended = False
+        self._task: asyncio.Task[None] | None = None
+
+    @property
+    def begun(self) -> bool:
+        """Whether it was given anything yet."""
+        return self._task is not None
+
+    def put(self, line: bytes | TooLongError) -> None:
+        """Give it a message; the first one starts it."""
+        if isinstance(line, bytes):
+            self._follow_message(line)
+        self._waiting.append(line)
+        self._came.set()
+        if len(self._waiting) > MOST_WAITING:
+            self._lines.pause("the SDK is slow")
+        if self._task is None:
+            work = self._serve(self)
+            self._task = asyncio.get_running_loop().create_task(work, name="toolstead-stdio-sdk")
+
+    def is_asked(self, id: str) -> bool:
+        """Whether it has a request with this id that is not answered."""
+        return id in self.unanswered
+
+    async def messages(self) -> AsyncIterator[bytes | TooLongError]:
+        """Every message, until there will be no more."""
+        while True:
+            while self._waiting:
+                yield self._waiting.popleft()
+            if self._ended:
+                return
+            self._lines.go_on("the SDK is slow")
+            self._came.clear()
+            await self._came.wait()
+
+    async def end(self) -> None:
+        """There will be no more messages: it says what it has to say to that, and is gone."""
+        self._ended = True
+        self._came.set()
+        if self._task is not None:
+            await asyncio.wait([self._task])
+
+    async def close(self) -> None:
+        """Cancel it, and wait until it is gone."""
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.wait([self._task])
+
+    def _follow_message(self, line: bytes) -> None:
+        try:
+            message = msgspec.json.decode(sound(line), type=AnyMessage)
+        except NoMessage:
+            return
+        match message:
+            case AnyMessage(id=str() | int() as id, method=str() as method) if method != _ENDLESS:
+                self.unanswered.add(str(id))
+            case AnyMessage(id=None, method="notifications/cancelled", params={"requestId": str() | int() as id}):
+                self.unanswered.discard(str(id))  # which is to say: it will not be answered
+            case _:
+                pass

@@ -1,0 +1,100 @@
+"""The kinds of error that REST adds to those of every HTTP server, and all of them as `/docs` lists them."""
+
+from __future__ import annotations
+
+from toolstead.adapters.http.problem import (
+    BAD_BODY,
+    BAD_HEADERS,
+    BAD_HOST,
+    BAD_HTTP,
+    BAD_JSON,
+    BAD_METHOD,
+    BAD_ORIGIN,
+    BAD_QUERY,
+    BAD_TYPE,
+    CRASH,
+    HEAD_TOO_LARGE,
+    NO_TOKEN,
+    NOT_FOUND,
+    PRIVATE,
+    STOPPING,
+    TOO_LARGE,
+    TOO_SLOW,
+    Kind,
+)
+
+UNKNOWN_TOOL = Kind(
+    "unknown-tool",
+    404,
+    "No such tool",
+    "`GET /api/tools` lists what can be called; a tool that is blocked or switched off is not there.",
+)
+UNKNOWN_THREAD = Kind("unknown-thread", 404, "No such thread", "`GET /api/threads` lists them.")
+UNKNOWN_RUN = Kind(
+    "unknown-run", 404, "No such run", "The answer to a message or to `POST /api/runs` has the run's id."
+)
+UNKNOWN_RESULT = Kind(
+    "unknown-result", 404, "No such result", "A tool's answer has the handle of what was kept; results expire."
+)
+UNKNOWN_PLUGIN = Kind("unknown-plugin", 404, "No such plugin", "`GET /api/plugins` lists them.")
+UNKNOWN_APPROVAL = Kind(
+    "unknown-approval", 404, "No such approval", "`GET /api/approvals` lists those that wait; decided ones expire."
+)
+HELD_ELSEWHERE = Kind(
+    "held-elsewhere", 409, "Another process holds this run", "Ask the process that holds it; the detail names it."
+)
+APPROVAL_DECIDED = Kind(
+    "approval-decided",
+    409,
+    "The approval is decided already",
+    "Nothing is left to decide: the answer says how it was decided, by a person, a deadline or the end of the caller.",
+)
+BAD_PLUGIN = Kind(
+    "bad-plugin",
+    422,
+    "The plugin cannot take this",
+    "The detail names the setting and what would be right; nothing was changed.",
+)
+NO_RUNTIME = Kind(
+    "no-runtime",
+    422,
+    "The runtime cannot be had",
+    "Name another in the body or in the thread, or set one up under `[runtime]`; the detail says what is missing.",
+)
+STORAGE = Kind(
+    "storage",
+    503,
+    "The database does not answer",
+    "Try again; the detail says what is wrong with it. What was acknowledged before is not lost.",
+)
+
+KINDS = (
+    BAD_HTTP,
+    BAD_HEADERS,
+    BAD_JSON,
+    NO_TOKEN,
+    BAD_ORIGIN,
+    PRIVATE,
+    NOT_FOUND,
+    UNKNOWN_TOOL,
+    UNKNOWN_THREAD,
+    UNKNOWN_RUN,
+    UNKNOWN_RESULT,
+    UNKNOWN_PLUGIN,
+    UNKNOWN_APPROVAL,
+    BAD_METHOD,
+    TOO_SLOW,
+    HELD_ELSEWHERE,
+    APPROVAL_DECIDED,
+    TOO_LARGE,
+    BAD_TYPE,
+    BAD_HOST,
+    BAD_BODY,
+    BAD_QUERY,
+    BAD_PLUGIN,
+    NO_RUNTIME,
+    HEAD_TOO_LARGE,
+    CRASH,
+    STORAGE,
+    STOPPING,
+)

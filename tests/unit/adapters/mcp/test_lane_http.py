@@ -1,0 +1,22 @@
+"""The sessions that the lane over HTTP knows of."""
+
+from __future__ import annotations
+
+from toolstead.adapters.mcp.lane.http import HandshakeSessions
+
+
+def test_a_session_is_known_until_it_ends() -> None:
+    sessions = HandshakeSessions()
+    assert not sessions.knows("a")
+    forget = sessions.learn("a")
+    assert sessions.knows("a")
+    assert sessions.get(b"a") is not None
+    forget()
+    assert sessions.get(b"a") is None
+
+
+def test_a_session_that_ended_before_it_was_learned_of_is_not_learned_of_any_more() -> None:
+    sessions = HandshakeSessions()
+    sessions.forget(b"a")  # its client ended it while the SDK still dealt with the message that it is initialized
+    assert sessions.knows("a")
+    assert sessions.get(b"a") is None
