@@ -6,12 +6,15 @@ The same definition makes the OpenAPI schema (`adapters/rest/schemas`), whose de
 from __future__ import annotations
 
 from base64 import b64encode
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
+from operator import attrgetter
 from types import MappingProxyType
-from typing import Any, ClassVar, cast
+from typing import Annotated, Any, ClassVar, Literal, cast, get_args, get_origin
 
 import msgspec
+
+StructType = type[msgspec.Struct]
 
 
 class SentStruct(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
@@ -35,34 +38,49 @@ class SentStruct(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
         What other people wrote, such as a tool's schema or an event's data, is handed on as it is: whether it is
         JSON shows when it is encoded.
         """
-        head, fields = _sent_fields(type(self))
-        sent: dict[str, Any] = dict(head)
-        for name, key, is_flat, is_optional, default in fields:
-            value = getattr(self, name)
-            if is_optional and value == default:
-                continue
-            if is_flat:
-                sent |= value.to_json()
-            else:
-                sent[key] = _to_plain(value)
-        return sent
+        plan = _plan_of(type(self))
+        sent = dict(zip(plan.keys, plan.get_values(self), strict=True))
+        for key, default in plan.optional:
+            if sent[key] == default:
+                del sent[key]
+        for key in plan.converted:
+            if key in sent:
+                sent[key] = _to_plain(sent[key])
+        for key in plan.flattened:
+            sent |= sent.pop(key)
+        return plan.tag | sent if plan.tag else sent
 
 
-SentField = tuple[str, str, bool, bool, Any]
-"""A field's name, its name in JSON, whether it is flattened, whether it is optional, and its default."""
+class SentPlan:
+    """How a Struct becomes JSON, found out once: most fields are taken as they are, all in one step."""
+
+    __slots__ = ("converted", "flattened", "get_values", "keys", "optional", "tag")
+
+    def __init__(self, struct: type[SentStruct]) -> None:
+        config = struct.__struct_config__
+        fields = [field for field in msgspec.structs.fields(struct) if field.name not in struct.unsent]
+        self.tag = {} if config.tag_field is None else {config.tag_field: config.tag}
+        self.keys = [field.encode_name for field in fields]
+        names = [field.name for field in fields]
+        self.get_values: Callable[[object], tuple[Any, ...]] = (
+            attrgetter(*names) if len(names) > 1 else lambda value: tuple(getattr(value, name) for name in names)
+        )
+        self.optional = [(field.encode_name, _default(field)) for field in fields if field.name in struct.optional]
+        self.converted = [field.encode_name for field in fields if not _is_plain(field.type)]
+        self.flattened = [field.encode_name for field in fields if field.name in struct.flattened]
 
 
-@cache
-def _sent_fields(struct: type[SentStruct]) -> tuple[dict[str, str], list[SentField]]:
-    """The tag that a Struct begins with, if it has one, and the fields that are sent."""
-    config = struct.__struct_config__
-    head = {config.tag_field: config.tag} if config.tag_field is not None else {}
-    fields = [
-        (field.name, field.encode_name, field.name in struct.flattened, field.name in struct.optional, _default(field))
-        for field in msgspec.structs.fields(struct)
-        if field.name not in struct.unsent
-    ]
-    return cast("dict[str, str]", head), fields
+_plan_of = cache(SentPlan)
+
+
+def _is_plain(kind: Any) -> bool:
+    """Whether values of a type are JSON as they are: texts, numbers, and None."""
+    if get_origin(kind) in (Annotated, Literal):
+        return get_origin(kind) is Literal or _is_plain(get_args(kind)[0])
+    return kind in _PLAIN or (bool(get_args(kind)) and all(map(_is_plain, get_args(kind))))
+
+
+_PLAIN = frozenset({str, float, int, bool, type(None)})
 
 
 def _default(field: msgspec.structs.FieldInfo) -> Any:
@@ -70,17 +88,15 @@ def _default(field: msgspec.structs.FieldInfo) -> Any:
 
 
 def _to_plain(value: Any) -> Any:
-    match value:
-        case SentStruct():
-            return value.to_json()
-        case bytes():
-            return base64_text(value)
-        case Mapping():
-            return dict(cast("Mapping[Any, Any]", value))
-        case tuple() | list():
-            return [_to_plain(one) for one in cast("tuple[Any, ...]", value)]
-        case _:
-            return value
+    if isinstance(value, SentStruct):
+        return value.to_json()
+    if isinstance(value, dict):
+        return cast("dict[Any, Any]", value).copy()
+    if isinstance(value, tuple | list):
+        return [_to_plain(one) for one in cast("Sequence[Any]", value)]
+    if isinstance(value, bytes):
+        return base64_text(value)
+    return dict(cast("Mapping[Any, Any]", value)) if isinstance(value, Mapping) else value
 
 
 def base64_text(data: bytes) -> str:

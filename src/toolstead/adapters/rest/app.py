@@ -77,24 +77,25 @@ def create_app(
     if approvals is not None:
         endpoints += ApprovalRoutes(approvals).endpoints()
     endpoints += pages.endpoints()
-    document = pages.describe_routes(endpoints, with_token=bool(options.token), with_mcp=mcp is not None)
+    pages.describe_routes(endpoints, with_token=bool(options.token), with_mcp=mcp is not None)
     routes = Routes(endpoints, private=PrivateAccess(options))
-    return RestApp(routes, document=document, options=options, mcp=mcp, stopping=stopping)
+    return RestApp(routes, pages=pages, options=options, mcp=mcp, stopping=stopping)
 
 
 class RestApp(HttpApplication):
-    """REST, its documentation and `/mcp` as one ASGI application.
-
-    Attributes:
-        document: The OpenAPI document.
-    """
+    """REST, its documentation and `/mcp` as one ASGI application."""
 
     def __init__(
-        self, routes: Routes, *, document: Document, options: ServerOptions, mcp: ASGIApp | None, stopping: Stopping
+        self, routes: Routes, *, pages: Pages, options: ServerOptions, mcp: ASGIApp | None, stopping: Stopping
     ) -> None:
         mounts = {} if mcp is None else {MCP_PATH: Mount(mcp, _is_mcp_stream)}
         super().__init__(routes, options=options, stopping=stopping, mounts=mounts, programs=(MCP_PATH, "/api/"))
-        self.document = document
+        self._pages = pages
+
+    @property
+    def document(self) -> Document:
+        """The OpenAPI document."""
+        return self._pages.document
 
 
 def _is_mcp_stream(scope: Scope) -> bool:

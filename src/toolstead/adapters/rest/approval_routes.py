@@ -114,37 +114,32 @@ def _sentence(error: Exception) -> str:
     return f"{text[:1].upper()}{text[1:].removesuffix('.')}."
 
 
-_EXAMPLE: dict[str, Any] = {
-    "id": "approval_1",
-    "callId": "call_1",
-    "tool": "mail__send",
-    "input": {"to": "everybody@example.com"},
-    "reason": "it goes to more than ten people",
-    "askedBy": "careful",
-    "threadId": "thread_1",
-    "runId": "run_1",
-    "taskId": None,
-    "requestedAt": 1790000001.5,
-    "expiresAt": 1790000301.5,
-    "decision": None,
-    "decidedInput": None,
-    "decisionReason": "",
-    "decidedAt": None,
-    "shown": {"input": '{\n  "to": "everybody@example.com"\n}', "reason": "it goes to more than ten people"},
-}
-_DECIDED = {
-    **_EXAMPLE,
-    "decision": "allow",
-    "decidedInput": {"to": "ada@example.com"},
-    "decisionReason": "to her alone",
-    "decidedAt": 1790000011.5,
-}
+_WAITING = Approval(
+    id="approval_1",
+    call_id="call_1",
+    tool="mail__send",
+    input={"to": "everybody@example.com"},
+    reason="it goes to more than ten people",
+    asked_by="careful",
+    thread_id="thread_1",
+    run_id="run_1",
+    requested_at=1790000001.5,
+    expires_at=1790000301.5,
+    owner="",
+)
+_DECIDED = msgspec.structs.replace(
+    _WAITING,
+    decision="allow",
+    decided_input={"to": "ada@example.com"},
+    decision_reason="to her alone",
+    decided_at=1790000011.5,
+)
 
 _LIST = operation(
     "listApprovals",
     "List what waits for a person",
     "The calls that a plugin wants a person to decide about, of every process on the database.",
-    responses=returns(ApprovalList, "What waits.", STORAGE, example={"approvals": [_EXAMPLE]}),
+    responses=returns(ApprovalList, "What waits.", STORAGE, example={"approvals": [_shown(_WAITING).to_json()]}),
 )
 _DECIDE = operation(
     "decideApproval",
@@ -165,6 +160,6 @@ _DECIDE = operation(
         UNKNOWN_APPROVAL,
         APPROVAL_DECIDED,
         STORAGE,
-        example=_DECIDED,
+        example=_shown(_DECIDED).to_json(),
     ),
 )

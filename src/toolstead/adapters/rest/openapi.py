@@ -10,8 +10,8 @@ from typing import Any
 
 from toolstead.adapters.http.problem import BAD_TYPE, PRIVATE, TOO_LARGE, Kind
 from toolstead.adapters.rest.answers import ProblemDocument
-from toolstead.adapters.rest.schemas import StructType, build_schemas, link_schemas
 from toolstead.types.event import Event
+from toolstead.types.sent import StructType
 
 Document = dict[str, Any]
 
@@ -152,6 +152,9 @@ def build_document(
             },
         },
     }
+    # Here, because nothing else of a server needs what makes schemas.
+    from toolstead.adapters.rest.schemas import build_schemas, link_schemas
+
     structs: set[StructType] = {Event}
     document = link_schemas(document, structs)
     document["components"]["schemas"] = build_schemas(structs)

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import html
 from collections.abc import Callable, Mapping
+from functools import cached_property, partial
 from typing import Any
-
-import msgspec
 
 from toolstead.adapters.http.asgi import Answer, Request
 from toolstead.adapters.http.routing import Endpoint
@@ -47,8 +46,8 @@ class Pages:
         self._registry = registry
         self._version = version
         self._state = state
-        self._document: bytes = b""
-        self._page: bytes = b""
+        self._build: Callable[[], Document] = dict
+        self._with_token = False
 
     def endpoints(self) -> list[Endpoint]:
         """The routes, in the order the documentation shows them."""
@@ -59,16 +58,23 @@ class Pages:
             Endpoint(method="GET", path="/", handler=self.redirect_root, operation=_ROOT),
         ]
 
-    def describe_routes(self, endpoints: list[Endpoint], *, with_token: bool, with_mcp: bool) -> Document:
-        """Write the document and the page for all routes of the server, once."""
+    @cached_property
+    def document(self) -> Document:
+        """The OpenAPI document: written when it is first asked for, since that takes some 50 ms."""
+        return self._build()
+
+    @cached_property
+    def _page(self) -> bytes:
+        return render(self.document, origin=_ORIGIN.decode(), with_token=self._with_token).encode()
+
+    def describe_routes(self, endpoints: list[Endpoint], *, with_token: bool, with_mcp: bool) -> None:
+        """Say of which routes the document and the page tell: all those of the server."""
         routes = [
             (endpoint.method, endpoint.path, for_people(endpoint.operation) if endpoint.private else endpoint.operation)
             for endpoint in endpoints
         ]
-        document = build_document(routes, version=self._version, with_token=with_token, with_mcp=with_mcp)
-        self._document = msgspec.json.encode(document)
-        self._page = render(document, origin=_ORIGIN.decode(), with_token=with_token).encode()
-        return document
+        self._build = partial(build_document, routes, version=self._version, with_token=with_token, with_mcp=with_mcp)
+        self._with_token = with_token
 
     async def get_health(self, _: Request) -> Answer:
         """`GET /api/health`."""
@@ -77,7 +83,7 @@ class Pages:
 
     async def get_document(self, _: Request) -> Answer:
         """`GET /openapi.json`."""
-        return Answer(200, self._document)
+        return Answer.of_json(self.document)
 
     async def get_docs(self, request: Request) -> Answer:
         """`GET /docs`, its examples written with the address it was asked by."""

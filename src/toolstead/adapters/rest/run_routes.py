@@ -33,7 +33,7 @@ from toolstead.errors import InvocationError, RefusedError, ToolError
 from toolstead.orchestrator.orchestrator import Orchestrator, RunRequest
 from toolstead.tools.confinement import quoted, resolve_inside
 from toolstead.types.result import ToolResult
-from toolstead.types.run import Run
+from toolstead.types.run import Run, RunError, Usage
 
 LONGEST_RUN = 604_800
 
@@ -171,26 +171,23 @@ def _shown(run: Run) -> Answer:
     return Answer(200, encode_anything(run.to_json()))
 
 
-_EXAMPLE: dict[str, Any] = {
-    "id": "run_1",
-    "threadId": "thread_1",
-    "parentRunId": None,
-    "agent": "main",
-    "runtime": "scripted",
-    "model": "",
-    "status": "completed",
-    "result": "Hello to you, too.",
-    "error": None,
-    "usage": {"inputTokens": 12, "outputTokens": 5, "cost": 0.0001},
-    "startedAt": 1790000001.5,
-    "endedAt": 1790000002.25,
-}
-_CANCELLED = {
-    **_EXAMPLE,
-    "status": "cancelled",
-    "result": None,
-    "error": {"code": "cancelled", "message": "it was cancelled"},
-}
+_DONE = Run(
+    id="run_1",
+    thread_id="thread_1",
+    prompt="Hello",
+    created_at=1790000001.0,
+    owner="",
+    agent="main",
+    runtime="scripted",
+    status="completed",
+    result="Hello to you, too.",
+    usage=Usage(input_tokens=12, output_tokens=5, cost=0.0001),
+    started_at=1790000001.5,
+    ended_at=1790000002.25,
+)
+_CANCELLED = msgspec.structs.replace(
+    _DONE, status="cancelled", result=None, error=RunError(code="cancelled", message="it was cancelled")
+)
 _ID = path_parameter("id", "The run's id.", "run_1")
 
 _START = operation(
@@ -215,7 +212,7 @@ _SHOW = operation(
     "Show a run",
     "How far it is, or how it ended.",
     parameters=[_ID],
-    responses=returns(Run, "The run.", UNKNOWN_RUN, STORAGE, example=_EXAMPLE),
+    responses=returns(Run, "The run.", UNKNOWN_RUN, STORAGE, example=_DONE.to_json()),
 )
 _CANCEL = operation(
     "cancelRun",
@@ -223,7 +220,7 @@ _CANCEL = operation(
     "One that runs is interrupted, one that waits never begins. Answers with the run once it has its end; one that "
     "had ended before stays as it is.",
     parameters=[_ID],
-    responses=returns(Run, "The run at its end.", UNKNOWN_RUN, HELD_ELSEWHERE, STORAGE, example=_CANCELLED),
+    responses=returns(Run, "The run at its end.", UNKNOWN_RUN, HELD_ELSEWHERE, STORAGE, example=_CANCELLED.to_json()),
 )
 _PREWARM = operation(
     "prewarm",

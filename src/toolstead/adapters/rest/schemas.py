@@ -9,15 +9,13 @@ from __future__ import annotations
 import inspect
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator
-from typing import Any, Literal, cast
+from typing import Any, Literal, cast, get_args
 
 import msgspec
-import msgspec.inspect
 
-from toolstead.types.sent import SentStruct
+from toolstead.types.sent import SentStruct, StructType
 
 Schema = dict[str, Any]
-StructType = type[msgspec.Struct]
 
 _NAMES = {
     "Approval": "ApprovalFields",
@@ -85,9 +83,9 @@ class SentMember(msgspec.Struct, frozen=True, kw_only=True):
 def _describe_structs(structs: Collection[StructType], found: set[StructType]) -> dict[str, Schema]:
     """The schemas of these Structs; those that they refer to are added to `found`."""
     members = {struct: _members_of(struct) for struct in structs}
-    # To ask msgspec for the types of one field costs as much as to ask for all of them.
+    # One question for all: each costs msgspec a look at every annotation.
     types = [member.type for own in members.values() for member in own]
-    named = {one.__name__: one for kind in msgspec.inspect.multi_type_info(types) for one in _structs_of(kind)}
+    named = {one.__name__: one for kind in types for one in _structs_of(kind)}
     made = iter(msgspec.json.schema_components(types, ref_template="{name}")[0])
 
     def refer(name: str) -> Schema:
@@ -158,21 +156,11 @@ def _tidy(schema: Schema, refer: Callable[[str], Schema], *, may_be_null: bool) 
 
 
 def _structs_of(kind: Any) -> Iterator[StructType]:
-    """Every Struct that a type leads to, itself included."""
-    match kind:
-        case msgspec.inspect.StructType():
-            yield kind.cls
-            for field in kind.fields:
-                yield from _structs_of(field.type)
-        case msgspec.inspect.UnionType():
-            for one in kind.types:
-                yield from _structs_of(one)
-        case msgspec.inspect.CollectionType():
-            yield from _structs_of(kind.item_type)
-        case msgspec.inspect.DictType():
-            yield from _structs_of(kind.value_type)
-        case _:
-            return
+    """The Structs that a type names."""
+    if isinstance(kind, type) and issubclass(kind, msgspec.Struct):
+        yield kind
+    for argument in get_args(kind):
+        yield from _structs_of(argument)
 
 
 def _field_texts(struct: StructType) -> dict[str, str]:

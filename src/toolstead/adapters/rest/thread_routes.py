@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from typing import Annotated, Any
+from typing import Annotated
 
 import msgspec
 
@@ -21,7 +21,7 @@ from toolstead.adapters.rest.result_json import encode_anything
 from toolstead.errors import NotFoundError
 from toolstead.orchestrator.ids import Ids
 from toolstead.orchestrator.orchestrator import Orchestrator, RunRequest
-from toolstead.types.thread import Thread
+from toolstead.types.thread import Message, Thread
 
 MOST_LISTED = 500
 _USUALLY_LISTED = 100
@@ -141,16 +141,10 @@ async def _shown(conversations: Orchestrator, thread: Thread) -> Answer:
     return Answer(200, encode_anything(ThreadAnswer(thread=thread, messages=messages).to_json()))
 
 
-_EXAMPLE: dict[str, Any] = {
-    "id": "thread_1",
-    "title": "Hello",
-    "agent": "",
-    "runtime": "",
-    "model": "",
-    "createdAt": 1790000000.0,
-}
-_SAID = {"id": "msg_1", "role": "user", "kind": "text", "content": "Hello", "createdAt": 1790000001.5}
-_WITH_MESSAGES = {**_EXAMPLE, "messages": [_SAID]}
+_THREAD = Thread(id="thread_1", created_at=1790000000.0, title="Hello")
+_SAID = Message(id="msg_1", thread_id="thread_1", role="user", content="Hello", created_at=1790000001.5)
+_EXAMPLE = _THREAD.to_json()
+_WITH_MESSAGES = ThreadAnswer(thread=_THREAD, messages=[_SAID]).to_json()
 _ID = path_parameter("id", "The thread's id.", "thread_1")
 
 _LIST = operation(
