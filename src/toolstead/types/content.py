@@ -9,7 +9,7 @@ from typing import Any, cast
 import msgspec
 
 
-class Text(msgspec.Struct):
+class Text(msgspec.Struct, gc=False):
     """Text for the model. A struct, as `ToolResult`: one is built on every call."""
 
     text: str
