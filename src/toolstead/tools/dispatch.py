@@ -11,9 +11,9 @@ import asyncio
 import itertools
 import logging
 import secrets
-import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from time import perf_counter
 from typing import Any, Protocol
 
 from toolstead.concurrency.suspended_coroutine import (
@@ -142,7 +142,7 @@ class Dispatcher:
         if registered is None:
             raise self._unknown(view, name, caller)
         meta: Any = None
-        events, started, shown, gates = self._events, time.perf_counter(), input, self._gates
+        events, started, shown, gates = self._events, perf_counter(), input, self._gates
         told = events.listening or caller.run_id is not None  # whatever happens in a run is kept
         if not registered.ignores_meta or told or gates is not None:
             meta = ToolMeta(registered.tool, caller, caller.cwd or self._cwd, self._new_id, progress, client)
@@ -201,7 +201,7 @@ class Dispatcher:
         self, caller: Caller, name: str, input: Mapping[str, Any], result: ToolResult, *, call_id: str
     ) -> None:
         """What came of a tool of a runtime's own, or of the refusal."""
-        self._tell_result(call_id, name, result, time.perf_counter(), caller)
+        self._tell_result(call_id, name, result, perf_counter(), caller)
         if self._gates is not None and self._gates.observers:
             await self._gates.tell(name, input, caller, call_id, result)
 
@@ -237,7 +237,7 @@ class Dispatcher:
         error = view.unknown(name)
         logger.warning("%s (thread %s)", error, caller.thread_id)
         call_id = caller.call_id or self._new_id()
-        self._tell_result(call_id, error.name, ToolResult.error(str(error)), time.perf_counter(), caller)
+        self._tell_result(call_id, error.name, ToolResult.error(str(error)), perf_counter(), caller)
         return error
 
     def _id_of(self, meta: ToolMeta | None, caller: Caller) -> str:
@@ -266,7 +266,7 @@ class Dispatcher:
                 name=name,
                 isError=result.is_error,
                 content=text if len(text) <= SHOWN_IN_EVENTS else text[:SHOWN_IN_EVENTS] + "…",
-                durationMs=round((time.perf_counter() - started) * 1000, 3),
+                durationMs=round((perf_counter() - started) * 1000, 3),
             ),
             caller,
         )

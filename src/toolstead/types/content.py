@@ -8,7 +8,7 @@ from typing import Any, ClassVar, cast
 from toolstead.types.sent import SentStruct
 
 
-class Text(SentStruct, frozen=False, kw_only=False, tag_field="type", tag="text"):  # pyright: ignore[reportGeneralTypeIssues] - tools may change it
+class Text(SentStruct, frozen=False, kw_only=False, tag_field="type", tag="text", gc=False):  # pyright: ignore[reportGeneralTypeIssues] - tools may change it
     """Text.
 
     A struct, as `ToolResult`: one is built on every call.
