@@ -17,7 +17,8 @@ from toolstead.invoker.pool import SessionPool
 from toolstead.invoker.runtime import Runtime
 from toolstead.orchestrator.event_log import EventLog
 from toolstead.orchestrator.hooks import MessageHooks
-from toolstead.orchestrator.orchestrator import LAST_EVENTS, Defaults, Orchestrator, RunRequest
+from toolstead.orchestrator.orchestrator import LAST_EVENTS, Orchestrator
+from toolstead.orchestrator.request import Defaults, RunRequest
 from toolstead.orchestrator.store import EventFilter, Store
 from toolstead.plugins.decorator import tool
 from toolstead.tools.dispatch import Dispatcher

@@ -229,7 +229,7 @@ async def test_a_run_that_somebody_else_ended_is_told_as_it_was_stored(tmp_path:
     async with talking(tmp_path, BenchRuntime(act=(gate := Gate()))) as world:
         run_id = await world.post("Hi")
         await bounded(gate.begun.wait())
-        await world.store.end_run(run_id, lost(await world.store.run(run_id)))
+        await world.store.end_run(run_id, lost(await world.store.run(run_id), 2.0))
         gate.let.set()
         assert (await world.end_of(run_id)).status == "lost"
         assert (await world.check_end(run_id)).status == "lost"
@@ -241,7 +241,7 @@ async def test_a_run_that_got_its_end_while_it_waited_never_begins(tmp_path: Pat
     async with talking(tmp_path, runtime) as world:
         first, second = await world.post("first"), await world.post("second")
         await bounded(gate.begun.wait())
-        await world.store.end_run(second, lost(await world.store.run(second)))
+        await world.store.end_run(second, lost(await world.store.run(second), 2.0))
         gate.let.set()
         assert (await world.end_of(first)).status == "completed"
         assert (await world.end_of(second)).status == "lost"
@@ -259,15 +259,23 @@ async def test_runs_that_a_dead_process_left_are_ended_when_the_next_one_opens(t
         assert (await world.ask("again")).status == "completed"
 
 
-async def test_a_run_of_another_process_is_not_cancelled_here(tmp_path: Path) -> None:
-    async with talking(tmp_path, BenchRuntime(act=(gate := Gate()))) as one:
-        run_id = await one.post("Hi")
+async def test_runs_of_another_process_are_cancelled_from_here_whether_they_run_or_wait(tmp_path: Path) -> None:
+    async with (
+        talking(tmp_path, BenchRuntime(act=(gate := Gate()))) as one,
+        talking(tmp_path, BenchRuntime()) as other,
+    ):
+        running, waiting, after = await one.post("runs"), await one.post("waits"), await one.post("after")
         await bounded(gate.begun.wait())
-        async with talking(tmp_path, BenchRuntime()) as other:
-            with pytest.raises(InvocationError, match="held by another process"):
-                await other.orchestrator.cancel(run_id)
+        ended = await bounded(other.orchestrator.cancel(waiting))
+        assert (ended.status, ended.error and ended.error.message) == ("cancelled", "it was cancelled")
+        assert (await one.store.run(running)).status == "running"
+        assert (await bounded(other.orchestrator.cancel(running))).status == "cancelled"
         gate.let.set()
-        assert (await one.end_of(run_id)).status == "completed"
+        assert (await one.end_of(after)).status == "completed"
+        assert (await bounded(other.orchestrator.cancel(after))).status == "completed"  # it stays as it is
+        for run_id in (running, waiting, after):
+            await other.check_end(run_id)
+        assert await one.store.commands() == []
 
 
 async def test_a_steering_message_reaches_the_running_turn_and_without_one_it_is_any_message(tmp_path: Path) -> None:
@@ -419,7 +427,7 @@ async def test_closing_while_runs_run_and_wait_stores_an_end_for_each(tmp_path: 
         with pytest.raises(InvocationError, match="being closed"):
             await world.post("too late")
         stored = await world.store.runs(limit=1000)
-        assert {run.status for run in stored} == {"cancelled"}
+        assert {(run.status, run.error and run.error.code) for run in stored} == {("stopped", "stopped")}
         assert set(ids) <= {run.id for run in stored}
         for run in stored:
             await world.check_end(run.id)

@@ -248,7 +248,7 @@ async def _check(place: Place, dead: Heard, living: Heard) -> Counter[str]:
         async with asyncio.timeout(PATIENCE):
             while any(run.owner == dead.owner for run in await talk.store.runs(unfinished=True, limit=10_000)):
                 await asyncio.sleep(0.01)  # a server notices a moment later that its client died
-                await talk.store.recover(lost)
+                await talk.store.recover(lambda run: lost(run, time.time()))
         for run_id in list(living.accepted)[-200:]:
             assert (await talk.store.run(run_id)).status in {"queued", "running", "completed"}
         return await _check_ends(talk, dead)

@@ -26,9 +26,10 @@ if TYPE_CHECKING:
     from toolstead.invoker.runtime_calls import OwnFor
     from toolstead.orchestrator.event_log import EventLog
     from toolstead.orchestrator.hooks import MessageHooks
-    from toolstead.orchestrator.orchestrator import CallTool, Orchestrator
+    from toolstead.orchestrator.orchestrator import Orchestrator
     from toolstead.orchestrator.store import Store
     from toolstead.tools.handlers.pinned import Pinned
+    from toolstead.types.call import CallTool
 
 logger = logging.getLogger(__name__)
 
@@ -172,7 +173,8 @@ class Conversations:
         from toolstead.app.runtimes import Runtimes
         from toolstead.invoker.invoker import Invoker
         from toolstead.invoker.pool import SessionPool
-        from toolstead.orchestrator.orchestrator import Defaults, Orchestrator
+        from toolstead.orchestrator.orchestrator import Orchestrator
+        from toolstead.orchestrator.request import Defaults
 
         sessions = settings.sessions
         pool = SessionPool(ttl=sessions.ttl, most_idle=sessions.max, most_live=sessions.max_live)

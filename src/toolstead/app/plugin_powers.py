@@ -151,8 +151,8 @@ class PluginThreads:
         orchestrator = await self._parts.conversations()
         if not wake:
             return (await orchestrator.add_note(thread_id, content, kind=kind)).id
-        await orchestrator.store.thread(thread_id)  # a message to nobody starts no thread
-        return (await orchestrator.submit(RunRequest(prompt=content, thread_id=thread_id))).message_id
+        request = RunRequest(prompt=content, thread_id=thread_id, thread_must_exist=True)
+        return (await orchestrator.submit(request)).message_id
 
     async def broadcast(
         self, event: str, data: Mapping[str, Any], *, thread_id: str | None = None, meta: ToolMeta | None = None

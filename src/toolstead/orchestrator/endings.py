@@ -5,7 +5,6 @@ Above: the orchestrator. Below: the words, and the store's.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping
 from typing import Any
 
@@ -51,22 +50,21 @@ def _about(run: Run) -> dict[str, Any]:
     return {"agent": run.agent, "runtime": run.runtime, "model": run.model}
 
 
-def ended(status: RunEnd, code: str, message: str) -> Ending:
+def ended(status: RunEnd, code: str, message: str, now: float) -> Ending:
     """A run that ended without an answer, and why."""
-    return Ending(status=status, ended_at=time.time(), error=RunError(code=code, message=message))
+    return Ending(status=status, ended_at=now, error=RunError(code=code, message=message))
 
 
-def lost(run: Run) -> Ending:
+def lost(run: Run, now: float) -> Ending:
     """A run whose process is dead."""
-    now = time.time()
     error = RunError(code="lost", message=f"the process {run.owner} that ran it is dead")
     events = [NewEvent(type="error", time=now, data=error.to_json(), **_place(run))]
     return Ending(status="lost", ended_at=now, error=error, events=events)
 
 
-def given_up(run: Run) -> Ending:
+def given_up(run: Run, now: float) -> Ending:
     """A run that nobody performs, because the database failed."""
-    ending = ended("failed", "storage", "the database failed while it was being stored, and it was given up")
+    ending = ended("failed", "storage", "the database failed while it was being stored, and it was given up", now)
     last = last_event(run, ending)
     return structs.replace(ending, events=[last] if last is not None else [])
 

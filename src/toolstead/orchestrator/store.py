@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 import msgspec
 
@@ -22,6 +22,10 @@ if TYPE_CHECKING:
     from toolstead.types.event import Event
     from toolstead.types.run import Run, RunEnd, RunError, Usage
     from toolstead.types.thread import Message, Thread
+
+
+CommandState = Literal["waiting", "undeliverable"]
+"""`undeliverable`: it was refused, or its run has ended."""
 
 
 class NewEvent(msgspec.Struct, frozen=True, kw_only=True):
@@ -72,10 +76,12 @@ class Begun(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         events: The events stored with that.
         last: The run that began in the thread before it; whoever held that one knows the conversation best.
+        session_id: The thread's session id as it is now; the thread itself may have been read long before.
     """
 
     events: Sequence[Event]
     last: HeldRun | None
+    session_id: str | None = None
 
 
 class Behind(msgspec.Struct, frozen=True, kw_only=True):
@@ -86,6 +92,23 @@ class Behind(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     runs: Sequence[HeldRun]
+
+
+class RunCommand(msgspec.Struct, frozen=True, kw_only=True):
+    """What one process asks of a run that another process holds.
+
+    Attributes:
+        id: For `steer` the id that the message will have.
+        text: For `cancel` the reason, for `steer` the message.
+        key: For `steer` the idempotency key of the message.
+    """
+
+    id: str
+    run_id: str
+    kind: Literal["cancel", "steer"]
+    text: str
+    created_at: float
+    key: str | None = None
 
 
 class Ending(msgspec.Struct, frozen=True, kw_only=True):
@@ -176,12 +199,17 @@ class ThreadStore(Protocol):
         ...
 
     async def add_message(
-        self, message: Message, events: Sequence[NewEvent] = (), *, idempotency_key: str | None = None
+        self,
+        message: Message,
+        events: Sequence[NewEvent] = (),
+        *,
+        idempotency_key: str | None = None,
+        command_id: str | None = None,
     ) -> Accepted:
         """Keep a message that starts no run, with its events. Raises NotFoundError for its thread.
 
         A key that the thread has seen gives the ids it was used for, and keeps nothing; only a message of a
-        run may have one.
+        run may have one. The command that the message came with is removed in the same commit.
         """
         ...
 
@@ -197,12 +225,18 @@ class RunStore(Protocol):
     """This process, as runs name it."""
 
     async def accept(
-        self, message: Message, run: Run, *, idempotency_key: str | None = None, events: Sequence[NewEvent] = ()
+        self,
+        message: Message,
+        run: Run,
+        *,
+        thread: Thread | None = None,
+        idempotency_key: str | None = None,
+        events: Sequence[NewEvent] = (),
     ) -> Accepted:
         """Keep a message and the queued run that will answer it, in one commit.
 
-        A thread that is not there is made, with the run's agent, runtime and model; to make it otherwise,
-        make it first. A key that the thread has seen gives the ids it was used for, and keeps nothing.
+        A thread that is not there is made as `thread` says, else with the run's agent, runtime and model.
+        A key that the thread has seen gives the ids it was used for, and keeps nothing.
         """
         ...
 
@@ -220,6 +254,30 @@ class RunStore(Protocol):
 
     async def run(self, id: str) -> Run:
         """Raises NotFoundError."""
+        ...
+
+    async def running_run(self, thread_id: str) -> Run | None:
+        """The run of a thread that runs now, whichever process holds it."""
+        ...
+
+    async def add_command(self, command: RunCommand) -> bool:
+        """Keep a command for the process that holds an unfinished run; False when the run has ended."""
+        ...
+
+    async def commands(self) -> list[RunCommand]:
+        """The commands for this process's runs that were not refused, oldest first."""
+        ...
+
+    async def command_state(self, id: str) -> CommandState | None:
+        """How far a command is; None when it is there no more: carried out, withdrawn, or gone with its thread."""
+        ...
+
+    async def refuse_command(self, id: str) -> None:
+        """Say that a command cannot be carried out."""
+        ...
+
+    async def remove_command(self, id: str) -> bool:
+        """Remove a command that was carried out, or is withdrawn; False when it was there no more."""
         ...
 
     async def runs(self, *, thread_id: str | None = None, unfinished: bool = False, limit: int = 100) -> list[Run]:

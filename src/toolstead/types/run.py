@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
-RunStatus = Literal["queued", "running", "completed", "failed", "timeout", "cancelled", "lost"]
-RunEnd = Literal["completed", "failed", "timeout", "cancelled", "lost"]
+RunStatus = Literal["queued", "running", "completed", "failed", "timeout", "cancelled", "stopped", "lost"]
+RunEnd = Literal["completed", "failed", "timeout", "cancelled", "stopped", "lost"]
 
 Warmth = Literal["warm", "resumed", "cold"]
 """How a session was found: already open, opened with its conversation, or opened empty."""
@@ -72,6 +72,9 @@ class Run:
         prompt: What it was asked, as the caller wrote it.
         owner: The process that holds it; another one may touch it only when that one is dead.
         started_at: Seconds since the epoch; none while it is queued.
+        parent_run_id: The run whose tool call started it; `parent_agent` is that run's agent.
+        task_id: The delegated task it works on.
+        depth: How many runs stand above it.
     """
 
     id: str
@@ -89,6 +92,9 @@ class Run:
     usage: Usage = NOTHING_USED
     started_at: float | None = None
     ended_at: float | None = None
+    parent_agent: str = ""
+    task_id: str | None = None
+    depth: int = 0
 
     @property
     def ended(self) -> bool:

@@ -81,9 +81,6 @@ UNKNOWN_APPROVAL = Kind(
 )
 BAD_METHOD = Kind("bad-method", 405, "The route has no such method", "The `Allow` header lists the methods.")
 TOO_SLOW = Kind("too-slow", 408, "The request did not arrive in time", "Send the whole request within a minute.")
-HELD_ELSEWHERE = Kind(
-    "held-elsewhere", 409, "Another process holds this run", "Ask the process that holds it; the detail names it."
-)
 APPROVAL_DECIDED = Kind(
     "approval-decided",
     409,
@@ -145,7 +142,6 @@ KINDS = (
     UNKNOWN_APPROVAL,
     BAD_METHOD,
     TOO_SLOW,
-    HELD_ELSEWHERE,
     APPROVAL_DECIDED,
     TOO_LARGE,
     BAD_TYPE,

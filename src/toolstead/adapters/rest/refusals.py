@@ -8,7 +8,6 @@ from toolstead.adapters.rest.asgi import Answer, Handler, Request, Sendable
 from toolstead.adapters.rest.body import BodyError
 from toolstead.adapters.rest.guard import RETRY_AFTER
 from toolstead.adapters.rest.problem import (
-    HELD_ELSEWHERE,
     NO_RUNTIME,
     NOT_FOUND,
     STOPPING,
@@ -35,10 +34,6 @@ Conversing = Callable[[Orchestrator, Request], Awaitable[Sendable | None]]
 """Answers a request with the orchestrator at hand."""
 
 
-class HeldElsewhereError(Exception):
-    """Another process holds what was asked for; never leaves the door."""
-
-
 def conversing(opened: Opened, handler: Conversing) -> Handler:
     """A handler that gets the orchestrator, and whose foreseen failures are problem documents."""
 
@@ -54,8 +49,6 @@ def conversing(opened: Opened, handler: Conversing) -> Handler:
             return problem(_UNKNOWN[error.kind], detail, instance=request.path)
         except StorageError as error:
             return problem(STORAGE, _sentence(error), instance=request.path, headers=(RETRY_AFTER,))
-        except HeldElsewhereError as error:
-            return problem(HELD_ELSEWHERE, _sentence(error), instance=request.path)
         except (RuntimeFailureError, ScriptError) as error:
             return problem(NO_RUNTIME, _sentence(error), instance=request.path)
         except InvocationError as error:

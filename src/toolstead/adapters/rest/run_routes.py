@@ -16,7 +16,6 @@ from toolstead.adapters.rest.openapi import body_of, operation, path_parameter, 
 from toolstead.adapters.rest.problem import (
     BAD_BODY,
     BAD_JSON,
-    HELD_ELSEWHERE,
     NO_RUNTIME,
     STORAGE,
     UNKNOWN_RESULT,
@@ -25,12 +24,12 @@ from toolstead.adapters.rest.problem import (
     problem,
 )
 from toolstead.adapters.rest.query import idempotency_key, wrong
-from toolstead.adapters.rest.refusals import HeldElsewhereError, Opened, conversing
+from toolstead.adapters.rest.refusals import Opened, conversing
 from toolstead.adapters.rest.result_json import encode_anything
 from toolstead.adapters.rest.routing import Endpoint
 from toolstead.adapters.rest.thread_routes import Name
 from toolstead.adapters.rest.tool_routes import NoBody, ThreadId
-from toolstead.errors import InvocationError, RefusedError, ToolError
+from toolstead.errors import RefusedError, ToolError
 from toolstead.orchestrator.orchestrator import Orchestrator, RunRequest
 from toolstead.tools.confinement import quoted, resolve_inside
 from toolstead.types.run import Run
@@ -119,10 +118,7 @@ class RunRoutes:
     async def cancel(self, conversations: Orchestrator, request: Request) -> Answer:
         """`POST /api/runs/{id}/cancel`: answers when the run has its end."""
         self._read_nothing(await request.body(), request.path)
-        try:
-            return _shown(await conversations.cancel(request.params["id"]))
-        except InvocationError as error:
-            raise HeldElsewhereError(str(error)) from error
+        return _shown(await conversations.cancel(request.params["id"]))
 
     async def prewarm(self, conversations: Orchestrator, request: Request) -> Answer:
         """`POST /api/prewarm`."""
@@ -205,10 +201,10 @@ _SHOW = operation(
 _CANCEL = operation(
     "cancelRun",
     "Cancel a run",
-    "One that runs is interrupted, one that waits never begins. Answers with the run once it has its end; one that "
-    "had ended before stays as it is.",
+    "One that runs is interrupted, one that waits never begins, whichever process holds it. Answers with the run once "
+    "it has its end; one that had ended before stays as it is.",
     parameters=[_ID],
-    responses=returns("Run", "The run at its end.", UNKNOWN_RUN, HELD_ELSEWHERE, STORAGE, example=_CANCELLED),
+    responses=returns("Run", "The run at its end.", UNKNOWN_RUN, STORAGE, example=_CANCELLED),
 )
 _PREWARM = operation(
     "prewarm",

@@ -118,10 +118,10 @@ class ThreadRoutes:
         """`POST /api/threads/{id}/messages`."""
         body = self._read_message(await request.body(), request.path)
         key = idempotency_key(request)
-        thread = await conversations.store.thread(request.params["id"])
-        wanted = RunRequest(prompt=body.content, thread_id=thread.id, idempotency_key=key)
+        thread_id = request.params["id"]
+        wanted = RunRequest(prompt=body.content, thread_id=thread_id, idempotency_key=key, thread_must_exist=True)
         give = conversations.steer if body.steer else conversations.submit
-        accepted = await self._posts.once(thread.id, key, lambda: give(wanted))
+        accepted = await self._posts.once(thread_id, key, lambda: give(wanted))
         return Answer.of_json({"messageId": accepted.message_id, "runId": accepted.run_id}, 202)
 
 

@@ -14,6 +14,7 @@ from sqlalchemy import Connection
 
 from toolstead.adapters.storage.ledger import Draft, Ledger, Needs
 from toolstead.adapters.storage.rows import ending_values, message_values, run_values, thread_values, to_json
+from toolstead.adapters.storage.run_commands import remove_command
 from toolstead.orchestrator.store import Accepted, Begun, Behind, Ending, NewEvent
 from toolstead.types.event import Event
 from toolstead.types.run import ENDS, Run
@@ -66,15 +67,18 @@ class AddThread:
 class AddMessage:
     """Keep a message that starts no run."""
 
-    __slots__ = ("_drafts", "_key", "_message", "_values")
+    __slots__ = ("_command_id", "_drafts", "_key", "_message", "_values")
 
-    def __init__(self, message: Message, key: str | None, events: Sequence[NewEvent]) -> None:
+    def __init__(
+        self, message: Message, key: str | None, events: Sequence[NewEvent], command_id: str | None = None
+    ) -> None:
         if key is not None and message.run_id is None:
             raise ValueError(f"message {message.id} belongs to no run, so that there is nothing to keep a key for")
         self._message = message
         self._key = None if key is None else (message.thread_id, key)
         self._values = message_values(message)
         self._drafts = _drafts(events)
+        self._command_id = command_id
 
     def needs(self, needs: Needs) -> None:
         """Whether the thread is there, and the key is used."""
@@ -86,6 +90,8 @@ class AddMessage:
         """Add it, with its events, or give what the key was used for."""
         message = self._message
         ledger.check_thread(message.thread_id)
+        if self._command_id is not None:
+            remove_command(ledger.connection, self._command_id)
         if self._key is not None and (holder := ledger.holder_of(self._key)) is not None:
             return Accepted(message_id=holder[0], run_id=holder[1], fresh=False)
         ledger.add_message(self._values)
@@ -114,9 +120,11 @@ class Append:
 class Accept:
     """Keep a message and the run that will answer it."""
 
-    __slots__ = ("_drafts", "_key", "_message", "_message_values", "_run", "_run_values")
+    __slots__ = ("_drafts", "_key", "_message", "_message_values", "_run", "_run_values", "_thread_values")
 
-    def __init__(self, message: Message, run: Run, key: str | None, events: Sequence[NewEvent]) -> None:
+    def __init__(
+        self, message: Message, run: Run, key: str | None, events: Sequence[NewEvent], thread: Thread | None = None
+    ) -> None:
         if message.thread_id != run.thread_id:
             raise ValueError(f"message {message.id} and run {run.id} must be of one thread")
         self._message = message
@@ -124,6 +132,7 @@ class Accept:
         self._key = None if key is None else (message.thread_id, key)
         self._message_values = message_values(message)
         self._run_values = run_values(run)
+        self._thread_values = thread_values(thread or _thread_for(message, run))
         self._drafts = _drafts(events)
 
     def needs(self, needs: Needs) -> None:
@@ -138,7 +147,7 @@ class Accept:
             return Accepted(message_id=holder[0], run_id=holder[1], fresh=False)
         message, run = self._message, self._run
         if not ledger.has_thread(message.thread_id):
-            ledger.add_thread(message.thread_id, thread_values(_thread_for(message, run)))
+            ledger.add_thread(message.thread_id, self._thread_values)
         ledger.add_message(self._message_values)
         ledger.add_run(run.id, run.status, run.thread_id, run.owner, self._run_values)
         if self._key is not None:
@@ -170,7 +179,7 @@ class BeginRun:
             return Behind(runs=ahead)
         last = line.last
         ledger.begin_run(self._id, self._thread_id, self._started_at)
-        return Begun(events=ledger.add_events(self._drafts), last=last)
+        return Begun(events=ledger.add_events(self._drafts), last=last, session_id=line.session_id)
 
 
 class EndRun:

@@ -129,6 +129,9 @@ def run_values(run: Run) -> Values:
         run.created_at,
         run.started_at,
         run.ended_at,
+        run.parent_agent,
+        run.task_id,
+        run.depth,
     )
 
 
@@ -173,7 +176,7 @@ def message_from(row: Sequence[Any]) -> Message:
 def run_from(row: Sequence[Any]) -> Run:
     """A run from a whole row."""
     _, own_id, thread_id, parent_run_id, owner, status, prompt, agent, runtime, model, result, code, text = row[:13]
-    input_tokens, output_tokens, cost, created_at, started_at, ended_at = row[13:]
+    input_tokens, output_tokens, cost, created_at, started_at, ended_at, parent_agent, task_id, depth = row[13:]
     return Run(
         id=own_id,
         thread_id=thread_id,
@@ -190,6 +193,9 @@ def run_from(row: Sequence[Any]) -> Run:
         created_at=created_at,
         started_at=started_at,
         ended_at=ended_at,
+        parent_agent=parent_agent,
+        task_id=task_id,
+        depth=depth,
     )
 
 

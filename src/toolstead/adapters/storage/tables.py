@@ -67,8 +67,25 @@ runs = Table(
     Column("created_at", Double, nullable=False),
     Column("started_at", Double),
     Column("ended_at", Double),
+    Column("parent_agent", Text, nullable=False),
+    Column("task_id", Text),
+    Column("depth", BigInteger, nullable=False),
 )
 """A run is unfinished while `ended_at` is null."""
+
+run_commands = Table(
+    "run_commands",
+    metadata,
+    Column("id", Text, primary_key=True),
+    Column("run_id", Text, nullable=False),
+    Column("owner", Text, nullable=False),
+    Column("kind", Text, nullable=False),
+    Column("text", Text, nullable=False),
+    Column("key", Text),
+    Column("created_at", Double, nullable=False),
+    Column("refused", Boolean, nullable=False),
+)
+"""`owner` is the process that holds the run, and is to carry the command out."""
 
 idempotency_keys = Table(
     "idempotency_keys",

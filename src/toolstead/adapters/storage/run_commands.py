@@ -1,0 +1,65 @@
+"""Commands to runs that another process holds: functions of a connection.
+
+A command is a row from when it is asked until it is carried out or withdrawn. The process that holds the run reads
+those of its name, so one indexed query serves all its runs.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sqlalchemy import Boolean, Connection, bindparam, delete, false, insert, literal, select, update
+
+from toolstead.adapters.storage.rows import storable
+from toolstead.adapters.storage.tables import run_commands, runs
+from toolstead.orchestrator.store import CommandState, RunCommand
+
+_FIELDS = [run_commands.c[name] for name in RunCommand.__struct_fields__]
+_WAITING = (
+    select(*_FIELDS)
+    .where(run_commands.c.owner == bindparam("owner"), run_commands.c.refused == false())
+    .order_by(run_commands.c.created_at, run_commands.c.id)
+)
+
+
+def add_command(connection: Connection, command: RunCommand) -> bool:
+    """Keep it, unless its run has ended; the run's owner is the one to read it."""
+    values: dict[str, Any] = {name: getattr(command, name) for name in RunCommand.__struct_fields__}
+    values["text"] = storable(command.text)
+    given = [literal(value, run_commands.c[name].type) for name, value in values.items()]
+    found = select(*given, literal(False, Boolean), runs.c.owner).where(
+        runs.c.id == command.run_id, runs.c.ended_at.is_(None)
+    )
+    adding = insert(run_commands).from_select([*values, "refused", "owner"], found)
+    return connection.execute(adding).rowcount == 1
+
+
+def list_commands(connection: Connection, owner: str) -> list[RunCommand]:
+    """Those for a process's runs that were not refused, oldest first."""
+    return [RunCommand(**row) for row in connection.execute(_WAITING, {"owner": owner}).mappings()]
+
+
+def find_state(connection: Connection, id: str) -> CommandState | None:
+    """How far a command is; None when it is there no more."""
+    wanted = select(run_commands.c.refused, runs.c.ended_at).join(runs, runs.c.id == run_commands.c.run_id)
+    row = connection.execute(wanted.where(run_commands.c.id == id)).first()
+    if row is None:
+        return None
+    return "undeliverable" if row.refused or row.ended_at is not None else "waiting"
+
+
+def refuse_command(connection: Connection, id: str) -> None:
+    """Say that it cannot be carried out."""
+    connection.execute(update(run_commands).where(run_commands.c.id == id).values(refused=True))
+
+
+def remove_command(connection: Connection, id: str) -> bool:
+    """Whether it was there."""
+    return connection.execute(delete(run_commands).where(run_commands.c.id == id)).rowcount == 1
+
+
+def expire_commands(connection: Connection, before: float) -> int:
+    """Delete what nobody came back for: older, and its run has ended."""
+    ended = select(runs.c.id).where(runs.c.ended_at.is_not(None))
+    old = (run_commands.c.created_at < before) & run_commands.c.run_id.in_(ended)
+    return connection.execute(delete(run_commands).where(old)).rowcount

@@ -1,0 +1,174 @@
+"""Commands to runs over process borders: cancel, and steer.
+
+A process that wants something of a run which another one holds leaves a command in the store. The process that holds
+the run looks for commands while it has runs, carries them out, and removes them. What happens to a `steer`:
+
+    asked ──▶ given to the running turn ──▶ removed with the commit that stores the message
+      │
+      └─────▶ refused, or the run ended ──▶ withdrawn by the process that asked, which sends it as any message
+
+Only the holder gives it to the turn, and only while its run has no end; only the process that asked withdraws it, and
+only after that. So it is told once, and never lost. The same look stores the ids of sessions that became known during
+a turn, so that a process which dies in the middle of one leaves a thread that can be resumed.
+Above: the orchestrator. Below: the store port, the invoker.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+
+from toolstead.errors import NotFoundError, StorageError
+from toolstead.invoker.clock import Clock
+from toolstead.invoker.invoker import Invoker
+from toolstead.invoker.key import session_key
+from toolstead.orchestrator.active_run import ActiveRun, ActiveRuns
+from toolstead.orchestrator.endings import told
+from toolstead.orchestrator.event_log import EventLog
+from toolstead.orchestrator.hooks import MessageHooks
+from toolstead.orchestrator.ids import kept_id
+from toolstead.orchestrator.performer import RunPerformer
+from toolstead.orchestrator.recovery import Recovery, pauses
+from toolstead.orchestrator.store import Accepted, RunCommand, Store
+from toolstead.types.thread import Message
+
+logger = logging.getLogger(__name__)
+
+LOOK_SECONDS = 0.25
+"""How often a process that has runs looks for commands to them."""
+
+
+class RunCommands:
+    """Carries out commands to the runs of this process, and sends commands to those of others."""
+
+    def __init__(
+        self,
+        *,
+        store: Store,
+        log: EventLog,
+        invoker: Invoker,
+        hooks: MessageHooks,
+        active: ActiveRuns,
+        performer: RunPerformer,
+        recovery: Recovery,
+        clock: Clock,
+    ) -> None:
+        self._store = store
+        self._log = log
+        self._invoker = invoker
+        self._hooks = hooks
+        self._active = active
+        self._performer = performer
+        self._recovery = recovery
+        self._clock = clock
+        self._task: asyncio.Task[None] | None = None
+        self._steering: dict[str, asyncio.Task[None]] = {}
+        """Command → what gives it to its turn; until the command is there no more."""
+
+    def open(self) -> None:
+        """Look for commands from now on, while there are runs."""
+        self._task = asyncio.create_task(self._look_again(), name="toolstead-run-commands")
+
+    async def close(self) -> None:
+        """Look no more."""
+        tasks = [*self._steering.values(), *([self._task] if self._task is not None else [])]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def give(
+        self, active: ActiveRun, message: Message, *, key: str | None, command_id: str | None = None
+    ) -> Accepted | None:
+        """Give a message to the turn that a run is in, and store it; None when the turn does not take it."""
+        async with active.steering:
+            if key is not None and (before := await self._store.accepted(message.thread_id, key)) is not None:
+                if command_id is not None:
+                    await self._store.remove_command(command_id)
+                return before
+            if active.is_ending or not await self._invoker.steer(session_key(message.thread_id), message.content):
+                return None
+            events = [told(message, message.created_at)]
+            accepted = await self._store.add_message(message, events, idempotency_key=key, command_id=command_id)
+        if not accepted.fresh:
+            logger.warning("run %s was told a message that another process took at the same time", active.run.id)
+            return accepted
+        self._log.publish(accepted.events)
+        await self._performer.observe(self._hooks.on_message(message.thread_id, "user", message.content))
+        return accepted
+
+    async def send_steer(self, thread_id: str, command: RunCommand) -> Accepted | None:
+        """Have another process give a message to its run; None when it must be sent as any message."""
+        if not await self._store.add_command(command):
+            return None
+        for seconds in pauses():
+            state = await self._store.command_state(command.id)
+            if state == "undeliverable" and await self._store.remove_command(command.id):
+                return None
+            if state is None:
+                break
+            await self._recovery.pause(seconds)
+        used = await self._store.accepted(thread_id, command.key) if command.key is not None else None
+        if used is not None and used.message_id != command.id:
+            return used
+        return Accepted(message_id=command.id, run_id=command.run_id, fresh=True)
+
+    async def _look_again(self) -> None:
+        while True:
+            await self._active.arrived.wait()
+            await self._clock.sleep(LOOK_SECONDS)
+            if not self._active:
+                continue
+            try:
+                await self._store_sessions()
+                commands = await self._store.commands()
+                self._forget_settled({command.id for command in commands})
+                for command in commands:
+                    await self._carry_out(command)
+            except StorageError as error:
+                logger.warning("commands to runs could not be looked for: %s", error)
+
+    async def _carry_out(self, command: RunCommand) -> None:
+        active = self._active.get(command.run_id)
+        if command.kind == "cancel":
+            if active is not None:
+                active.request_end("cancelled", command.text)
+            await self._store.remove_command(command.id)
+        elif command.id not in self._steering:
+            self._steering[command.id] = asyncio.create_task(self._steer(active, command))
+
+    def _forget_settled(self, waiting: set[str]) -> None:
+        """Forget the commands that are there no more; one that is there was given once, and is not given again."""
+        for command_id in [one for one, task in self._steering.items() if task.done() and one not in waiting]:
+            del self._steering[command_id]
+
+    async def _steer(self, active: ActiveRun | None, command: RunCommand) -> None:
+        try:
+            if active is not None and await self._take(active, command):
+                return
+            await self._store.refuse_command(command.id)
+        except (StorageError, NotFoundError) as error:
+            logger.warning("run %s: a message that another process sent to it waits: %s", command.run_id, error)
+
+    async def _take(self, active: ActiveRun, command: RunCommand) -> bool:
+        message = Message(
+            id=command.id,
+            thread_id=active.run.thread_id,
+            role="user",
+            content=command.text,
+            created_at=command.created_at,
+            run_id=command.run_id,
+        )
+        return await self.give(active, message, key=command.key, command_id=command.id) is not None
+
+    async def _store_sessions(self) -> None:
+        """Store the ids of conversations that became known during a turn; an end that comes later may change them."""
+        for active in list(self._active.running.values()):
+            run = active.run
+            now = kept_id(run.runtime, self._invoker.session_id(session_key(run.thread_id)))
+            if now is None or now == active.stored_session or active.is_ending:
+                continue
+            try:
+                await self._store.update_thread(run.thread_id, session_id=now)
+            except NotFoundError:
+                continue
+            active.stored_session = now
