@@ -7,7 +7,8 @@ import os
 from collections.abc import Sequence
 from typing import Any
 
-from toolstead.orchestrator.store import Ending, NewEvent
+from toolstead.orchestrator.store import Ending
+from toolstead.types.event import NewEvent
 from toolstead.types.run import Run, RunEnd, RunError
 from toolstead.types.thread import Message, Role, Thread
 

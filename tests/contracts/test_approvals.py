@@ -14,8 +14,9 @@ from tests.contracts.samples import event, lost, message, new_id, run, thread
 from tests.programs import store_processes as processes
 from tests.programs.store_processes import started
 from toolstead.errors import NotFoundError, StorageError
-from toolstead.orchestrator.store import EventFilter, NewEvent, Resolution, Store
+from toolstead.orchestrator.store import EventFilter, Resolution, Store
 from toolstead.types.approval import Approval
+from toolstead.types.event import NewEvent
 
 ALL = EventFilter()
 
@@ -41,7 +42,7 @@ def resolution(decision: Any = "deny", events: Sequence[NewEvent] | None = None,
 
 
 def stopped(_: Approval) -> Resolution:
-    return resolution(reason="stopped")
+    return resolution(decision_reason="stopped")
 
 
 async def ask(store: Store, **fields: Any) -> Approval:
@@ -73,7 +74,7 @@ async def test_what_is_unknown_is_named(store: Store) -> None:
 
 async def test_a_decision_is_kept_whole_with_its_event(store: Store) -> None:
     asked = await ask(store)
-    decided = resolution("allow", reason="once ✓", input={"to": []})
+    decided = resolution("allow", decision_reason="once ✓", decided_input={"to": []})
     told = await store.resolve_approval(asked.id, decided)
     assert told is not None
     assert await store.approval(asked.id) == decided.given_to(asked)
@@ -84,7 +85,7 @@ async def test_a_decision_is_kept_whole_with_its_event(store: Store) -> None:
 
 async def test_the_first_decision_counts_and_the_others_tell_nothing(store: Store) -> None:
     asked = await ask(store)
-    answers = [resolution("allow" if number % 2 else "deny", reason=str(number)) for number in range(20)]
+    answers = [resolution("allow" if number % 2 else "deny", decision_reason=str(number)) for number in range(20)]
     stored = await asyncio.gather(*(store.resolve_approval(asked.id, one) for one in answers))
     assert [one is not None for one in stored] == [True] + [False] * 19
     assert await store.approval(asked.id) == answers[0].given_to(asked)
@@ -118,7 +119,7 @@ async def test_what_is_no_json_is_refused_and_what_no_database_can_hold_is_repla
     kept = await store.approval(asked.id)
     assert (kept.reason, kept.call_id, kept.asked_by) == ("a\ufffdb", "c\ufffd", "p\ufffd")
     assert kept.input == {"x": "a\0b"}
-    await store.resolve_approval(asked.id, resolution(reason="n\0"))
+    await store.resolve_approval(asked.id, resolution(decision_reason="n\0"))
     assert (await store.approval(asked.id)).decision_reason == "n\ufffd"
 
 

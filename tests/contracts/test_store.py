@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Coroutine
-from dataclasses import replace
 from typing import Any, cast
 
 import pytest
+from msgspec.structs import replace
 
 from tests.contracts.conftest import Place
 from tests.contracts.samples import ending, event, lost, message, new_id, run, thread
 from toolstead.errors import NotFoundError, StorageError
-from toolstead.orchestrator.store import EventFilter, NewEvent, PluginRow, Store
+from toolstead.orchestrator.store import EventFilter, PluginRow, Store
+from toolstead.types.event import NewEvent
 from toolstead.types.run import NOTHING_USED, RunError, Usage
 
 ALL = EventFilter()

@@ -12,7 +12,8 @@ from msgspec import structs
 
 from toolstead.errors import InvocationError, LimitError, ModelError, NoRoomError, SessionLostError
 from toolstead.invoker.runtime import Answer
-from toolstead.orchestrator.store import Ending, NewEvent
+from toolstead.orchestrator.store import Ending
+from toolstead.types.event import NewEvent
 from toolstead.types.run import Run, RunEnd, RunError, RunStatus, Usage
 from toolstead.types.thread import Message
 

@@ -14,12 +14,12 @@ import secrets
 import time
 from collections import deque
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import replace
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
-from toolstead.orchestrator.store import NewEvent
-from toolstead.types.event import Event
+from msgspec.structs import replace
+
+from toolstead.types.event import Event, NewEvent
 
 if TYPE_CHECKING:
     from toolstead.orchestrator.feed import Feed

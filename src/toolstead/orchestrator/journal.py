@@ -15,7 +15,8 @@ from toolstead.errors import StorageError
 from toolstead.types.event import Event
 
 if TYPE_CHECKING:
-    from toolstead.orchestrator.store import EventStore, NewEvent
+    from toolstead.orchestrator.store import EventStore
+    from toolstead.types.event import NewEvent
 
 logger = logging.getLogger(__name__)
 

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import suppress
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from toolstead.errors import NoRoomError, NotFoundError
 from toolstead.invoker.clock import Clock

@@ -10,7 +10,8 @@ import asyncio
 import itertools
 import logging
 from collections.abc import Iterator
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from toolstead.errors import StorageError
 from toolstead.invoker.clock import Clock

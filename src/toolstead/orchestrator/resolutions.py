@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from toolstead.errors import ApprovalDecidedError, InvalidApprovalError
-from toolstead.orchestrator.store import NewEvent, Resolution
+from toolstead.orchestrator.store import Resolution
 from toolstead.types.call import Allow, Deny, Rewrite
+from toolstead.types.event import NewEvent
 
 if TYPE_CHECKING:
     from toolstead.types.approval import Approval, ApprovalDecision
@@ -37,7 +38,7 @@ def resolved(
     now = time.time()
     data = {"approvalId": approval.id, "decision": decision, "reason": reason, "edited": input is not None}
     told = approval_event("approval.resolved", approval, now, data)
-    return Resolution(decision=decision, decided_at=now, reason=reason, input=input, events=[told])
+    return Resolution(decision=decision, decided_at=now, decision_reason=reason, decided_input=input, events=[told])
 
 
 def approval_event(type: str, approval: Approval, now: float, data: Mapping[str, Any]) -> NewEvent:

@@ -12,31 +12,20 @@ What goes in and out are structs: to define a frozen dataclass costs a start 0.5
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar
 
 import msgspec
 
 if TYPE_CHECKING:
     from toolstead.types.approval import Approval, ApprovalDecision
-    from toolstead.types.event import Event
+    from toolstead.types.event import Event, NewEvent
     from toolstead.types.run import Run, RunEnd, RunError, Usage
     from toolstead.types.thread import Message, Thread
 
+StructT = TypeVar("StructT", bound=msgspec.Struct)
 
 CommandState = Literal["waiting", "undeliverable"]
 """`undeliverable`: it was refused, or its run has ended."""
-
-
-class NewEvent(msgspec.Struct, frozen=True, kw_only=True):
-    """An event that has no id yet."""
-
-    type: str
-    time: float
-    data: Mapping[str, Any]
-    thread_id: str | None = None
-    run_id: str | None = None
-    task_id: str | None = None
 
 
 class EventFilter(msgspec.Struct, frozen=True, kw_only=True):
@@ -112,7 +101,10 @@ class RunCommand(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Ending(msgspec.Struct, frozen=True, kw_only=True):
-    """How a run ends: stored in one commit with its answer and its last event."""
+    """How a run ends: stored in one commit with its answer and its last event.
+
+    Fields that a `Run` has too change it; None leaves it as it was.
+    """
 
     status: RunEnd
     ended_at: float
@@ -125,40 +117,34 @@ class Ending(msgspec.Struct, frozen=True, kw_only=True):
 
     def given_to(self, run: Run) -> Run:
         """The run as it is with this end."""
-        from toolstead.types.run import NOTHING_USED
-
-        return replace(
-            run,
-            status=self.status,
-            ended_at=self.ended_at,
-            result=self.result,
-            error=self.error,
-            usage=self.usage or NOTHING_USED,
-        )
+        return _apply_changes(run, self)
 
 
 class Resolution(msgspec.Struct, frozen=True, kw_only=True):
     """How an approval is decided: stored in one commit with the event that tells of it.
 
+    Fields that an `Approval` has too change it; None leaves it as it was.
+
     Attributes:
-        input: The arguments to go on with instead; None when they stay as they are.
+        decided_input: The arguments to go on with instead; None when they stay as they are.
     """
 
     decision: ApprovalDecision
     decided_at: float
-    reason: str = ""
-    input: Mapping[str, Any] | None = None
+    decision_reason: str = ""
+    decided_input: Mapping[str, Any] | None = None
     events: Sequence[NewEvent] = ()
 
     def given_to(self, approval: Approval) -> Approval:
         """The approval as it is with this decision."""
-        return replace(
-            approval,
-            decision=self.decision,
-            decided_at=self.decided_at,
-            decision_reason=self.reason,
-            decided_input=self.input,
-        )
+        return _apply_changes(approval, self)
+
+
+def _apply_changes(stored: StructT, changes: msgspec.Struct) -> StructT:
+    """The stored value with every field that the changes name alike; a None changes nothing."""
+    shared = set(stored.__struct_fields__) & set(changes.__struct_fields__)
+    said = {name: value for name in shared if (value := getattr(changes, name)) is not None}
+    return msgspec.structs.replace(stored, **said)
 
 
 class PluginRow(msgspec.Struct, frozen=True, kw_only=True):

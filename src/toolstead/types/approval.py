@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, Literal
+
+import msgspec
 
 ApprovalDecision = Literal["allow", "deny"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Approval:
+class Approval(msgspec.Struct, frozen=True, kw_only=True):
     """A tool call that waits for a person, or did.
 
     Attributes:

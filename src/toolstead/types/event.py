@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
+
+import msgspec
 
 TYPES = frozenset(
     {
@@ -37,24 +38,31 @@ TYPES = frozenset(
 """The types that Toolstead itself tells; plugins' own are called `<plugin>.<word>`."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Event:
-    """One thing that happened.
+class NewEvent(msgspec.Struct, frozen=True, kw_only=True):
+    """One thing that happened and is not stored yet, so that it has no id.
 
     Attributes:
-        id: Opaque; later events have later ids.
         type: The event's type, such as `tool_result`.
         time: Seconds since the epoch.
         data: The type's own fields, in camelCase.
     """
 
-    id: str
     type: str
     time: float
     data: Mapping[str, Any]
     thread_id: str | None = None
     run_id: str | None = None
     task_id: str | None = None
+
+
+class Event(NewEvent, frozen=True, kw_only=True):
+    """One thing that happened.
+
+    Attributes:
+        id: Opaque; later events have later ids.
+    """
+
+    id: str
 
     def to_json(self) -> dict[str, Any]:
         """The shape of an SSE event's `data:` line."""

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, Literal, get_args
+
+import msgspec
 
 RunStatus = Literal["queued", "running", "completed", "failed", "timeout", "cancelled", "stopped", "lost"]
 RunEnd = Literal["completed", "failed", "timeout", "cancelled", "stopped", "lost"]
@@ -14,8 +15,7 @@ Warmth = Literal["warm", "resumed", "cold"]
 ENDS: frozenset[str] = frozenset(get_args(RunEnd))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Usage:
+class Usage(msgspec.Struct, frozen=True, kw_only=True):
     """What an invocation used; the cost in USD."""
 
     input_tokens: int = 0
@@ -37,8 +37,7 @@ class Usage:
 NOTHING_USED = Usage()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RunError:
+class RunError(msgspec.Struct, frozen=True, kw_only=True):
     """Why a run did not complete: a word for programs, a sentence for people."""
 
     code: str
@@ -49,8 +48,7 @@ class RunError:
         return {"code": self.code, "message": self.message}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Invoking:
+class Invoking(msgspec.Struct, frozen=True, kw_only=True):
     """An invocation that is about to begin, as `on_before_invoke` is told of it.
 
     Attributes:
@@ -64,8 +62,7 @@ class Invoking:
     session: Warmth
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Run:
+class Run(msgspec.Struct, frozen=True, kw_only=True):
     """A run; runs form a tree.
 
     Attributes:

@@ -9,8 +9,7 @@ import pytest
 
 from toolstead.errors import StorageError
 from toolstead.orchestrator.journal import Journal
-from toolstead.orchestrator.store import NewEvent
-from toolstead.types.event import Event
+from toolstead.types.event import Event, NewEvent
 
 
 class Shelf:

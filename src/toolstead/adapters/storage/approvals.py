@@ -6,96 +6,54 @@ They are rare, so each operation runs statements of its own, inside the transact
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from sqlalchemy import ColumnElement, Connection, delete, func, insert, select, update
 
-from toolstead.adapters.storage.ledger import Ledger, Needs
-from toolstead.adapters.storage.rows import event_number, from_json, storable, to_json
-from toolstead.adapters.storage.tables import approvals
-from toolstead.errors import NotFoundError
-from toolstead.orchestrator.store import NewEvent, Resolution
+from toolstead.adapters.storage.ledger import Ledger
+from toolstead.adapters.storage.operations import Operation, encode_events
+from toolstead.adapters.storage.rows import event_number
+from toolstead.adapters.storage.tables import APPROVALS, RESOLVE, approvals
+from toolstead.orchestrator.store import Resolution
 from toolstead.types.approval import Approval
-from toolstead.types.event import Event
+from toolstead.types.event import Event, NewEvent
 
 _OPEN: ColumnElement[bool] = approvals.c.decision.is_(None)
 
 
-class AddApproval:
-    """Keep a question, numbered as the event that tells of it."""
+def add_approval(approval: Approval, events: Sequence[NewEvent]) -> Operation[list[Event]]:
+    """Keep a question with its events, numbered as the last of them, which tells of it."""
+    if not events:
+        raise ValueError(f"approval {approval.id} needs an event that tells of it")
+    values = APPROVALS.encode_values(approval)
+    drafts = encode_events(events)
 
-    __slots__ = ("_drafts", "_values")
+    def apply(ledger: Ledger) -> list[Event]:
+        stored = ledger.add_events(drafts)
+        ledger.connection.execute(insert(approvals).values(n=event_number(stored[-1].id), **values))
+        return stored
 
-    def __init__(self, approval: Approval, events: Sequence[NewEvent]) -> None:
-        if not events:
-            raise ValueError(f"approval {approval.id} needs an event that tells of it")
-        self._values = _values(approval)
-        self._drafts = [(event, to_json(event.data)) for event in events]
-
-    def needs(self, needs: Needs) -> None:
-        """Nothing."""
-
-    def apply(self, ledger: Ledger) -> list[Event]:
-        """Add it, with its events."""
-        told = ledger.add_events(self._drafts)
-        ledger.connection.execute(insert(approvals).values(n=event_number(told[-1].id), **self._values))
-        return told
+    return Operation(apply=apply)
 
 
-class ResolveApproval:
-    """Give a question its one decision."""
+def resolve_approvals(resolutions: Sequence[tuple[str, Resolution]]) -> Operation[list[list[Event] | None]]:
+    """Decide those questions that are open, in one commit; what each got, in order."""
+    made = [(own_id, RESOLVE.encode_values(one), encode_events(one.events)) for own_id, one in resolutions]
 
-    __slots__ = ("_drafts", "_id", "_values")
+    def apply(ledger: Ledger) -> list[list[Event] | None]:
+        stored: list[list[Event] | None] = []
+        for own_id, values, drafts in made:
+            deciding = update(approvals).where(approvals.c.id == own_id, _OPEN).values(**values)
+            is_decided = ledger.connection.execute(deciding).rowcount > 0
+            stored.append(ledger.add_events(drafts) if is_decided else None)
+        return stored
 
-    def __init__(self, id: str, resolution: Resolution) -> None:
-        self._id = id
-        self._values: dict[str, Any] = {
-            "decision": resolution.decision,
-            "decided_input": None if resolution.input is None else to_json(resolution.input),
-            "decision_reason": storable(resolution.reason),
-            "decided_at": resolution.decided_at,
-        }
-        self._drafts = [(event, to_json(event.data)) for event in resolution.events]
-
-    def needs(self, needs: Needs) -> None:
-        """Nothing: the condition stands in the statement."""
-
-    def apply(self, ledger: Ledger) -> list[Event] | None:
-        """Decide it, if nobody did."""
-        deciding = update(approvals).where(approvals.c.id == self._id, _OPEN).values(**self._values)
-        if ledger.connection.execute(deciding).rowcount == 0:
-            return None
-        return ledger.add_events(self._drafts)
-
-
-class ResolveApprovals:
-    """Decide several questions in one commit; what each got, in order."""
-
-    __slots__ = ("_each",)
-
-    def __init__(self, resolutions: Sequence[tuple[str, Resolution]]) -> None:
-        self._each = [ResolveApproval(one, resolution) for one, resolution in resolutions]
-
-    def needs(self, needs: Needs) -> None:
-        """Nothing."""
-
-    def apply(self, ledger: Ledger) -> list[list[Event] | None]:
-        """Decide those that are open."""
-        return [one.apply(ledger) for one in self._each]
-
-
-def find_approval(connection: Connection, id: str) -> Approval:
-    """Raises NotFoundError."""
-    row = connection.execute(select(approvals).where(approvals.c.id == id)).first()
-    if row is None:
-        raise NotFoundError("approval", id)
-    return _approval_from(row)
+    return Operation(apply=apply)
 
 
 def list_pending(connection: Connection) -> list[tuple[int, Approval]]:
     """Those without a decision with their numbers, oldest first."""
     wanted = select(approvals).where(_OPEN).order_by(approvals.c.n)
-    return [(row[0], _approval_from(row)) for row in connection.execute(wanted)]
+    return [(row[0], APPROVALS.decode_row(row)) for row in connection.execute(wanted)]
 
 
 def pending_ids(connection: Connection, owner: str) -> frozenset[str]:
@@ -116,47 +74,3 @@ def remove_approvals(connection: Connection, thread_id: str) -> None:
 def expire_approvals(connection: Connection, before: float) -> int:
     """Delete what was decided longer ago."""
     return connection.execute(delete(approvals).where(approvals.c.decided_at < before)).rowcount
-
-
-def _values(approval: Approval) -> dict[str, Any]:
-    return {
-        "id": approval.id,
-        "call_id": storable(approval.call_id),
-        "tool": approval.tool,
-        "input": to_json(approval.input),
-        "reason": storable(approval.reason),
-        "asked_by": storable(approval.asked_by),
-        "thread_id": approval.thread_id,
-        "run_id": approval.run_id,
-        "task_id": approval.task_id,
-        "owner": approval.owner,
-        "requested_at": approval.requested_at,
-        "expires_at": approval.expires_at,
-        "decision": approval.decision,
-        "decided_input": None if approval.decided_input is None else to_json(approval.decided_input),
-        "decision_reason": storable(approval.decision_reason),
-        "decided_at": approval.decided_at,
-    }
-
-
-def _approval_from(row: Sequence[Any]) -> Approval:
-    _, own_id, call_id, tool, asked_input, reason, asked_by, thread_id, run_id, task_id = row[:10]
-    owner, requested_at, expires_at, decision, decided_input, decision_reason, decided_at = row[10:]
-    return Approval(
-        id=own_id,
-        call_id=call_id,
-        tool=tool,
-        input=from_json(asked_input),
-        reason=reason,
-        asked_by=asked_by,
-        thread_id=thread_id,
-        run_id=run_id,
-        task_id=task_id,
-        owner=owner,
-        requested_at=requested_at,
-        expires_at=expires_at,
-        decision=decision,
-        decided_input=None if decided_input is None else from_json(decided_input),
-        decision_reason=decision_reason,
-        decided_at=decided_at,
-    )

@@ -7,19 +7,23 @@ what all of them need, they decide and leave rows here, and `flush` writes each 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
+from msgspec import structs
 from sqlalchemy import BindParameter, ColumnElement, Connection, bindparam, select, tuple_
 
 from toolstead.adapters.storage import tables
-from toolstead.adapters.storage.rows import Values, event_id
+from toolstead.adapters.storage.rows import StructRows, Values, event_id
 from toolstead.adapters.storage.statements import Statements
+from toolstead.adapters.storage.tables import BEGIN, END, EVENTS, KEYS, RUNS, SET_SESSION, THREADS, UsedKey, Written
 from toolstead.errors import NotFoundError
-from toolstead.orchestrator.store import HeldRun, NewEvent
-from toolstead.types.event import Event
+from toolstead.orchestrator.store import Ending, HeldRun
+from toolstead.types.event import Event, NewEvent
+from toolstead.types.run import Run
 
-Draft = tuple[NewEvent, str]
-"""An event with its data as JSON text."""
+Draft = tuple[NewEvent, Values]
+"""An event with its row."""
 
 _STEPS = (1, 8, 64, 512)
 
@@ -57,16 +61,14 @@ _LINES = (
 """A row for each unfinished run of the threads, oldest first; each with the run that began last in its thread."""
 
 
+@dataclass(slots=True, kw_only=True)
 class Needs:
-    """What a batch must know before it decides."""
+    """What a batch must know before it decides; see `operations.Operation`."""
 
-    __slots__ = ("keys", "lines", "runs", "threads")
-
-    def __init__(self) -> None:
-        self.threads: set[str] = set()
-        self.runs: set[str] = set()
-        self.keys: set[tuple[str, str]] = set()
-        self.lines: set[str] = set()
+    threads: set[str]
+    runs: set[str]
+    keys: set[tuple[str, str]]
+    lines: set[str]
 
 
 class Line:
@@ -103,28 +105,20 @@ class Ledger:
     def __init__(self, connection: Connection, statements: Statements) -> None:
         self.connection = connection
         self._statements = statements
-        self._first = self._last = statements.lock_sequence.number(connection)
+        self._first = self._last = connection.exec_driver_sql(statements.lock_sequence).scalar_one()
         self._threads: set[str] = set()
         self._runs: dict[str, tuple[str, str]] = {}
-        self._keys: dict[tuple[str, str], tuple[str, str]] = {}
+        self._keys: dict[tuple[str, str], UsedKey] = {}
         self._lines: dict[str, Line] = {}
-        self._new_threads: list[Values] = []
-        self._new_messages: list[Values] = []
-        self._new_runs: list[Values] = []
-        self._new_keys: list[Values] = []
-        self._new_events: list[Values] = []
-        self._begun: list[Values] = []
-        self._ended: list[Values] = []
-        self._sessions: list[Values] = []
+        self._rows: dict[Written, list[Values]] = {written: [] for written in tables.WRITTEN}
 
     def load(self, needs: Needs) -> None:
         """Read what is needed; what was known before is forgotten."""
         run = self.connection.execute
         self._threads = {row[0] for row in run(_KNOWN_THREADS, _padded(needs.threads))} if needs.threads else set()
         self._runs = {row[0]: (row[1], row[2]) for row in run(_KNOWN_RUNS, _padded(needs.runs))} if needs.runs else {}
-        self._keys = (
-            {(row[0], row[1]): (row[2], row[3]) for row in run(_KNOWN_KEYS, _padded(needs.keys))} if needs.keys else {}
-        )
+        used = map(KEYS.decode_row, run(_KNOWN_KEYS, _padded(needs.keys))) if needs.keys else ()
+        self._keys = {(one.thread_id, one.key): one for one in used}
         self._lines = _lines(needs.lines, run(_LINES, _padded(needs.lines))) if needs.lines else {}
 
     def has_thread(self, id: str) -> bool:
@@ -144,101 +138,73 @@ class Ledger:
         """A run's status and thread; None when there is no such run."""
         return self._runs.get(id)
 
-    def holder_of(self, key: tuple[str, str]) -> tuple[str, str] | None:
-        """The message and run that a key of a thread was used for."""
-        return self._keys.get(key)
+    def find_key(self, thread_id: str, key: str | None) -> UsedKey | None:
+        """What a key of a thread was used for."""
+        return None if key is None else self._keys.get((thread_id, key))
 
     def line(self, thread_id: str) -> Line:
         """The unfinished runs of a thread; it was asked for in the needs."""
         return self._lines[thread_id]
 
+    def add_row(self, rows: StructRows[Any], values: Values) -> None:
+        """Add a row, with the next number; the thread it belongs to is there."""
+        self._last += 1
+        self._rows[rows].append((self._last, *values))
+
     def add_thread(self, id: str, values: Values) -> None:
         """Add a thread that is not there."""
         self._threads.add(id)
-        self._new_threads.append((self._number(), *values))
+        self.add_row(THREADS, values)
 
-    def add_message(self, values: Values) -> None:
-        """Add a message to a thread that is there."""
-        self._new_messages.append((self._number(), *values))
-
-    def add_run(self, id: str, status: str, thread_id: str, owner: str, values: Values) -> None:
+    def add_run(self, run: Run, values: Values) -> None:
         """Add a run to a thread that is there."""
-        self._runs[id] = (status, thread_id)
-        if (line := self._lines.get(thread_id)) is not None:
-            line.waiting[id] = (owner, status)
-        self._new_runs.append((self._number(), *values))
+        self._runs[run.id] = (run.status, run.thread_id)
+        if (line := self._lines.get(run.thread_id)) is not None:
+            line.waiting[run.id] = (run.owner, run.status)
+        self.add_row(RUNS, values)
 
-    def add_key(self, key: tuple[str, str], holder: tuple[str, str], created_at: float) -> None:
+    def add_key(self, used: UsedKey) -> None:
         """Remember what a key was used for."""
-        self._keys[key] = holder
-        self._new_keys.append((*key, *holder, created_at))
+        self._keys[used.thread_id, used.key] = used
+        self._rows[KEYS].append(KEYS.encode_row(used))
 
-    def begin_run(self, id: str, thread_id: str, started_at: float) -> None:
+    def begin_run(self, run: Run) -> None:
         """Queued becomes running; the caller has looked at its line."""
-        self._runs[id] = ("running", thread_id)
-        line = self._lines[thread_id]
-        owner, _ = line.waiting[id]
-        line.waiting[id] = (owner, "running")
-        line.last = HeldRun(id=id, owner=owner)
-        self._begun.append((started_at, id))
+        self._runs[run.id] = (run.status, run.thread_id)
+        line = self._lines[run.thread_id]
+        owner, _ = line.waiting[run.id]
+        line.waiting[run.id] = (owner, run.status)
+        line.last = HeldRun(id=run.id, owner=owner)
+        self._rows[BEGIN].append(BEGIN.encode_row(run, run.id))
 
-    def end_run(self, id: str, status: str, values: Values) -> None:
+    def end_run(self, id: str, ending: Ending) -> None:
         """Set the end of a run that has none; the caller has looked."""
         thread_id = self._runs[id][1]
-        self._runs[id] = (status, thread_id)
+        self._runs[id] = (ending.status, thread_id)
         if (line := self._lines.get(thread_id)) is not None:
             line.waiting.pop(id, None)
-        self._ended.append((*values, id))
-
-    def set_session(self, thread_id: str, session_id: str) -> None:
-        """Remember the runtime's own id of a conversation."""
-        if (line := self._lines.get(thread_id)) is not None:
-            line.session_id = session_id
-        self._sessions.append((session_id, thread_id))
+            line.session_id = ending.session_id or line.session_id
+        self._rows[END].append(END.encode_row(ending, id))
+        if ending.session_id is not None:
+            self._rows[SET_SESSION].append(SET_SESSION.encode_row(ending, thread_id))
 
     def add_events(self, drafts: Sequence[Draft]) -> list[Event]:
         """Add events in this order, and give them their ids."""
         added: list[Event] = []
-        n = self._last
-        for new, data in drafts:
-            n += 1
-            self._new_events.append((n, new.type, new.time, new.thread_id, new.run_id, new.task_id, data))
-            added.append(
-                Event(
-                    id=event_id(n),
-                    type=new.type,
-                    time=new.time,
-                    data=new.data,
-                    thread_id=new.thread_id,
-                    run_id=new.run_id,
-                    task_id=new.task_id,
-                )
-            )
-        self._last = n
+        for new, values in drafts:
+            self.add_row(EVENTS, values)
+            added.append(Event(id=event_id(self._last), **structs.asdict(new)))
         return added
 
     def flush(self) -> None:
-        """Write what was added, each table at once, in the order in which rows refer to each other."""
-        connection, statements = self.connection, self._statements
-        for statement, rows in (
-            (statements.add_thread, self._new_threads),
-            (statements.add_message, self._new_messages),
-            (statements.add_run, self._new_runs),
-            (statements.add_key, self._new_keys),
-            (statements.begin_run, self._begun),
-            (statements.end_run, self._ended),
-            (statements.set_session, self._sessions),
-            (statements.add_event, self._new_events),
-        ):
-            statement.run_many(connection, rows)
-            rows.clear()
+        """Write what was added, each table at once."""
+        for written, rows in self._rows.items():
+            if rows:
+                self.connection.exec_driver_sql(self._statements.write[written], rows)
+                rows.clear()
         if self._last != self._first:
-            statements.set_sequence.run(connection, (self._last,))
+            self.connection.exec_driver_sql(self._statements.set_sequence, (self._last,))
             self._first = self._last
-
-    def _number(self) -> int:
-        self._last += 1
-        return self._last
 
 
 def _lines(threads: Collection[str], rows: Iterable[Sequence[Any]]) -> dict[str, Line]:

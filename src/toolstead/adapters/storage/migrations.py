@@ -102,8 +102,9 @@ _COMMANDS_AND_PARENTS = Migration(
     version=4,
     statements=(
         """CREATE TABLE run_commands (
-            id TEXT PRIMARY KEY, run_id TEXT NOT NULL REFERENCES runs (id) ON DELETE CASCADE, owner TEXT NOT NULL,
-            kind TEXT NOT NULL, text TEXT NOT NULL, key TEXT, created_at {real} NOT NULL, refused {flag} NOT NULL
+            id TEXT NOT NULL PRIMARY KEY, run_id TEXT NOT NULL REFERENCES runs (id) ON DELETE CASCADE,
+            owner TEXT NOT NULL, kind TEXT NOT NULL, text TEXT NOT NULL, key TEXT, created_at {real} NOT NULL,
+            refused {flag} NOT NULL
         )""",
         "CREATE INDEX run_commands_of_owner ON run_commands (owner)",
         "CREATE INDEX run_commands_of_run ON run_commands (run_id)",
@@ -129,7 +130,7 @@ _FIND = {
 def version_of(connection: Connection) -> int:
     """The version a database has; 0 for one that Toolstead has not seen yet."""
     if _has_table(connection, _OLD_NAME):
-        return connection.exec_driver_sql(f"SELECT version FROM {_OLD_NAME}").scalar() or 0  # noqa: S608 # a constant
+        return connection.exec_driver_sql(f"SELECT version FROM {_OLD_NAME}").scalar() or 0  # noqa: S608 - a constant
     if not _has_table(connection, _version.name):
         return 0
     return connection.execute(select(_version.c.version)).scalar() or 0

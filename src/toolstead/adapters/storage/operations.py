@@ -1,249 +1,183 @@
 """The writes that many callers make at once, each a small value that a batch applies.
 
-`needs` says what must be known, `apply` decides and leaves rows in the ledger. An operation that is
-refused (a `ToolsteadError`) is refused before it left anything there. Texts and JSON are made when
-the operation is made, so what a caller changes afterwards changes nothing here.
+An operation says what must be known, and has a function that decides and leaves rows in the ledger. One that is
+refused (a `ToolsteadError`) is refused before it left anything there. Rows are made when the operation is made, so
+what a caller changes afterwards changes nothing here.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Generic, Protocol, TypeVar
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Generic, TypeVar
 
+from msgspec import structs
 from sqlalchemy import Connection
 
-from toolstead.adapters.storage.ledger import Draft, Ledger, Needs
-from toolstead.adapters.storage.rows import ending_values, message_values, run_values, thread_values, to_json
+from toolstead.adapters.storage.ledger import Draft, Ledger
 from toolstead.adapters.storage.run_commands import remove_command
-from toolstead.orchestrator.store import Accepted, Begun, Behind, Ending, NewEvent
-from toolstead.types.event import Event
+from toolstead.adapters.storage.tables import EVENTS, MESSAGES, RUNS, THREADS, UsedKey
+from toolstead.orchestrator.store import Accepted, Begun, Behind, Ending
+from toolstead.types.event import Event, NewEvent
 from toolstead.types.run import ENDS, Run
 from toolstead.types.thread import Message, Thread
 
-T_co = TypeVar("T_co", covariant=True)
 T = TypeVar("T")
 
 
-class Operation(Protocol[T_co]):
-    """A write that shares its transaction, and its visits to the database, with others."""
+@dataclass(slots=True, kw_only=True)
+class Operation(Generic[T]):
+    """A write that shares its transaction, and its visits to the database, with others.
 
-    def needs(self, needs: Needs) -> None:
-        """Say what must be known."""
-        ...
+    Attributes:
+        apply: Decides, and leaves rows.
+        threads: Threads of which it must know whether they are there.
+        runs: Runs whose state it must know.
+        keys: Keys of threads of which it must know what they were used for.
+        lines: Threads whose unfinished runs it must know.
+    """
 
-    def apply(self, ledger: Ledger) -> T_co:
-        """Decide, and leave rows."""
-        ...
+    apply: Callable[[Ledger], T]
+    threads: Iterable[str] = ()
+    runs: Iterable[str] = ()
+    keys: Iterable[tuple[str, str]] = ()
+    lines: Iterable[str] = ()
 
 
+@dataclass(slots=True)
 class Direct(Generic[T]):
     """A write with statements of its own: it shares the transaction only."""
 
-    __slots__ = ("work",)
-
-    def __init__(self, work: Callable[[Connection], T]) -> None:
-        self.work = work
+    work: Callable[[Connection], T]
 
 
-class AddThread:
+def add_thread(thread: Thread) -> Operation[None]:
     """Keep a thread; one that is there stays as it is."""
+    row = THREADS.encode_row(thread)
 
-    __slots__ = ("_thread", "_values")
+    def apply(ledger: Ledger) -> None:
+        if not ledger.has_thread(thread.id):
+            ledger.add_thread(thread.id, row)
 
-    def __init__(self, thread: Thread) -> None:
-        self._thread = thread
-        self._values = thread_values(thread)
-
-    def needs(self, needs: Needs) -> None:
-        """Whether the thread is there."""
-        needs.threads.add(self._thread.id)
-
-    def apply(self, ledger: Ledger) -> None:
-        """Add it if it is new."""
-        if not ledger.has_thread(self._thread.id):
-            ledger.add_thread(self._thread.id, self._values)
+    return Operation(apply=apply, threads=(thread.id,))
 
 
-class AddMessage:
-    """Keep a message that starts no run."""
+def add_message(
+    message: Message, key: str | None, events: Sequence[NewEvent], command_id: str | None = None
+) -> Operation[Accepted]:
+    """Keep a message that starts no run, with its events, or give what the key was used for.
 
-    __slots__ = ("_command_id", "_drafts", "_key", "_message", "_values")
+    The command that it came with is removed.
+    """
+    if key is not None and message.run_id is None:
+        raise ValueError(f"message {message.id} belongs to no run, so that there is nothing to keep a key for")
+    row = MESSAGES.encode_row(message)
+    drafts = encode_events(events)
 
-    def __init__(
-        self, message: Message, key: str | None, events: Sequence[NewEvent], command_id: str | None = None
-    ) -> None:
-        if key is not None and message.run_id is None:
-            raise ValueError(f"message {message.id} belongs to no run, so that there is nothing to keep a key for")
-        self._message = message
-        self._key = None if key is None else (message.thread_id, key)
-        self._values = message_values(message)
-        self._drafts = _drafts(events)
-        self._command_id = command_id
-
-    def needs(self, needs: Needs) -> None:
-        """Whether the thread is there, and the key is used."""
-        needs.threads.add(self._message.thread_id)
-        if self._key is not None:
-            needs.keys.add(self._key)
-
-    def apply(self, ledger: Ledger) -> Accepted:
-        """Add it, with its events, or give what the key was used for."""
-        message = self._message
+    def apply(ledger: Ledger) -> Accepted:
         ledger.check_thread(message.thread_id)
-        if self._command_id is not None:
-            remove_command(ledger.connection, self._command_id)
-        if self._key is not None and (holder := ledger.holder_of(self._key)) is not None:
-            return Accepted(message_id=holder[0], run_id=holder[1], fresh=False)
-        ledger.add_message(self._values)
-        run_id = message.run_id or ""
-        if self._key is not None:
-            ledger.add_key(self._key, (message.id, run_id), message.created_at)
-        return Accepted(message_id=message.id, run_id=run_id, fresh=True, events=ledger.add_events(self._drafts))
+        if command_id is not None:
+            remove_command(ledger.connection, command_id)
+        if (used := ledger.find_key(message.thread_id, key)) is not None:
+            return Accepted(message_id=used.message_id, run_id=used.run_id, fresh=False)
+        ledger.add_row(MESSAGES, row)
+        return _store_accepted(ledger, message, message.run_id or "", key, drafts)
+
+    return Operation(apply=apply, threads=(message.thread_id,), keys=_keys_of(message, key))
 
 
-class Append:
+def append_events(events: Sequence[NewEvent]) -> Operation[list[Event]]:
     """Keep events."""
-
-    __slots__ = ("_drafts",)
-
-    def __init__(self, events: Sequence[NewEvent]) -> None:
-        self._drafts = _drafts(events)
-
-    def needs(self, needs: Needs) -> None:
-        """Nothing."""
-
-    def apply(self, ledger: Ledger) -> list[Event]:
-        """Add them."""
-        return ledger.add_events(self._drafts)
+    drafts = encode_events(events)
+    return Operation(apply=lambda ledger: ledger.add_events(drafts))
 
 
-class Accept:
-    """Keep a message and the run that will answer it."""
+def accept_message(
+    message: Message, run: Run, key: str | None, events: Sequence[NewEvent], thread: Thread | None = None
+) -> Operation[Accepted]:
+    """Keep a message and the run that will answer it, or give what the key was used for."""
+    if message.thread_id != run.thread_id:
+        raise ValueError(f"message {message.id} and run {run.id} must be of one thread")
+    row, run_row = MESSAGES.encode_row(message), RUNS.encode_row(run)
+    drafts = encode_events(events)
 
-    __slots__ = ("_drafts", "_key", "_message", "_message_values", "_run", "_run_values", "_thread_values")
-
-    def __init__(
-        self, message: Message, run: Run, key: str | None, events: Sequence[NewEvent], thread: Thread | None = None
-    ) -> None:
-        if message.thread_id != run.thread_id:
-            raise ValueError(f"message {message.id} and run {run.id} must be of one thread")
-        self._message = message
-        self._run = run
-        self._key = None if key is None else (message.thread_id, key)
-        self._message_values = message_values(message)
-        self._run_values = run_values(run)
-        self._thread_values = thread_values(thread or _thread_for(message, run))
-        self._drafts = _drafts(events)
-
-    def needs(self, needs: Needs) -> None:
-        """Whether the thread is there, and the key is used."""
-        needs.threads.add(self._message.thread_id)
-        if self._key is not None:
-            needs.keys.add(self._key)
-
-    def apply(self, ledger: Ledger) -> Accepted:
-        """Add all of it, or give what the key was used for."""
-        if self._key is not None and (holder := ledger.holder_of(self._key)) is not None:
-            return Accepted(message_id=holder[0], run_id=holder[1], fresh=False)
-        message, run = self._message, self._run
+    def apply(ledger: Ledger) -> Accepted:
+        if (used := ledger.find_key(message.thread_id, key)) is not None:
+            return Accepted(message_id=used.message_id, run_id=used.run_id, fresh=False)
         if not ledger.has_thread(message.thread_id):
-            ledger.add_thread(message.thread_id, self._thread_values)
-        ledger.add_message(self._message_values)
-        ledger.add_run(run.id, run.status, run.thread_id, run.owner, self._run_values)
-        if self._key is not None:
-            ledger.add_key(self._key, (message.id, run.id), message.created_at)
-        return Accepted(message_id=message.id, run_id=run.id, fresh=True, events=ledger.add_events(self._drafts))
+            ledger.add_thread(message.thread_id, THREADS.encode_row(thread or _thread_for(message, run)))
+        ledger.add_row(MESSAGES, row)
+        ledger.add_run(run, run_row)
+        return _store_accepted(ledger, message, run.id, key, drafts)
+
+    return Operation(apply=apply, threads=(message.thread_id,), keys=_keys_of(message, key))
 
 
-class BeginRun:
-    """Queued becomes running, when its turn has come."""
+def begin_run(run: Run, started_at: float, events: Sequence[NewEvent]) -> Operation[Begun | Behind | None]:
+    """Queued becomes running, if the run still waits and nobody goes before it."""
+    begun = structs.replace(run, status="running", started_at=started_at)
+    drafts = encode_events(events)
 
-    __slots__ = ("_drafts", "_id", "_started_at", "_thread_id")
-
-    def __init__(self, run: Run, started_at: float, events: Sequence[NewEvent]) -> None:
-        self._id = run.id
-        self._thread_id = run.thread_id
-        self._started_at = started_at
-        self._drafts = _drafts(events)
-
-    def needs(self, needs: Needs) -> None:
-        """The unfinished runs of its thread."""
-        needs.lines.add(self._thread_id)
-
-    def apply(self, ledger: Ledger) -> Begun | Behind | None:
-        """Begin it, if it still waits and nobody goes before it."""
-        line = ledger.line(self._thread_id)
-        if line.waiting.get(self._id, ("", ""))[1] != "queued":
+    def apply(ledger: Ledger) -> Begun | Behind | None:
+        line = ledger.line(run.thread_id)
+        if line.waiting.get(run.id, ("", ""))[1] != "queued":
             return None
-        if ahead := line.before(self._id):
+        if ahead := line.before(run.id):
             return Behind(runs=ahead)
         last = line.last
-        ledger.begin_run(self._id, self._thread_id, self._started_at)
-        return Begun(events=ledger.add_events(self._drafts), last=last, session_id=line.session_id)
+        ledger.begin_run(begun)
+        return Begun(events=ledger.add_events(drafts), last=last, session_id=line.session_id)
+
+    return Operation(apply=apply, lines=(run.thread_id,))
 
 
-class EndRun:
-    """Give a run its one end."""
+def end_runs(endings: Sequence[tuple[str, Ending]]) -> Operation[list[list[Event] | None]]:
+    """End those runs that have no end yet, in one commit; what each got, in order. A refusal comes before the first."""
+    answers = [None if ending.answer is None else MESSAGES.encode_row(ending.answer) for _, ending in endings]
+    drafts = [encode_events(ending.events) for _, ending in endings]
 
-    __slots__ = ("_answer_values", "_drafts", "_ending", "_id", "_values")
+    def apply(ledger: Ledger) -> list[list[Event] | None]:
+        unfinished = [(state := ledger.run_state(run_id)) is not None and state[0] not in ENDS for run_id, _ in endings]
+        for (_, ending), is_unfinished in zip(endings, unfinished, strict=True):
+            if is_unfinished and ending.answer is not None:
+                ledger.check_thread(ending.answer.thread_id)
+        stored: list[list[Event] | None] = []
+        for (run_id, ending), is_unfinished, answer, events in zip(endings, unfinished, answers, drafts, strict=True):
+            if is_unfinished:
+                if answer is not None:
+                    ledger.add_row(MESSAGES, answer)
+                ledger.end_run(run_id, ending)
+            stored.append(ledger.add_events(events) if is_unfinished else None)
+        return stored
 
-    def __init__(self, id: str, ending: Ending) -> None:
-        self._id = id
-        self._ending = ending
-        self._values = ending_values(ending)
-        self._answer_values = None if ending.answer is None else message_values(ending.answer)
-        self._drafts = _drafts(ending.events)
-
-    def needs(self, needs: Needs) -> None:
-        """The run's status, and whether the answer's thread is there."""
-        needs.runs.add(self._id)
-        if self._ending.answer is not None:
-            needs.threads.add(self._ending.answer.thread_id)
-
-    def check(self, ledger: Ledger) -> None:
-        """Refuse an answer whose thread is not there."""
-        if self._ending.answer is not None and ledger.run_state(self._id) is not None:
-            ledger.check_thread(self._ending.answer.thread_id)
-
-    def apply(self, ledger: Ledger) -> list[Event] | None:
-        """End it, if it has no end yet."""
-        state = ledger.run_state(self._id)
-        if state is None or state[0] in ENDS:
-            return None
-        self.check(ledger)
-        if self._answer_values is not None:
-            ledger.add_message(self._answer_values)
-        ledger.end_run(self._id, self._ending.status, self._values)
-        if self._ending.session_id is not None:
-            ledger.set_session(state[1], self._ending.session_id)
-        return ledger.add_events(self._drafts)
+    threads = [ending.answer.thread_id for _, ending in endings if ending.answer is not None]
+    return Operation(apply=apply, runs=[run_id for run_id, _ in endings], threads=threads)
 
 
-class EndRuns:
-    """End several runs in one commit; what each got, in order."""
+def encode_events(events: Sequence[NewEvent]) -> list[Draft]:
+    """Events with their rows."""
+    return [(event, EVENTS.encode_row(event)) for event in events]
 
-    __slots__ = ("_each",)
 
-    def __init__(self, endings: Sequence[tuple[str, Ending]]) -> None:
-        self._each = [EndRun(run_id, ending) for run_id, ending in endings]
+def _store_accepted(ledger: Ledger, message: Message, run_id: str, key: str | None, drafts: list[Draft]) -> Accepted:
+    if key is not None:
+        ledger.add_key(
+            UsedKey(
+                thread_id=message.thread_id,
+                key=key,
+                message_id=message.id,
+                run_id=run_id,
+                created_at=message.created_at,
+            )
+        )
+    return Accepted(message_id=message.id, run_id=run_id, fresh=True, events=ledger.add_events(drafts))
 
-    def needs(self, needs: Needs) -> None:
-        """What each needs."""
-        for one in self._each:
-            one.needs(needs)
 
-    def apply(self, ledger: Ledger) -> list[list[Event] | None]:
-        """End those that have no end yet; a refusal comes before the first."""
-        for one in self._each:
-            one.check(ledger)
-        return [one.apply(ledger) for one in self._each]
+def _keys_of(message: Message, key: str | None) -> tuple[tuple[str, str], ...]:
+    return () if key is None else ((message.thread_id, key),)
 
 
 def _thread_for(message: Message, run: Run) -> Thread:
     return Thread(
         id=message.thread_id, created_at=message.created_at, agent=run.agent, runtime=run.runtime, model=run.model
     )
-
-
-def _drafts(events: Sequence[NewEvent]) -> list[Draft]:
-    return [(event, to_json(event.data)) for event in events]

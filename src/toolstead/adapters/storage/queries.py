@@ -9,18 +9,14 @@ from typing import Any
 from sqlalchemy import Connection, Integer, Select, bindparam, delete, func, or_, select, update
 from sqlalchemy.dialects import postgresql, sqlite
 
-from toolstead.adapters.storage.rows import (
-    event_from,
-    event_id,
-    event_number,
-    from_json,
-    message_from,
-    run_from,
-    storable,
-    thread_from,
-    to_json,
-)
+from toolstead.adapters.storage.rows import StructRows, StructT, event_id, event_number, storable
 from toolstead.adapters.storage.tables import (
+    APPROVALS,
+    EVENTS,
+    MESSAGES,
+    PLUGINS,
+    RUNS,
+    THREADS,
     events,
     idempotency_keys,
     messages,
@@ -40,8 +36,9 @@ CHANGEABLE = frozenset({"title", "agent", "runtime", "model", "session_id"})
 EXPIRED_TOGETHER = 2_000
 
 # Statements that are asked often are made once: making one costs more than running it.
-_THREAD = select(threads).where(threads.c.id == bindparam("id"))
-_RUN = select(runs).where(runs.c.id == bindparam("id"))
+_BY_ID: dict[StructRows[Any], Select[Any]] = {
+    rows: select(rows.table).where(rows.table.c.id == bindparam("id")) for rows in (THREADS, RUNS, APPROVALS)
+}
 _MESSAGES = select(messages).where(messages.c.thread_id == bindparam("thread")).order_by(messages.c.n)
 _LAST_MESSAGES = (
     select(messages)
@@ -52,12 +49,12 @@ _LAST_MESSAGES = (
 _NEWEST_EVENT = select(func.max(events.c.n))
 
 
-def find_thread(connection: Connection, id: str) -> Thread:
-    """Raises NotFoundError."""
-    row = connection.execute(_THREAD, {"id": id}).first()
+def find_by_id(connection: Connection, rows: StructRows[StructT], kind: str, id: str) -> StructT:
+    """Raises NotFoundError for this kind of thing."""
+    row = connection.execute(_BY_ID[rows], {"id": id}).first()
     if row is None:
-        raise NotFoundError("thread", id)
-    return thread_from(row)
+        raise NotFoundError(kind, id)
+    return rows.decode_row(row)
 
 
 def list_threads(connection: Connection, limit: int, before: str | None) -> list[Thread]:
@@ -68,7 +65,7 @@ def list_threads(connection: Connection, limit: int, before: str | None) -> list
         if n is None:
             raise NotFoundError("thread", before)
         wanted = wanted.where(threads.c.n < n)
-    return [thread_from(row) for row in connection.execute(wanted)]
+    return [THREADS.decode_row(row) for row in connection.execute(wanted)]
 
 
 def change_thread(connection: Connection, id: str, changes: Mapping[str, str | None]) -> Thread:
@@ -79,12 +76,12 @@ def change_thread(connection: Connection, id: str, changes: Mapping[str, str | N
     }
     if values:
         connection.execute(update(threads).where(threads.c.id == id).values(**values))
-    return find_thread(connection, id)
+    return find_by_id(connection, THREADS, "thread", id)
 
 
 def remove_thread(connection: Connection, id: str) -> None:
     """With its messages, runs, keys and events. Raises NotFoundError."""
-    find_thread(connection, id)
+    find_by_id(connection, THREADS, "thread", id)
     of_its_runs = events.c.run_id.in_(select(runs.c.id).where(runs.c.thread_id == id))
     connection.execute(delete(events).where(events.c.thread_id == id))
     connection.execute(delete(events).where(of_its_runs))
@@ -94,9 +91,9 @@ def remove_thread(connection: Connection, id: str) -> None:
 def list_messages(connection: Connection, thread_id: str, limit: int | None) -> list[Message]:
     """Oldest first; with a limit the newest of them."""
     if limit is None:
-        return [message_from(row) for row in connection.execute(_MESSAGES, {"thread": thread_id})]
+        return [MESSAGES.decode_row(row) for row in connection.execute(_MESSAGES, {"thread": thread_id})]
     newest = connection.execute(_LAST_MESSAGES, {"thread": thread_id, "limit": limit}).all()
-    return [message_from(row) for row in reversed(newest)]
+    return [MESSAGES.decode_row(row) for row in reversed(newest)]
 
 
 def find_key(connection: Connection, thread_id: str, key: str) -> Accepted | None:
@@ -106,14 +103,6 @@ def find_key(connection: Connection, thread_id: str, key: str) -> Accepted | Non
     return None if row is None else Accepted(message_id=row[0], run_id=row[1], fresh=False)
 
 
-def find_run(connection: Connection, id: str) -> Run:
-    """Raises NotFoundError."""
-    row = connection.execute(_RUN, {"id": id}).first()
-    if row is None:
-        raise NotFoundError("run", id)
-    return run_from(row)
-
-
 def list_runs(connection: Connection, thread_id: str | None, unfinished: bool, limit: int) -> list[Run]:
     """The newest first."""
     wanted = select(runs).order_by(runs.c.n.desc()).limit(limit)
@@ -121,20 +110,20 @@ def list_runs(connection: Connection, thread_id: str | None, unfinished: bool, l
         wanted = wanted.where(runs.c.thread_id == thread_id)
     if unfinished:
         wanted = wanted.where(runs.c.ended_at.is_(None))
-    return [run_from(row) for row in connection.execute(wanted)]
+    return [RUNS.decode_row(row) for row in connection.execute(wanted)]
 
 
 def find_running(connection: Connection, thread_id: str) -> Run | None:
     """The run of a thread that runs now."""
     running = (runs.c.thread_id == thread_id) & runs.c.ended_at.is_(None) & (runs.c.status == "running")
     row = connection.execute(select(runs).where(running)).first()
-    return None if row is None else run_from(row)
+    return None if row is None else RUNS.decode_row(row)
 
 
 def unfinished_runs(connection: Connection) -> list[tuple[int, Run]]:
     """All of them with their numbers, oldest first."""
     wanted = select(runs).where(runs.c.ended_at.is_(None)).order_by(runs.c.n)
-    return [(row[0], run_from(row)) for row in connection.execute(wanted)]
+    return [(row[0], RUNS.decode_row(row)) for row in connection.execute(wanted)]
 
 
 def last_unfinished_of(connection: Connection, owner: str) -> int:
@@ -148,7 +137,8 @@ def list_events(connection: Connection, wanted: EventFilter, after: str | None, 
     query = select(events).order_by(events.c.n).limit(limit)
     if after is not None:
         query = query.where(events.c.n > event_number(after))
-    return [event_from(row) for row in connection.execute(_filtered(query, wanted))]
+    found = connection.execute(_filtered(query, wanted))
+    return [Event(id=event_id(row[0]), **EVENTS.decode_fields(row)) for row in found]
 
 
 def newest_event_id(connection: Connection) -> str | None:
@@ -172,7 +162,7 @@ def find_result(connection: Connection, handle: str) -> bytes:
 
 def list_plugins(connection: Connection) -> dict[str, PluginRow]:
     """What was set, by plugin."""
-    return {row.name: _plugin_from(row) for row in connection.execute(select(plugins).order_by(plugins.c.name))}
+    return {row.name: PLUGINS.decode_row(row) for row in connection.execute(select(plugins).order_by(plugins.c.name))}
 
 
 def replace_plugin(connection: Connection, name: str, before: PluginRow, after: PluginRow) -> bool:
@@ -180,21 +170,17 @@ def replace_plugin(connection: Connection, name: str, before: PluginRow, after: 
     chosen = plugins.c.name == name
     # Postgres keeps others from the row until the commit; SQLite has one writer at a time.
     row = connection.execute(select(plugins).where(chosen).with_for_update()).first()
-    if (PluginRow() if row is None else _plugin_from(row)) != before:
+    if (PluginRow() if row is None else PLUGINS.decode_row(row)) != before:
         return False
     if after == PluginRow():
         connection.execute(delete(plugins).where(chosen))
         return True
-    values = {"enabled": after.enabled, "settings": None if after.settings is None else to_json(after.settings)}
+    values = PLUGINS.encode_values(after)
     if row is not None:
         connection.execute(update(plugins).where(chosen).values(**values))
         return True
     adding = _insert(connection, plugins).values(name=name, **values)
     return connection.execute(adding.on_conflict_do_nothing()).rowcount == 1  # another process may add one meanwhile
-
-
-def _plugin_from(row: Any) -> PluginRow:
-    return PluginRow(enabled=row.enabled, settings=None if row.settings is None else from_json(row.settings))
 
 
 def remove_plugin(connection: Connection, name: str) -> bool:

@@ -6,17 +6,13 @@ those of its name, so one indexed query serves all its runs.
 
 from __future__ import annotations
 
-from typing import Any
+from sqlalchemy import Connection, bindparam, delete, false, insert, literal, select, update
 
-from sqlalchemy import Boolean, Connection, bindparam, delete, false, insert, literal, select, update
-
-from toolstead.adapters.storage.rows import storable
-from toolstead.adapters.storage.tables import run_commands, runs
+from toolstead.adapters.storage.tables import COMMANDS, run_commands, runs
 from toolstead.orchestrator.store import CommandState, RunCommand
 
-_FIELDS = [run_commands.c[name] for name in RunCommand.__struct_fields__]
 _WAITING = (
-    select(*_FIELDS)
+    select(run_commands)
     .where(run_commands.c.owner == bindparam("owner"), run_commands.c.refused == false())
     .order_by(run_commands.c.created_at, run_commands.c.id)
 )
@@ -24,19 +20,16 @@ _WAITING = (
 
 def add_command(connection: Connection, command: RunCommand) -> bool:
     """Keep it, unless its run has ended; the run's owner is the one to read it."""
-    values: dict[str, Any] = {name: getattr(command, name) for name in RunCommand.__struct_fields__}
-    values["text"] = storable(command.text)
+    values = {**COMMANDS.encode_values(command), "refused": False}
     given = [literal(value, run_commands.c[name].type) for name, value in values.items()]
-    found = select(*given, literal(False, Boolean), runs.c.owner).where(
-        runs.c.id == command.run_id, runs.c.ended_at.is_(None)
-    )
-    adding = insert(run_commands).from_select([*values, "refused", "owner"], found)
+    found = select(*given, runs.c.owner).where(runs.c.id == command.run_id, runs.c.ended_at.is_(None))
+    adding = insert(run_commands).from_select([*values, "owner"], found)
     return connection.execute(adding).rowcount == 1
 
 
 def list_commands(connection: Connection, owner: str) -> list[RunCommand]:
     """Those for a process's runs that were not refused, oldest first."""
-    return [RunCommand(**row) for row in connection.execute(_WAITING, {"owner": owner}).mappings()]
+    return [COMMANDS.decode_row(row) for row in connection.execute(_WAITING, {"owner": owner})]
 
 
 def find_state(connection: Connection, id: str) -> CommandState | None:

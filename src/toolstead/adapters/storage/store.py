@@ -16,18 +16,18 @@ from sqlalchemy import Connection
 
 from toolstead.adapters.storage import approvals, queries, run_commands
 from toolstead.adapters.storage.address import parse_address
-from toolstead.adapters.storage.approvals import AddApproval, ResolveApproval, ResolveApprovals
+from toolstead.adapters.storage.approvals import add_approval, resolve_approvals
 from toolstead.adapters.storage.operations import (
-    Accept,
-    AddMessage,
-    AddThread,
-    Append,
-    BeginRun,
     Direct,
-    EndRun,
-    EndRuns,
+    accept_message,
+    add_message,
+    add_thread,
+    append_events,
+    begin_run,
+    end_runs,
 )
 from toolstead.adapters.storage.process_locks import OWNER
+from toolstead.adapters.storage.tables import APPROVALS, RUNS, THREADS
 from toolstead.adapters.storage.writer import Database, Writer
 from toolstead.errors import StorageError
 from toolstead.orchestrator.store import (
@@ -37,14 +37,13 @@ from toolstead.orchestrator.store import (
     CommandState,
     Ending,
     EventFilter,
-    NewEvent,
     PluginRow,
     Resolution,
     RunCommand,
     Store,
 )
 from toolstead.types.approval import Approval
-from toolstead.types.event import Event
+from toolstead.types.event import Event, NewEvent
 from toolstead.types.run import Run
 from toolstead.types.thread import Message, Thread
 
@@ -116,11 +115,11 @@ class SqlStore:
 
     async def create_thread(self, thread: Thread) -> None:
         """Keep a new thread; one that is there already stays as it is."""
-        await self._writer.write(AddThread(thread))
+        await self._writer.write(add_thread(thread))
 
     async def thread(self, id: str) -> Thread:
         """Raises NotFoundError."""
-        return await self._read(lambda connection: queries.find_thread(connection, id))
+        return await self._read(lambda connection: queries.find_by_id(connection, THREADS, "thread", id))
 
     async def threads(self, *, limit: int = 100, before: str | None = None) -> list[Thread]:
         """The newest first; `before` is the id of the last one of the page before."""
@@ -155,7 +154,7 @@ class SqlStore:
         command_id: str | None = None,
     ) -> Accepted:
         """Keep a message that starts no run, with its events. Raises NotFoundError for its thread."""
-        return await self._writer.write(AddMessage(message, idempotency_key, events, command_id))
+        return await self._writer.write(add_message(message, idempotency_key, events, command_id))
 
     async def accepted(self, thread_id: str, idempotency_key: str) -> Accepted | None:
         """What a key of a thread was used for; None when it was not."""
@@ -171,19 +170,19 @@ class SqlStore:
         events: Sequence[NewEvent] = (),
     ) -> Accepted:
         """Keep a message and the queued run that will answer it, in one commit; its thread is made if it is new."""
-        return await self._writer.write(Accept(message, run, idempotency_key, events, thread))
+        return await self._writer.write(accept_message(message, run, idempotency_key, events, thread))
 
     async def begin_run(self, run: Run, started_at: float, events: Sequence[NewEvent] = ()) -> Begun | Behind | None:
         """Queued becomes running, unless others of its thread go first; None when it is not queued any more."""
-        return await self._writer.write(BeginRun(run, started_at, events))
+        return await self._writer.write(begin_run(run, started_at, events))
 
     async def end_run(self, id: str, ending: Ending) -> list[Event] | None:
         """Give a run its one end; None when it has one already."""
-        return await self._writer.write(EndRun(id, ending))
+        return (await self._writer.write(end_runs([(id, ending)])))[0]
 
     async def run(self, id: str) -> Run:
         """Raises NotFoundError."""
-        return await self._read(lambda connection: queries.find_run(connection, id))
+        return await self._read(lambda connection: queries.find_by_id(connection, RUNS, "run", id))
 
     async def running_run(self, thread_id: str) -> Run | None:
         """The run of a thread that runs now, whichever process holds it."""
@@ -226,7 +225,7 @@ class SqlStore:
         if not abandoned:
             return []
         endings = [(run, ending_for(run)) for run in abandoned]
-        stored = await self._writer.write(EndRuns([(run.id, ending) for run, ending in endings]))
+        stored = await self._writer.write(end_runs([(run.id, ending) for run, ending in endings]))
         return [
             (ending.given_to(run), events)
             for (run, ending), events in zip(endings, stored, strict=True)
@@ -235,15 +234,15 @@ class SqlStore:
 
     async def add_approval(self, approval: Approval, events: Sequence[NewEvent]) -> list[Event]:
         """Keep a question, with its events; the last of them tells of it."""
-        return await self._writer.write(AddApproval(approval, events))
+        return await self._writer.write(add_approval(approval, events))
 
     async def resolve_approval(self, id: str, resolution: Resolution) -> list[Event] | None:
         """Give a question its one decision; None when it has one already, or is gone."""
-        return await self._writer.write(ResolveApproval(id, resolution))
+        return (await self._writer.write(resolve_approvals([(id, resolution)])))[0]
 
     async def approval(self, id: str) -> Approval:
         """Raises NotFoundError."""
-        return await self._read(lambda connection: approvals.find_approval(connection, id))
+        return await self._read(lambda connection: queries.find_by_id(connection, APPROVALS, "approval", id))
 
     async def pending_approvals(self) -> list[Approval]:
         """Those without a decision, oldest first."""
@@ -265,7 +264,7 @@ class SqlStore:
         if not abandoned:
             return []
         decided = [(one, resolution_for(one)) for one in abandoned]
-        stored = await self._writer.write(ResolveApprovals([(one.id, resolution) for one, resolution in decided]))
+        stored = await self._writer.write(resolve_approvals([(one.id, resolution) for one, resolution in decided]))
         return [
             (resolution.given_to(one), events)
             for (one, resolution), events in zip(decided, stored, strict=True)
@@ -276,7 +275,7 @@ class SqlStore:
         """Keep events in this order; their ids are assigned in commit order."""
         if not events:
             return []
-        return await self._writer.write(Append(events))
+        return await self._writer.write(append_events(events))
 
     async def events(self, wanted: EventFilter, *, after: str | None = None, limit: int = 500) -> list[Event]:
         """Events after an id, oldest first. Raises NotFoundError for an `after` that never was an id."""

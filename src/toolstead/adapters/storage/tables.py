@@ -1,14 +1,42 @@
 """The tables, as queries see them; `migrations` makes them, and a test keeps the two alike.
 
+The columns of what has a Struct are its fields (`rows`): a new field of `Run` is a column here, and needs only the
+migration that adds it.
+
 `n` is a row's number in the one sequence of the database. Numbers are given in commit order, so
 ordering by `n` is ordering by when a row became visible.
 """
 
 from __future__ import annotations
 
+from typing import Any
+
+import msgspec
 from sqlalchemy import BigInteger, Boolean, Column, Double, LargeBinary, MetaData, Table, Text
 
+from toolstead.adapters.storage.rows import StructChange, StructRows
+from toolstead.orchestrator.store import Ending, PluginRow, Resolution, RunCommand
+from toolstead.types.approval import Approval
+from toolstead.types.event import NewEvent
+from toolstead.types.run import Run
+from toolstead.types.thread import Message, Thread
+
 metadata = MetaData()
+
+
+def _number() -> Column[Any]:
+    return Column("n", BigInteger, primary_key=True)
+
+
+class UsedKey(msgspec.Struct, frozen=True, kw_only=True):
+    """What an idempotency key of a thread was used for."""
+
+    thread_id: str
+    key: str
+    message_id: str
+    run_id: str
+    created_at: float
+
 
 sequence = Table(
     "sequence",
@@ -18,96 +46,23 @@ sequence = Table(
 )
 """One row, `rows`: the last number given. Who writes locks it first, so writers take turns."""
 
-threads = Table(
-    "threads",
-    metadata,
-    Column("n", BigInteger, primary_key=True),
-    Column("id", Text, nullable=False, unique=True),
-    Column("created_at", Double, nullable=False),
-    Column("title", Text, nullable=False),
-    Column("agent", Text, nullable=False),
-    Column("runtime", Text, nullable=False),
-    Column("model", Text, nullable=False),
-    Column("parent_thread_id", Text),
-    Column("session_id", Text),
-)
-
-messages = Table(
-    "messages",
-    metadata,
-    Column("n", BigInteger, primary_key=True),
-    Column("id", Text, nullable=False, unique=True),
-    Column("thread_id", Text, nullable=False),
-    Column("role", Text, nullable=False),
-    Column("kind", Text, nullable=False),
-    Column("content", Text, nullable=False),
-    Column("created_at", Double, nullable=False),
-    Column("run_id", Text),
-)
-
-runs = Table(
-    "runs",
-    metadata,
-    Column("n", BigInteger, primary_key=True),
-    Column("id", Text, nullable=False, unique=True),
-    Column("thread_id", Text, nullable=False),
-    Column("parent_run_id", Text),
-    Column("owner", Text, nullable=False),
-    Column("status", Text, nullable=False),
-    Column("prompt", Text, nullable=False),
-    Column("agent", Text, nullable=False),
-    Column("runtime", Text, nullable=False),
-    Column("model", Text, nullable=False),
-    Column("result", Text),
-    Column("error_code", Text),
-    Column("error_message", Text),
-    Column("input_tokens", BigInteger, nullable=False),
-    Column("output_tokens", BigInteger, nullable=False),
-    Column("cost", Double, nullable=False),
-    Column("created_at", Double, nullable=False),
-    Column("started_at", Double),
-    Column("ended_at", Double),
-    Column("parent_agent", Text, nullable=False),
-    Column("task_id", Text),
-    Column("depth", BigInteger, nullable=False),
-)
+THREADS = StructRows("threads", Thread, metadata, _number())
+MESSAGES = StructRows("messages", Message, metadata, _number())
+RUNS = StructRows("runs", Run, metadata, _number())
 """A run is unfinished while `ended_at` is null."""
 
-run_commands = Table(
+COMMANDS = StructRows(
     "run_commands",
+    RunCommand,
     metadata,
-    Column("id", Text, primary_key=True),
-    Column("run_id", Text, nullable=False),
     Column("owner", Text, nullable=False),
-    Column("kind", Text, nullable=False),
-    Column("text", Text, nullable=False),
-    Column("key", Text),
-    Column("created_at", Double, nullable=False),
     Column("refused", Boolean, nullable=False),
 )
 """`owner` is the process that holds the run, and is to carry the command out."""
 
-idempotency_keys = Table(
-    "idempotency_keys",
-    metadata,
-    Column("thread_id", Text, primary_key=True),
-    Column("key", Text, primary_key=True),
-    Column("message_id", Text, nullable=False),
-    Column("run_id", Text, nullable=False),
-    Column("created_at", Double, nullable=False),
-)
+KEYS = StructRows("idempotency_keys", UsedKey, metadata)
 
-events = Table(
-    "events",
-    metadata,
-    Column("n", BigInteger, primary_key=True),
-    Column("type", Text, nullable=False),
-    Column("time", Double, nullable=False),
-    Column("thread_id", Text),
-    Column("run_id", Text),
-    Column("task_id", Text),
-    Column("data", Text, nullable=False),
-)
+EVENTS = StructRows("events", NewEvent, metadata, _number())
 """No foreign keys: an event may speak of a thread that nobody made."""
 
 results = Table(
@@ -118,13 +73,7 @@ results = Table(
     Column("created_at", Double, nullable=False),
 )
 
-plugins = Table(
-    "plugins",
-    metadata,
-    Column("name", Text, primary_key=True),
-    Column("enabled", Boolean),
-    Column("settings", Text),
-)
+PLUGINS = StructRows("plugins", PluginRow, metadata, Column("name", Text, primary_key=True))
 
 plugin_values = Table(
     "plugin_values",
@@ -134,25 +83,18 @@ plugin_values = Table(
     Column("value", LargeBinary, nullable=False),
 )
 
-approvals = Table(
-    "approvals",
-    metadata,
-    Column("n", BigInteger, primary_key=True),
-    Column("id", Text, nullable=False, unique=True),
-    Column("call_id", Text, nullable=False),
-    Column("tool", Text, nullable=False),
-    Column("input", Text, nullable=False),
-    Column("reason", Text, nullable=False),
-    Column("asked_by", Text, nullable=False),
-    Column("thread_id", Text, nullable=False),
-    Column("run_id", Text),
-    Column("task_id", Text),
-    Column("owner", Text, nullable=False),
-    Column("requested_at", Double, nullable=False),
-    Column("expires_at", Double, nullable=False),
-    Column("decision", Text),
-    Column("decided_input", Text),
-    Column("decision_reason", Text, nullable=False),
-    Column("decided_at", Double),
-)
+APPROVALS = StructRows("approvals", Approval, metadata, _number())
 """`n` is the number of the event that tells of it. No foreign keys: a call may name a thread that nobody made."""
+
+threads, messages, runs, run_commands, idempotency_keys, events, approvals, plugins = (
+    one.table for one in (THREADS, MESSAGES, RUNS, COMMANDS, KEYS, EVENTS, APPROVALS, PLUGINS)
+)
+
+BEGIN = StructChange(RUNS, {"status", "started_at"})
+END = StructChange(RUNS, set(Ending.__struct_fields__))
+RESOLVE = StructChange(APPROVALS, set(Resolution.__struct_fields__))
+SET_SESSION = StructChange(THREADS, {"session_id"})
+
+Written = StructRows[Any] | StructChange[Any]
+WRITTEN: tuple[Written, ...] = (THREADS, MESSAGES, RUNS, KEYS, BEGIN, END, SET_SESSION, EVENTS)
+"""What a batch writes, in the order in which rows refer to each other."""

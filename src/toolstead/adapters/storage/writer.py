@@ -148,10 +148,14 @@ def _transact(
             outcomes += [_attempt(one.work, connection) for one in cast("list[Direct[Any]]", list(group))]
             continue
         planned = cast("list[Operation[Any]]", list(group))
-        needs = Needs()
-        for one in planned:
-            one.needs(needs)
-        ledger.load(needs)
+        ledger.load(
+            Needs(
+                threads={thread_id for one in planned for thread_id in one.threads},
+                runs={run_id for one in planned for run_id in one.runs},
+                keys={key for one in planned for key in one.keys},
+                lines={thread_id for one in planned for thread_id in one.lines},
+            )
+        )
         outcomes += [_attempt(one.apply, ledger) for one in planned]
         ledger.flush()
     return outcomes

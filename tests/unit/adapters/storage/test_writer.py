@@ -12,7 +12,7 @@ from sqlalchemy import Connection
 
 from tests.contracts.samples import ending, event, message, run, thread
 from toolstead.adapters.storage import queries, writer
-from toolstead.adapters.storage.operations import EndRuns
+from toolstead.adapters.storage.operations import end_runs
 from toolstead.adapters.storage.store import SqlStore, open_store
 from toolstead.errors import NotFoundError
 from toolstead.orchestrator.store import EventFilter
@@ -103,6 +103,6 @@ async def test_several_runs_are_ended_together_or_not_at_all(store: SqlStore) ->
         await store.accept(message("t"), one)
     endings = [(asked[0].id, ending(events=[event()])), (asked[1].id, ending(answer=message("nowhere")))]
     with pytest.raises(NotFoundError, match="nowhere"):
-        await store._writer.write(EndRuns(endings))
+        await store._writer.write(end_runs(endings))
     assert len(await store.runs(unfinished=True)) == 2
     assert await store.events(ALL) == []
