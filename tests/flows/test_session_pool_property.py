@@ -291,7 +291,7 @@ class World:
         number = len(self.messages)
         self.messages.append(message)
         order, hits = self.order[message.thread], None
-        warm = message.prewarmed and await self.invoker.prewarm(self.request(message, may_wait=may_wait))
+        warm = message.prewarmed and await self.invoker.pool.prewarm(self.request(message, may_wait=may_wait))
         if warm and not order.locked() and not self.is_busy(message.thread):
             hits = self.pool.stats().hits
         arrival = next(self.arrivals)
@@ -338,7 +338,7 @@ class World:
         try:
             match deed.kind:
                 case "prewarm":
-                    await self.invoker.prewarm(self.request(deed))
+                    await self.invoker.pool.prewarm(self.request(deed))
                 case "steer":
                     taken = await self.invoker.steer(deed.thread, "and another thing")
                     assert not taken or self.running[deed.thread]

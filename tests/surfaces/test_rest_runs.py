@@ -260,14 +260,14 @@ async def test_the_whole_of_an_answer_that_was_shown_in_part_is_behind_its_handl
         assert whole.json == {"content": [{"type": "text", "text": text}], "isError": False}
 
 
-async def test_a_server_that_stops_cancels_its_runs_and_their_end_is_stored(tmp_path: Path) -> None:
+async def test_a_server_that_stops_leaves_its_runs_stopped_and_their_end_is_stored(tmp_path: Path) -> None:
     async with serving(tmp_path) as client:
         run = (await start(client, "hang"))["runId"]
         stream = await follow(client, f"/api/runs/{run}/events")
         await stream.until("message.delta")
     async with serving(tmp_path) as client:
         shown = await ended(client, run)
-        assert (shown["status"], shown["error"]["code"]) == ("cancelled", "cancelled")
+        assert (shown["status"], shown["error"]["code"]) == ("stopped", "stopped")
 
 
 async def test_every_answer_has_the_shape_that_the_document_shows(client: SteadClient) -> None:

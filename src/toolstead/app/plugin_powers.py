@@ -110,6 +110,7 @@ class PluginAgents:
         session_id: str | None = None,
         timeout: float | None = None,
         agent: str | None = None,
+        meta: ToolMeta | None = None,
     ) -> Run:
         """Ask an agent, and wait for the end of its run. Cancelling cancels the run."""
         from toolstead.orchestrator.orchestrator import watched_run
@@ -123,6 +124,8 @@ class PluginAgents:
             timeout=timeout,
             agent=agent or "",
         )
+        if meta is not None and meta.run_id is not None:
+            request = request.below(meta.caller)
         return await watched_run(await self._parts.conversations(), self._parts.log, request, None)
 
     async def prewarm(self, thread_id: str) -> bool:

@@ -90,10 +90,6 @@ class Invoker:
                 raise TimedOutError(timeout) from None
             raise
 
-    async def prewarm(self, request: SessionRequest) -> bool:
-        """Open a session ahead of the next message; see `SessionPool.prewarm`."""
-        return await self.pool.prewarm(request)
-
     async def steer(self, key: str, text: str) -> bool:
         """Give a message to the turn that runs under a key; False when none takes it."""
         session = self._running.get(key)

@@ -3,13 +3,13 @@
 A process that wants something of a run which another one holds leaves a command in the store. The process that holds
 the run looks for commands while it has runs, carries them out, and removes them. What happens to a `steer`:
 
-    asked ──▶ given to the running turn ──▶ removed with the commit that stores the message
-      │
-      └─────▶ refused, or the run ended ──▶ withdrawn by the process that asked, which sends it as any message
+    sent ──▶ given to the running turn ──▶ removed with the commit that stores the message
+     │
+     └─────▶ removed: the turn does not take it, or the run has ended ──▶ sent as any message, by the process that asked
 
-Only the holder gives it to the turn, and only while its run has no end; only the process that asked withdraws it, and
-only after that. So it is told once, and never lost. The same look stores the ids of sessions that became known during
-a turn, so that a process which dies in the middle of one leaves a thread that can be resumed.
+Only the holder gives it to the turn, and only while its run has no end. The process that asked looks whether the
+message was stored, by its key, once the command is gone. So it is told once, and never lost. The same look stores the
+ids of sessions that became known during a turn, so that a process which dies in it leaves a thread that can be resumed.
 Above: the orchestrator. Below: the store port, the invoker.
 """
 
@@ -18,18 +18,18 @@ from __future__ import annotations
 import asyncio
 import logging
 
+from msgspec import structs
+
 from toolstead.errors import NotFoundError, StorageError
-from toolstead.invoker.clock import Clock
-from toolstead.invoker.invoker import Invoker
 from toolstead.invoker.key import session_key
-from toolstead.orchestrator.active_run import ActiveRun, ActiveRuns
+from toolstead.orchestrator.active_run import ActiveRun
 from toolstead.orchestrator.endings import told
-from toolstead.orchestrator.event_log import EventLog
-from toolstead.orchestrator.hooks import MessageHooks
 from toolstead.orchestrator.ids import kept_id
+from toolstead.orchestrator.parts import OrchestratorParts
 from toolstead.orchestrator.performer import RunPerformer
 from toolstead.orchestrator.recovery import Recovery, pauses
-from toolstead.orchestrator.store import Accepted, RunCommand, Store
+from toolstead.orchestrator.store import Accepted, RunCommand
+from toolstead.types.run import Run
 from toolstead.types.thread import Message
 
 logger = logging.getLogger(__name__)
@@ -41,26 +41,9 @@ LOOK_SECONDS = 0.25
 class RunCommands:
     """Carries out commands to the runs of this process, and sends commands to those of others."""
 
-    def __init__(
-        self,
-        *,
-        store: Store,
-        log: EventLog,
-        invoker: Invoker,
-        hooks: MessageHooks,
-        active: ActiveRuns,
-        performer: RunPerformer,
-        recovery: Recovery,
-        clock: Clock,
-    ) -> None:
-        self._store = store
-        self._log = log
-        self._invoker = invoker
-        self._hooks = hooks
-        self._active = active
-        self._performer = performer
-        self._recovery = recovery
-        self._clock = clock
+    def __init__(self, parts: OrchestratorParts, performer: RunPerformer, recovery: Recovery) -> None:
+        self._parts, self._performer, self._recovery = parts, performer, recovery
+        self._store, self._active = parts.store, parts.active
         self._task: asyncio.Task[None] | None = None
         self._steering: dict[str, asyncio.Task[None]] = {}
         """Command → what gives it to its turn; until the command is there no more."""
@@ -85,37 +68,38 @@ class RunCommands:
                 if command_id is not None:
                     await self._store.remove_command(command_id)
                 return before
-            if active.is_ending or not await self._invoker.steer(session_key(message.thread_id), message.content):
+            if active.is_ending or not await self._parts.invoker.steer(session_key(message.thread_id), message.content):
                 return None
             events = [told(message, message.created_at)]
             accepted = await self._store.add_message(message, events, idempotency_key=key, command_id=command_id)
         if not accepted.fresh:
             logger.warning("run %s was told a message that another process took at the same time", active.run.id)
             return accepted
-        self._log.publish(accepted.events)
-        await self._performer.observe(self._hooks.on_message(message.thread_id, "user", message.content))
+        self._parts.log.publish(accepted.events)
+        await self._performer.observe(self._parts.hooks.on_message(message.thread_id, "user", message.content))
         return accepted
 
-    async def send_steer(self, thread_id: str, command: RunCommand) -> Accepted | None:
+    async def send_steer(self, run: Run, text: str, key: str | None) -> Accepted | None:
         """Have another process give a message to its run; None when it must be sent as any message."""
+        message_id = self._parts.ids.new("msg")
+        key, now = key or message_id, self._parts.clock.now()
+        command = RunCommand(id=message_id, run_id=run.id, kind="steer", text=text, created_at=now, key=key)
         if not await self._store.add_command(command):
             return None
         for seconds in pauses():
-            state = await self._store.command_state(command.id)
-            if state == "undeliverable" and await self._store.remove_command(command.id):
-                return None
-            if state is None:
+            if (await self._store.run(run.id)).ended:
+                await self._store.remove_command(message_id)
+                break
+            if not await self._store.has_command(message_id):
                 break
             await self._recovery.pause(seconds)
-        used = await self._store.accepted(thread_id, command.key) if command.key is not None else None
-        if used is not None and used.message_id != command.id:
-            return used
-        return Accepted(message_id=command.id, run_id=command.run_id, fresh=True)
+        used = await self._store.accepted(run.thread_id, key)
+        return used if used is None or used.message_id != message_id else structs.replace(used, fresh=True)
 
     async def _look_again(self) -> None:
         while True:
             await self._active.arrived.wait()
-            await self._clock.sleep(LOOK_SECONDS)
+            await self._parts.clock.sleep(LOOK_SECONDS)
             if not self._active:
                 continue
             try:
@@ -145,7 +129,7 @@ class RunCommands:
         try:
             if active is not None and await self._take(active, command):
                 return
-            await self._store.refuse_command(command.id)
+            await self._store.remove_command(command.id)
         except (StorageError, NotFoundError) as error:
             logger.warning("run %s: a message that another process sent to it waits: %s", command.run_id, error)
 
@@ -164,7 +148,7 @@ class RunCommands:
         """Store the ids of conversations that became known during a turn; an end that comes later may change them."""
         for active in list(self._active.running.values()):
             run = active.run
-            now = kept_id(run.runtime, self._invoker.session_id(session_key(run.thread_id)))
+            now = kept_id(run.runtime, self._parts.invoker.session_id(session_key(run.thread_id)))
             if now is None or now == active.stored_session or active.is_ending:
                 continue
             try:

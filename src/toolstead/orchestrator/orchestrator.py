@@ -17,7 +17,7 @@ from toolstead.errors import InvocationError, NotFoundError, StorageError
 from toolstead.invoker.clock import REAL_CLOCK, Clock
 from toolstead.invoker.invoker import Invoker
 from toolstead.invoker.runtime_calls import OwnFor
-from toolstead.orchestrator.active_run import ActiveRun, ActiveRuns
+from toolstead.orchestrator.active_run import ActiveRun
 from toolstead.orchestrator.commands import RunCommands
 from toolstead.orchestrator.endings import told
 from toolstead.orchestrator.event_log import EventLog
@@ -25,6 +25,7 @@ from toolstead.orchestrator.freshness import SessionFreshness
 from toolstead.orchestrator.hooks import MessageHooks, NoHooks
 from toolstead.orchestrator.ids import Ids
 from toolstead.orchestrator.order import ThreadOrder
+from toolstead.orchestrator.parts import OrchestratorParts
 from toolstead.orchestrator.performer import RunPerformer
 from toolstead.orchestrator.recovery import Recovery
 from toolstead.orchestrator.request import Defaults, RunRequest
@@ -35,6 +36,8 @@ from toolstead.types.run import Run, RunEnd
 from toolstead.types.thread import Message, Thread
 
 LONGEST_TITLE = 80
+MOST_WAITING = 1_000
+"""Behind so many a message waits like any other instead of steering the run that is under way elsewhere."""
 CANCELLED = "it was cancelled"
 STOPPED = "the process that ran it was stopped"
 DELETED = "its thread was deleted"
@@ -59,42 +62,25 @@ class Orchestrator:
         clock: Clock = REAL_CLOCK,
         ids: Ids | None = None,
     ) -> None:
-        self.store = store
-        self.invoker = invoker
-        self.log = log
-        self._defaults = defaults
-        self._hooks = hooks = hooks or NoHooks()
-        self._clock = clock
-        self._ids = ids = ids or Ids()
-        self._active = active = ActiveRuns()
-        self._reading: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
-        self._steering: set[asyncio.Task[Accepted]] = set()
-        self._recovery = recovery = Recovery(store, log, clock)
-        self._freshness = freshness = SessionFreshness(store, invoker.pool)
-        self._performer = performer = RunPerformer(
+        self.store, self.log, self.invoker = store, log, invoker
+        self._parts = parts = OrchestratorParts(
             store=store,
             log=log,
             invoker=invoker,
             call_tool=call_tool,
             own_tools=own_tools,
             defaults=defaults,
-            hooks=hooks,
-            active=active,
-            order=ThreadOrder(store, active, recovery, freshness, clock),
-            recovery=recovery,
+            hooks=hooks or NoHooks(),
             clock=clock,
-            ids=ids,
+            ids=ids or Ids(),
         )
-        self._commands = RunCommands(
-            store=store,
-            log=log,
-            invoker=invoker,
-            hooks=hooks,
-            active=active,
-            performer=performer,
-            recovery=recovery,
-            clock=clock,
-        )
+        self._defaults, self._active = defaults, parts.active
+        self._reading: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
+        self._steering: set[asyncio.Task[Accepted]] = set()
+        self._recovery = Recovery(parts)
+        self._freshness = SessionFreshness(store, invoker.pool)
+        self._performer = RunPerformer(parts, ThreadOrder(parts, self._recovery, self._freshness), self._recovery)
+        self._commands = RunCommands(parts, self._performer, self._recovery)
 
     async def open(self) -> None:
         """End the runs of processes that died, now and from time to time; look for commands to our own."""
@@ -126,7 +112,7 @@ class Orchestrator:
             RuntimeFailureError: No such runtime, or no such model of it.
             NotFoundError: The thread must exist, and does not.
         """
-        thread_id = request.thread_id or self._ids.new("thread")
+        thread_id = request.thread_id or self._parts.ids.new("thread")
         # Reads end in any order, and messages that come at once are to be stored in the order in which they came.
         async with self._reading.setdefault(thread_id, asyncio.Lock()):
             thread = await self._find_thread(thread_id, request)
@@ -175,12 +161,17 @@ class Orchestrator:
 
     async def add_note(self, thread_id: str, content: str, *, kind: str = "text") -> Message:
         """Put a message of the system into a thread; nobody answers it. Raises NotFoundError for the thread."""
-        now = self._clock.now()
+        now = self._parts.clock.now()
         message = Message(
-            id=self._ids.new("msg"), thread_id=thread_id, role="system", content=content, created_at=now, kind=kind
+            id=self._parts.ids.new("msg"),
+            thread_id=thread_id,
+            role="system",
+            content=content,
+            created_at=now,
+            kind=kind,
         )
         self.log.publish((await self.store.add_message(message, [told(message, now)])).events)
-        await self._performer.observe(self._hooks.on_message(thread_id, "system", content))
+        await self._performer.observe(self._parts.hooks.on_message(thread_id, "system", content))
         return message
 
     async def cancel(self, run_id: str, why: str = CANCELLED) -> Run:
@@ -196,8 +187,8 @@ class Orchestrator:
         run = await self.store.run(run_id)
         if run.ended:
             return run
-        now = self._clock.now()
-        command = RunCommand(id=self._ids.new("cancel"), run_id=run_id, kind="cancel", text=why, created_at=now)
+        now = self._parts.clock.now()
+        command = RunCommand(id=self._parts.ids.new("cancel"), run_id=run_id, kind="cancel", text=why, created_at=now)
         await self.store.add_command(command)
         return await self._recovery.wait_for_end(run_id)
 
@@ -231,7 +222,7 @@ class Orchestrator:
             model=runtime.resolve(model),
             has_history=bool(await self.store.messages(thread_id, limit=1)),
         )
-        return await self.invoker.prewarm(request), runtime.name
+        return await self.invoker.pool.prewarm(request), runtime.name
 
     async def delete_thread(self, thread_id: str) -> None:
         """End what runs in a thread, whichever processes hold it, then delete it with all that is in it.
@@ -261,17 +252,17 @@ class Orchestrator:
                 raise
             title = " ".join(request.prompt.split())
             title = title if len(title) <= LONGEST_TITLE else f"{title[: LONGEST_TITLE - 1]}…"
-            return Thread(id=thread_id, created_at=self._clock.now(), title=title)
+            return Thread(id=thread_id, created_at=self._parts.clock.now(), title=title)
 
     def _create_run(self, thread: Thread, request: RunRequest) -> ActiveRun:
         """The run that will answer a request. Raises RuntimeFailureError."""
         model = request.model or thread.model or self._defaults.model
         runtime = self._defaults.runtime(request.runtime or thread.runtime, model)
         run = Run(
-            id=self._ids.new("run"),
+            id=self._parts.ids.new("run"),
             thread_id=thread.id,
             prompt=request.prompt,
-            created_at=self._clock.now(),
+            created_at=self._parts.clock.now(),
             owner=self.store.owner,
             agent=request.agent or thread.agent or self._defaults.agent,
             runtime=runtime.name,
@@ -289,19 +280,15 @@ class Orchestrator:
             return await self.submit(request)
         if key is not None and (used := await self.store.accepted(thread_id, key)) is not None:
             return used
-        now = self._clock.now()
         active = self._active.running.get(thread_id)
         if active is not None:
-            message = self._performer.create_message(active.run, "user", request.prompt, now)
-            accepted = await self._commands.give(active, message, key=key)
-            return accepted or await self.submit(request)
-        run = await self.store.running_run(thread_id)
-        if run is None or run.owner == self.store.owner:
-            return await self.submit(request)
-        command = RunCommand(
-            id=self._ids.new("msg"), run_id=run.id, kind="steer", text=request.prompt, created_at=now, key=key
-        )
-        return await self._commands.send_steer(thread_id, command) or await self.submit(request)
+            message = self._performer.create_message(active.run, "user", request.prompt, self._parts.clock.now())
+            return await self._commands.give(active, message, key=key) or await self.submit(request)
+        unfinished = await self.store.runs(thread_id=thread_id, unfinished=True, limit=MOST_WAITING)
+        for run in unfinished:
+            if run.status == "running" and run.owner != self.store.owner:
+                return await self._commands.send_steer(run, request.prompt, key) or await self.submit(request)
+        return await self.submit(request)
 
     async def _end_runs(self, runs: Sequence[ActiveRun], status: RunEnd, why: str) -> None:
         for active in runs:

@@ -13,25 +13,20 @@ from contextlib import suppress
 from msgspec.structs import replace
 
 from toolstead.errors import NoRoomError, NotFoundError
-from toolstead.invoker.clock import Clock
-from toolstead.orchestrator.active_run import ActiveRun, ActiveRuns
+from toolstead.orchestrator.active_run import ActiveRun
 from toolstead.orchestrator.endings import begun
 from toolstead.orchestrator.freshness import SessionFreshness
+from toolstead.orchestrator.parts import OrchestratorParts
 from toolstead.orchestrator.recovery import Recovery, pauses
-from toolstead.orchestrator.store import Begun, Behind, HeldRun, Store
+from toolstead.orchestrator.store import Begun, Behind, HeldRun
 
 
 class ThreadOrder:
     """Lets runs begin when the store says so."""
 
-    def __init__(
-        self, store: Store, active: ActiveRuns, recovery: Recovery, freshness: SessionFreshness, clock: Clock
-    ) -> None:
-        self._store = store
-        self._active = active
-        self._recovery = recovery
-        self._freshness = freshness
-        self._clock = clock
+    def __init__(self, parts: OrchestratorParts, recovery: Recovery, freshness: SessionFreshness) -> None:
+        self._store, self._active, self._clock = parts.store, parts.active, parts.clock
+        self._recovery, self._freshness = recovery, freshness
 
     async def begin(self, active: ActiveRun) -> Begun | None:
         """Begin a run when its turn has come; None when it got its end meanwhile.

@@ -16,21 +16,16 @@ from typing import Any
 from msgspec import structs
 
 from toolstead.errors import InvocationError, NotFoundError, StorageError, TimedOutError
-from toolstead.invoker.clock import Clock
-from toolstead.invoker.invoker import Invoker
 from toolstead.invoker.lease import SessionRequest
 from toolstead.invoker.runtime import Runtime, SessionSpec
-from toolstead.invoker.runtime_calls import OwnFor
-from toolstead.orchestrator.active_run import ActiveRun, ActiveRuns
+from toolstead.orchestrator.active_run import ActiveRun
 from toolstead.orchestrator.endings import code_of, completed, end_type, ended, last_event, used
-from toolstead.orchestrator.event_log import EventLog
-from toolstead.orchestrator.hooks import MessageHooks
-from toolstead.orchestrator.ids import Ids, kept_id, resumable
+from toolstead.orchestrator.ids import kept_id, resumable
 from toolstead.orchestrator.order import ThreadOrder
+from toolstead.orchestrator.parts import OrchestratorParts
 from toolstead.orchestrator.recovery import Recovery
-from toolstead.orchestrator.request import Defaults
-from toolstead.orchestrator.store import Ending, Store
-from toolstead.types.call import Caller, CallTool
+from toolstead.orchestrator.store import Ending
+from toolstead.types.call import Caller
 from toolstead.types.event import Event
 from toolstead.types.run import Invoking, Run, Warmth
 from toolstead.types.thread import Message, Role
@@ -45,34 +40,10 @@ STEERING_SECONDS = 1.0
 class RunPerformer:
     """Sees runs through, each in a task of its own."""
 
-    def __init__(
-        self,
-        *,
-        store: Store,
-        log: EventLog,
-        invoker: Invoker,
-        call_tool: CallTool,
-        own_tools: OwnFor | None,
-        defaults: Defaults,
-        hooks: MessageHooks,
-        active: ActiveRuns,
-        order: ThreadOrder,
-        recovery: Recovery,
-        clock: Clock,
-        ids: Ids,
-    ) -> None:
-        self._store = store
-        self._log = log
-        self._invoker = invoker
-        self._call_tool = call_tool
-        self._own_tools = own_tools
-        self._defaults = defaults
-        self._hooks = hooks
-        self._active = active
-        self._order = order
-        self._recovery = recovery
-        self._clock = clock
-        self._ids = ids
+    def __init__(self, parts: OrchestratorParts, order: ThreadOrder, recovery: Recovery) -> None:
+        self._parts = parts
+        self._store, self._log, self._hooks, self._active = parts.store, parts.log, parts.hooks, parts.active
+        self._order, self._recovery = order, recovery
         self._tasks: set[asyncio.Task[None]] = set()
         self.is_closing = False
         """From now on an end that cannot be stored is tried once more, and then given up."""
@@ -86,7 +57,12 @@ class RunPerformer:
     def create_message(self, run: Run, role: Role, content: str, now: float) -> Message:
         """A message of a run."""
         return Message(
-            id=self._ids.new("msg"), thread_id=run.thread_id, role=role, content=content, created_at=now, run_id=run.id
+            id=self._parts.ids.new("msg"),
+            thread_id=run.thread_id,
+            role=role,
+            content=content,
+            created_at=now,
+            run_id=run.id,
         )
 
     def request_session(
@@ -103,10 +79,10 @@ class RunPerformer:
         may_wait: bool = True,
     ) -> SessionRequest:
         """The session of a thread: the one place where prewarming and invoking say what they want."""
-        folder = self._defaults.cwd if cwd is None else self._defaults.cwd / cwd
+        folder = self._parts.defaults.cwd if cwd is None else self._parts.defaults.cwd / cwd
         return SessionRequest(
             runtime=runtime,
-            spec=SessionSpec(agent=agent, model=model, cwd=folder, tools=self._defaults.tools()),
+            spec=SessionSpec(agent=agent, model=model, cwd=folder, tools=self._parts.defaults.tools()),
             thread_id=thread_id,
             resume=resume or resumable(stored, runtime.name),
             has_history=has_history,
@@ -135,7 +111,7 @@ class RunPerformer:
         except StorageError as error:
             ending = self._end_as("failed", "storage", str(error))
         except Exception:
-            crash = self._ids.new("run_crash")
+            crash = self._parts.ids.new("run_crash")
             logger.exception("crash %s: run %s", crash, active.run.id)
             ending = self._end_as("failed", "crash", f"something went wrong inside ({crash}); the log has the details")
         active.is_ending = True
@@ -144,7 +120,7 @@ class RunPerformer:
         await self._finish(active, ending)
 
     def _end_as(self, status: Any, code: str, message: str) -> Ending:
-        return ended(status, code, message, self._clock.now())
+        return ended(status, code, message, self._parts.clock.now())
 
     async def _invoke(self, active: ActiveRun) -> Ending:
         if active.wanted_end is not None:
@@ -159,7 +135,7 @@ class RunPerformer:
             thread_id=run.thread_id,
             run_id=run.id,
             agent_id=run.agent,
-            cwd=None if request.cwd is None else self._defaults.cwd / request.cwd,
+            cwd=None if request.cwd is None else self._parts.defaults.cwd / request.cwd,
             task_id=run.task_id,
             parent_agent_id=run.parent_agent or None,
             depth=run.depth,
@@ -167,7 +143,7 @@ class RunPerformer:
         stored = active.stored_session
         session = self.request_session(
             run.thread_id,
-            self._defaults.runtime(run.runtime),
+            self._parts.defaults.runtime(run.runtime),
             stored=stored,
             agent=run.agent,
             model=run.model,
@@ -176,18 +152,18 @@ class RunPerformer:
             resume=request.session_id,
             may_wait=request.may_wait,
         )
-        answer = await self._invoker.invoke(
+        answer = await self._parts.invoker.invoke(
             session,
             prompt=run.prompt,
             caller=caller,
             tell=partial(self._tell, active, caller),
-            call_tool=self._call_tool,
-            own_tools=self._own_tools,
-            timeout=request.timeout if request.timeout is not None else self._defaults.timeout,
+            call_tool=self._parts.call_tool,
+            own_tools=self._parts.own_tools,
+            timeout=request.timeout if request.timeout is not None else self._parts.defaults.timeout,
             before=partial(self._make_prompt, run),
             on_session_id=partial(_note_session, active),
         )
-        return completed(run, answer, self.create_message(run, "assistant", answer.text, self._clock.now()))
+        return completed(run, answer, self.create_message(run, "assistant", answer.text, self._parts.clock.now()))
 
     async def _make_prompt(self, run: Run, prompt: str, warmth: Warmth) -> str:
         about = Invoking(run_id=run.id, agent=run.agent, model=run.model, runtime=run.runtime, session=warmth)
@@ -246,7 +222,7 @@ class RunPerformer:
                     logger.exception("the end of run %s could not be stored; it will be found as lost", run.id)
                     return ending.given_to(run), None
                 logger.warning("the end of run %s waits for the database: %s", run.id, error)
-                await self._clock.sleep(RETRY_SECONDS[min(failures, len(RETRY_SECONDS) - 1)])
+                await self._parts.clock.sleep(RETRY_SECONDS[min(failures, len(RETRY_SECONDS) - 1)])
                 failures += 1
             except Exception:
                 logger.exception("run %s told something that cannot be stored", run.id)

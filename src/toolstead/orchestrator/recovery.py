@@ -14,10 +14,8 @@ from collections.abc import Iterator
 from msgspec.structs import replace
 
 from toolstead.errors import StorageError
-from toolstead.invoker.clock import Clock
 from toolstead.orchestrator.endings import given_up, lost
-from toolstead.orchestrator.event_log import EventLog
-from toolstead.orchestrator.store import Store
+from toolstead.orchestrator.parts import OrchestratorParts
 from toolstead.types.run import Run
 
 logger = logging.getLogger(__name__)
@@ -39,10 +37,8 @@ def pauses() -> Iterator[float]:
 class Recovery:
     """Ends the runs that nobody performs, and waits for those of living processes."""
 
-    def __init__(self, store: Store, log: EventLog, clock: Clock) -> None:
-        self._store = store
-        self._log = log
-        self._clock = clock
+    def __init__(self, parts: OrchestratorParts) -> None:
+        self._store, self._log, self._clock = parts.store, parts.log, parts.clock
         self._doubtful: dict[str, Run] = {}
         self._looked = float("-inf")
         self._task: asyncio.Task[None] | None = None

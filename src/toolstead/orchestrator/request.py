@@ -6,11 +6,12 @@ Above: the orchestrator and its callers. Below: the runtime port.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Protocol
 
 from toolstead.invoker.runtime import Runtime
+from toolstead.types.call import Caller
 
 
 class FindRuntime(Protocol):
@@ -70,3 +71,14 @@ class RunRequest:
     task_id: str | None = None
     depth: int = 0
     may_wait: bool = True
+
+    def below(self, caller: Caller) -> RunRequest:
+        """The request as that of a child: a tool call of the caller's run asks, and waits for it."""
+        return replace(
+            self,
+            parent_run_id=caller.run_id,
+            parent_agent=caller.agent_id or "",
+            task_id=caller.task_id,
+            depth=caller.depth + 1,
+            may_wait=False,
+        )

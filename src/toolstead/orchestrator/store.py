@@ -24,9 +24,6 @@ if TYPE_CHECKING:
 
 StructT = TypeVar("StructT", bound=msgspec.Struct)
 
-CommandState = Literal["waiting", "undeliverable"]
-"""`undeliverable`: it was refused, or its run has ended."""
-
 
 class EventFilter(msgspec.Struct, frozen=True, kw_only=True):
     """Which events are wanted; an empty one wants all. Several conditions must all hold."""
@@ -89,7 +86,7 @@ class RunCommand(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         id: For `steer` the id that the message will have.
         text: For `cancel` the reason, for `steer` the message.
-        key: For `steer` the idempotency key of the message.
+        key: For `steer` the idempotency key of the message; by it the sender finds out that the message was stored.
     """
 
     id: str
@@ -242,28 +239,20 @@ class RunStore(Protocol):
         """Raises NotFoundError."""
         ...
 
-    async def running_run(self, thread_id: str) -> Run | None:
-        """The run of a thread that runs now, whichever process holds it."""
-        ...
-
     async def add_command(self, command: RunCommand) -> bool:
         """Keep a command for the process that holds an unfinished run; False when the run has ended."""
         ...
 
     async def commands(self) -> list[RunCommand]:
-        """The commands for this process's runs that were not refused, oldest first."""
+        """The commands for this process's runs, oldest first."""
         ...
 
-    async def command_state(self, id: str) -> CommandState | None:
-        """How far a command is; None when it is there no more: carried out, withdrawn, or gone with its thread."""
-        ...
-
-    async def refuse_command(self, id: str) -> None:
-        """Say that a command cannot be carried out."""
+    async def has_command(self, id: str) -> bool:
+        """Whether a command is still there: neither carried out nor refused nor withdrawn."""
         ...
 
     async def remove_command(self, id: str) -> bool:
-        """Remove a command that was carried out, or is withdrawn; False when it was there no more."""
+        """Remove a command that is refused, carried out or withdrawn; False when it was there no more."""
         ...
 
     async def runs(self, *, thread_id: str | None = None, unfinished: bool = False, limit: int = 100) -> list[Run]:

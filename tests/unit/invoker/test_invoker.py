@@ -100,7 +100,7 @@ async def test_a_resumed_session_that_lost_its_conversation_is_tried_again_too(
 
 async def test_a_prewarmed_session_that_died_before_its_first_message_is_tried_again() -> None:
     invoker, runtime, hooks = Invoker(SessionPool()), BenchRuntime(act=lost), Hooks()
-    await invoker.prewarm(request(runtime))
+    await invoker.pool.prewarm(request(runtime))
     with pytest.raises(SessionLostError):
         await invoke(invoker, request(runtime), before=hooks.before)
     assert [warmth for _, warmth in hooks.seen] == ["cold", "cold"]
@@ -384,7 +384,7 @@ async def test_a_session_in_which_nothing_was_said_is_never_resumed() -> None:
     with pytest.raises(ZeroDivisionError):
         await invoke(invoker, waiting, before=broken, on_session_id=hooks.ids.append)
     assert hooks.ids == []
-    await invoker.prewarm(request(runtime))
+    await invoker.pool.prewarm(request(runtime))
     outcome = await invoke(invoker, request(runtime, spec=replace(SPEC, tools=())), before=hooks.before)
     assert outcome.text == "hello, cold"
     assert runtime.resumes == ["old", None, None, None]

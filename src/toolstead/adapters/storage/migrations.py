@@ -103,8 +103,7 @@ _COMMANDS_AND_PARENTS = Migration(
     statements=(
         """CREATE TABLE run_commands (
             id TEXT NOT NULL PRIMARY KEY, run_id TEXT NOT NULL REFERENCES runs (id) ON DELETE CASCADE,
-            owner TEXT NOT NULL, kind TEXT NOT NULL, text TEXT NOT NULL, key TEXT, created_at {real} NOT NULL,
-            refused {flag} NOT NULL
+            owner TEXT NOT NULL, kind TEXT NOT NULL, text TEXT NOT NULL, key TEXT, created_at {real} NOT NULL
         )""",
         "CREATE INDEX run_commands_of_owner ON run_commands (owner)",
         "CREATE INDEX run_commands_of_run ON run_commands (run_id)",

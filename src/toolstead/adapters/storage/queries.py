@@ -113,13 +113,6 @@ def list_runs(connection: Connection, thread_id: str | None, unfinished: bool, l
     return [RUNS.decode_row(row) for row in connection.execute(wanted)]
 
 
-def find_running(connection: Connection, thread_id: str) -> Run | None:
-    """The run of a thread that runs now."""
-    running = (runs.c.thread_id == thread_id) & runs.c.ended_at.is_(None) & (runs.c.status == "running")
-    row = connection.execute(select(runs).where(running)).first()
-    return None if row is None else RUNS.decode_row(row)
-
-
 def unfinished_runs(connection: Connection) -> list[tuple[int, Run]]:
     """All of them with their numbers, oldest first."""
     wanted = select(runs).where(runs.c.ended_at.is_(None)).order_by(runs.c.n)

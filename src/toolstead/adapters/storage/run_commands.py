@@ -1,26 +1,26 @@
 """Commands to runs that another process holds: functions of a connection.
 
-A command is a row from when it is asked until it is carried out or withdrawn. The process that holds the run reads
-those of its name, so one indexed query serves all its runs.
+A command is a row from when it is sent until it is carried out, refused or withdrawn. The process that holds the run
+reads those of its name, so one indexed query serves all its runs.
 """
 
 from __future__ import annotations
 
-from sqlalchemy import Connection, bindparam, delete, false, insert, literal, select, update
+from sqlalchemy import Connection, bindparam, delete, insert, literal, select
 
 from toolstead.adapters.storage.tables import COMMANDS, run_commands, runs
-from toolstead.orchestrator.store import CommandState, RunCommand
+from toolstead.orchestrator.store import RunCommand
 
-_WAITING = (
+_OF_OWNER = (
     select(run_commands)
-    .where(run_commands.c.owner == bindparam("owner"), run_commands.c.refused == false())
+    .where(run_commands.c.owner == bindparam("owner"))
     .order_by(run_commands.c.created_at, run_commands.c.id)
 )
 
 
 def add_command(connection: Connection, command: RunCommand) -> bool:
     """Keep it, unless its run has ended; the run's owner is the one to read it."""
-    values = {**COMMANDS.encode_values(command), "refused": False}
+    values = COMMANDS.encode_values(command)
     given = [literal(value, run_commands.c[name].type) for name, value in values.items()]
     found = select(*given, runs.c.owner).where(runs.c.id == command.run_id, runs.c.ended_at.is_(None))
     adding = insert(run_commands).from_select([*values, "owner"], found)
@@ -28,22 +28,13 @@ def add_command(connection: Connection, command: RunCommand) -> bool:
 
 
 def list_commands(connection: Connection, owner: str) -> list[RunCommand]:
-    """Those for a process's runs that were not refused, oldest first."""
-    return [COMMANDS.decode_row(row) for row in connection.execute(_WAITING, {"owner": owner})]
+    """Those for a process's runs, oldest first."""
+    return [COMMANDS.decode_row(row) for row in connection.execute(_OF_OWNER, {"owner": owner})]
 
 
-def find_state(connection: Connection, id: str) -> CommandState | None:
-    """How far a command is; None when it is there no more."""
-    wanted = select(run_commands.c.refused, runs.c.ended_at).join(runs, runs.c.id == run_commands.c.run_id)
-    row = connection.execute(wanted.where(run_commands.c.id == id)).first()
-    if row is None:
-        return None
-    return "undeliverable" if row.refused or row.ended_at is not None else "waiting"
-
-
-def refuse_command(connection: Connection, id: str) -> None:
-    """Say that it cannot be carried out."""
-    connection.execute(update(run_commands).where(run_commands.c.id == id).values(refused=True))
+def has_command(connection: Connection, id: str) -> bool:
+    """Whether it is there."""
+    return connection.execute(select(run_commands.c.id).where(run_commands.c.id == id)).first() is not None
 
 
 def remove_command(connection: Connection, id: str) -> bool:

@@ -34,7 +34,6 @@ from toolstead.orchestrator.store import (
     Accepted,
     Begun,
     Behind,
-    CommandState,
     Ending,
     EventFilter,
     PluginRow,
@@ -184,25 +183,17 @@ class SqlStore:
         """Raises NotFoundError."""
         return await self._read(lambda connection: queries.find_by_id(connection, RUNS, "run", id))
 
-    async def running_run(self, thread_id: str) -> Run | None:
-        """The run of a thread that runs now, whichever process holds it."""
-        return await self._read(lambda connection: queries.find_running(connection, thread_id))
-
     async def add_command(self, command: RunCommand) -> bool:
         """Keep a command for the process that holds an unfinished run; False when the run has ended."""
         return await self._direct(lambda connection: run_commands.add_command(connection, command))
 
     async def commands(self) -> list[RunCommand]:
-        """The commands for this process's runs that were not refused, oldest first."""
+        """The commands for this process's runs, oldest first."""
         return await self._read(lambda connection: run_commands.list_commands(connection, self.owner))
 
-    async def command_state(self, id: str) -> CommandState | None:
-        """How far a command is; None when it is there no more."""
-        return await self._read(lambda connection: run_commands.find_state(connection, id))
-
-    async def refuse_command(self, id: str) -> None:
-        """Say that a command cannot be carried out."""
-        await self._direct(lambda connection: run_commands.refuse_command(connection, id))
+    async def has_command(self, id: str) -> bool:
+        """Whether a command is still there."""
+        return await self._read(lambda connection: run_commands.has_command(connection, id))
 
     async def remove_command(self, id: str) -> bool:
         """Remove a command; False when it was there no more."""

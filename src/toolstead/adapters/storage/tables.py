@@ -12,7 +12,7 @@ from __future__ import annotations
 from typing import Any
 
 import msgspec
-from sqlalchemy import BigInteger, Boolean, Column, Double, LargeBinary, MetaData, Table, Text
+from sqlalchemy import BigInteger, Column, Double, LargeBinary, MetaData, Table, Text
 
 from toolstead.adapters.storage.rows import StructChange, StructRows
 from toolstead.orchestrator.store import Ending, PluginRow, Resolution, RunCommand
@@ -51,13 +51,7 @@ MESSAGES = StructRows("messages", Message, metadata, _number())
 RUNS = StructRows("runs", Run, metadata, _number())
 """A run is unfinished while `ended_at` is null."""
 
-COMMANDS = StructRows(
-    "run_commands",
-    RunCommand,
-    metadata,
-    Column("owner", Text, nullable=False),
-    Column("refused", Boolean, nullable=False),
-)
+COMMANDS = StructRows("run_commands", RunCommand, metadata, Column("owner", Text, nullable=False))
 """`owner` is the process that holds the run, and is to carry the command out."""
 
 KEYS = StructRows("idempotency_keys", UsedKey, metadata)
