@@ -26,7 +26,7 @@ BOUNDARIES = {
     "toolstead.orchestrator.approvals": "asking a person may meet anything; whatever it is refuses the call",
     "toolstead.orchestrator.feed": "a background owner: a look at the database that failed is tried again",
     "toolstead.orchestrator.journal": "a background owner: an event that cannot be stored is left out alone, and named",
-    "toolstead.orchestrator.orchestrator": "a run may meet anything; it gets its end, the log the traceback",
+    "toolstead.orchestrator.performer": "a run may meet anything; it gets its end, the log the traceback",
     "toolstead.plugins.decorator": "annotations are the author's own code, run when they are resolved",
     "toolstead.plugins.deadline": "whatever is thrown into a call is the call's to see",
     "toolstead.plugins.hook_call": "a hook may raise anything; it is named and counted, and the rest goes on",
