@@ -88,6 +88,22 @@ async def test_a_run_whose_process_died_is_found_as_lost_by_whoever_waits_for_it
         assert (await world.end_of(behind)).status == "completed"
 
 
+async def test_cancelling_a_run_whose_process_died_finds_it_lost(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(recovery, "RECOVER_SECONDS", 1000)
+    dead = await open_store(tmp_path / "toolstead.db")
+    async with talking(tmp_path, BenchRuntime()) as world:
+        run = Run(id="run_1", thread_id="t", prompt="Hi", created_at=1.0, owner=dead.owner)
+        message = Message(id="msg_1", thread_id="t", role="user", content="Hi", created_at=1.0, run_id="run_1")
+        await dead.accept(message, run)
+        cancelling = asyncio.create_task(world.orchestrator.cancel("run_1"))
+        await looked(world)
+        assert [one.kind for one in await dead.commands()] == ["cancel"]
+        await dead.close()  # it went without a word
+        assert (await bounded(cancelling)).status == "lost"
+
+
 async def test_a_conversation_that_went_on_elsewhere_is_resumed_as_the_store_has_it(tmp_path: Path) -> None:
     ours, theirs = BenchRuntime(), BenchRuntime()
     async with talking(tmp_path, ours) as one, talking(tmp_path, theirs) as other:
