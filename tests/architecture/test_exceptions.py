@@ -24,6 +24,7 @@ BOUNDARIES = {
     "toolstead.app.watching": "a background watcher: a change that could not be taken is logged, the next one is told",
     "toolstead.invoker.runtime_calls": "a session is foreign code: whatever it raises ends its turn, and only that",
     "toolstead.orchestrator.approvals": "asking a person may meet anything; whatever it is refuses the call",
+    "toolstead.orchestrator.commands": "a background owner: a look at the database that failed is tried again",
     "toolstead.orchestrator.feed": "a background owner: a look at the database that failed is tried again",
     "toolstead.orchestrator.journal": "a background owner: an event that cannot be stored is left out alone, and named",
     "toolstead.orchestrator.performer": "a run may meet anything; it gets its end, the log the traceback",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import sqlite3
 from pathlib import Path
 from typing import Any
@@ -14,9 +15,12 @@ from tests.unit.invoker.bench import BenchRuntime, Gate
 from toolstead.adapters.scripted.runtime import ScriptedRuntime
 from toolstead.adapters.storage.store import open_store
 from toolstead.errors import InvocationError, NotFoundError, StorageError
+from toolstead.invoker.clock import Clock
 from toolstead.invoker.runtime import Answer, Turn
-from toolstead.orchestrator.endings import lost
-from toolstead.orchestrator.orchestrator import RunRequest, watched_run
+from toolstead.orchestrator.endings import end_lost_run
+from toolstead.orchestrator.ids import Ids
+from toolstead.orchestrator.orchestrator import watched_run
+from toolstead.orchestrator.request import RunRequest
 from toolstead.types.event import Event
 from toolstead.types.run import Invoking, Run
 from toolstead.types.thread import Message
@@ -229,7 +233,7 @@ async def test_a_run_that_somebody_else_ended_is_told_as_it_was_stored(tmp_path:
     async with talking(tmp_path, BenchRuntime(act=(gate := Gate()))) as world:
         run_id = await world.post("Hi")
         await bounded(gate.begun.wait())
-        await world.store.end_run(run_id, lost(await world.store.run(run_id), 2.0))
+        await world.store.end_run(run_id, end_lost_run(await world.store.run(run_id), 2.0))
         gate.let.set()
         assert (await world.end_of(run_id)).status == "lost"
         assert (await world.check_end(run_id)).status == "lost"
@@ -241,7 +245,7 @@ async def test_a_run_that_got_its_end_while_it_waited_never_begins(tmp_path: Pat
     async with talking(tmp_path, runtime) as world:
         first, second = await world.post("first"), await world.post("second")
         await bounded(gate.begun.wait())
-        await world.store.end_run(second, lost(await world.store.run(second), 2.0))
+        await world.store.end_run(second, end_lost_run(await world.store.run(second), 2.0))
         gate.let.set()
         assert (await world.end_of(first)).status == "completed"
         assert (await world.end_of(second)).status == "lost"
@@ -517,3 +521,18 @@ async def test_every_event_of_a_run_is_told_in_order_and_ends_with_its_end(tmp_p
         run = await bounded(watched_run(world.orchestrator, world.log, request, heard.append))
         assert [event.id for event in heard] == [event.id for event in await world.events_of(run.id)]
         assert heard[-1].type == "completed"
+
+
+async def test_time_and_ids_come_from_outside_so_that_a_simulation_can_give_its_own(tmp_path: Path) -> None:
+    moments, ticks = itertools.count(100), itertools.count(1)
+    clock = Clock(now=lambda: float(next(moments)))
+    ids = Ids(process="0123456789", time_ns=lambda: next(ticks) * 1000)
+    async with talking(tmp_path, BenchRuntime(), clock=clock, ids=ids) as world:
+        run = await world.ask("Hi")
+        assert run.id == "run_000000000000101234567890001"
+        assert [message.id for message in await world.store.messages("t")] == [
+            "msg_000000000000201234567890002",
+            "msg_000000000000301234567890003",
+        ]
+        assert (run.created_at, run.started_at, run.ended_at) == (102.0, 103.0, 104.0)
+        assert [event.time for event in await world.events_of(run.id)] == [102.0, 103.0, 104.0, 104.0]

@@ -125,7 +125,7 @@ class PluginAgents:
             agent=agent or "",
         )
         if meta is not None and meta.run_id is not None:
-            request = request.below(meta.caller)
+            request = request.as_child_of(meta.caller)
         return await watched_run(await self._parts.conversations(), self._parts.log, request, None)
 
     async def prewarm(self, thread_id: str) -> bool:

@@ -29,7 +29,8 @@ class ActiveRun:
         is_ending: Its end is being stored.
         used: What the runtime has reported so far; a run that fails has used it all the same.
         session: Where the runtime's id of the conversation became another: the new one, or None for none.
-        steering: Held while a message is given to its running turn, and by its end: then none is given any more.
+        steering: Held while a message is given to its running turn.
+        takes_messages: False from when its end is about to be stored: what is not given by then is not given any more.
         task: Sees it through, from its first step on.
         ended: Gets the run as it was stored at its end; cancelled when it was never stored at all.
     """
@@ -42,6 +43,7 @@ class ActiveRun:
     used: Usage = NOTHING_USED
     session: tuple[str | None] | None = None
     steering: asyncio.Lock = field(default_factory=asyncio.Lock)
+    takes_messages: bool = True
     task: asyncio.Task[None] | None = None
     ended: asyncio.Future[Run] = field(default_factory=lambda: asyncio.get_running_loop().create_future())
 

@@ -23,11 +23,11 @@ from msgspec import structs
 from toolstead.errors import NotFoundError, StorageError
 from toolstead.invoker.key import session_key
 from toolstead.orchestrator.active_run import ActiveRun
-from toolstead.orchestrator.endings import told
-from toolstead.orchestrator.ids import kept_id
+from toolstead.orchestrator.endings import create_message_event
+from toolstead.orchestrator.ids import format_session_id
 from toolstead.orchestrator.parts import OrchestratorParts
 from toolstead.orchestrator.performer import RunPerformer
-from toolstead.orchestrator.recovery import Recovery, pauses
+from toolstead.orchestrator.recovery import Recovery, repeat_pauses
 from toolstead.orchestrator.store import Accepted, RunCommand
 from toolstead.types.run import Run
 from toolstead.types.thread import Message
@@ -59,7 +59,7 @@ class RunCommands:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
-    async def give(
+    async def give_message(
         self, active: ActiveRun, message: Message, *, key: str | None, command_id: str | None = None
     ) -> Accepted | None:
         """Give a message to the turn that a run is in, and store it; None when the turn does not take it."""
@@ -68,9 +68,10 @@ class RunCommands:
                 if command_id is not None:
                     await self._store.remove_command(command_id)
                 return before
-            if active.is_ending or not await self._parts.invoker.steer(session_key(message.thread_id), message.content):
+            is_taken = await self._parts.invoker.steer(session_key(message.thread_id), message.content)
+            if not is_taken or not active.takes_messages:
                 return None
-            events = [told(message, message.created_at)]
+            events = [create_message_event(message, message.created_at)]
             accepted = await self._store.add_message(message, events, idempotency_key=key, command_id=command_id)
         if not accepted.fresh:
             logger.warning("run %s was told a message that another process took at the same time", active.run.id)
@@ -86,7 +87,7 @@ class RunCommands:
         command = RunCommand(id=message_id, run_id=run.id, kind="steer", text=text, created_at=now, key=key)
         if not await self._store.add_command(command):
             return None
-        for seconds in pauses():
+        for seconds in repeat_pauses():
             if (await self._store.run(run.id)).ended:
                 await self._store.remove_command(message_id)
                 break
@@ -110,6 +111,8 @@ class RunCommands:
                     await self._carry_out(command)
             except StorageError as error:
                 logger.warning("commands to runs could not be looked for: %s", error)
+            except Exception:
+                logger.exception("a look for commands to runs failed; looking again")
 
     async def _carry_out(self, command: RunCommand) -> None:
         active = self._active.get(command.run_id)
@@ -142,13 +145,13 @@ class RunCommands:
             created_at=command.created_at,
             run_id=command.run_id,
         )
-        return await self.give(active, message, key=command.key, command_id=command.id) is not None
+        return await self.give_message(active, message, key=command.key, command_id=command.id) is not None
 
     async def _store_sessions(self) -> None:
         """Store the ids of conversations that became known during a turn; an end that comes later may change them."""
         for active in list(self._active.running.values()):
             run = active.run
-            now = kept_id(run.runtime, self._parts.invoker.session_id(session_key(run.thread_id)))
+            now = format_session_id(run.runtime, self._parts.invoker.session_id(session_key(run.thread_id)))
             if now is None or now == active.stored_session or active.is_ending:
                 continue
             try:

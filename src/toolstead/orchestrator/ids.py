@@ -22,12 +22,12 @@ class Ids:
         return f"{kind}_{self._time_ns() // 1000:013x}{self._process}{next(self._numbers) & 0xFFFF:04x}"
 
 
-def kept_id(runtime: str, session_id: str | None) -> str | None:
+def format_session_id(runtime: str, session_id: str | None) -> str | None:
     """A session's id as a thread keeps it: it means something to its own runtime only."""
     return None if session_id is None else f"{runtime}:{session_id}"
 
 
-def resumable(kept: str | None, runtime: str) -> str | None:
+def parse_session_id(kept: str | None, runtime: str) -> str | None:
     """The session's id in what a thread keeps, if it is one of this runtime."""
     owner, _, session_id = (kept or "").partition(":")
     return session_id if session_id and owner == runtime else None

@@ -19,7 +19,7 @@ from toolstead.invoker.invoker import Invoker
 from toolstead.invoker.runtime_calls import OwnFor
 from toolstead.orchestrator.active_run import ActiveRun
 from toolstead.orchestrator.commands import RunCommands
-from toolstead.orchestrator.endings import told
+from toolstead.orchestrator.endings import create_message_event
 from toolstead.orchestrator.event_log import EventLog
 from toolstead.orchestrator.freshness import SessionFreshness
 from toolstead.orchestrator.hooks import MessageHooks, NoHooks
@@ -129,7 +129,7 @@ class Orchestrator:
                 run,
                 thread=thread,
                 idempotency_key=request.idempotency_key,
-                events=[told(message, run.created_at)],
+                events=[create_message_event(message, run.created_at)],
             )
         except asyncio.CancelledError:
             # Whether it is stored, its beginning will see: that is written after this.
@@ -170,7 +170,7 @@ class Orchestrator:
             created_at=now,
             kind=kind,
         )
-        self.log.publish((await self.store.add_message(message, [told(message, now)])).events)
+        self.log.publish((await self.store.add_message(message, [create_message_event(message, now)])).events)
         await self._performer.observe(self._parts.hooks.on_message(thread_id, "system", content))
         return message
 
@@ -233,8 +233,8 @@ class Orchestrator:
         await self.store.thread(thread_id)
         ours = [active for active in self._active.values() if active.run.thread_id == thread_id]
         await self._end_runs(ours, "cancelled", DELETED)
-        for run in await self.store.runs(thread_id=thread_id, unfinished=True):
-            await self.cancel(run.id, DELETED)
+        others = await self.store.runs(thread_id=thread_id, unfinished=True, limit=MOST_WAITING)
+        await asyncio.gather(*(self.cancel(run.id, DELETED) for run in others))
         self._freshness.outdate(thread_id)
         await self.log.catch_up()  # who reads along learns how its runs ended
         await self.store.delete_thread(thread_id)
@@ -283,7 +283,7 @@ class Orchestrator:
         active = self._active.running.get(thread_id)
         if active is not None:
             message = self._performer.create_message(active.run, "user", request.prompt, self._parts.clock.now())
-            return await self._commands.give(active, message, key=key) or await self.submit(request)
+            return await self._commands.give_message(active, message, key=key) or await self.submit(request)
         unfinished = await self.store.runs(thread_id=thread_id, unfinished=True, limit=MOST_WAITING)
         for run in unfinished:
             if run.status == "running" and run.owner != self.store.owner:

@@ -14,10 +14,10 @@ from msgspec.structs import replace
 
 from toolstead.errors import NoRoomError, NotFoundError
 from toolstead.orchestrator.active_run import ActiveRun
-from toolstead.orchestrator.endings import begun
+from toolstead.orchestrator.endings import create_start_event
 from toolstead.orchestrator.freshness import SessionFreshness
 from toolstead.orchestrator.parts import OrchestratorParts
-from toolstead.orchestrator.recovery import Recovery, pauses
+from toolstead.orchestrator.recovery import Recovery, repeat_pauses
 from toolstead.orchestrator.store import Begun, Behind, HeldRun
 
 
@@ -35,10 +35,10 @@ class ThreadOrder:
             NoRoomError: It would have to wait, and may not.
         """
         run = active.run
-        for seconds in pauses():
+        for seconds in repeat_pauses():
             started = self._clock.now()
             try:
-                outcome = await self._store.begin_run(run, started, [begun(run, started)])
+                outcome = await self._store.begin_run(run, started, [create_start_event(run, started)])
             except BaseException:
                 # It may have begun, and then the next run will not see who talked here before this one.
                 self._freshness.outdate(run.thread_id)

@@ -19,15 +19,21 @@ from toolstead.errors import InvocationError, NotFoundError, StorageError, Timed
 from toolstead.invoker.lease import SessionRequest
 from toolstead.invoker.runtime import Runtime, SessionSpec
 from toolstead.orchestrator.active_run import ActiveRun
-from toolstead.orchestrator.endings import code_of, completed, end_type, ended, last_event, used
-from toolstead.orchestrator.ids import kept_id, resumable
+from toolstead.orchestrator.endings import (
+    choose_end_type,
+    end_with_answer,
+    end_with_error,
+    find_error_code,
+    read_usage,
+)
+from toolstead.orchestrator.ids import format_session_id, parse_session_id
 from toolstead.orchestrator.order import ThreadOrder
 from toolstead.orchestrator.parts import OrchestratorParts
 from toolstead.orchestrator.recovery import Recovery
 from toolstead.orchestrator.store import Ending
 from toolstead.types.call import Caller
 from toolstead.types.event import Event
-from toolstead.types.run import Invoking, Run, Warmth
+from toolstead.types.run import Invoking, Run, RunEnd, Warmth
 from toolstead.types.thread import Message, Role
 
 logger = logging.getLogger(__name__)
@@ -84,7 +90,7 @@ class RunPerformer:
             runtime=runtime,
             spec=SessionSpec(agent=agent, model=model, cwd=folder, tools=self._parts.defaults.tools()),
             thread_id=thread_id,
-            resume=resume or resumable(stored, runtime.name),
+            resume=resume or parse_session_id(stored, runtime.name),
             has_history=has_history,
             may_wait=may_wait,
         )
@@ -103,31 +109,33 @@ class RunPerformer:
             ending = await self._invoke(active)
         except asyncio.CancelledError:
             status, why = active.wanted_end or ("cancelled", "it was cancelled")
-            ending = self._end_as(status, status, why)
+            ending = self._fail(active, status, status, why)
         except TimedOutError as error:
-            ending = self._end_as("timeout", "timeout", str(error))
+            ending = self._fail(active, "timeout", "timeout", str(error))
         except InvocationError as error:
-            ending = self._end_as("failed", code_of(error), str(error))
+            ending = self._fail(active, "failed", find_error_code(error), str(error))
         except StorageError as error:
-            ending = self._end_as("failed", "storage", str(error))
+            ending = self._fail(active, "failed", "storage", str(error))
         except Exception:
             crash = self._parts.ids.new("run_crash")
             logger.exception("crash %s: run %s", crash, active.run.id)
-            ending = self._end_as("failed", "crash", f"something went wrong inside ({crash}); the log has the details")
+            ending = self._fail(
+                active, "failed", "crash", f"something went wrong inside ({crash}); the log has the details"
+            )
         active.is_ending = True
         while task is not None and task.cancelling():
             task.uncancel()  # what interrupted the turn is not meant for the hooks
         await self._finish(active, ending)
 
-    def _end_as(self, status: Any, code: str, message: str) -> Ending:
-        return ended(status, code, message, self._parts.clock.now())
+    def _fail(self, active: ActiveRun, status: RunEnd, code: str, message: str) -> Ending:
+        return end_with_error(active.run, status, code, message, self._parts.clock.now())
 
     async def _invoke(self, active: ActiveRun) -> Ending:
         if active.wanted_end is not None:
             raise asyncio.CancelledError
         begun = await self._order.begin(active)
         if begun is None:
-            return self._end_as("cancelled", "cancelled", "another process gave it an end")
+            return self._fail(active, "cancelled", "cancelled", "another process gave it an end")
         run, request = active.run, active.request
         self._log.publish(begun.events)
         await self.observe(self._hooks.on_message(run.thread_id, "user", run.prompt))
@@ -163,7 +171,7 @@ class RunPerformer:
             before=partial(self._make_prompt, run),
             on_session_id=partial(_note_session, active),
         )
-        return completed(run, answer, self.create_message(run, "assistant", answer.text, self._parts.clock.now()))
+        return end_with_answer(run, answer, self.create_message(run, "assistant", answer.text, self._parts.clock.now()))
 
     async def _make_prompt(self, run: Run, prompt: str, warmth: Warmth) -> str:
         about = Invoking(run_id=run.id, agent=run.agent, model=run.model, runtime=run.runtime, session=warmth)
@@ -171,20 +179,16 @@ class RunPerformer:
 
     def _tell(self, active: ActiveRun, caller: Caller, type: str, data: Mapping[str, Any]) -> None:
         if type == "usage":
-            active.used += used(data)
+            active.used += read_usage(data)
         self._log.emit(type, data, caller)
 
     async def _finish(self, active: ActiveRun, ending: Ending) -> None:
         """Store a run's end with everything it told before; then whoever waits for it gets it."""
         run = active.run
         await self._end_steering(active)
-        last = last_event(run, ending)
-        if ending.usage is None:
-            ending = structs.replace(ending, usage=active.used)
-        if active.session is not None:
-            ending = structs.replace(ending, session_id=kept_id(run.runtime, active.session[0]))
-        least = structs.replace(ending, events=[*ending.events, *([last] if last is not None else [])])
-        final, events = await self._store_end(active, least)
+        session_id = None if active.session is None else format_session_id(run.runtime, active.session[0])
+        ending = structs.replace(ending, usage=ending.usage or active.used, session_id=session_id)
+        final, events = await self._store_end(active, ending)
         self._active.remove(active)
         if events is not None:
             self._log.publish(events)
@@ -200,6 +204,7 @@ class RunPerformer:
                 await active.steering.acquire()
         except TimeoutError:
             logger.warning("run %s ends while a message is being given to it", active.run.id)
+        active.takes_messages = False
 
     async def _store_end(self, active: ActiveRun, least: Ending) -> tuple[Run, list[Event] | None]:
         """The run as it ended, and the events stored with that; None when it is not us who ended it.
@@ -236,7 +241,7 @@ class RunPerformer:
         if run.result is not None:
             await self.observe(hooks.on_message(run.thread_id, "assistant", run.result))
         await self.observe(hooks.on_after_invoke(run.thread_id, run))
-        await self.observe(hooks.on_broadcast(end_type(run.status), run.to_json()))
+        await self.observe(hooks.on_broadcast(choose_end_type(run.status), run.to_json()))
 
 
 def _note_session(active: ActiveRun, session_id: str | None) -> None:

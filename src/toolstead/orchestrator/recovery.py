@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from msgspec.structs import replace
 
 from toolstead.errors import StorageError
-from toolstead.orchestrator.endings import given_up, lost
+from toolstead.orchestrator.endings import end_lost_run, end_with_error
 from toolstead.orchestrator.parts import OrchestratorParts
 from toolstead.types.run import Run
 
@@ -27,9 +27,10 @@ LEAST_SECONDS = 1.0
 PAUSES = (0.01, 0.02, 0.05, 0.1, 0.2)
 """Seconds between two looks at a run of another process; the last one repeats."""
 MOST_DOUBTFUL = 10_000
+GIVEN_UP = "the database failed while it was being stored, and it was given up"
 
 
-def pauses() -> Iterator[float]:
+def repeat_pauses() -> Iterator[float]:
     """Seconds to wait, again and again."""
     return itertools.chain(PAUSES, itertools.repeat(PAUSES[-1]))
 
@@ -58,11 +59,11 @@ class Recovery:
         """End the runs of processes that are dead, and those of our own that were given up."""
         self._looked = self._clock.monotonic()
         now = self._clock.now()
-        for run, events in await self._store.recover(lambda run: lost(run, now)):
+        for run, events in await self._store.recover(lambda run: end_lost_run(run, now)):
             logger.warning("run %s was lost with its process %s", run.id, run.owner)
             self._log.publish(events)
         for run in list(self._doubtful.values()):
-            events = await self._store.end_run(run.id, given_up(run, now))
+            events = await self._store.end_run(run.id, end_with_error(run, "failed", "storage", GIVEN_UP, now))
             self._doubtful.pop(run.id, None)
             if events is not None:
                 logger.warning("run %s was found without anybody who performs it, and got its end", run.id)
@@ -84,7 +85,7 @@ class Recovery:
         Raises:
             NotFoundError: No such run, or it is gone with its thread.
         """
-        for seconds in pauses():
+        for seconds in repeat_pauses():
             run = await self._store.run(run_id)
             if run.ended:
                 return run

@@ -72,7 +72,7 @@ class RunRequest:
     depth: int = 0
     may_wait: bool = True
 
-    def below(self, caller: Caller) -> RunRequest:
+    def as_child_of(self, caller: Caller) -> RunRequest:
         """The request as that of a child: a tool call of the caller's run asks, and waits for it."""
         return replace(
             self,
