@@ -318,6 +318,44 @@ async def test_posts_with_the_same_key_are_one_message_and_one_run(tmp_path: Pat
         assert world.store.asked["begin_run"] == 1
 
 
+async def test_steering_messages_with_the_same_key_are_given_once_also_when_a_sender_leaves(tmp_path: Path) -> None:
+    given = list[str]()
+
+    async def take(text: str) -> bool:
+        given.append(text)
+        await asyncio.sleep(0.01)
+        return True
+
+    runtime = BenchRuntime(act=(gate := Gate()), on_steer=take)
+    async with talking(tmp_path, runtime) as world:
+        running = await world.post("Hi")
+        await bounded(gate.begun.wait())
+        request = RunRequest(prompt="go on", thread_id="t", idempotency_key="k")
+        posts = [asyncio.create_task(world.orchestrator.steer(request)) for _ in range(5)]
+        async with asyncio.timeout(30):
+            while not given:
+                await asyncio.sleep(0)
+        posts[0].cancel()  # it may be the one that is being given
+        left, *answers = await bounded(asyncio.gather(*posts, return_exceptions=True))
+        assert isinstance(left, asyncio.CancelledError)
+        assert {(answer.message_id, answer.run_id) for answer in answers} == {(answers[0].message_id, running)}
+        assert given == ["go on"]
+        gate.let.set()
+        assert (await world.end_of(running)).status == "completed"
+        assert [message.content for message in await world.store.messages("t")] == ["Hi", "go on", "let"]
+        late = await bounded(world.orchestrator.steer(request))
+        assert (late.message_id, late.fresh) == (answers[0].message_id, False)
+
+
+async def test_a_key_whose_message_could_not_be_stored_may_be_used_again(tmp_path: Path) -> None:
+    async with talking(tmp_path, BenchRuntime()) as world:
+        request = RunRequest(prompt="Hi", thread_id="t", idempotency_key="k")
+        world.store.fail["accept"] = 1
+        with pytest.raises(StorageError):
+            await world.orchestrator.submit(request)
+        assert (await world.orchestrator.submit(request)).fresh
+
+
 @pytest.mark.promise("S7")
 async def test_a_timeout_ends_the_invocation_itself(tmp_path: Path) -> None:
     ended = asyncio.Event()

@@ -170,7 +170,7 @@ class Search(Protocol):
         ...
 
 
-class CallTool(Protocol):
+class CallPluginTool(Protocol):
     """Calling tools, with everything that goes with a call: validation, gates, limits, the log."""
 
     async def __call__(

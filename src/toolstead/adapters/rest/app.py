@@ -15,7 +15,6 @@ from toolstead.adapters.rest.approval_routes import ApprovalRoutes
 from toolstead.adapters.rest.asgi import Answer, ASGIApp, Message, Receive, Scope, Send
 from toolstead.adapters.rest.event_routes import EventRoutes
 from toolstead.adapters.rest.guard import CLOSE, RETRY_AFTER, Guard
-from toolstead.adapters.rest.keyed_posts import KeyedPosts
 from toolstead.adapters.rest.openapi import Document
 from toolstead.adapters.rest.options import ServerOptions
 from toolstead.adapters.rest.pages import Pages, State, no_state
@@ -75,9 +74,8 @@ def create_app(
     pages = Pages(registry, version, state)
     endpoints = ToolRoutes(registry, dispatcher).endpoints()
     if conversations is not None:
-        posts = KeyedPosts()
-        endpoints += ThreadRoutes(conversations, posts).endpoints()
-        endpoints += RunRoutes(conversations, posts, project=project or Path.cwd(), results=results).endpoints()
+        endpoints += ThreadRoutes(conversations).endpoints()
+        endpoints += RunRoutes(conversations, project=project or Path.cwd(), results=results).endpoints()
         endpoints += EventRoutes(conversations, stopping).endpoints()
     if plugins is not None:
         endpoints += PluginRoutes(plugins).endpoints()

@@ -11,7 +11,6 @@ import msgspec
 
 from toolstead.adapters.rest.asgi import Answer, Request
 from toolstead.adapters.rest.body import BodyError, decoder
-from toolstead.adapters.rest.keyed_posts import KeyedPosts
 from toolstead.adapters.rest.openapi import body_of, operation, path_parameter, returns
 from toolstead.adapters.rest.problem import (
     BAD_BODY,
@@ -66,9 +65,8 @@ class PrewarmBody(msgspec.Struct, forbid_unknown_fields=True, rename="camel"):
 class RunRoutes:
     """Runs over HTTP."""
 
-    def __init__(self, opened: Opened, posts: KeyedPosts, *, project: Path, results: ReadResult | None = None) -> None:
+    def __init__(self, opened: Opened, *, project: Path, results: ReadResult | None = None) -> None:
         self._opened = opened
-        self._posts = posts
         self._project = project
         self._results = results
         self._read_run = decoder(RunBody)
@@ -107,7 +105,7 @@ class RunRoutes:
             timeout=body.timeout,
             idempotency_key=key,
         )
-        accepted = await self._posts.once(body.thread_id or "", key, lambda: conversations.submit(wanted))
+        accepted = await conversations.submit(wanted)
         thread_id = body.thread_id or (await conversations.store.run(accepted.run_id)).thread_id
         return Answer.of_json({"runId": accepted.run_id, "threadId": thread_id}, 202)
 

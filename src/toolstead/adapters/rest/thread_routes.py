@@ -9,7 +9,6 @@ import msgspec
 
 from toolstead.adapters.rest.asgi import JSON_TYPE, Answer, Request
 from toolstead.adapters.rest.body import decoder
-from toolstead.adapters.rest.keyed_posts import KeyedPosts
 from toolstead.adapters.rest.openapi import answers_with, body_of, operation, path_parameter, query_parameter, returns
 from toolstead.adapters.rest.problem import (
     BAD_BODY,
@@ -59,9 +58,8 @@ class MessageBody(msgspec.Struct, forbid_unknown_fields=True, rename="camel"):
 class ThreadRoutes:
     """Conversations over HTTP."""
 
-    def __init__(self, opened: Opened, posts: KeyedPosts) -> None:
+    def __init__(self, opened: Opened) -> None:
         self._opened = opened
-        self._posts = posts
         self._ids = Ids()
         self._read_thread = decoder(ThreadBody)
         self._read_message = decoder(MessageBody)
@@ -120,8 +118,7 @@ class ThreadRoutes:
         key = idempotency_key(request)
         thread_id = request.params["id"]
         wanted = RunRequest(prompt=body.content, thread_id=thread_id, idempotency_key=key, thread_must_exist=True)
-        give = conversations.steer if body.steer else conversations.submit
-        accepted = await self._posts.once(thread_id, key, lambda: give(wanted))
+        accepted = await (conversations.steer(wanted) if body.steer else conversations.submit(wanted))
         return Answer.of_json({"messageId": accepted.message_id, "runId": accepted.run_id}, 202)
 
 
