@@ -70,8 +70,13 @@ class Invoker:
             RuntimeFailureError: The model or its runtime failed.
             InvocationError: Everything is being closed, or the thread's session is in use.
         """
-        known = _KnownId(session.resume, on_session_id)
-        deadline = asyncio.timeout(None)
+        known, deadline = session.resume, asyncio.timeout(None)
+
+        def note_id(now: str | None) -> None:
+            nonlocal known
+            if now != known and on_session_id is not None:
+                on_session_id(now)
+            known = now
 
         def start_clock() -> None:
             if timeout is not None:
@@ -84,7 +89,7 @@ class Invoker:
 
         try:
             async with deadline:
-                return await self._invoke(await self.pool.acquire(session, on_room=start_clock), attempt, known)
+                return await self._invoke(await self.pool.acquire(session, on_room=start_clock), attempt, note_id)
         except TimeoutError:
             if deadline.expired() and timeout is not None:
                 raise TimedOutError(timeout) from None
@@ -105,7 +110,9 @@ class Invoker:
         await self._turns.end()
         await self.pool.close()
 
-    async def _invoke(self, lease: Lease, attempt: Callable[[Lease], Awaitable[Answer]], known: _KnownId) -> Answer:
+    async def _invoke(
+        self, lease: Lease, attempt: Callable[[Lease], Awaitable[Answer]], note_id: OnSessionId
+    ) -> Answer:
         """Try on the session that was taken, and once more on an empty one when its conversation is lost."""
         keep = lost = False
         try:
@@ -116,7 +123,7 @@ class Invoker:
                     raise
                 logger.warning("%r: its conversation is lost, and a new one is begun: %s", lease.slot.key, error)
                 lost = True
-                known.tell(None)
+                note_id(None)
                 lease = await self.pool.renew(lease)
                 lost = False
                 answer = await attempt(lease)
@@ -130,7 +137,7 @@ class Invoker:
             raise
         finally:
             if lost or lease.has_conversation:
-                known.tell(None if lost else lease.session.id)
+                note_id(None if lost else lease.session.id)
             await self.pool.release(lease, keep=keep, lost=lost)
 
     async def _run(self, lease: Lease, turn: Turn) -> Answer:
@@ -144,18 +151,3 @@ class Invoker:
             return await self._turns.run(work, what=f"the {runtime} turn of {key!r}", stuck=lease.doom)
         finally:
             del self._running[key]
-
-
-class _KnownId:
-    """What the caller knows of the conversation's id."""
-
-    def __init__(self, id: str | None, on_change: OnSessionId | None) -> None:
-        self._id = id
-        self._on_change = on_change
-
-    def tell(self, id: str | None) -> None:
-        """It is this one now."""
-        if id != self._id:
-            self._id = id
-            if self._on_change is not None:
-                self._on_change(id)

@@ -92,10 +92,6 @@ class PoolStats:
     rebuilt: int
     evicted: int
 
-    def to_json(self) -> dict[str, int]:
-        """The shape that `/api/health` has."""
-        return {name: getattr(self, name) for name in self.__slots__}
-
 
 NO_SESSIONS = PoolStats(idle=0, live=0, hits=0, misses=0, rebuilt=0, evicted=0)
 """What a pool counts that is not there yet."""

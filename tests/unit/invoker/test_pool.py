@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import asdict, replace
 
 import pytest
 
@@ -37,7 +37,7 @@ async def test_a_session_is_opened_once_and_found_warm_after_that() -> None:
     assert (first.warmth, second.warmth) == ("cold", "warm")
     assert first.session is second.session
     assert numbers(pool) == (1, 1, 0, 0)
-    assert pool.stats().to_json() == {"idle": 1, "live": 1, "hits": 1, "misses": 1, "rebuilt": 0, "evicted": 0}
+    assert asdict(pool.stats()) == {"idle": 1, "live": 1, "hits": 1, "misses": 1, "rebuilt": 0, "evicted": 0}
     await pool.close()
 
 
