@@ -12,12 +12,15 @@ from typing import Any
 
 from toolstead.adapters.storage.store import open_store
 from toolstead.errors import StorageError
+from toolstead.invoker.clock import REAL_CLOCK, Clock
 from toolstead.invoker.invoker import Invoker
 from toolstead.invoker.pool import SessionPool
 from toolstead.invoker.runtime import Runtime
 from toolstead.orchestrator.event_log import EventLog
 from toolstead.orchestrator.hooks import MessageHooks
-from toolstead.orchestrator.orchestrator import LAST_EVENTS, Defaults, Orchestrator, RunRequest
+from toolstead.orchestrator.ids import Ids
+from toolstead.orchestrator.orchestrator import LAST_EVENTS, Orchestrator
+from toolstead.orchestrator.request import Defaults, RunRequest
 from toolstead.orchestrator.store import EventFilter, Store
 from toolstead.plugins.decorator import tool
 from toolstead.tools.dispatch import Dispatcher
@@ -143,6 +146,8 @@ async def talking(
     hooks: MessageHooks | None = None,
     timeout: float = 60,
     pool: SessionPool | None = None,
+    clock: Clock = REAL_CLOCK,
+    ids: Ids | None = None,
 ) -> AsyncIterator[World]:
     """A world around a runtime; in the end it is closed, and so is every session."""
     noted: Noted = []
@@ -168,6 +173,8 @@ async def talking(
             tools=lambda agent: registry.find_view(agent).names,
         ),
         hooks=hooks or recording,
+        clock=clock,
+        ids=ids,
     )
     await orchestrator.open()
     try:

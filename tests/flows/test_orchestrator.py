@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import sqlite3
 from pathlib import Path
 from typing import Any
@@ -14,9 +15,12 @@ from tests.unit.invoker.bench import BenchRuntime, Gate
 from toolstead.adapters.scripted.runtime import ScriptedRuntime
 from toolstead.adapters.storage.store import open_store
 from toolstead.errors import InvocationError, NotFoundError, StorageError
+from toolstead.invoker.clock import Clock
 from toolstead.invoker.runtime import Answer, Turn
-from toolstead.orchestrator.endings import lost
-from toolstead.orchestrator.orchestrator import RunRequest, watched_run
+from toolstead.orchestrator.endings import end_lost_run
+from toolstead.orchestrator.ids import Ids
+from toolstead.orchestrator.orchestrator import watched_run
+from toolstead.orchestrator.request import RunRequest
 from toolstead.types.event import Event
 from toolstead.types.run import Invoking, Run
 from toolstead.types.thread import Message
@@ -229,7 +233,7 @@ async def test_a_run_that_somebody_else_ended_is_told_as_it_was_stored(tmp_path:
     async with talking(tmp_path, BenchRuntime(act=(gate := Gate()))) as world:
         run_id = await world.post("Hi")
         await bounded(gate.begun.wait())
-        await world.store.end_run(run_id, lost(await world.store.run(run_id)))
+        await world.store.end_run(run_id, end_lost_run(await world.store.run(run_id), 2.0))
         gate.let.set()
         assert (await world.end_of(run_id)).status == "lost"
         assert (await world.check_end(run_id)).status == "lost"
@@ -241,7 +245,7 @@ async def test_a_run_that_got_its_end_while_it_waited_never_begins(tmp_path: Pat
     async with talking(tmp_path, runtime) as world:
         first, second = await world.post("first"), await world.post("second")
         await bounded(gate.begun.wait())
-        await world.store.end_run(second, lost(await world.store.run(second)))
+        await world.store.end_run(second, end_lost_run(await world.store.run(second), 2.0))
         gate.let.set()
         assert (await world.end_of(first)).status == "completed"
         assert (await world.end_of(second)).status == "lost"
@@ -259,15 +263,23 @@ async def test_runs_that_a_dead_process_left_are_ended_when_the_next_one_opens(t
         assert (await world.ask("again")).status == "completed"
 
 
-async def test_a_run_of_another_process_is_not_cancelled_here(tmp_path: Path) -> None:
-    async with talking(tmp_path, BenchRuntime(act=(gate := Gate()))) as one:
-        run_id = await one.post("Hi")
+async def test_runs_of_another_process_are_cancelled_from_here_whether_they_run_or_wait(tmp_path: Path) -> None:
+    async with (
+        talking(tmp_path, BenchRuntime(act=(gate := Gate()))) as one,
+        talking(tmp_path, BenchRuntime()) as other,
+    ):
+        running, waiting, after = await one.post("runs"), await one.post("waits"), await one.post("after")
         await bounded(gate.begun.wait())
-        async with talking(tmp_path, BenchRuntime()) as other:
-            with pytest.raises(InvocationError, match="held by another process"):
-                await other.orchestrator.cancel(run_id)
+        ended = await bounded(other.orchestrator.cancel(waiting))
+        assert (ended.status, ended.error and ended.error.message) == ("cancelled", "it was cancelled")
+        assert (await one.store.run(running)).status == "running"
+        assert (await bounded(other.orchestrator.cancel(running))).status == "cancelled"
         gate.let.set()
-        assert (await one.end_of(run_id)).status == "completed"
+        assert (await one.end_of(after)).status == "completed"
+        assert (await bounded(other.orchestrator.cancel(after))).status == "completed"  # it stays as it is
+        for run_id in (running, waiting, after):
+            await other.check_end(run_id)
+        assert await one.store.commands() == []
 
 
 async def test_a_steering_message_reaches_the_running_turn_and_without_one_it_is_any_message(tmp_path: Path) -> None:
@@ -304,6 +316,44 @@ async def test_posts_with_the_same_key_are_one_message_and_one_run(tmp_path: Pat
         assert [message.content for message in await world.store.messages("t")] == ["once", "once"]
         assert len(await world.store.runs(thread_id="t")) == 1
         assert world.store.asked["begin_run"] == 1
+
+
+async def test_steering_messages_with_the_same_key_are_given_once_also_when_a_sender_leaves(tmp_path: Path) -> None:
+    given = list[str]()
+
+    async def take(text: str) -> bool:
+        given.append(text)
+        await asyncio.sleep(0.01)
+        return True
+
+    runtime = BenchRuntime(act=(gate := Gate()), on_steer=take)
+    async with talking(tmp_path, runtime) as world:
+        running = await world.post("Hi")
+        await bounded(gate.begun.wait())
+        request = RunRequest(prompt="go on", thread_id="t", idempotency_key="k")
+        posts = [asyncio.create_task(world.orchestrator.steer(request)) for _ in range(5)]
+        async with asyncio.timeout(30):
+            while not given:
+                await asyncio.sleep(0)
+        posts[0].cancel()  # it may be the one that is being given
+        left, *answers = await bounded(asyncio.gather(*posts, return_exceptions=True))
+        assert isinstance(left, asyncio.CancelledError)
+        assert {(answer.message_id, answer.run_id) for answer in answers} == {(answers[0].message_id, running)}
+        assert given == ["go on"]
+        gate.let.set()
+        assert (await world.end_of(running)).status == "completed"
+        assert [message.content for message in await world.store.messages("t")] == ["Hi", "go on", "let"]
+        late = await bounded(world.orchestrator.steer(request))
+        assert (late.message_id, late.fresh) == (answers[0].message_id, False)
+
+
+async def test_a_key_whose_message_could_not_be_stored_may_be_used_again(tmp_path: Path) -> None:
+    async with talking(tmp_path, BenchRuntime()) as world:
+        request = RunRequest(prompt="Hi", thread_id="t", idempotency_key="k")
+        world.store.fail["accept"] = 1
+        with pytest.raises(StorageError):
+            await world.orchestrator.submit(request)
+        assert (await world.orchestrator.submit(request)).fresh
 
 
 @pytest.mark.promise("S7")
@@ -419,7 +469,7 @@ async def test_closing_while_runs_run_and_wait_stores_an_end_for_each(tmp_path: 
         with pytest.raises(InvocationError, match="being closed"):
             await world.post("too late")
         stored = await world.store.runs(limit=1000)
-        assert {run.status for run in stored} == {"cancelled"}
+        assert {(run.status, run.error and run.error.code) for run in stored} == {("stopped", "stopped")}
         assert set(ids) <= {run.id for run in stored}
         for run in stored:
             await world.check_end(run.id)
@@ -509,3 +559,18 @@ async def test_every_event_of_a_run_is_told_in_order_and_ends_with_its_end(tmp_p
         run = await bounded(watched_run(world.orchestrator, world.log, request, heard.append))
         assert [event.id for event in heard] == [event.id for event in await world.events_of(run.id)]
         assert heard[-1].type == "completed"
+
+
+async def test_time_and_ids_come_from_outside_so_that_a_simulation_can_give_its_own(tmp_path: Path) -> None:
+    moments, ticks = itertools.count(100), itertools.count(1)
+    clock = Clock(now=lambda: float(next(moments)))
+    ids = Ids(process="0123456789", time_ns=lambda: next(ticks) * 1000)
+    async with talking(tmp_path, BenchRuntime(), clock=clock, ids=ids) as world:
+        run = await world.ask("Hi")
+        assert run.id == "run_000000000000101234567890001"
+        assert [message.id for message in await world.store.messages("t")] == [
+            "msg_000000000000201234567890002",
+            "msg_000000000000301234567890003",
+        ]
+        assert (run.created_at, run.started_at, run.ended_at) == (102.0, 103.0, 104.0)
+        assert [event.time for event in await world.events_of(run.id)] == [102.0, 103.0, 104.0, 104.0]

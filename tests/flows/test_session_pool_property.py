@@ -22,7 +22,7 @@ from hypothesis import strategies as st
 
 from tests.virtual_time import DeadlockError, run_virtually
 from toolstead.errors import InvocationError, NoRoomError, RuntimeFailureError, SessionLostError, TimedOutError
-from toolstead.invoker.invoker import Invocation, Invoker, Outcome
+from toolstead.invoker.invoker import Invoker
 from toolstead.invoker.lease import SessionRequest
 from toolstead.invoker.pool import STARTS, SessionPool
 from toolstead.invoker.runtime import Answer, SessionSpec, Turn
@@ -212,6 +212,8 @@ class World:
         self.messages: list[Message] = []
         self.stored: dict[str, list[int]] = defaultdict(list)
         self.session_ids: dict[str, str | None] = {}
+        self.order: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
+        """Thread → its runs, one at a time: what the store decides for the orchestrator."""
         self.running: Counter[str] = Counter()
         self.arrivals = itertools.count()
         self.started: dict[str, list[int]] = defaultdict(list)
@@ -288,58 +290,55 @@ class World:
     async def invoke(self, message: Message, *, may_wait: bool) -> str:
         number = len(self.messages)
         self.messages.append(message)
-        request = self.request(message, may_wait=may_wait)
-        hits = None
-        if message.prewarmed and await self.invoker.prewarm(request) and not self.is_busy(message.thread):
+        order, hits = self.order[message.thread], None
+        warm = message.prewarmed and await self.invoker.pool.prewarm(self.request(message, may_wait=may_wait))
+        if warm and not order.locked() and not self.is_busy(message.thread):
             hits = self.pool.stats().hits
         arrival = next(self.arrivals)
+        if order.locked() and not may_wait:
+            raise NoRoomError("a child does not wait behind another run of its thread")
+        async with order:
+            await self.run(message, number, arrival, hits, may_wait=may_wait)
+            await asyncio.sleep(0.5)
+            self.stored[message.thread].append(number)
+        return "answered"
 
-        def start() -> None:
-            self.starts += 1
-            self.must(hits is None or self.pool.stats().hits == hits + 1, "prewarmed, then a message: a hit")
-            self.started[message.thread].append(arrival)
-            self.check()
+    async def run(self, message: Message, number: int, arrival: int, hits: int | None, *, may_wait: bool) -> None:
+        tries = itertools.count()
 
         async def before(prompt: str, warmth: Warmth) -> str:
+            if next(tries) == 0:
+                self.starts += 1
+                self.must(hits is None or self.pool.stats().hits == hits + 1, "prewarmed, then a message: a hit")
+                self.started[message.thread].append(arrival)
+                self.check()
             await asyncio.sleep(0.5)
             history = self.stored[message.thread] if warmth == "cold" else []
             return " ".join(map(str, [*history, number]))
 
-        async def after(outcome: Outcome) -> None:
-            await asyncio.sleep(0.5)
-            self.stored[message.thread].append(number)
-            self.session_ids[message.thread] = outcome.session_id
-
-        async def call_tool(
-            _: Caller, name: str, input: Mapping[str, Any], *, call_id: str | None = None
-        ) -> ToolResult:
+        async def call_tool(name: str, input: Mapping[str, Any] | None, caller: Caller) -> ToolResult:
+            assert input is not None
             children = self.messages[input["number"]].children
             async with asyncio.TaskGroup() as group:
                 ends = [group.create_task(self.send(child, may_wait=False)) for child in children]
             return ToolResult.of_json([end.result() for end in ends])
 
-        invocation = Invocation(
+        await self.invoker.invoke(
+            self.request(message, may_wait=may_wait),
             prompt="",
-            session=request,
             caller=Caller(thread_id=message.thread),
             tell=lambda kind, data: None,
             call_tool=call_tool,
             timeout=message.timeout,
-        )
-        await self.invoker.invoke(
-            invocation,
             before=before,
-            after=after,
-            on_start=start,
             on_session_id=lambda now: self.session_ids.__setitem__(message.thread, now),
         )
-        return "answered"
 
     async def do(self, deed: Deed) -> None:
         try:
             match deed.kind:
                 case "prewarm":
-                    await self.invoker.prewarm(self.request(deed))
+                    await self.invoker.pool.prewarm(self.request(deed))
                 case "steer":
                     taken = await self.invoker.steer(deed.thread, "and another thing")
                     assert not taken or self.running[deed.thread]
@@ -351,14 +350,14 @@ class World:
 
     def is_busy(self, thread: str) -> bool:
         slot = self.pool._slots.get(thread)
-        return slot is not None and slot.held
+        return slot is not None and slot.is_used
 
     def check(self) -> None:
         """What holds at every moment."""
         assert self.pool._idle.rooms <= self.plan.most_idle, "more idle sessions than max"
         assert self.pool._rooms.taken <= self.plan.most_live
         for slot in self.pool._idle:
-            assert not slot.held
+            assert not slot.is_used
             assert slot.session is not None
             assert not slot.session.running  # type: ignore[attr-defined] - it is a watched one
 

@@ -12,10 +12,9 @@ from tests.flows.talking import World, bounded, talking
 from tests.unit.invoker.bench import BenchRuntime, Gate
 from toolstead.adapters.storage.store import open_store
 from toolstead.errors import StorageError
-from toolstead.orchestrator import neighbours
-from toolstead.orchestrator.orchestrator import RunRequest
+from toolstead.orchestrator import recovery
 from toolstead.types.run import Run
-from toolstead.types.thread import Message
+from toolstead.types.thread import Message, Thread
 
 
 async def looked(world: World) -> None:
@@ -54,7 +53,7 @@ async def test_closing_does_not_wait_for_another_process(tmp_path: Path) -> None
         async with talking(tmp_path, BenchRuntime()) as other:
             waiting = await other.post("second")
             await looked(other)
-        assert (await one.store.run(waiting)).status == "cancelled"
+        assert (await one.store.run(waiting)).status == "stopped"
         gate.let.set()
         assert (await one.end_of(running)).status == "completed"
 
@@ -76,7 +75,7 @@ async def test_the_end_of_another_processs_run_is_waited_for(tmp_path: Path) -> 
 async def test_a_run_whose_process_died_is_found_as_lost_by_whoever_waits_for_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(neighbours, "RECOVER_SECONDS", 1000)
+    monkeypatch.setattr(recovery, "RECOVER_SECONDS", 1000)
     dead = await open_store(tmp_path / "toolstead.db")
     async with talking(tmp_path, BenchRuntime()) as world:
         run = Run(id="run_1", thread_id="t", prompt="Hi", created_at=1.0, owner=dead.owner)
@@ -87,6 +86,22 @@ async def test_a_run_whose_process_died_is_found_as_lost_by_whoever_waits_for_it
         await dead.close()  # it went without a word
         assert (await world.end_of("run_1")).status == "lost"
         assert (await world.end_of(behind)).status == "completed"
+
+
+async def test_cancelling_a_run_whose_process_died_finds_it_lost(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(recovery, "RECOVER_SECONDS", 1000)
+    dead = await open_store(tmp_path / "toolstead.db")
+    async with talking(tmp_path, BenchRuntime()) as world:
+        run = Run(id="run_1", thread_id="t", prompt="Hi", created_at=1.0, owner=dead.owner)
+        message = Message(id="msg_1", thread_id="t", role="user", content="Hi", created_at=1.0, run_id="run_1")
+        await dead.accept(message, run)
+        cancelling = asyncio.create_task(world.orchestrator.cancel("run_1"))
+        await looked(world)
+        assert [one.kind for one in await dead.commands()] == ["cancel"]
+        await dead.close()  # it went without a word
+        assert (await bounded(cancelling)).status == "lost"
 
 
 async def test_a_conversation_that_went_on_elsewhere_is_resumed_as_the_store_has_it(tmp_path: Path) -> None:
@@ -192,7 +207,7 @@ class _Instead:
 async def test_a_run_that_may_be_stored_though_its_caller_was_told_no_is_in_nobodys_way(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(neighbours, "RECOVER_SECONDS", 1000)
+    monkeypatch.setattr(recovery, "RECOVER_SECONDS", 1000)
     async with talking(tmp_path, BenchRuntime()) as one, talking(tmp_path, BenchRuntime()) as other:
         accept = one.store._store.accept
 
@@ -213,12 +228,12 @@ async def test_a_run_that_may_be_stored_though_its_caller_was_told_no_is_in_nobo
 
 
 async def test_a_caller_who_leaves_does_not_get_its_message_before_older_ones(tmp_path: Path) -> None:
-    """What was being stored goes on by itself, perhaps into its lane before one that was stored earlier."""
+    """What was being stored goes on by itself, perhaps to its turn before one that was stored earlier."""
     runtime = BenchRuntime()
     async with talking(tmp_path, runtime) as world:
         for number in range(20):
             name = f"t{number}"
-            await world.orchestrator._thread(name, RunRequest(prompt="x"))
+            await world.store.create_thread(Thread(id=name, created_at=1.0))
             accepts = world.store.asked["accept"]
             posts = [asyncio.create_task(world.post(text, name)) for text in ("one", "two", "three")]
             async with asyncio.timeout(30):

@@ -28,7 +28,7 @@ from typing import Any
 
 from toolstead.adapters.storage import store as preloaded  # noqa: F401 - so that a start is cheap
 from toolstead.app.stead import Toolstead
-from toolstead.orchestrator.endings import lost
+from toolstead.orchestrator.endings import end_lost_run
 from toolstead.orchestrator.orchestrator import LAST_EVENTS, Orchestrator, RunRequest
 from toolstead.orchestrator.store import EventFilter
 from toolstead.plugins.decorator import tool
@@ -248,7 +248,7 @@ async def _check(place: Place, dead: Heard, living: Heard) -> Counter[str]:
         async with asyncio.timeout(PATIENCE):
             while any(run.owner == dead.owner for run in await talk.store.runs(unfinished=True, limit=10_000)):
                 await asyncio.sleep(0.01)  # a server notices a moment later that its client died
-                await talk.store.recover(lost)
+                await talk.store.recover(lambda run: end_lost_run(run, time.time()))
         for run_id in list(living.accepted)[-200:]:
             assert (await talk.store.run(run_id)).status in {"queued", "running", "completed"}
         return await _check_ends(talk, dead)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import multiprocessing
 import os
+import signal
 from collections.abc import Generator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -23,6 +24,9 @@ SCRIPT = r"""
   hang: 1000
 - when: 'go on\Z'
   hang: 1000
+- when: 'stall\Z'
+  call: [{tool: be_inside, input: {}}]
+- hang: 1000
 - when: message
   call: [{tool: be_inside, input: {}}]
 - say: "inside and out: {{result}}"
@@ -78,6 +82,10 @@ class Talker:
     async def receive(self) -> Any:
         return await asyncio.to_thread(self._receive)
 
+    def freeze(self) -> None:
+        """Stop it, alive as it is."""
+        os.kill(self.pid, signal.SIGSTOP)
+
     def kill(self) -> None:
         self._process.kill()
         self._process.join()
@@ -130,6 +138,12 @@ async def _talk(place: Place, pipe: Connection) -> None:
                     wanted = RunRequest(prompt=text, thread_id=THREAD, idempotency_key=key)
                     accepted = await talk.steer(wanted)
                     pipe.send((accepted.message_id, accepted.run_id, accepted.fresh))
+                case ("cancel", run_id):
+                    run = await talk.cancel(run_id)
+                    pipe.send((run.status, run.error and run.error.code))
+                case ("delete",):
+                    await talk.delete_thread(THREAD)
+                    pipe.send("deleted")
                 case ("wait", run_id):
                     run = await talk.wait(run_id)
                     pipe.send((run.status, run.result))

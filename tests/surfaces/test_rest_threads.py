@@ -233,7 +233,7 @@ async def test_a_database_that_cannot_be_opened_is_said_each_time_and_tools_go_o
 async def test_a_stead_that_is_being_closed_takes_no_more_messages(client: SteadClient) -> None:
     thread = await begin(client)
     conversations = await client.conversations()
-    conversations._closing = True
+    conversations._performer.is_closing = True
     reply = await client.ask("POST", f"/api/threads/{thread}/messages", {"content": "hello"})
     assert (reply.status, reply.problem["type"]) == (503, "/docs#stopping")
     assert "retry-after" in reply.headers

@@ -27,10 +27,11 @@ if TYPE_CHECKING:
     from toolstead.invoker.runtime_calls import OwnFor
     from toolstead.orchestrator.event_log import EventLog
     from toolstead.orchestrator.hooks import MessageHooks
-    from toolstead.orchestrator.orchestrator import CallTool, Orchestrator
+    from toolstead.orchestrator.orchestrator import Orchestrator
     from toolstead.orchestrator.store import Store
     from toolstead.tools.generation import ToolView
     from toolstead.tools.handlers.pinned import Pinned
+    from toolstead.types.call import CallTool
 
 logger = logging.getLogger(__name__)
 
@@ -158,7 +159,8 @@ class Conversations:
         from toolstead.app.runtimes import Runtimes
         from toolstead.invoker.invoker import Invoker
         from toolstead.invoker.pool import SessionPool
-        from toolstead.orchestrator.orchestrator import Defaults, Orchestrator
+        from toolstead.orchestrator.orchestrator import Orchestrator
+        from toolstead.orchestrator.request import Defaults
 
         sessions, find_view = settings.sessions, self._parts.find_view
         pool = SessionPool(ttl=sessions.ttl, most_idle=sessions.max, most_live=sessions.max_live)

@@ -126,6 +126,7 @@ class PluginAgents:
         session_id: str | None = None,
         timeout: float | None = None,
         agent: str | None = None,
+        meta: ToolMeta | None = None,
     ) -> Run:
         """Ask an agent, and wait for the end of its run. Cancelling cancels the run."""
         from toolstead.orchestrator.orchestrator import watched_run
@@ -139,6 +140,8 @@ class PluginAgents:
             timeout=timeout,
             agent=agent or "",
         )
+        if meta is not None and meta.run_id is not None:
+            request = request.as_child_of(meta.caller)
         return await watched_run(await self._parts.conversations(), self._parts.log, request, None)
 
     async def prewarm(self, thread_id: str) -> bool:
@@ -167,8 +170,8 @@ class PluginThreads:
         orchestrator = await self._parts.conversations()
         if not wake:
             return (await orchestrator.add_note(thread_id, content, kind=kind)).id
-        await orchestrator.store.thread(thread_id)  # a message to nobody starts no thread
-        return (await orchestrator.submit(RunRequest(prompt=content, thread_id=thread_id))).message_id
+        request = RunRequest(prompt=content, thread_id=thread_id, thread_must_exist=True)
+        return (await orchestrator.submit(request)).message_id
 
     async def broadcast(
         self, event: str, data: Mapping[str, Any], *, thread_id: str | None = None, meta: ToolMeta | None = None

@@ -1,4 +1,4 @@
 """Invoking an agent: the runtime port, the pool of warm sessions, and the one function that makes their keys.
 
-Above: the orchestrator. Below: tools, which a running session calls.
+Above: the orchestrator, the runtimes' adapters. Below: the kernel.
 """

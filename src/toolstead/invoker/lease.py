@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from toolstead.invoker.key import session_key
 from toolstead.invoker.runtime import Runtime, Session, SessionSpec
-from toolstead.invoker.slot import Slot
+from toolstead.invoker.slot import AfterUse, Slot
 from toolstead.types.run import Warmth
 
 
@@ -22,7 +22,7 @@ class SessionRequest:
         resume: The conversation to go on with, as the store has it.
         has_history: The thread has earlier messages. A session that was opened ahead, and does not
             have them in it, is then told as `cold`, so that somebody gives them to it.
-        may_wait: False for a child whose parent waits for it: it is refused where others wait.
+        may_wait: False for a child whose parent waits for it: it is refused where others wait for a room.
     """
 
     runtime: Runtime
@@ -60,7 +60,7 @@ class Lease:
     @property
     def has_conversation(self) -> bool:
         """Whether there is anything to resume: a turn was run in it, or it was resumed."""
-        return self.slot.ran or self.session.resumed
+        return self.slot.has_run_turn or self.session.resumed
 
     @property
     def ended(self) -> bool:
@@ -69,7 +69,7 @@ class Lease:
 
     def doom(self) -> None:
         """Have it ended when it is given back, whatever else is said then."""
-        self.slot.doomed = True
+        self.slot.after_use = max(self.slot.after_use, AfterUse.END)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,10 +91,6 @@ class PoolStats:
     misses: int
     rebuilt: int
     evicted: int
-
-    def to_json(self) -> dict[str, int]:
-        """The shape that `/api/health` has."""
-        return {name: getattr(self, name) for name in self.__slots__}
 
 
 NO_SESSIONS = PoolStats(idle=0, live=0, hits=0, misses=0, rebuilt=0, evicted=0)

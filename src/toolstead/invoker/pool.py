@@ -1,4 +1,4 @@
-"""The pool of warm sessions: one for each key, taken by one invocation at a time, in order of arrival.
+"""The pool of warm sessions: one for each key, used by one invocation at a time.
 
 Rules that hold at every moment:
 
@@ -6,16 +6,16 @@ Rules that hold at every moment:
 - Idle sessions are bounded: those that own a process by the setting, all of them by `MOST_KEPT`.
 - Before anybody waits for a room, the longest idle session is ended.
 - Who may not wait (a child: its parent holds a session and waits for it) is refused, never queued.
-  So whoever holds a session can always go on, and the pool cannot lock itself.
-- Whoever waits holds no session, only the turn of its own key.
+  So whoever holds a room never waits for one: every room comes free, and the pool cannot lock itself.
+- Runs of one thread are put in order above (the store decides). Here a session in use is refused to others; only
+  one that is being opened ahead of a message is waited for.
 
-Above: the invoker. Below: `slot`, `idle`, `rooms`, the runtime port.
+Above: the invoker. Below: `slot` (with the states of a session's place), `idle`, `rooms`, the runtime port.
 """
 
 from __future__ import annotations
 
 import asyncio
-import itertools
 import logging
 import time
 from collections.abc import Callable
@@ -26,10 +26,10 @@ from toolstead.errors import InvocationError, NoRoomError, SessionLostError
 from toolstead.invoker.idle import IdleSessions
 from toolstead.invoker.key import DEFAULT, fingerprint
 from toolstead.invoker.lease import Lease, PoolStats, SessionRequest
-from toolstead.invoker.rooms import Rooms, Waiter
+from toolstead.invoker.rooms import Rooms
 from toolstead.invoker.runtime import Session
 from toolstead.invoker.runtime_calls import CLOSING, adapt_session, close_session, open_session
-from toolstead.invoker.slot import Slot
+from toolstead.invoker.slot import AfterUse, Remembered, Slot, SlotState
 from toolstead.types.run import Warmth
 
 logger = logging.getLogger(__name__)
@@ -66,7 +66,6 @@ class SessionPool:
         self._rooms = Rooms(most_live)
         self._idle = IdleSessions(ttl=ttl, clock=clock, expired=self._end)
         self._slots: dict[str, Slot] = {}
-        self._tickets = itertools.count(1)
         self._starts = asyncio.Semaphore(STARTS)
         self._openings = OwnedTasks()
         self._closings: set[asyncio.Task[None]] = set()
@@ -74,28 +73,34 @@ class SessionPool:
         self._nobody_holds = asyncio.Event()
         self._hits = self._misses = self._rebuilt = self._evicted = 0
 
-    async def acquire(self, request: SessionRequest, *, on_turn: Callable[[], object] | None = None) -> Lease:
+    async def acquire(self, request: SessionRequest, *, on_room: Callable[[], object] | None = None) -> Lease:
         """Take the session of a key: the open one, or a new one.
 
         Args:
             request: Which one, built how.
-            on_turn: Called when waiting in line is over, and opening, if need be, begins.
+            on_room: Called when waiting is over, and opening, if need be, begins.
 
         Raises:
-            NoRoomError: It would have to wait, and may not.
+            NoRoomError: It would have to wait, and may not; or the session is in use.
             RuntimeFailureError: No session can be opened.
             InvocationError: The pool is closed.
         """
-        ticket = next(self._tickets)
-        slot = await self._take_turn(request, ticket)
+        while (slot := self._take_slot(request.key)) is None:
+            slot = self._slots[request.key]
+            if slot.prewarmed is None:
+                raise NoRoomError(
+                    f"thread {slot.key!r} is busy with another invocation, and its session serves one at a time: "
+                    f"start this one when that one has ended, or in a thread of its own"
+                )
+            await asyncio.wait((slot.prewarmed,))
         try:
-            return await self._fill(slot, request, ticket, on_turn, counted=True)
+            return await self._fill(slot, request, on_room, counted=True)
         except BaseException:
             self._leave(slot)
             raise
 
     async def release(self, lease: Lease, *, keep: bool, lost: bool = False) -> None:
-        """Give a session back; whoever is next in line has it at once.
+        """Give a session back.
 
         Args:
             lease: What was taken.
@@ -129,19 +134,21 @@ class SessionPool:
             InvocationError: The pool is closed.
         """
         slot = self._slots.get(request.key)
-        if slot is not None and slot.held and (not slot.prewarming or slot.next_waiter is not None):
-            return slot.session is not None or slot.opening
+        while slot is not None and slot.prewarmed is not None:
+            await asyncio.wait((slot.prewarmed,))
+            slot = self._slots.get(request.key)
+        if slot is not None and slot.is_used:
+            return slot.is_live
         if request.runtime.owns_process and not self._most_idle:
             return False
-        ticket = next(self._tickets)
-        slot = await self._take_turn(request, ticket)
-        slot.prewarming = True
+        if (slot := self._take_slot(request.key)) is None:
+            raise AssertionError("nothing was awaited since it was free")
+        slot.prewarmed = asyncio.get_running_loop().create_future()
         try:
-            await self._fill(slot, request, ticket, None, counted=False)
+            await self._fill(slot, request, None, counted=False)
         except NoRoomError:
             return False
         finally:
-            slot.prewarming = False
             self._leave(slot)
         return slot.session is not None
 
@@ -156,13 +163,13 @@ class SessionPool:
         slot = self._slots.get(key)
         if slot is None:
             return False
-        found = slot.session is not None or slot.opening
-        if slot.held:
-            slot.doomed, slot.outdated = slot.doomed or found, slot.outdated or outdated
-        else:
+        found = slot.is_live
+        if not slot.is_used:
             self._end(slot)
             if outdated:
-                slot.forget_conversation()
+                slot.conversation = Remembered.NOTHING
+        elif found or outdated:
+            slot.after_use = max(slot.after_use, AfterUse.FORGET if outdated else AfterUse.END)
         return found
 
     def expire(self) -> None:
@@ -173,7 +180,7 @@ class SessionPool:
         """The numbers of this moment."""
         return PoolStats(
             idle=len(self._idle),
-            live=sum(slot.session is not None or slot.opening for slot in self._slots.values()),
+            live=sum(slot.is_live for slot in self._slots.values()),
             hits=self._hits,
             misses=self._misses,
             rebuilt=self._rebuilt,
@@ -181,14 +188,11 @@ class SessionPool:
         )
 
     async def close(self) -> None:
-        """End every session, also those in use, send everybody home who waits, and wait for all that. Idempotent."""
+        """End every session, also those in use, refuse everybody who waits, and wait for all that. Idempotent."""
         self._closed = True
         self._idle.stop()
         self._rooms.send_home()
         for slot in list(self._slots.values()):
-            while (waiter := slot.next_waiter) is not None:
-                slot.line.popleft()
-                waiter.turn.set_result(False)
             self._end(slot)
         await self._openings.end()
         if self._holders():
@@ -201,46 +205,30 @@ class SessionPool:
             await asyncio.wait(self._closings)
 
     def _holders(self) -> list[str]:
-        return sorted(key for key, slot in self._slots.items() if slot.held)
+        return sorted(key for key, slot in self._slots.items() if slot.is_used)
 
-    async def _take_turn(self, request: SessionRequest, ticket: int) -> Slot:
-        """Hold the slot of a key, after everybody who came earlier."""
+    def _take_slot(self, key: str) -> Slot | None:
+        """Be the user of a key's slot; None when it has one."""
         if self._closed:
             raise _closed_error()
-        slot = self._slots.get(request.key)
+        slot = self._slots.get(key)
         if slot is None:
-            slot = self._slots[request.key] = Slot(request.key)
-        if not slot.held:
-            slot.held = True
-            self._idle.discard(slot)
-            return slot
-        if not request.may_wait and not (slot.prewarming and slot.next_waiter is None):
-            raise NoRoomError(
-                f"thread {slot.key!r} is busy with another invocation, and a child may not wait behind one: "
-                f"start it when that one has ended, or in a thread of its own"
-            )
-        waiter = Waiter(ticket, asyncio.get_running_loop().create_future())
-        slot.line.append(waiter)
-        try:
-            granted = await waiter.turn
-        except asyncio.CancelledError:
-            if not waiter.turn.cancelled() and waiter.turn.result():
-                self._leave(slot)  # it came at the moment of leaving: the next one has it
-            raise
-        if not granted:
-            raise _closed_error()
+            slot = self._slots[key] = Slot(key)
+        if slot.is_used:
+            return None
+        self._idle.discard(slot)
+        slot.state = SlotState.TAKEN if slot.session is None else SlotState.BUSY
         return slot
 
     async def _fill(
         self,
         slot: Slot,
         request: SessionRequest,
-        ticket: int,
-        on_turn: Callable[[], object] | None,
+        on_room: Callable[[], object] | None,
         *,
         counted: bool,
     ) -> Lease:
-        """See to it that the held slot has a session as wanted."""
+        """See to it that a slot in use has a session as wanted."""
         found, runtime = slot.session, request.runtime
         if found is not None and (self._idle.is_due(slot) or not found.usable):
             self._end(slot, room_to=slot)
@@ -251,29 +239,29 @@ class SessionPool:
             same = slot.runtime is runtime
             if same and slot.fingerprint == fingerprint(request.spec):
                 self._hits += counted
-                return self._lease_of_open(slot, found, request, on_turn)
+                return self._lease_of_open(slot, found, request, on_room)
             self._rebuilt += 1
             if same and await adapt_session(found, request.spec):
                 slot.fingerprint = fingerprint(request.spec)
-                return self._lease_of_open(slot, found, request, on_turn)
+                return self._lease_of_open(slot, found, request, on_room)
             self._end(slot, room_to=slot, evicted=False)
         if not runtime.owns_process:
             self._give_room_back(slot)
         elif not slot.has_room:
-            await self._find_room(slot, ticket, may_wait=request.may_wait and not slot.prewarming)
-        if on_turn is not None:
-            on_turn()
+            await self._find_room(slot, may_wait=request.may_wait and slot.prewarmed is None)
+        if on_room is not None:
+            on_room()
         return await self._open(slot, request)
 
     def _lease_of_open(
-        self, slot: Slot, session: Session, request: SessionRequest, on_turn: Callable[[], object] | None
+        self, slot: Slot, session: Session, request: SessionRequest, on_room: Callable[[], object] | None
     ) -> Lease:
-        if on_turn is not None:
-            on_turn()
+        if on_room is not None:
+            on_room()
         warm = slot.has_conversation or not request.has_history
         return Lease(request=request, session=session, warmth="warm" if warm else "cold", fresh=False, slot=slot)
 
-    async def _find_room(self, slot: Slot, ticket: int, *, may_wait: bool) -> None:
+    async def _find_room(self, slot: Slot, *, may_wait: bool) -> None:
         """Get a room for the slot: a free one, that of the longest idle session, or the next that comes."""
         if self._rooms.take():
             slot.has_room = True
@@ -286,14 +274,14 @@ class SessionPool:
                 f"all {self._rooms.most} sessions are in use ([sessions] max_live), and a child may not wait for one: "
                 f"try again when one has ended, or raise the limit"
             )
-        elif await self._rooms.wait(ticket):
+        elif await self._rooms.wait():
             slot.has_room = True
         else:
             raise _closed_error()
 
     async def _open(self, slot: Slot, request: SessionRequest) -> Lease:
         """Open a session in a slot that has its room, after whatever has to end first."""
-        slot.opening = True
+        slot.state = SlotState.OPENING
         try:
             for ending in (slot.closing, slot.room_after):
                 if ending is not None:
@@ -306,10 +294,13 @@ class SessionPool:
                     session = await self._open_or_reopen(slot, request)
             else:
                 session = await self._open_or_reopen(slot, request)
-        finally:
-            slot.opening = False
+        except BaseException:
+            slot.state = SlotState.TAKEN
+            raise
+        slot.state = SlotState.BUSY
         slot.session, slot.runtime, slot.fingerprint = session, request.runtime, fingerprint(request.spec)
-        slot.ran = slot.knows = False
+        slot.has_run_turn = False
+        slot.conversation = Remembered.NOTHING
         if self._closed:
             self._end(slot)
             raise _closed_error()
@@ -339,7 +330,7 @@ class SessionPool:
         slot.closing = slot.room_after = self._close_in_background(slot, session, has_room=False)
 
     def _leave(self, slot: Slot, *, keep: bool = True) -> asyncio.Task[None] | None:
-        """Let go of a slot: the next in line has it, or its session is idle, or it is gone.
+        """Be the user of a slot no more: its session is idle, or it is gone.
 
         Returns:
             The closing of its session, where that was ended for its own sake.
@@ -347,20 +338,18 @@ class SessionPool:
         session, ended = slot.session, None
         if session is None:
             self._give_room_back(slot)
-        elif not keep or slot.doomed or not session.usable:
+        elif not keep or slot.after_use is not AfterUse.KEEP or not session.usable:
             ended = self._end(slot)
-        elif self._is_owed(slot):
+        elif slot.has_room and self._rooms.is_wanted:
             self._end(slot)
-        if slot.outdated:
-            slot.forget_conversation()
-        slot.doomed = slot.outdated = False
+        if slot.after_use is AfterUse.FORGET:
+            slot.conversation = Remembered.NOTHING
+        slot.after_use = AfterUse.KEEP
+        slot.state = SlotState.EMPTY if slot.session is None else SlotState.IDLE
+        if slot.prewarmed is not None:
+            slot.prewarmed.set_result(None)
+            slot.prewarmed = None
         self._idle.touch(slot)
-        waiter = slot.next_waiter
-        if waiter is not None:
-            slot.line.popleft()
-            waiter.turn.set_result(True)
-            return ended
-        slot.held = False
         if slot.session is not None:
             self._end_dead()
             self._idle.add(slot)
@@ -385,14 +374,6 @@ class SessionPool:
         closing = self._end(oldest)
         return closing if oldest is besides else None
 
-    def _is_owed(self, slot: Slot) -> bool:
-        """Whether its room belongs to somebody who has waited longer than the next in its line."""
-        first = self._rooms.first_ticket
-        if first is None or not slot.has_room:
-            return False
-        waiter = slot.next_waiter
-        return waiter is None or first < waiter.ticket
-
     def _end(self, slot: Slot, *, room_to: Slot | None = None, evicted: bool = True) -> asyncio.Task[None] | None:
         """Close a slot's session in the background; its room goes to a slot, or back when it is closed."""
         session = slot.session
@@ -401,9 +382,10 @@ class SessionPool:
         self._idle.discard(slot)
         self._evicted += evicted
         has_room, slot.has_room = slot.has_room, False
-        slot.conversation = session.id if slot.has_conversation else None  # an empty one is not worth resuming
-        slot.knows = slot.conversation is not None
+        # An empty one is not worth resuming.
+        slot.conversation = (session.id if slot.has_conversation else None) or Remembered.NOTHING
         slot.session = None
+        slot.state = SlotState.TAKEN if slot.is_used else SlotState.EMPTY
         slot.closing = self._close_in_background(slot, session, has_room=has_room and room_to is None)
         if has_room and room_to is not None:
             room_to.has_room, room_to.room_after = True, slot.closing
@@ -412,7 +394,7 @@ class SessionPool:
     def _end_lost(self, slot: Slot) -> asyncio.Task[None] | None:
         """End a session whose conversation is gone, and let nobody resume it; the slot keeps its room."""
         closing = self._end(slot, room_to=slot)
-        slot.knows, slot.conversation = True, None
+        slot.conversation = Remembered.LOST
         return closing
 
     def _close_in_background(self, slot: Slot, session: Session, *, has_room: bool) -> asyncio.Task[None]:
@@ -441,7 +423,7 @@ class SessionPool:
 
     def _forget(self, slot: Slot) -> None:
         """Drop a slot in which there is nothing, and nobody."""
-        if slot.held or slot.session is not None or (slot.closing is not None and not slot.closing.done()):
+        if slot.is_used or slot.session is not None or (slot.closing is not None and not slot.closing.done()):
             return
         if self._slots.get(slot.key) is slot:
             del self._slots[slot.key]

@@ -7,33 +7,23 @@ waits in order of arrival. Above: the pool.
 from __future__ import annotations
 
 import asyncio
-from bisect import insort
-from dataclasses import dataclass, field
-
-
-@dataclass(slots=True, order=True)
-class Waiter:
-    """Somebody in a line. The lower the ticket, the earlier the arrival.
-
-    The future holds True when it is their turn, and False when nothing comes any more.
-    """
-
-    ticket: int
-    turn: asyncio.Future[bool] = field(compare=False)
+from collections import deque
 
 
 class Rooms:
-    """A count with a line."""
+    """A count with a queue. A future in the queue gets True with a room, and False when none will come."""
 
     def __init__(self, most: int) -> None:
         self.most = most
         self.taken = 0
-        self._line: list[Waiter] = []
+        self._queue: deque[asyncio.Future[bool]] = deque()
 
     @property
-    def first_ticket(self) -> int | None:
-        """The ticket of whoever has waited longest."""
-        return self._line[0].ticket if self._line else None
+    def is_wanted(self) -> bool:
+        """Whether anybody waits for a room; those who left are forgotten on the way."""
+        while self._queue and self._queue[0].done():
+            self._queue.popleft()
+        return bool(self._queue)
 
     def take(self) -> bool:
         """Take a free room; False when there is none."""
@@ -42,31 +32,25 @@ class Rooms:
         self.taken += 1
         return True
 
-    async def wait(self, ticket: int) -> bool:
-        """Wait for a room in order of arrival; False when the line was sent home."""
-        waiter = Waiter(ticket, asyncio.get_running_loop().create_future())
-        insort(self._line, waiter)
+    async def wait(self) -> bool:
+        """Wait for a room in order of arrival; False when none will come."""
+        room: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
+        self._queue.append(room)
         try:
-            return await waiter.turn
+            return await room
         except asyncio.CancelledError:
-            if waiter in self._line:
-                self._line.remove(waiter)
-            elif not waiter.turn.cancelled() and waiter.turn.result():
+            if not room.cancelled() and room.result():
                 self.give_back()  # it came at the moment of leaving: the next one has it
             raise
 
     def give_back(self) -> None:
-        """Give a room to the first in line, or nobody."""
-        while self._line:
-            waiter = self._line.pop(0)
-            if not waiter.turn.done():
-                waiter.turn.set_result(True)
-                return
-        self.taken -= 1
+        """Give a room to the first in the queue, or back to the count."""
+        if self.is_wanted:
+            self._queue.popleft().set_result(True)
+        else:
+            self.taken -= 1
 
     def send_home(self) -> None:
-        """Tell everybody in line that nothing comes any more."""
-        line, self._line = self._line, []
-        for waiter in line:
-            if not waiter.turn.done():
-                waiter.turn.set_result(False)
+        """Say to everybody in the queue that no room will come."""
+        while self.is_wanted:
+            self._queue.popleft().set_result(False)

@@ -6,12 +6,12 @@ it runs one turn at a time. Above: the pool, the invoker. Below: only the words 
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
 
-from toolstead.types.call import Caller
+from toolstead.types.call import Caller, CallTurnTool, Tell
 from toolstead.types.result import Failure, ToolResult
 from toolstead.types.run import NOTHING_USED, Usage
 
@@ -35,32 +35,6 @@ class SessionSpec:
     tools: tuple[str, ...] = ()
     instructions: str = ""
     permissions: tuple[str, ...] = ()
-
-
-Tell = Callable[[str, Mapping[str, Any]], None]
-"""Tells of an event of the running turn: its type and its data. Never blocks."""
-
-
-class CallTool(Protocol):
-    """Calls one of our tools through the dispatcher, on behalf of the turn that is running."""
-
-    def __call__(
-        self,
-        name: str,
-        input: Mapping[str, Any],
-        *,
-        call_id: str | None = None,
-        parent_call_id: str | None = None,
-    ) -> Awaitable[ToolResult]:
-        """Call it; every failure is a result, an unknown tool too.
-
-        Args:
-            name: Its name.
-            input: Its arguments.
-            call_id: The model's own id of the call.
-            parent_call_id: The call that started the agent which calls, where the runtime started one by itself.
-        """
-        ...
 
 
 class OwnTools(Protocol):
@@ -121,7 +95,7 @@ class Turn:
     prompt: str
     caller: Caller
     tell: Tell
-    call_tool: CallTool
+    call_tool: CallTurnTool
     own: OwnTools = field(default_factory=NoOwnTools)
 
 

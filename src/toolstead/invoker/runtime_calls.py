@@ -9,14 +9,14 @@ from __future__ import annotations
 import asyncio
 import logging
 import secrets
-from collections.abc import Awaitable, Mapping
+from collections.abc import Mapping
 from typing import Any, Protocol
 
 from msgspec import structs
 
-from toolstead.errors import InvocationError, RuntimeFailureError
+from toolstead.errors import InvocationError, RuntimeFailureError, UnknownToolError
 from toolstead.invoker.runtime import Answer, NoOwnTools, Runtime, Session, SessionSpec, Turn
-from toolstead.types.call import Caller
+from toolstead.types.call import Caller, CallTool
 from toolstead.types.result import ToolResult
 
 logger = logging.getLogger(__name__)
@@ -29,18 +29,8 @@ ADAPTING = 30.0
 """Seconds that one may take to adapt, or to take a message while it runs."""
 
 
-class CallFor(Protocol):
-    """Calls one of our tools on somebody's behalf."""
-
-    def __call__(
-        self, caller: Caller, name: str, input: Mapping[str, Any], *, call_id: str | None = None
-    ) -> Awaitable[ToolResult]:
-        """Call it; every failure is a result, an unknown tool too."""
-        ...
-
-
 class OwnFor(Protocol):
-    """Stands before and behind tools of a runtime's own, on somebody's behalf; see `OwnTools`."""
+    """Checks and logs tools of a runtime's own, on somebody's behalf; see `OwnTools`."""
 
     async def ask_own(
         self, caller: Caller, name: str, input: Mapping[str, Any], *, call_id: str
@@ -60,7 +50,7 @@ class ToolCalls:
 
     __slots__ = ("_call", "_caller", "_own", "_session")
 
-    def __init__(self, session: Session, caller: Caller, call: CallFor, own: OwnFor | None) -> None:
+    def __init__(self, session: Session, caller: Caller, call: CallTool, own: OwnFor | None) -> None:
         self._session = session
         self._caller = caller
         self._call = call
@@ -73,16 +63,20 @@ class ToolCalls:
             self._caller = structs.replace(self._caller, session_id=self._session.id)
         return self._caller
 
-    def __call__(
+    async def __call__(
         self,
         name: str,
         input: Mapping[str, Any],
         *,
         call_id: str | None = None,
         parent_call_id: str | None = None,
-    ) -> Awaitable[ToolResult]:
+    ) -> ToolResult:
         """Call a tool."""
-        return self._call(self._below(parent_call_id), name, input, call_id=call_id)
+        caller = self._below(parent_call_id)
+        try:
+            return await self._call(name, input, structs.replace(caller, call_id=call_id) if call_id else caller)
+        except UnknownToolError as error:
+            return ToolResult.error(str(error))
 
     async def ask(
         self, name: str, input: Mapping[str, Any], *, call_id: str, parent_call_id: str | None = None

@@ -5,29 +5,18 @@ Above: the invoker, which makes one for each turn of a session. Below: the model
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import Any, Protocol
+from collections.abc import Callable, Sequence
+from typing import Protocol
 
 import msgspec
 
 from toolstead.kernel.model import Model
-from toolstead.types.result import ToolResult
+from toolstead.types.call import CallTurnTool, Tell
 from toolstead.types.run import Usage
 from toolstead.types.tool import ToolInfo
 
-Tell = Callable[[str, Mapping[str, Any]], None]
-"""Tells of an event: its type and its data. Never blocks."""
-
 Offer = Callable[[], Sequence[ToolInfo]]
 """The tools that the agent may call now; the same object as long as they are the same."""
-
-
-class CallTool(Protocol):
-    """Calls a tool on behalf of the agent."""
-
-    def __call__(self, name: str, input: Mapping[str, Any], *, call_id: str | None = None) -> Awaitable[ToolResult]:
-        """Call it; every failure is a result."""
-        ...
 
 
 class Budget(Protocol):
@@ -105,7 +94,7 @@ class Activation(msgspec.Struct, frozen=True, kw_only=True):
 
     model: Model
     offer: Offer
-    call_tool: CallTool
+    call_tool: CallTurnTool
     tell: Tell
     budget: Budget
     instructions: str = ""

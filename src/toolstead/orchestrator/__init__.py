@@ -1,4 +1,4 @@
-"""What happens around a call: the event log, later threads and the message pipeline.
+"""Threads, messages and runs: who is answered when, what is stored of it, and the event log.
 
-Below: `tools`. Above: the doors, which show views of the log.
+Above: adapters (REST, storage), extensions, app. Below: the invoker.
 """

@@ -5,11 +5,8 @@ Above: the orchestrator. Below: the words, and the store's.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping
 from typing import Any
-
-from msgspec import structs
 
 from toolstead.errors import InvocationError, LimitError, ModelError, NoRoomError, SessionLostError
 from toolstead.invoker.runtime import Answer
@@ -19,7 +16,7 @@ from toolstead.types.run import Run, RunEnd, RunError, RunStatus, Usage
 from toolstead.types.thread import Message
 
 
-def completed(run: Run, answer: Answer, message: Message) -> Ending:
+def end_with_answer(run: Run, answer: Answer, message: Message) -> Ending:
     """A run that was answered: its last events are the answer and `completed`."""
     now = message.created_at
     done = {"result": answer.text, "usage": answer.usage.to_json()}
@@ -29,50 +26,38 @@ def completed(run: Run, answer: Answer, message: Message) -> Ending:
         result=answer.text,
         usage=answer.usage,
         answer=message,
-        events=[told(message, now), NewEvent(type="completed", time=now, data=done, **_place(run))],
+        events=[create_message_event(message, now), NewEvent(type="completed", time=now, data=done, **_locate(run))],
     )
 
 
-def used(data: Mapping[str, Any]) -> Usage:
+def read_usage(data: Mapping[str, Any]) -> Usage:
     """What a `usage` event says."""
     return Usage(input_tokens=data["inputTokens"], output_tokens=data["outputTokens"], cost=data["cost"])
 
 
-def told(message: Message, now: float) -> NewEvent:
+def create_message_event(message: Message, now: float) -> NewEvent:
     """A message was stored."""
     data = {"messageId": message.id, "role": message.role, "content": message.content}
     return NewEvent(type="message", time=now, data=data, thread_id=message.thread_id, run_id=message.run_id)
 
 
-def _place(run: Run) -> dict[str, Any]:
+def _locate(run: Run) -> dict[str, Any]:
     return {"thread_id": run.thread_id, "run_id": run.id}
 
 
-def _about(run: Run) -> dict[str, Any]:
-    return {"agent": run.agent, "runtime": run.runtime, "model": run.model}
+def end_with_error(run: Run, status: RunEnd, code: str, message: str, now: float) -> Ending:
+    """A run that ended without an answer, and why; its last event says so, too."""
+    error = RunError(code=code, message=message)
+    last = NewEvent(type=choose_end_type(status), time=now, data=error.to_json(), **_locate(run))
+    return Ending(status=status, ended_at=now, error=error, events=[last])
 
 
-def ended(status: RunEnd, code: str, message: str) -> Ending:
-    """A run that ended without an answer, and why."""
-    return Ending(status=status, ended_at=time.time(), error=RunError(code=code, message=message))
-
-
-def lost(run: Run) -> Ending:
+def end_lost_run(run: Run, now: float) -> Ending:
     """A run whose process is dead."""
-    now = time.time()
-    error = RunError(code="lost", message=f"the process {run.owner} that ran it is dead")
-    events = [NewEvent(type="error", time=now, data=error.to_json(), **_place(run))]
-    return Ending(status="lost", ended_at=now, error=error, events=events)
+    return end_with_error(run, "lost", "lost", f"the process {run.owner} that ran it is dead", now)
 
 
-def given_up(run: Run) -> Ending:
-    """A run that nobody performs, because the database failed."""
-    ending = ended("failed", "storage", "the database failed while it was being stored, and it was given up")
-    last = last_event(run, ending)
-    return structs.replace(ending, events=[last] if last is not None else [])
-
-
-def code_of(error: InvocationError) -> str:
+def find_error_code(error: InvocationError) -> str:
     """The word for programs that says why no answer came."""
     match error:
         case NoRoomError():
@@ -87,18 +72,12 @@ def code_of(error: InvocationError) -> str:
             return "runtime"
 
 
-def begun(run: Run, now: float) -> NewEvent:
+def create_start_event(run: Run, now: float) -> NewEvent:
     """A run began."""
-    return NewEvent(type="run.started", time=now, data=_about(run), **_place(run))
+    about = {"agent": run.agent, "runtime": run.runtime, "model": run.model}
+    return NewEvent(type="run.started", time=now, data=about, **_locate(run))
 
 
-def last_event(run: Run, ending: Ending) -> NewEvent | None:
-    """The one event that ends a run without an answer."""
-    if ending.error is None:
-        return None
-    return NewEvent(type=end_type(ending.status), time=ending.ended_at, data=ending.error.to_json(), **_place(run))
-
-
-def end_type(status: RunStatus) -> str:
+def choose_end_type(status: RunStatus) -> str:
     """The type of the event that ends a run's stream."""
     return status if status in ("completed", "cancelled") else "error"

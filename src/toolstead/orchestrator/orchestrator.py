@@ -1,55 +1,44 @@
 """The orchestrator: a message in, an answer out, everything stored on the way.
 
-message → on_message → take the session → on_before_invoke → invoke → stored answer →
-on_after_invoke → broadcast. One invocation at a time for each thread, in order of arrival, many
-threads at once. A run has exactly one end, and it is stored with its answer and its last events in
-one commit. Above: the doors. Below: the invoker, the store port, the event log.
+One run at a time for each thread, in order of arrival, many threads at once, whichever processes share the database.
+Its parts: `performer` sees a run through, `order` lets it begin when the store says so, `commands` reaches runs of
+other processes, `recovery` ends those of dead ones, `freshness` keeps warm sessions up to date.
+Above: REST, the CLI, plugins. Below: the invoker, the store port, the event log.
 """
 
 from __future__ import annotations
 
 import asyncio
-import logging
-import secrets
-import time
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import nullcontext
-from functools import partial
-from typing import Any
 from weakref import WeakValueDictionary
 
-from msgspec import structs
-
-from toolstead.errors import (
-    InvocationError,
-    NotFoundError,
-    StorageError,
-    TimedOutError,
-    UnknownToolError,
-)
-from toolstead.invoker.invoker import Invocation, Invoker
-from toolstead.invoker.key import session_key
-from toolstead.invoker.pool import SessionRequest
-from toolstead.invoker.runtime import Runtime, SessionSpec
+from toolstead.errors import InvocationError, NotFoundError, StorageError
+from toolstead.invoker.clock import REAL_CLOCK, Clock
+from toolstead.invoker.invoker import Invoker
 from toolstead.invoker.runtime_calls import OwnFor
-from toolstead.orchestrator.endings import code_of, completed, end_type, ended, last_event, told, used
+from toolstead.orchestrator.active_run import ActiveRun
+from toolstead.orchestrator.commands import RunCommands
+from toolstead.orchestrator.endings import create_message_event
 from toolstead.orchestrator.event_log import EventLog
+from toolstead.orchestrator.freshness import SessionFreshness
 from toolstead.orchestrator.hooks import MessageHooks, NoHooks
-from toolstead.orchestrator.ids import Ids, kept_id, resumable
-from toolstead.orchestrator.lane import Job, Lane
-from toolstead.orchestrator.neighbours import Neighbours
-from toolstead.orchestrator.request import CallTool, Defaults, RunRequest
-from toolstead.orchestrator.store import Accepted, Behind, Ending, Store
-from toolstead.types.call import Caller
+from toolstead.orchestrator.ids import Ids
+from toolstead.orchestrator.order import ThreadOrder
+from toolstead.orchestrator.parts import OrchestratorParts
+from toolstead.orchestrator.performer import RunPerformer
+from toolstead.orchestrator.recovery import Recovery
+from toolstead.orchestrator.request import Defaults, RunRequest
+from toolstead.orchestrator.store import Accepted, RunCommand, Store
+from toolstead.types.call import CallTool
 from toolstead.types.event import Event
-from toolstead.types.result import ToolResult
-from toolstead.types.run import Invoking, Run, Warmth
-from toolstead.types.thread import Message, Role, Thread
+from toolstead.types.run import Run, RunEnd
+from toolstead.types.thread import Message, Thread
 
-logger = logging.getLogger(__name__)
-
-RETRY_SECONDS = (0.1, 0.5, 2.0, 5.0)
 LONGEST_TITLE = 80
+MOST_WAITING = 1_000
+"""Behind so many a message waits like any other instead of steering the run that is under way elsewhere."""
+CANCELLED = "it was cancelled"
 STOPPED = "the process that ran it was stopped"
 DELETED = "its thread was deleted"
 LEFT = "whoever asked left before it was stored"
@@ -70,30 +59,43 @@ class Orchestrator:
         defaults: Defaults,
         own_tools: OwnFor | None = None,
         hooks: MessageHooks | None = None,
+        clock: Clock = REAL_CLOCK,
+        ids: Ids | None = None,
     ) -> None:
-        self.store = store
-        self.invoker = invoker
-        self.log = log
-        self._call_tool = call_tool
-        self._own_tools = own_tools
-        self._defaults = defaults
-        self._hooks = hooks or NoHooks()
-        self._ids = Ids()
-        self._lanes: dict[str, Lane] = {}
-        self._entrances: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
-        self._jobs: dict[str, Job] = {}
-        self._closing = False
-        self._neighbours = Neighbours(store, log, invoker.pool)
+        self.store, self.log, self.invoker = store, log, invoker
+        self._parts = parts = OrchestratorParts(
+            store=store,
+            log=log,
+            invoker=invoker,
+            call_tool=call_tool,
+            own_tools=own_tools,
+            defaults=defaults,
+            hooks=hooks or NoHooks(),
+            clock=clock,
+            ids=ids or Ids(),
+        )
+        self._defaults, self._active = defaults, parts.active
+        self._reading: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
+        self._steering: set[asyncio.Task[Accepted]] = set()
+        self._recovery = Recovery(parts)
+        self._freshness = SessionFreshness(store, invoker.pool)
+        self._performer = RunPerformer(parts, ThreadOrder(parts, self._recovery, self._freshness), self._recovery)
+        self._commands = RunCommands(parts, self._performer, self._recovery)
 
     async def open(self) -> None:
-        """End the runs of processes that died, now and from time to time."""
-        await self._neighbours.open()
+        """End the runs of processes that died, now and from time to time; look for commands to our own."""
+        await self._recovery.open()
+        self._commands.open()
 
     async def close(self) -> None:
-        """End what runs, store its end, close the sessions."""
-        self._closing = True
-        await self._neighbours.close()
-        await self._end_jobs(list(self._jobs.values()), STOPPED)
+        """End what runs as `stopped`, store that, close the sessions."""
+        self._performer.is_closing = True
+        await self._recovery.close()
+        await self._commands.close()
+        for task in self._steering:
+            task.cancel()
+        await asyncio.gather(*self._steering, return_exceptions=True)
+        await self._end_runs(list(self._active.values()), "stopped", STOPPED)
         await self.invoker.close()
 
     async def submit(self, request: RunRequest, *, only_for_caller: bool = False) -> Accepted:
@@ -108,100 +110,87 @@ class Orchestrator:
         Raises:
             StorageError: It could not be stored; nothing will happen then.
             RuntimeFailureError: No such runtime, or no such model of it.
+            NotFoundError: The thread must exist, and does not.
         """
-        thread_id = request.thread_id or self._ids.new("thread")
-        seen = self._neighbours.changed_ids
-        # One after the other: the first message of a thread has to make it, and would be overtaken.
-        async with self._entrances.setdefault(thread_id, asyncio.Lock()):
-            thread = await self._thread(thread_id, request)
-        if self._closing:
+        thread_id = request.thread_id or self._parts.ids.new("thread")
+        # Reads end in any order, and messages that come at once are to be stored in the order in which they came.
+        async with self._reading.setdefault(thread_id, asyncio.Lock()):
+            thread = await self._find_thread(thread_id, request)
+        if self._performer.is_closing:
             raise InvocationError("everything is being closed; try again when it runs again")
-        now, model = time.time(), request.model or thread.model or self._defaults.model
-        runtime = self._defaults.runtime(request.runtime or thread.runtime, model)
-        run = Run(
-            id=self._ids.new("run"),
-            thread_id=thread_id,
-            prompt=request.prompt,
-            created_at=now,
-            owner=self.store.owner,
-            agent=request.agent or thread.agent or self._defaults.agent,
-            runtime=runtime.name,
-            model=runtime.resolve(model),
-        )
-        message = self._message(run, "user", request.prompt, now)
+        active = self._create_run(thread, request)
+        run = active.run
+        message = self._performer.create_message(run, "user", request.prompt, run.created_at)
         # It is known before it is stored: closing waits for it from here on.
-        job = self._jobs[run.id] = Job(
-            run=run, thread=thread, seen=seen, resume=request.session_id, cwd=request.cwd, timeout=request.timeout
-        )
+        self._active.add(active)
         try:
             accepted = await self.store.accept(
-                message, run, idempotency_key=request.idempotency_key, events=[told(message, now)]
+                message,
+                run,
+                thread=thread,
+                idempotency_key=request.idempotency_key,
+                events=[create_message_event(message, run.created_at)],
             )
         except asyncio.CancelledError:
-            # Whether it is stored, its lane will see: it asks after this write.
-            job.wanted_end = LEFT if only_for_caller else job.wanted_end
-            self._lane(thread_id).add(job)
+            # Whether it is stored, its beginning will see: that is written after this.
+            if only_for_caller:
+                active.request_end("cancelled", LEFT)
+            self._performer.start(active)
             raise
         except BaseException as error:
             if isinstance(error, StorageError):
-                self._neighbours.doubt(run)
-            self._drop(job)
+                self._recovery.doubt(run)
+            self._drop(active)
             raise
         if not accepted.fresh:
-            self._drop(job)
+            self._drop(active)
             return accepted
         self.log.publish(accepted.events)
-        self._lane(thread_id).add(job)
+        self._performer.start(active)
         return accepted
 
     async def steer(self, request: RunRequest) -> Accepted:
-        """Give a message to the invocation that runs in its thread; without one it is a message as any other."""
-        key = request.idempotency_key
-        if request.thread_id is not None and key is not None:
-            used = await self.store.accepted(request.thread_id, key)
-            if used is not None:
-                return used
-        lane = self._lanes.get(request.thread_id or "")
-        job = lane.current if lane is not None else None
-        if request.thread_id is None or job is None:
-            return await self.submit(request)
-        if not await self.invoker.steer(session_key(request.thread_id), request.prompt):
-            return await self.submit(request)
-        now = time.time()
-        message = self._message(job.run, "user", request.prompt, now)
-        accepted = await self.store.add_message(message, [told(message, now)], idempotency_key=key)
-        if not accepted.fresh:
-            logger.warning("run %s was told a message that another process took at the same time", job.run.id)
-            return accepted
-        self.log.publish(accepted.events)
-        await self._observed(self._hooks.on_message(message.thread_id, "user", message.content))
-        return accepted
+        """Give a message to the turn that runs in its thread, whichever process holds it; else it is any message.
+
+        Returns when that is decided. A caller who leaves before does not stop it.
+        """
+        task = asyncio.create_task(self._steer(request), name="toolstead-steer")
+        self._steering.add(task)
+        task.add_done_callback(self._steering.discard)
+        return await asyncio.shield(task)
 
     async def add_note(self, thread_id: str, content: str, *, kind: str = "text") -> Message:
         """Put a message of the system into a thread; nobody answers it. Raises NotFoundError for the thread."""
-        now = time.time()
+        now = self._parts.clock.now()
         message = Message(
-            id=self._ids.new("msg"), thread_id=thread_id, role="system", content=content, created_at=now, kind=kind
+            id=self._parts.ids.new("msg"),
+            thread_id=thread_id,
+            role="system",
+            content=content,
+            created_at=now,
+            kind=kind,
         )
-        self.log.publish((await self.store.add_message(message, [told(message, now)])).events)
-        await self._observed(self._hooks.on_message(thread_id, "system", content))
+        self.log.publish((await self.store.add_message(message, [create_message_event(message, now)])).events)
+        await self._performer.observe(self._parts.hooks.on_message(thread_id, "system", content))
         return message
 
-    async def cancel(self, run_id: str) -> Run:
-        """Ask for a run's end, and wait for it. One that has ended stays as it is.
+    async def cancel(self, run_id: str, why: str = CANCELLED) -> Run:
+        """Ask for a run's end, and wait for it, whichever process holds it. One that has ended stays as it is.
 
         Raises:
             NotFoundError: No such run.
-            InvocationError: Another process holds it.
         """
-        job = self._jobs.get(run_id)
-        if job is None:
-            run = await self.store.run(run_id)
-            if not run.ended:
-                raise InvocationError(f"run {run_id!r} is held by another process, {run.owner}; cancel it there")
+        active = self._active.get(run_id)
+        if active is not None:
+            active.request_end("cancelled", why)
+            return await asyncio.shield(active.ended)
+        run = await self.store.run(run_id)
+        if run.ended:
             return run
-        self._end_job(job, "it was cancelled")
-        return await asyncio.shield(job.ended)
+        now = self._parts.clock.now()
+        command = RunCommand(id=self._parts.ids.new("cancel"), run_id=run_id, kind="cancel", text=why, created_at=now)
+        await self.store.add_command(command)
+        return await self._recovery.wait_for_end(run_id)
 
     async def wait(self, run_id: str) -> Run:
         """Wait for a run's end, whichever process holds it.
@@ -209,8 +198,8 @@ class Orchestrator:
         Raises:
             NotFoundError: No such run.
         """
-        job = self._jobs.get(run_id)
-        return await (self._neighbours.end_of(run_id) if job is None else asyncio.shield(job.ended))
+        active = self._active.get(run_id)
+        return await (self._recovery.wait_for_end(run_id) if active is None else asyncio.shield(active.ended))
 
     async def prewarm(self, thread_id: str) -> tuple[bool, str]:
         """Open a thread's session ahead of its next message: whether it is warm, and its runtime.
@@ -219,254 +208,98 @@ class Orchestrator:
             NotFoundError: No such thread.
             RuntimeFailureError: No session can be had.
         """
-        up_to_date = await self._neighbours.may_prewarm(thread_id)
+        is_fresh = await self._freshness.may_prewarm(thread_id)
         thread = await self.store.thread(thread_id)
         model = thread.model or self._defaults.model
         runtime = self._defaults.runtime(thread.runtime, model)
-        if not up_to_date:
+        if not is_fresh:
             return False, runtime.name
-        request = self._session(
-            thread,
+        request = self._performer.request_session(
+            thread_id,
             runtime,
+            stored=thread.session_id,
             agent=thread.agent or self._defaults.agent,
             model=runtime.resolve(model),
             has_history=bool(await self.store.messages(thread_id, limit=1)),
         )
-        return await self.invoker.prewarm(request), runtime.name
+        return await self.invoker.pool.prewarm(request), runtime.name
 
     async def delete_thread(self, thread_id: str) -> None:
-        """End what runs in a thread, then delete it with all that is in it.
+        """End what runs in a thread, whichever processes hold it, then delete it with all that is in it.
 
         Raises:
             NotFoundError: No such thread.
         """
         await self.store.thread(thread_id)
-        await self._end_jobs([job for job in self._jobs.values() if job.run.thread_id == thread_id], DELETED)
-        self.invoker.pool.evict(session_key(thread_id), outdated=True)
+        ours = [active for active in self._active.values() if active.run.thread_id == thread_id]
+        await self._end_runs(ours, "cancelled", DELETED)
+        others = await self.store.runs(thread_id=thread_id, unfinished=True, limit=MOST_WAITING)
+        await asyncio.gather(*(self.cancel(run.id, DELETED) for run in others))
+        self._freshness.outdate(thread_id)
         await self.log.catch_up()  # who reads along learns how its runs ended
         await self.store.delete_thread(thread_id)
 
     async def recover(self) -> None:
         """End the runs of processes that are dead."""
-        await self._neighbours.recover()
+        await self._recovery.recover()
 
-    async def _thread(self, thread_id: str, request: RunRequest) -> Thread:
-        """The thread as it is stored, or as it would be."""
+    async def _find_thread(self, thread_id: str, request: RunRequest) -> Thread:
+        """The thread as it is stored, or as it will be made with its first message."""
         try:
             return await self.store.thread(thread_id)
         except NotFoundError:
-            model = request.model or self._defaults.model
-            self._defaults.runtime(request.runtime, model).resolve(model)  # refused before anything is stored
+            if request.thread_must_exist:
+                raise
             title = " ".join(request.prompt.split())
             title = title if len(title) <= LONGEST_TITLE else f"{title[: LONGEST_TITLE - 1]}…"
-            thread = Thread(id=thread_id, created_at=time.time(), title=title)
-            await self.store.create_thread(thread)
-            return thread
+            return Thread(id=thread_id, created_at=self._parts.clock.now(), title=title)
 
-    def _end_job(self, job: Job, why: str) -> None:
-        lane = self._lanes.get(job.run.thread_id)
-        if lane is not None:
-            lane.end_job(job, why)
-        job.wanted_end = job.wanted_end or why  # one that is still being stored is in no lane yet
-
-    async def _end_jobs(self, jobs: Sequence[Job], why: str) -> None:
-        for job in jobs:
-            self._end_job(job, why)
-        if jobs:
-            await asyncio.wait([job.ended for job in jobs])
-
-    def _drop(self, job: Job) -> None:
-        """Forget a job that was not stored."""
-        del self._jobs[job.run.id]
-        job.ended.cancel()
-
-    def _lane(self, thread_id: str) -> Lane:
-        lane = self._lanes.get(thread_id)
-        if lane is None:
-            lane = self._lanes[thread_id] = Lane(self._perform, partial(self._forget_lane, thread_id))
-        return lane
-
-    def _message(self, run: Run, role: Role, content: str, now: float) -> Message:
-        return Message(
-            id=self._ids.new("msg"),
-            thread_id=run.thread_id,
-            role=role,
-            content=content,
-            created_at=now,
-            run_id=run.id,
-        )
-
-    def _forget_lane(self, thread_id: str) -> None:
-        del self._lanes[thread_id]
-
-    async def _perform(self, job: Job) -> bool:
-        """One run, from its turn to its end; never raises, also when it is cancelled. False: others go first."""
-        try:
-            ending = await self._invoke(job)
-        except asyncio.CancelledError:
-            ending = ended("cancelled", "cancelled", job.wanted_end or "it was cancelled")
-        except TimedOutError as error:
-            ending = ended("timeout", "timeout", str(error))
-        except InvocationError as error:
-            ending = ended("failed", code_of(error), str(error))
-        except StorageError as error:
-            ending = ended("failed", "storage", str(error))
-        except Exception:
-            crash = f"run_crash_{secrets.token_hex(4)}"
-            logger.exception("crash %s: run %s", crash, job.run.id)
-            ending = ended("failed", "crash", f"something went wrong inside ({crash}); the log has the details")
-        if ending is None:
-            return False
-        job.ending = True
-        await self._finish(job, ending)
-        return True
-
-    async def _invoke(self, job: Job) -> Ending | None:
-        run = job.run
-        if job.wanted_end is not None:
-            return ended("cancelled", "cancelled", job.wanted_end)
-        beginning = await self._neighbours.begin(job, self._lane(run.thread_id))
-        if isinstance(beginning, Behind):
-            return None
-        if beginning is None:
-            return ended("cancelled", "cancelled", "somebody else gave it an end")
-        run = job.run
-        self.log.publish(beginning.events)
-        await self._observed(self._hooks.on_message(run.thread_id, "user", run.prompt))
-        folder = None if job.cwd is None else self._defaults.cwd / job.cwd
-        caller = Caller(thread_id=run.thread_id, run_id=run.id, agent_id=run.agent, cwd=folder)
-        outcome = await self.invoker.invoke(
-            Invocation(
-                prompt=run.prompt,
-                session=await self._request_of(job),
-                caller=caller,
-                tell=partial(self._tell, job, caller),
-                call_tool=self._call,
-                own_tools=self._own_tools,
-                timeout=job.timeout if job.timeout is not None else self._defaults.timeout,
-            ),
-            before=partial(self._before, run),
-            on_session_id=partial(_note_session, job),
-        )
-        answer = outcome.answer
-        return completed(run, answer, self._message(run, "assistant", answer.text, time.time()))
-
-    def _tell(self, job: Job, caller: Caller, type: str, data: Mapping[str, Any]) -> None:
-        if type == "usage":
-            job.used += used(data)
-        self.log.emit(type, data, caller)
-
-    async def _finish(self, job: Job, ending: Ending) -> None:
-        """Store a run's end with everything it told before; then whoever waits for it is told."""
-        run = job.run
-        last = last_event(run, ending)
-        if ending.usage is None:
-            ending = structs.replace(ending, usage=job.used)
-        if job.session is not None:
-            ending = structs.replace(ending, session_id=kept_id(run.runtime, job.session[0]))
-        least = structs.replace(ending, events=[*ending.events, *([last] if last is not None else [])])
-        ending = structs.replace(least, events=[*await self.log.take(run.id), *least.events])
-        ended = ending.given_to(run)
-        failures = 0
-        while True:
-            try:
-                events = await self._store_end(job, ending)
-                if events is None:
-                    ended = await self.store.run(run.id)  # somebody else gave it its end
-                break
-            except NotFoundError:  # it is gone with its thread
-                events = None
-                break
-            except StorageError as error:
-                if self._closing and failures:
-                    logger.exception("the end of run %s could not be stored; it will be found as lost", run.id)
-                    events = None
-                    break
-                logger.warning("the end of run %s waits for the database: %s", run.id, error)
-                await asyncio.sleep(RETRY_SECONDS[min(failures, len(RETRY_SECONDS) - 1)])
-                failures += 1
-            except Exception:
-                logger.exception("run %s told something that cannot be stored", run.id)
-                if ending is least:
-                    self._neighbours.doubt(run)
-                    events = None
-                    break
-                ending = least
-        del self._jobs[run.id]
-        self._neighbours.changed_ids += (
-            job.session is not None
-        )  # only now: whoever read the thread before must look again
-        if events is not None:
-            self.log.publish(events)
-            await self._after(ended)
-        job.ended.set_result(ended)
-
-    async def _store_end(self, job: Job, ending: Ending) -> list[Event] | None:
-        if job.session is not None and ending.session_id is None:
-            await self.store.update_thread(job.run.thread_id, session_id=None)
-        return await self.store.end_run(job.run.id, ending)
-
-    async def _after(self, run: Run) -> None:
-        hooks = self._hooks
-        if run.result is not None:
-            await self._observed(hooks.on_message(run.thread_id, "assistant", run.result))
-        await self._observed(hooks.on_after_invoke(run.thread_id, run))
-        await self._observed(hooks.on_broadcast(end_type(run.status), run.to_json()))
-
-    async def _observed(self, hook: Awaitable[None]) -> None:
-        """Let somebody watch: whatever comes of that, the run goes on."""
-        try:
-            await hook
-        except Exception:
-            logger.exception("a hook failed; the run goes on without it")
-
-    async def _before(self, run: Run, prompt: str, warmth: Warmth) -> str:
-        about = Invoking(run_id=run.id, agent=run.agent, model=run.model, runtime=run.runtime, session=warmth)
-        return await self._hooks.on_before_invoke(run.thread_id, prompt, about)
-
-    async def _call(
-        self, caller: Caller, name: str, input: Mapping[str, Any], *, call_id: str | None = None
-    ) -> ToolResult:
-        try:
-            return await self._call_tool(name, input, structs.replace(caller, call_id=call_id) if call_id else caller)
-        except UnknownToolError as error:
-            return ToolResult.error(str(error))
-
-    async def _request_of(self, job: Job) -> SessionRequest:
-        run, thread = job.run, job.thread
-        if job.seen != self._neighbours.changed_ids:
-            thread = await self.store.thread(run.thread_id)
-        has_history = thread.session_id is not None or len(await self.store.messages(run.thread_id, limit=2)) > 1
-        return self._session(
-            thread,
-            self._defaults.runtime(run.runtime),
-            agent=run.agent,
-            model=run.model,
-            cwd=job.cwd,
-            resume=job.resume,
-            has_history=has_history,
-        )
-
-    def _session(
-        self,
-        thread: Thread,
-        runtime: Runtime,
-        *,
-        agent: str,
-        model: str,
-        has_history: bool,
-        cwd: str | None = None,
-        resume: str | None = None,
-    ) -> SessionRequest:
-        """The session of a thread: the one place where prewarming and invoking say what they want."""
-        folder = self._defaults.cwd if cwd is None else self._defaults.cwd / cwd
-        return SessionRequest(
-            runtime=runtime,
-            spec=SessionSpec(agent=agent, model=model, cwd=folder, tools=self._defaults.tools(agent)),
+    def _create_run(self, thread: Thread, request: RunRequest) -> ActiveRun:
+        """The run that will answer a request. Raises RuntimeFailureError."""
+        model = request.model or thread.model or self._defaults.model
+        runtime = self._defaults.runtime(request.runtime or thread.runtime, model)
+        run = Run(
+            id=self._parts.ids.new("run"),
             thread_id=thread.id,
-            resume=resume or resumable(thread.session_id, runtime.name),
-            has_history=has_history,
+            prompt=request.prompt,
+            created_at=self._parts.clock.now(),
+            owner=self.store.owner,
+            agent=request.agent or thread.agent or self._defaults.agent,
+            runtime=runtime.name,
+            model=runtime.resolve(model),
+            parent_run_id=request.parent_run_id,
+            parent_agent=request.parent_agent,
+            task_id=request.task_id,
+            depth=request.depth,
         )
+        return ActiveRun(run=run, request=request)
+
+    async def _steer(self, request: RunRequest) -> Accepted:
+        thread_id, key = request.thread_id, request.idempotency_key
+        if thread_id is None:
+            return await self.submit(request)
+        if key is not None and (used := await self.store.accepted(thread_id, key)) is not None:
+            return used
+        active = self._active.running.get(thread_id)
+        if active is not None:
+            message = self._performer.create_message(active.run, "user", request.prompt, self._parts.clock.now())
+            return await self._commands.give_message(active, message, key=key) or await self.submit(request)
+        unfinished = await self.store.runs(thread_id=thread_id, unfinished=True, limit=MOST_WAITING)
+        for run in unfinished:
+            if run.status == "running" and run.owner != self.store.owner:
+                return await self._commands.send_steer(run, request.prompt, key) or await self.submit(request)
+        return await self.submit(request)
+
+    async def _end_runs(self, runs: Sequence[ActiveRun], status: RunEnd, why: str) -> None:
+        for active in runs:
+            active.request_end(status, why)
+        if runs:
+            await asyncio.wait([active.ended for active in runs])
+
+    def _drop(self, active: ActiveRun) -> None:
+        """Forget a run that was not stored."""
+        self._active.remove(active)
+        active.ended.cancel()
 
 
 async def watched_run(
@@ -486,7 +319,3 @@ async def watched_run(
         except asyncio.CancelledError:
             await orchestrator.cancel(accepted.run_id)
             raise
-
-
-def _note_session(job: Job, session_id: str | None) -> None:
-    job.session = (session_id,)

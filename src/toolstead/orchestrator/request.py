@@ -1,26 +1,17 @@
 """What is asked of the orchestrator, and what it takes where nothing is said.
 
-Above: the orchestrator, the doors. Below: the runtime port.
+Above: the orchestrator and its callers. Below: the runtime port.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Protocol
 
 from toolstead.invoker.runtime import Runtime
 from toolstead.types.call import Caller
-from toolstead.types.result import ToolResult
-
-
-class CallTool(Protocol):
-    """The dispatcher's way to call a tool."""
-
-    async def __call__(self, name: str, input: Mapping[str, Any] | None, caller: Caller) -> ToolResult:
-        """Raises UnknownToolError; every other failure is a result."""
-        ...
 
 
 class FindRuntime(Protocol):
@@ -54,7 +45,16 @@ class Defaults:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunRequest:
-    """What a caller asks for. Everything but the prompt may be left to the thread and the settings."""
+    """What a caller asks for. Everything but the prompt may be left to the thread and the settings.
+
+    Attributes:
+        thread_must_exist: A thread that is not there is refused; otherwise it is made.
+        parent_run_id: The run whose tool call asks; `parent_agent` is that run's agent.
+        task_id: The delegated task that the run works on.
+        depth: How many runs stand above this one.
+        may_wait: False for a child whose parent waits for it: where others wait for a room or behind another run of
+            the thread, it is refused. So whoever holds a room never waits for one, and nobody waits in a circle.
+    """
 
     prompt: str
     thread_id: str | None = None
@@ -65,3 +65,20 @@ class RunRequest:
     cwd: str | None = None
     timeout: float | None = None
     idempotency_key: str | None = None
+    thread_must_exist: bool = False
+    parent_run_id: str | None = None
+    parent_agent: str = ""
+    task_id: str | None = None
+    depth: int = 0
+    may_wait: bool = True
+
+    def as_child_of(self, caller: Caller) -> RunRequest:
+        """The request as that of a child: a tool call of the caller's run asks, and waits for it."""
+        return replace(
+            self,
+            parent_run_id=caller.run_id,
+            parent_agent=caller.agent_id or "",
+            task_id=caller.task_id,
+            depth=caller.depth + 1,
+            may_wait=False,
+        )

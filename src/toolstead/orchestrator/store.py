@@ -12,7 +12,7 @@ What goes in and out are structs: to define a frozen dataclass costs a start 0.5
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar
 
 import msgspec
 
@@ -62,10 +62,12 @@ class Begun(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         events: The events stored with that.
         last: The run that began in the thread before it; whoever held that one knows the conversation best.
+        session_id: The thread's session id as it is now; the thread itself may have been read long before.
     """
 
     events: Sequence[Event]
     last: HeldRun | None
+    session_id: str | None = None
 
 
 class Behind(msgspec.Struct, frozen=True, kw_only=True):
@@ -76,6 +78,23 @@ class Behind(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     runs: Sequence[HeldRun]
+
+
+class RunCommand(msgspec.Struct, frozen=True, kw_only=True):
+    """What one process asks of a run that another process holds.
+
+    Attributes:
+        id: For `steer` the id that the message will have.
+        text: For `cancel` the reason, for `steer` the message.
+        key: For `steer` the idempotency key of the message; by it the sender finds out that the message was stored.
+    """
+
+    id: str
+    run_id: str
+    kind: Literal["cancel", "steer"]
+    text: str
+    created_at: float
+    key: str | None = None
 
 
 class Ending(msgspec.Struct, frozen=True, kw_only=True):
@@ -163,12 +182,17 @@ class ThreadStore(Protocol):
         ...
 
     async def add_message(
-        self, message: Message, events: Sequence[NewEvent] = (), *, idempotency_key: str | None = None
+        self,
+        message: Message,
+        events: Sequence[NewEvent] = (),
+        *,
+        idempotency_key: str | None = None,
+        command_id: str | None = None,
     ) -> Accepted:
         """Keep a message that starts no run, with its events. Raises NotFoundError for its thread.
 
         A key that the thread has seen gives the ids it was used for, and keeps nothing; only a message of a
-        run may have one.
+        run may have one. The command that the message came with is removed in the same commit.
         """
         ...
 
@@ -184,12 +208,18 @@ class RunStore(Protocol):
     """This process, as runs name it."""
 
     async def accept(
-        self, message: Message, run: Run, *, idempotency_key: str | None = None, events: Sequence[NewEvent] = ()
+        self,
+        message: Message,
+        run: Run,
+        *,
+        thread: Thread | None = None,
+        idempotency_key: str | None = None,
+        events: Sequence[NewEvent] = (),
     ) -> Accepted:
         """Keep a message and the queued run that will answer it, in one commit.
 
-        A thread that is not there is made, with the run's agent, runtime and model; to make it otherwise,
-        make it first. A key that the thread has seen gives the ids it was used for, and keeps nothing.
+        A thread that is not there is made as `thread` says, else with the run's agent, runtime and model.
+        A key that the thread has seen gives the ids it was used for, and keeps nothing.
         """
         ...
 
@@ -207,6 +237,22 @@ class RunStore(Protocol):
 
     async def run(self, id: str) -> Run:
         """Raises NotFoundError."""
+        ...
+
+    async def add_command(self, command: RunCommand) -> bool:
+        """Keep a command for the process that holds an unfinished run; False when the run has ended."""
+        ...
+
+    async def commands(self) -> list[RunCommand]:
+        """The commands for this process's runs, oldest first."""
+        ...
+
+    async def has_command(self, id: str) -> bool:
+        """Whether a command is still there: neither carried out nor refused nor withdrawn."""
+        ...
+
+    async def remove_command(self, id: str) -> bool:
+        """Remove a command that is refused, carried out or withdrawn; False when it was there no more."""
         ...
 
     async def runs(self, *, thread_id: str | None = None, unfinished: bool = False, limit: int = 100) -> list[Run]:

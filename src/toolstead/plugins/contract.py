@@ -22,7 +22,7 @@ import msgspec
 
 from toolstead.plugins.ports import (
     Agents,
-    CallTool,
+    CallPluginTool,
     Http,
     KeyValues,
     ReportStatus,
@@ -73,7 +73,7 @@ class PluginContext:
     tasks: Tasks = field(default_factory=lambda: absent("tasks"))
     http: Http = field(default_factory=lambda: absent("http"))
     search: Search = field(default_factory=lambda: absent("search"))
-    call_tool: CallTool = field(default_factory=lambda: absent("call_tool"))
+    call_tool: CallPluginTool = field(default_factory=lambda: absent("call_tool"))
     run_background: RunBackground = field(default_factory=lambda: absent("run_background"))
     report_status: ReportStatus = field(default_factory=lambda: absent("report_status"))
 

@@ -55,10 +55,13 @@ class Agents(Protocol):
         session_id: str | None = None,
         timeout: float | None = None,
         agent: str | None = None,
+        meta: ToolMeta | None = None,
     ) -> Run:
         """Ask an agent, and wait for the end of its run; a failure is in the run's `error`.
 
-        Never for a thread whose run is waiting for you: runs of a thread come one after the other.
+        A tool passes on the `meta` of the call it is in: the run is then a child of the run that called the tool, and
+        is refused (`no_room`) where it would wait while that one waits for it. Without it, never ask for a thread
+        whose run is waiting for you: runs of a thread come one after the other.
         """
         ...
 
@@ -167,7 +170,7 @@ class Search(Protocol):
         ...
 
 
-class CallTool(Protocol):
+class CallPluginTool(Protocol):
     """Calling tools, with everything that goes with a call: validation, gates, limits, the log."""
 
     async def __call__(

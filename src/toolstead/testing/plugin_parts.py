@@ -124,6 +124,8 @@ class Talks:
 
     async def submit(self, request: RunRequest, *, only_for_caller: bool = False) -> Accepted:
         """Take a message. One that a caller waits for is answered; any other is only noted."""
+        if request.thread_id is not None and request.thread_must_exist:
+            await self.store.thread(request.thread_id)
         thread_id = self.store.open_thread(request.thread_id or "")
         run_id = self.store.new_id("run")
         message = self.store.say(thread_id, ("user", request.prompt), run_id=run_id)
@@ -166,6 +168,10 @@ class Talks:
             error=answer if failed else None,
             started_at=now,
             ended_at=now,
+            parent_run_id=request.parent_run_id,
+            parent_agent=request.parent_agent,
+            task_id=request.task_id,
+            depth=request.depth,
         )
 
 

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import msgspec
+
+if TYPE_CHECKING:
+    from toolstead.types.result import ToolResult
+
+Tell = Callable[[str, Mapping[str, Any]], None]
+"""Tells of an event of the running turn: its type and its data. Never blocks."""
 
 
 class Caller(msgspec.Struct, frozen=True, kw_only=True):
@@ -29,6 +35,36 @@ class Caller(msgspec.Struct, frozen=True, kw_only=True):
 
 
 ANONYMOUS = Caller()
+
+
+class CallTool(Protocol):
+    """Calls a tool through the dispatcher, on somebody's behalf."""
+
+    async def __call__(self, name: str, input: Mapping[str, Any] | None, caller: Caller) -> ToolResult:
+        """Raises UnknownToolError; every other failure is a result."""
+        ...
+
+
+class CallTurnTool(Protocol):
+    """Calls a tool on behalf of the turn that is running."""
+
+    def __call__(
+        self,
+        name: str,
+        input: Mapping[str, Any],
+        *,
+        call_id: str | None = None,
+        parent_call_id: str | None = None,
+    ) -> Awaitable[ToolResult]:
+        """Call it; every failure is a result, an unknown tool too.
+
+        Args:
+            name: Its name.
+            input: Its arguments.
+            call_id: The model's own id of the call.
+            parent_call_id: The call that started the agent which calls, where the runtime started one by itself.
+        """
+        ...
 
 
 class ToolCall(msgspec.Struct, frozen=True, kw_only=True):

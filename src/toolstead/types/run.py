@@ -8,8 +8,8 @@ import msgspec
 
 from toolstead.types.sent import SentStruct
 
-RunStatus = Literal["queued", "running", "completed", "failed", "timeout", "cancelled", "lost"]
-RunEnd = Literal["completed", "failed", "timeout", "cancelled", "lost"]
+RunStatus = Literal["queued", "running", "completed", "failed", "timeout", "cancelled", "stopped", "lost"]
+RunEnd = Literal["completed", "failed", "timeout", "cancelled", "stopped", "lost"]
 
 Warmth = Literal["warm", "resumed", "cold"]
 """How a session was found: already open, opened with its conversation, or opened empty."""
@@ -77,7 +77,10 @@ class Run(SentStruct, frozen=True, kw_only=True):
         created_at: Seconds since 1970.
         owner: The process that holds it; another one may touch it only when that one is dead.
         status: How far it is, or how it ended.
-        parent_run_id: The run that delegated it.
+        parent_run_id: The run whose tool call started it; `parent_agent` is that run's agent.
+        parent_agent: The agent of that run.
+        task_id: The delegated task it works on.
+        depth: How many runs stand above it.
         agent: Which agent.
         runtime: What drives the model.
         model: Which model; empty for the runtime's own.
@@ -88,7 +91,7 @@ class Run(SentStruct, frozen=True, kw_only=True):
         ended_at: When it ended, in seconds since 1970.
     """
 
-    unsent: ClassVar[frozenset[str]] = frozenset({"prompt", "owner", "created_at"})
+    unsent: ClassVar[frozenset[str]] = frozenset({"prompt", "owner", "created_at", "parent_agent", "task_id", "depth"})
 
     id: str
     thread_id: str
@@ -105,6 +108,9 @@ class Run(SentStruct, frozen=True, kw_only=True):
     usage: Usage = NOTHING_USED
     started_at: float | None = None
     ended_at: float | None = None
+    parent_agent: str = ""
+    task_id: str | None = None
+    depth: int = 0
 
     @property
     def ended(self) -> bool:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from toolstead.errors import SessionLostError
-from toolstead.invoker.invoker import Invocation
+from toolstead.invoker.invoker import Invoker
 from toolstead.invoker.lease import SessionRequest
 from toolstead.invoker.runtime import Answer, Runtime, SessionSpec, Turn
 from toolstead.types.call import Caller
@@ -122,13 +122,13 @@ def request(runtime: Runtime, thread: str | None = "t", **more: Any) -> SessionR
     return SessionRequest(**{"runtime": runtime, "spec": SPEC, "thread_id": thread, **more})
 
 
-async def no_tool(caller: Caller, name: str, input: Mapping[str, Any], *, call_id: str | None = None) -> ToolResult:
+async def no_tool(name: str, input: Mapping[str, Any] | None, caller: Caller) -> ToolResult:
     return ToolResult.error(f"unknown tool {name}")
 
 
-def invocation(session: SessionRequest, prompt: str = "hello", **more: Any) -> Invocation:
+async def invoke(invoker: Invoker, session: SessionRequest, prompt: str = "hello", **more: Any) -> Answer:
     plain = {"caller": Caller(thread_id=session.key), "tell": lambda kind, data: None, "call_tool": no_tool}
-    return Invocation(prompt=prompt, session=session, **{**plain, **more})
+    return await invoker.invoke(session, prompt=prompt, **{**plain, **more})
 
 
 async def settle() -> None:

@@ -8,10 +8,10 @@ from dataclasses import replace
 
 import pytest
 
-from tests.unit.invoker.bench import SPEC, BenchRuntime, Gate, invocation, request, settle
+from tests.unit.invoker.bench import SPEC, BenchRuntime, Gate, invoke, request, settle
 from tests.virtual_time import run_virtually
-from toolstead.errors import InvocationError, RuntimeFailureError, SessionLostError, TimedOutError
-from toolstead.invoker.invoker import Invoker, Outcome
+from toolstead.errors import InvocationError, NoRoomError, RuntimeFailureError, SessionLostError, TimedOutError
+from toolstead.invoker.invoker import Invoker
 from toolstead.invoker.pool import SessionPool
 from toolstead.invoker.runtime import Answer, Turn
 from toolstead.types.run import Warmth
@@ -39,16 +39,16 @@ async def forever(turn: Turn) -> Answer:
 
 async def test_an_answer_comes_with_the_id_of_its_conversation_and_how_the_session_was_found() -> None:
     invoker, runtime, hooks = Invoker(SessionPool()), BenchRuntime(), Hooks()
-    first = await invoker.invoke(invocation(request(runtime)), before=hooks.before, on_session_id=hooks.ids.append)
+    first = await invoke(invoker, request(runtime), before=hooks.before, on_session_id=hooks.ids.append)
     again = request(runtime, resume="id-1")
-    second = await invoker.invoke(invocation(again), before=hooks.before, on_session_id=hooks.ids.append)
-    assert first == Outcome(answer=Answer(text="hello, cold"), session_id="id-1", warmth="cold")
-    assert second == Outcome(answer=Answer(text="hello, warm"), session_id="id-1", warmth="warm")
+    second = await invoke(invoker, again, before=hooks.before, on_session_id=hooks.ids.append)
+    assert (first, second) == (Answer(text="hello, cold"), Answer(text="hello, warm"))
+    assert hooks.seen == [("hello", "cold"), ("hello", "warm")]
     assert hooks.ids == ["id-1"]
     await invoker.close()
 
 
-async def test_hooks_run_with_the_session_held_and_after_them_comes_the_next_in_line() -> None:
+async def test_hooks_run_with_the_session_held_so_that_nobody_else_has_it_meanwhile() -> None:
     invoker, runtime, order = Invoker(SessionPool()), BenchRuntime(), list[str]()
 
     async def before(prompt: str, warmth: Warmth) -> str:
@@ -56,19 +56,17 @@ async def test_hooks_run_with_the_session_held_and_after_them_comes_the_next_in_
         await settle()
         return prompt
 
-    async def after(outcome: Outcome) -> None:
-        await settle()
-        order.append(f"after {outcome.answer.text}")
-
-    asked = [invocation(request(runtime), prompt) for prompt in ("one", "two")]
-    await asyncio.gather(*(invoker.invoke(one, before=before, after=after) for one in asked))
-    assert order == ["before one", "after one", "before two", "after two"]
+    asked = [invoke(invoker, request(runtime), prompt, before=before) for prompt in ("one", "two")]
+    one, two = await asyncio.gather(*asked, return_exceptions=True)
+    assert (one, type(two), order) == (Answer(text="one"), NoRoomError, ["before one"])
+    assert (await invoke(invoker, request(runtime), "two", before=before)).text == "two"
+    assert order == ["before one", "before two"]
     await invoker.close()
 
 
 async def test_a_warm_session_that_lost_its_conversation_is_tried_again_on_a_cold_one_hooks_included() -> None:
     invoker, runtime, hooks = Invoker(SessionPool()), BenchRuntime(), Hooks()
-    await invoker.invoke(invocation(request(runtime)))
+    await invoke(invoker, request(runtime))
 
     async def lose_once(turn: Turn) -> Answer:
         runtime.act = answer
@@ -76,9 +74,9 @@ async def test_a_warm_session_that_lost_its_conversation_is_tried_again_on_a_col
 
     answer, runtime.act = runtime.act, lose_once
     known = request(runtime, resume="id-1")
-    outcome = await invoker.invoke(invocation(known), before=hooks.before, on_session_id=hooks.ids.append)
+    outcome = await invoke(invoker, known, before=hooks.before, on_session_id=hooks.ids.append)
     assert hooks.seen == [("hello", "warm"), ("hello", "cold")]
-    assert outcome == Outcome(answer=Answer(text="hello, cold"), session_id="id-2", warmth="cold")
+    assert outcome == Answer(text="hello, cold")
     assert hooks.ids == [None, "id-2"]
     assert runtime.resumes == [None, None]
     assert runtime.sessions[0].closes == 1
@@ -90,9 +88,9 @@ async def test_a_resumed_session_that_lost_its_conversation_is_tried_again_too(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     invoker, runtime, hooks = Invoker(SessionPool()), BenchRuntime(act=lost), Hooks()
-    known = invocation(request(runtime, resume="old"))
+    known = request(runtime, resume="old")
     with pytest.raises(SessionLostError):
-        await invoker.invoke(known, before=hooks.before, on_session_id=hooks.ids.append)
+        await invoke(invoker, known, before=hooks.before, on_session_id=hooks.ids.append)
     assert [warmth for _, warmth in hooks.seen] == ["resumed", "cold"]
     assert hooks.ids == [None]
     assert [record.getMessage() for record in caplog.records if "conversation is lost" in record.getMessage()]
@@ -102,9 +100,9 @@ async def test_a_resumed_session_that_lost_its_conversation_is_tried_again_too(
 
 async def test_a_prewarmed_session_that_died_before_its_first_message_is_tried_again() -> None:
     invoker, runtime, hooks = Invoker(SessionPool()), BenchRuntime(act=lost), Hooks()
-    await invoker.prewarm(request(runtime))
+    await invoker.pool.prewarm(request(runtime))
     with pytest.raises(SessionLostError):
-        await invoker.invoke(invocation(request(runtime)), before=hooks.before)
+        await invoke(invoker, request(runtime), before=hooks.before)
     assert [warmth for _, warmth in hooks.seen] == ["cold", "cold"]
     await invoker.close()
 
@@ -112,16 +110,27 @@ async def test_a_prewarmed_session_that_died_before_its_first_message_is_tried_a
 async def test_a_cold_session_has_nothing_to_lose_so_a_loss_is_an_error() -> None:
     invoker, runtime, hooks = Invoker(SessionPool()), BenchRuntime(act=lost), Hooks()
     with pytest.raises(SessionLostError):
-        await invoker.invoke(invocation(request(runtime)), before=hooks.before, on_session_id=hooks.ids.append)
+        await invoke(invoker, request(runtime), before=hooks.before, on_session_id=hooks.ids.append)
     assert len(hooks.seen) == 1
     assert hooks.ids == []
     await invoker.close()
 
 
-async def test_after_a_loss_nobody_in_line_resumes_what_was_lost() -> None:
-    invoker, runtime = Invoker(SessionPool()), BenchRuntime(act=lost)
-    waiting = [invoker.invoke(invocation(request(runtime, resume="old"))) for _ in range(2)]
-    ends = await asyncio.gather(*waiting, return_exceptions=True)
+async def test_after_a_loss_nobody_resumes_what_was_lost_also_while_it_is_closing() -> None:
+    invoker, runtime, closed = Invoker(SessionPool()), BenchRuntime(act=lost), asyncio.Event()
+
+    async def close(session: object) -> None:
+        if session is runtime.sessions[1]:
+            await closed.wait()
+
+    runtime.on_close = close
+    known = request(runtime, resume="old")
+    first = asyncio.create_task(invoke(invoker, known))
+    await settle()
+    second = asyncio.create_task(invoke(invoker, known))
+    await settle()
+    closed.set()
+    ends = await asyncio.gather(first, second, return_exceptions=True)
     assert [type(end) for end in ends] == [SessionLostError, SessionLostError]
     assert runtime.resumes == ["old", None, None]
     await invoker.close()
@@ -136,7 +145,7 @@ async def test_a_lost_conversation_stays_lost_when_no_new_session_can_be_had() -
 
     runtime.on_open = closed
     with pytest.raises(RuntimeFailureError, match="no more"):
-        await invoker.invoke(invocation(request(runtime, resume="old")), on_session_id=hooks.ids.append)
+        await invoke(invoker, request(runtime, resume="old"), on_session_id=hooks.ids.append)
     assert hooks.ids == [None]
     assert invoker.pool._rooms.taken == 0
     await invoker.close()
@@ -149,7 +158,7 @@ async def test_a_failure_ends_the_session_and_keeps_its_conversation_for_the_nex
 
     invoker, runtime, hooks = Invoker(SessionPool()), BenchRuntime(act=fail), Hooks()
     with pytest.raises(RuntimeFailureError, match="overloaded"):
-        await invoker.invoke(invocation(request(runtime)), on_session_id=hooks.ids.append)
+        await invoke(invoker, request(runtime), on_session_id=hooks.ids.append)
     assert not runtime.open_now
     assert hooks.ids == ["id-1"]
     await invoker.close()
@@ -163,7 +172,7 @@ async def test_a_crash_of_a_runtime_is_told_with_an_id_and_logged_with_its_trace
 
     invoker, runtime = Invoker(SessionPool()), BenchRuntime(act=crash)
     with pytest.raises(RuntimeFailureError, match=r"the bench runtime crashed while running a turn \(id \w+\)") as told:
-        await invoker.invoke(invocation(request(runtime)))
+        await invoke(invoker, request(runtime))
     assert "secret" not in str(told.value)
     assert "secret inside" in caplog.text
     assert not runtime.open_now
@@ -183,7 +192,7 @@ def test_a_timeout_really_ends_the_invocation_and_keeps_a_session_that_is_still_
 
         invoker, runtime = Invoker(SessionPool()), BenchRuntime(act=act)
         with pytest.raises(TimedOutError, match=r"not finished after 2\.5 seconds") as told:
-            await invoker.invoke(invocation(request(runtime), timeout=2.5))
+            await invoke(invoker, request(runtime), timeout=2.5)
         assert told.value.seconds == 2.5
         assert asyncio.get_running_loop().time() == 2.5
         assert ended == ["hello"]
@@ -193,26 +202,22 @@ def test_a_timeout_really_ends_the_invocation_and_keeps_a_session_that_is_still_
     run_virtually(main())
 
 
-def test_the_time_runs_from_when_the_turn_came_and_not_while_the_answer_is_stored() -> None:
+def test_the_time_runs_from_when_there_is_a_room_for_the_session() -> None:
     async def main() -> None:
         async def act(turn: Turn) -> Answer:
             await asyncio.sleep(3)
             return Answer(text="done")
 
-        async def store(outcome: Outcome) -> None:
-            await asyncio.sleep(10)
-
         started = list[float]()
-        invoker, runtime = Invoker(SessionPool()), BenchRuntime(act=act)
-        loop = asyncio.get_running_loop()
-        asked = [
-            invoker.invoke(
-                invocation(request(runtime), timeout=4), after=store, on_start=lambda: started.append(loop.time())
-            )
-            for _ in range(3)
-        ]
-        assert [outcome.answer.text for outcome in await asyncio.gather(*asked)] == ["done"] * 3
-        assert started == [0, 13, 26]
+        invoker, runtime = Invoker(SessionPool(most_live=1)), BenchRuntime(act=act)
+
+        async def before(prompt: str, warmth: Warmth) -> str:
+            started.append(asyncio.get_running_loop().time())
+            return prompt
+
+        asked = [invoke(invoker, request(runtime, thread), timeout=4, before=before) for thread in "abc"]
+        assert [answer.text for answer in await asyncio.gather(*asked)] == ["done"] * 3
+        assert started == [0, 3, 6]
         await invoker.close()
 
     run_virtually(main())
@@ -228,7 +233,7 @@ async def test_a_session_that_does_not_come_back_usable_is_ended() -> None:
             runtime.sessions[0].usable = False
 
     runtime.act = die
-    task = asyncio.create_task(invoker.invoke(invocation(request(runtime))))
+    task = asyncio.create_task(invoke(invoker, request(runtime)))
     await gate.begun.wait()
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
@@ -240,13 +245,15 @@ async def test_a_session_that_does_not_come_back_usable_is_ended() -> None:
 async def test_cancelling_reaches_the_model_and_the_session_stays() -> None:
     invoker, gate = Invoker(SessionPool()), Gate()
     runtime = BenchRuntime(act=gate)
-    task = asyncio.create_task(invoker.invoke(invocation(request(runtime))))
+    task = asyncio.create_task(invoke(invoker, request(runtime)))
     await gate.begun.wait()
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
     gate.let.set()
-    assert (await invoker.invoke(invocation(request(runtime)))).warmth == "warm"
+    hooks = Hooks()
+    await invoke(invoker, request(runtime), before=hooks.before)
+    assert hooks.seen == [("hello", "warm")]
     await invoker.close()
 
 
@@ -262,7 +269,7 @@ def test_a_turn_that_ignores_its_end_is_left_alone_and_its_session_is_ended(capl
 
         invoker, runtime = Invoker(SessionPool()), BenchRuntime(act=stubborn)
         with pytest.raises(TimedOutError):
-            await invoker.invoke(invocation(request(runtime), timeout=1))
+            await invoke(invoker, request(runtime), timeout=1)
         assert asyncio.get_running_loop().time() == 6
         assert not runtime.open_now
         await invoker.close()
@@ -286,7 +293,7 @@ async def test_an_error_that_comes_while_a_turn_is_interrupted_is_not_lost_in_th
             raise ZeroDivisionError from None
 
     invoker, runtime = Invoker(SessionPool()), BenchRuntime(act=act)
-    task = asyncio.create_task(invoker.invoke(invocation(request(runtime))))
+    task = asyncio.create_task(invoke(invoker, request(runtime)))
     await gate.begun.wait()
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
@@ -306,7 +313,7 @@ async def test_steering_gives_a_message_to_the_running_invocation_only() -> None
 
     invoker, runtime = Invoker(SessionPool()), BenchRuntime(act=gate, on_steer=take)
     assert not await invoker.steer("t", "too early")
-    task = asyncio.create_task(invoker.invoke(invocation(request(runtime))))
+    task = asyncio.create_task(invoke(invoker, request(runtime)))
     await gate.begun.wait()
     assert await invoker.steer("t", "now")
     assert not await invoker.steer("other", "elsewhere")
@@ -325,7 +332,7 @@ async def test_a_session_that_crashes_while_it_is_steered_did_not_take_the_messa
 
     gate = Gate()
     invoker, runtime = Invoker(SessionPool()), BenchRuntime(act=gate, on_steer=crash)
-    task = asyncio.create_task(invoker.invoke(invocation(request(runtime))))
+    task = asyncio.create_task(invoke(invoker, request(runtime)))
     await gate.begun.wait()
     assert not await invoker.steer("t", "now")
     assert "could not be given a message" in caplog.text
@@ -342,9 +349,9 @@ async def test_closing_ends_what_runs_and_nothing_begins_after_it() -> None:
         return prompt
 
     invoker, runtime = Invoker(SessionPool()), BenchRuntime(act=gate)
-    running = asyncio.create_task(invoker.invoke(invocation(request(runtime))))
+    running = asyncio.create_task(invoke(invoker, request(runtime)))
     await gate.begun.wait()
-    in_hook = asyncio.create_task(invoker.invoke(invocation(request(runtime, "u")), before=before))
+    in_hook = asyncio.create_task(invoke(invoker, request(runtime, "u"), before=before))
     await settle()
     closing = asyncio.create_task(invoker.close())
     await settle()
@@ -360,7 +367,7 @@ async def test_closing_ends_what_runs_and_nothing_begins_after_it() -> None:
 async def test_a_conversation_that_is_cut_off_by_closing_can_be_resumed_later() -> None:
     gate, hooks = Gate(), Hooks()
     invoker, runtime = Invoker(SessionPool()), BenchRuntime(act=gate)
-    running = asyncio.create_task(invoker.invoke(invocation(request(runtime)), on_session_id=hooks.ids.append))
+    running = asyncio.create_task(invoke(invoker, request(runtime), on_session_id=hooks.ids.append))
     await gate.begun.wait()
     await invoker.close()
     with pytest.raises(InvocationError):
@@ -373,13 +380,13 @@ async def test_a_session_in_which_nothing_was_said_is_never_resumed() -> None:
         raise ZeroDivisionError
 
     invoker, runtime, hooks = Invoker(SessionPool()), BenchRuntime(lost={"old"}), Hooks()
-    waiting = invocation(request(runtime, resume="old"))
+    waiting = request(runtime, resume="old")
     with pytest.raises(ZeroDivisionError):
-        await invoker.invoke(waiting, before=broken, on_session_id=hooks.ids.append)
+        await invoke(invoker, waiting, before=broken, on_session_id=hooks.ids.append)
     assert hooks.ids == []
-    await invoker.prewarm(request(runtime))
-    outcome = await invoker.invoke(invocation(request(runtime, spec=replace(SPEC, tools=()))))
-    assert outcome.warmth == "cold"
+    await invoker.pool.prewarm(request(runtime))
+    outcome = await invoke(invoker, request(runtime, spec=replace(SPEC, tools=())), before=hooks.before)
+    assert outcome.text == "hello, cold"
     assert runtime.resumes == ["old", None, None, None]
     await invoker.close()
 
@@ -390,6 +397,6 @@ async def test_a_hook_that_fails_lets_the_session_go() -> None:
 
     invoker, runtime = Invoker(SessionPool()), BenchRuntime()
     with pytest.raises(TimeoutError, match="its own"):
-        await invoker.invoke(invocation(request(runtime), timeout=5), before=broken)
-    assert (await invoker.invoke(invocation(request(runtime)))).answer.text == "hello"
+        await invoke(invoker, request(runtime), timeout=5, before=broken)
+    assert (await invoke(invoker, request(runtime))).text == "hello"
     await invoker.close()

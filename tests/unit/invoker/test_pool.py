@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import asdict, replace
 
 import pytest
 
@@ -25,7 +25,7 @@ def numbers(pool: SessionPool) -> tuple[int, int, int, int]:
 
 async def use(pool: SessionPool, runtime: BenchRuntime, thread: str = "t", **more: object) -> Lease:
     lease = await pool.acquire(request(runtime, thread, **more))
-    lease.slot.ran = True
+    lease.slot.has_run_turn = True
     await pool.release(lease, keep=True)
     return lease
 
@@ -37,7 +37,7 @@ async def test_a_session_is_opened_once_and_found_warm_after_that() -> None:
     assert (first.warmth, second.warmth) == ("cold", "warm")
     assert first.session is second.session
     assert numbers(pool) == (1, 1, 0, 0)
-    assert pool.stats().to_json() == {"idle": 1, "live": 1, "hits": 1, "misses": 1, "rebuilt": 0, "evicted": 0}
+    assert asdict(pool.stats()) == {"idle": 1, "live": 1, "hits": 1, "misses": 1, "rebuilt": 0, "evicted": 0}
     await pool.close()
 
 
@@ -294,37 +294,33 @@ async def test_an_error_ends_the_session_before_anybody_is_told() -> None:
 
 
 @pytest.mark.promise("S4")
-async def test_messages_of_one_thread_take_their_session_in_order_of_arrival() -> None:
-    pool, runtime, order = SessionPool(), BenchRuntime(), list[int]()
+async def test_a_session_serves_one_at_a_time_and_whoever_comes_meanwhile_is_refused() -> None:
+    pool, runtime = SessionPool(), BenchRuntime()
     first = await pool.acquire(request(runtime))
-
-    async def one(number: int) -> None:
-        lease = await pool.acquire(request(runtime))
-        order.append(number)
-        await asyncio.sleep(0)
-        await pool.release(lease, keep=True)
-
-    tasks = [asyncio.create_task(one(number)) for number in range(5)]
-    await settle()
-    assert order == []
-    tasks[1].cancel()
+    with pytest.raises(NoRoomError, match="'t' is busy with another invocation"):
+        await pool.acquire(request(runtime))
     await pool.release(first, keep=True)
-    await asyncio.gather(*tasks, return_exceptions=True)
-    assert order == [0, 2, 3, 4]
+    await use(pool, runtime)
     assert len(runtime.sessions) == 1
     await pool.close()
 
 
-async def test_who_leaves_at_the_moment_of_its_turn_passes_it_on() -> None:
-    pool, runtime = SessionPool(), BenchRuntime()
-    first = await pool.acquire(request(runtime))
-    leaving = asyncio.create_task(pool.acquire(request(runtime)))
-    staying = asyncio.create_task(pool.acquire(request(runtime)))
+async def test_of_those_who_wait_for_a_prewarming_the_first_that_stays_has_the_session() -> None:
+    opening = asyncio.Event()
+
+    async def slow(spec: SessionSpec) -> None:
+        await opening.wait()
+
+    pool, runtime = SessionPool(), BenchRuntime(on_open=slow)
+    warm = asyncio.create_task(pool.prewarm(request(runtime)))
     await settle()
-    await pool.release(first, keep=True)
+    leaving, staying, late = (asyncio.create_task(pool.acquire(request(runtime))) for _ in range(3))
+    await settle()
     leaving.cancel()
+    opening.set()
+    assert await warm
     await settle()
-    assert staying.done()
+    assert isinstance(late.exception(), NoRoomError)
     await pool.release(staying.result(), keep=True)
     assert pool.stats().idle == 1
     await pool.close()
@@ -342,12 +338,14 @@ async def test_beyond_the_limit_roots_wait_in_order_of_arrival() -> None:
         await pool.release(lease, keep=True)
 
     tasks: list[asyncio.Task[None]] = []
-    for thread, name in [("a", "a1"), ("x", "x2"), ("b", "b1"), ("a", "a2")]:
+    for thread, name in [("a", "a1"), ("b", "b1"), ("c", "c1"), ("d", "d1")]:
         tasks.append(asyncio.create_task(one(thread, name)))
         await settle()
+    tasks[1].cancel()
     await pool.release(first, keep=True)
-    await asyncio.gather(*tasks)
-    assert order == ["a1", "x2", "b1", "a2"]
+    tasks.append(asyncio.create_task(one("x", "x2")))
+    await asyncio.gather(*tasks, return_exceptions=True)
+    assert order == ["a1", "c1", "d1", "x2"]
     await pool.close()
 
 
@@ -365,8 +363,8 @@ async def test_who_leaves_the_line_for_a_room_leaves_nothing_behind() -> None:
     assert late.done()
     late_too = asyncio.create_task(pool.acquire(request(runtime, "c")))
     await settle()
-    pool._rooms._line[0].turn.set_result(True)  # a room that comes ...
-    pool._rooms._line.pop()
+    pool._rooms._queue[0].set_result(True)  # a room that comes ...
+    pool._rooms._queue.pop()
     pool._rooms.taken += 1
     late_too.cancel()  # ... at the moment of leaving
     await settle()
@@ -379,7 +377,7 @@ async def test_who_leaves_the_line_for_a_room_leaves_nothing_behind() -> None:
 async def test_a_room_is_never_given_to_somebody_who_has_just_left() -> None:
     rooms = Rooms(1)
     assert rooms.take()
-    leaving = asyncio.create_task(rooms.wait(1))
+    leaving = asyncio.create_task(rooms.wait())
     await settle()
     leaving.cancel()
     rooms.give_back()
@@ -473,10 +471,11 @@ async def test_a_child_waits_for_a_prewarming_which_needs_nobodys_help() -> None
     await settle()
     child = asyncio.create_task(pool.acquire(request(runtime, may_wait=False)))
     again = asyncio.create_task(pool.prewarm(request(runtime)))
+    another = asyncio.create_task(pool.acquire(request(runtime, may_wait=False)))
     await settle()
-    with pytest.raises(NoRoomError):
-        await pool.acquire(request(runtime, may_wait=False))
     opening.set()
+    with pytest.raises(NoRoomError):
+        await another
     assert await warm
     assert await again
     await pool.release(await child, keep=True)
@@ -596,14 +595,12 @@ async def test_evicting_ends_an_idle_session_at_once_and_a_busy_one_when_it_is_d
     assert not runtime.open_now
     assert not pool._slots
     lease = await pool.acquire(request(runtime))
-    following = asyncio.create_task(pool.acquire(request(runtime)))
-    await settle()
     assert pool.evict("t")
     await settle()
     assert runtime.open_now
     await pool.release(lease, keep=True)
     assert lease.session not in runtime.open_now
-    await pool.release(await following, keep=True)
+    await use(pool, runtime)
     assert pool.stats().idle == 1
     await pool.close()
 
@@ -612,7 +609,6 @@ async def test_closing_ends_everything_and_sends_home_who_waits() -> None:
     pool, runtime = SessionPool(most_live=2), BenchRuntime()
     await use(pool, runtime, "idle")
     busy = await pool.acquire(request(runtime, "busy"))
-    in_line = asyncio.create_task(pool.acquire(request(runtime, "busy")))
     other = await pool.acquire(request(runtime, "other"))
     for_room = asyncio.create_task(pool.acquire(request(runtime, "more")))
     await settle()
@@ -623,9 +619,8 @@ async def test_closing_ends_everything_and_sends_home_who_waits() -> None:
         await pool.release(lease, keep=True)
     await closing
     assert not runtime.open_now
-    for task in (in_line, for_room):
-        with pytest.raises(InvocationError, match="being closed"):
-            await task
+    with pytest.raises(InvocationError, match="being closed"):
+        await for_room
     with pytest.raises(InvocationError, match="being closed"):
         await pool.acquire(request(runtime))
     with pytest.raises(InvocationError, match="being closed"):
@@ -643,7 +638,7 @@ async def test_who_waits_is_sent_home_at_once_though_closing_takes_its_time() ->
 
     pool, runtime = SessionPool(most_live=1), BenchRuntime(on_close=slow)
     lease = await pool.acquire(request(runtime, "x"))
-    waiting = [asyncio.create_task(pool.acquire(request(runtime, thread))) for thread in "xa"]
+    waiting = [asyncio.create_task(pool.acquire(request(runtime, thread))) for thread in "ba"]
     await settle()
     closing = asyncio.create_task(pool.close())
     await settle()

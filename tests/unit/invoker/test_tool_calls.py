@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from tests.unit.invoker.bench import BenchRuntime, invocation, request
+from tests.unit.invoker.bench import BenchRuntime, invoke, request
 from toolstead.invoker.invoker import Invoker
 from toolstead.invoker.pool import SessionPool
 from toolstead.invoker.runtime import Answer, Turn
@@ -17,8 +17,8 @@ async def test_a_call_names_its_session_as_soon_as_that_has_an_id() -> None:
     runtime = BenchRuntime()
     seen: list[tuple[str | None, str, str | None]] = []
 
-    async def call(caller: Caller, name: str, input: Mapping[str, Any], *, call_id: str | None = None) -> ToolResult:
-        seen.append((caller.session_id, caller.thread_id, call_id))
+    async def call(name: str, input: Mapping[str, Any] | None, caller: Caller) -> ToolResult:
+        seen.append((caller.session_id, caller.thread_id, caller.call_id))
         return ToolResult.error("done")
 
     async def act(turn: Turn) -> Answer:
@@ -31,8 +31,8 @@ async def test_a_call_names_its_session_as_soon_as_that_has_an_id() -> None:
 
     runtime.act = act
     invoker = Invoker(SessionPool())
-    await invoker.invoke(invocation(request(runtime), call_tool=call))
-    second = await invoker.invoke(invocation(request(runtime), call_tool=call))
+    await invoke(invoker, request(runtime), call_tool=call)
+    second = await invoke(invoker, request(runtime), call_tool=call)
     await invoker.close()
     assert seen[:2] == [(None, "t", "c1"), ("id-1", "t", None)]
-    assert second.answer.text == "id-1"
+    assert second.text == "id-1"

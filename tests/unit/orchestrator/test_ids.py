@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from toolstead.orchestrator.ids import Ids, kept_id, resumable
+from toolstead.orchestrator.ids import Ids, format_session_id, parse_session_id
 
 
 def test_later_ids_of_a_process_sort_after_earlier_ones_and_no_two_are_equal() -> None:
@@ -17,14 +17,14 @@ def test_later_ids_of_a_process_sort_after_earlier_ones_and_no_two_are_equal() -
 @pytest.mark.parametrize(
     ("kept", "runtime", "found"),
     [
-        (kept_id("scripted", "abc"), "scripted", "abc"),
-        (kept_id("claude", "a:b"), "claude", "a:b"),
-        (kept_id("claude", "abc"), "scripted", None),
-        (kept_id("claude", None), "claude", None),
+        (format_session_id("scripted", "abc"), "scripted", "abc"),
+        (format_session_id("claude", "a:b"), "claude", "a:b"),
+        (format_session_id("claude", "abc"), "scripted", None),
+        (format_session_id("claude", None), "claude", None),
         (None, "scripted", None),
         ("abc", "scripted", None),
         ("scripted:", "scripted", None),
     ],
 )
 def test_a_kept_session_is_found_by_its_own_runtime_alone(kept: str | None, runtime: str, found: str | None) -> None:
-    assert resumable(kept, runtime) == found
+    assert parse_session_id(kept, runtime) == found

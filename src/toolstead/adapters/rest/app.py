@@ -15,7 +15,6 @@ from toolstead.adapters.http.routing import Routes
 from toolstead.adapters.http.stopping import Stopping
 from toolstead.adapters.rest.approval_routes import ApprovalRoutes
 from toolstead.adapters.rest.event_routes import EventRoutes
-from toolstead.adapters.rest.keyed_posts import KeyedPosts
 from toolstead.adapters.rest.openapi import Document
 from toolstead.adapters.rest.pages import Pages, State, no_state
 from toolstead.adapters.rest.plugin_routes import PluginControl, PluginRoutes
@@ -68,9 +67,8 @@ def create_app(
     pages = Pages(registry, version, state)
     endpoints = ToolRoutes(registry, dispatcher).endpoints()
     if conversations is not None:
-        posts = KeyedPosts()
-        endpoints += ThreadRoutes(conversations, posts).endpoints()
-        endpoints += RunRoutes(conversations, posts, project=project or Path.cwd(), results=results).endpoints()
+        endpoints += ThreadRoutes(conversations).endpoints()
+        endpoints += RunRoutes(conversations, project=project or Path.cwd(), results=results).endpoints()
         endpoints += EventRoutes(conversations, stopping).endpoints()
     if plugins is not None:
         endpoints += PluginRoutes(plugins).endpoints()

@@ -40,9 +40,6 @@ UNKNOWN_PLUGIN = Kind("unknown-plugin", 404, "No such plugin", "`GET /api/plugin
 UNKNOWN_APPROVAL = Kind(
     "unknown-approval", 404, "No such approval", "`GET /api/approvals` lists those that wait; decided ones expire."
 )
-HELD_ELSEWHERE = Kind(
-    "held-elsewhere", 409, "Another process holds this run", "Ask the process that holds it; the detail names it."
-)
 APPROVAL_DECIDED = Kind(
     "approval-decided",
     409,
@@ -84,7 +81,6 @@ KINDS = (
     UNKNOWN_APPROVAL,
     BAD_METHOD,
     TOO_SLOW,
-    HELD_ELSEWHERE,
     APPROVAL_DECIDED,
     TOO_LARGE,
     BAD_TYPE,

@@ -9,7 +9,6 @@ from toolstead.adapters.http.body import BodyError
 from toolstead.adapters.http.guard import RETRY_AFTER
 from toolstead.adapters.http.problem import NOT_FOUND, STOPPING, problem
 from toolstead.adapters.rest.problem_kinds import (
-    HELD_ELSEWHERE,
     NO_RUNTIME,
     STORAGE,
     UNKNOWN_RESULT,
@@ -33,10 +32,6 @@ Conversing = Callable[[Orchestrator, Request], Awaitable[Sendable | None]]
 """Answers a request with the orchestrator at hand."""
 
 
-class HeldElsewhereError(Exception):
-    """Another process holds what was asked for; caught where requests are answered."""
-
-
 def conversing(opened: Opened, handler: Conversing) -> Handler:
     """A handler that gets the orchestrator, and whose foreseen failures are problem documents."""
 
@@ -52,8 +47,6 @@ def conversing(opened: Opened, handler: Conversing) -> Handler:
             return problem(_UNKNOWN[error.kind], detail, instance=request.path)
         except StorageError as error:
             return problem(STORAGE, _sentence(error), instance=request.path, headers=(RETRY_AFTER,))
-        except HeldElsewhereError as error:
-            return problem(HELD_ELSEWHERE, _sentence(error), instance=request.path)
         except (RuntimeFailureError, ScriptError) as error:
             return problem(NO_RUNTIME, _sentence(error), instance=request.path)
         except InvocationError as error:

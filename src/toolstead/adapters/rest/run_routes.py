@@ -14,10 +14,8 @@ from toolstead.adapters.http.body import BodyError, decoder
 from toolstead.adapters.http.problem import BAD_BODY, BAD_JSON, problem
 from toolstead.adapters.http.routing import Endpoint
 from toolstead.adapters.rest.answers import Prewarmed, RunAccepted
-from toolstead.adapters.rest.keyed_posts import KeyedPosts
 from toolstead.adapters.rest.openapi import body_of, operation, path_parameter, returns
 from toolstead.adapters.rest.problem_kinds import (
-    HELD_ELSEWHERE,
     NO_RUNTIME,
     STORAGE,
     UNKNOWN_RESULT,
@@ -25,11 +23,11 @@ from toolstead.adapters.rest.problem_kinds import (
     UNKNOWN_THREAD,
 )
 from toolstead.adapters.rest.query import idempotency_key, wrong
-from toolstead.adapters.rest.refusals import HeldElsewhereError, Opened, conversing
+from toolstead.adapters.rest.refusals import Opened, conversing
 from toolstead.adapters.rest.result_json import encode_anything
 from toolstead.adapters.rest.thread_routes import Name
 from toolstead.adapters.rest.tool_routes import NoBody, ThreadId
-from toolstead.errors import InvocationError, RefusedError, ToolError
+from toolstead.errors import RefusedError, ToolError
 from toolstead.orchestrator.orchestrator import Orchestrator, RunRequest
 from toolstead.tools.confinement import quoted, resolve_inside
 from toolstead.types.result import ToolResult
@@ -82,9 +80,8 @@ class PrewarmBody(msgspec.Struct, forbid_unknown_fields=True, rename="camel"):
 class RunRoutes:
     """Runs over HTTP."""
 
-    def __init__(self, opened: Opened, posts: KeyedPosts, *, project: Path, results: ReadResult | None = None) -> None:
+    def __init__(self, opened: Opened, *, project: Path, results: ReadResult | None = None) -> None:
         self._opened = opened
-        self._posts = posts
         self._project = project
         self._results = results
         self._read_run = decoder(RunBody)
@@ -123,7 +120,7 @@ class RunRoutes:
             timeout=body.timeout,
             idempotency_key=key,
         )
-        accepted = await self._posts.once(body.thread_id or "", key, lambda: conversations.submit(wanted))
+        accepted = await conversations.submit(wanted)
         thread_id = body.thread_id or (await conversations.store.run(accepted.run_id)).thread_id
         return Answer.of_json(RunAccepted(run_id=accepted.run_id, thread_id=thread_id), 202)
 
@@ -134,10 +131,7 @@ class RunRoutes:
     async def cancel(self, conversations: Orchestrator, request: Request) -> Answer:
         """`POST /api/runs/{id}/cancel`: answers when the run has its end."""
         self._read_nothing(await request.body(), request.path)
-        try:
-            return _shown(await conversations.cancel(request.params["id"]))
-        except InvocationError as error:
-            raise HeldElsewhereError(str(error)) from error
+        return _shown(await conversations.cancel(request.params["id"]))
 
     async def prewarm(self, conversations: Orchestrator, request: Request) -> Answer:
         """`POST /api/prewarm`."""
@@ -217,10 +211,10 @@ _SHOW = operation(
 _CANCEL = operation(
     "cancelRun",
     "Cancel a run",
-    "One that runs is interrupted, one that waits never begins. Answers with the run once it has its end; one that "
-    "had ended before stays as it is.",
+    "One that runs is interrupted, one that waits never begins, whichever process holds it. Answers with the run once "
+    "it has its end; one that had ended before stays as it is.",
     parameters=[_ID],
-    responses=returns(Run, "The run at its end.", UNKNOWN_RUN, HELD_ELSEWHERE, STORAGE, example=_CANCELLED.to_json()),
+    responses=returns(Run, "The run at its end.", UNKNOWN_RUN, STORAGE, example=_CANCELLED.to_json()),
 )
 _PREWARM = operation(
     "prewarm",

@@ -12,7 +12,6 @@ from toolstead.adapters.http.body import decoder
 from toolstead.adapters.http.problem import BAD_BODY, BAD_JSON, BAD_QUERY
 from toolstead.adapters.http.routing import Endpoint
 from toolstead.adapters.rest.answers import MessageAccepted, ThreadAnswer, ThreadList
-from toolstead.adapters.rest.keyed_posts import KeyedPosts
 from toolstead.adapters.rest.openapi import answers_with, body_of, operation, path_parameter, query_parameter, returns
 from toolstead.adapters.rest.problem_kinds import NO_RUNTIME, STORAGE, UNKNOWN_THREAD
 from toolstead.adapters.rest.query import idempotency_key, only, read_query, wrong
@@ -70,9 +69,8 @@ class MessageBody(msgspec.Struct, forbid_unknown_fields=True, rename="camel"):
 class ThreadRoutes:
     """Conversations over HTTP."""
 
-    def __init__(self, opened: Opened, posts: KeyedPosts) -> None:
+    def __init__(self, opened: Opened) -> None:
         self._opened = opened
-        self._posts = posts
         self._ids = Ids()
         self._read_thread = decoder(ThreadBody)
         self._read_message = decoder(MessageBody)
@@ -129,10 +127,9 @@ class ThreadRoutes:
         """`POST /api/threads/{id}/messages`."""
         body = self._read_message(await request.body(), request.path)
         key = idempotency_key(request)
-        thread = await conversations.store.thread(request.params["id"])
-        wanted = RunRequest(prompt=body.content, thread_id=thread.id, idempotency_key=key)
-        give = conversations.steer if body.steer else conversations.submit
-        accepted = await self._posts.once(thread.id, key, lambda: give(wanted))
+        thread_id = request.params["id"]
+        wanted = RunRequest(prompt=body.content, thread_id=thread_id, idempotency_key=key, thread_must_exist=True)
+        accepted = await (conversations.steer(wanted) if body.steer else conversations.submit(wanted))
         return Answer.of_json(MessageAccepted(message_id=accepted.message_id, run_id=accepted.run_id), 202)
 
 

@@ -44,7 +44,15 @@ _LAST_STARTED = (
     .scalar_subquery()
 )
 _LINES = (
-    select(tables.threads.c.id, _waits.c.id, _waits.c.owner, _waits.c.status, _before.c.id, _before.c.owner)
+    select(
+        tables.threads.c.id,
+        tables.threads.c.session_id,
+        _waits.c.id,
+        _waits.c.owner,
+        _waits.c.status,
+        _before.c.id,
+        _before.c.owner,
+    )
     .join(_waits, (_waits.c.thread_id == tables.threads.c.id) & _waits.c.ended_at.is_(None))
     .outerjoin(_before, _before.c.n == _LAST_STARTED)
     .where(tables.threads.c.id.in_(_given))
@@ -69,11 +77,13 @@ class Line:
     Attributes:
         waiting: Run → its owner, and its status.
         last: The run that began last, whether it has ended or not.
+        session_id: The thread's.
     """
 
-    __slots__ = ("last", "waiting")
+    __slots__ = ("last", "session_id", "waiting")
 
     def __init__(self) -> None:
+        self.session_id: str | None = None
         self.waiting: dict[str, tuple[str, str]] = {}
         self.last: HeldRun | None = None
 
@@ -173,6 +183,7 @@ class Ledger:
         self._runs[id] = (ending.status, thread_id)
         if (line := self._lines.get(thread_id)) is not None:
             line.waiting.pop(id, None)
+            line.session_id = ending.session_id or line.session_id
         self._rows[END].append(END.encode_row(ending, id))
         if ending.session_id is not None:
             self._rows[SET_SESSION].append(SET_SESSION.encode_row(ending, thread_id))
@@ -198,8 +209,9 @@ class Ledger:
 
 def _lines(threads: Collection[str], rows: Iterable[Sequence[Any]]) -> dict[str, Line]:
     lines = {thread_id: Line() for thread_id in threads}
-    for thread_id, run_id, owner, status, last, last_owner in rows:
+    for thread_id, session_id, run_id, owner, status, last, last_owner in rows:
         line = lines[thread_id]
+        line.session_id = session_id
         line.waiting[run_id] = (owner, status)
         line.last = None if last is None else HeldRun(id=last, owner=last_owner)
     return lines

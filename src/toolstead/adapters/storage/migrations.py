@@ -98,7 +98,22 @@ _APPROVALS = Migration(
     ),
 )
 
-MIGRATIONS: tuple[Migration, ...] = (_FIRST, _UNFINISHED_BY_THREAD, _APPROVALS)
+_COMMANDS_AND_PARENTS = Migration(
+    version=4,
+    statements=(
+        """CREATE TABLE run_commands (
+            id TEXT NOT NULL PRIMARY KEY, run_id TEXT NOT NULL REFERENCES runs (id) ON DELETE CASCADE,
+            owner TEXT NOT NULL, kind TEXT NOT NULL, text TEXT NOT NULL, key TEXT, created_at {real} NOT NULL
+        )""",
+        "CREATE INDEX run_commands_of_owner ON run_commands (owner)",
+        "CREATE INDEX run_commands_of_run ON run_commands (run_id)",
+        "ALTER TABLE runs ADD COLUMN parent_agent TEXT NOT NULL DEFAULT ''",
+        "ALTER TABLE runs ADD COLUMN task_id TEXT",
+        "ALTER TABLE runs ADD COLUMN depth {number} NOT NULL DEFAULT 0",
+    ),
+)
+
+MIGRATIONS: tuple[Migration, ...] = (_FIRST, _UNFINISHED_BY_THREAD, _APPROVALS, _COMMANDS_AND_PARENTS)
 
 _version = Table("toolstead_version", MetaData(), Column("version", Integer, nullable=False))
 

@@ -15,6 +15,7 @@ from msgspec import structs
 from sqlalchemy import Connection
 
 from toolstead.adapters.storage.ledger import Draft, Ledger
+from toolstead.adapters.storage.run_commands import remove_command
 from toolstead.adapters.storage.tables import EVENTS, MESSAGES, RUNS, THREADS, UsedKey
 from toolstead.orchestrator.store import Accepted, Begun, Behind, Ending
 from toolstead.types.event import Event, NewEvent
@@ -61,8 +62,13 @@ def add_thread(thread: Thread) -> Operation[None]:
     return Operation(apply=apply, threads=(thread.id,))
 
 
-def add_message(message: Message, key: str | None, events: Sequence[NewEvent]) -> Operation[Accepted]:
-    """Keep a message that starts no run, with its events, or give what the key was used for."""
+def add_message(
+    message: Message, key: str | None, events: Sequence[NewEvent], command_id: str | None = None
+) -> Operation[Accepted]:
+    """Keep a message that starts no run, with its events, or give what the key was used for.
+
+    The command that it came with is removed.
+    """
     if key is not None and message.run_id is None:
         raise ValueError(f"message {message.id} belongs to no run, so that there is nothing to keep a key for")
     row = MESSAGES.encode_row(message)
@@ -70,6 +76,8 @@ def add_message(message: Message, key: str | None, events: Sequence[NewEvent]) -
 
     def apply(ledger: Ledger) -> Accepted:
         ledger.check_thread(message.thread_id)
+        if command_id is not None:
+            remove_command(ledger.connection, command_id)
         if (used := ledger.find_key(message.thread_id, key)) is not None:
             return Accepted(message_id=used.message_id, run_id=used.run_id, fresh=False)
         ledger.add_row(MESSAGES, row)
@@ -84,7 +92,9 @@ def append_events(events: Sequence[NewEvent]) -> Operation[list[Event]]:
     return Operation(apply=lambda ledger: ledger.add_events(drafts))
 
 
-def accept_message(message: Message, run: Run, key: str | None, events: Sequence[NewEvent]) -> Operation[Accepted]:
+def accept_message(
+    message: Message, run: Run, key: str | None, events: Sequence[NewEvent], thread: Thread | None = None
+) -> Operation[Accepted]:
     """Keep a message and the run that will answer it, or give what the key was used for."""
     if message.thread_id != run.thread_id:
         raise ValueError(f"message {message.id} and run {run.id} must be of one thread")
@@ -95,7 +105,7 @@ def accept_message(message: Message, run: Run, key: str | None, events: Sequence
         if (used := ledger.find_key(message.thread_id, key)) is not None:
             return Accepted(message_id=used.message_id, run_id=used.run_id, fresh=False)
         if not ledger.has_thread(message.thread_id):
-            ledger.add_thread(message.thread_id, THREADS.encode_row(_thread_for(message, run)))
+            ledger.add_thread(message.thread_id, THREADS.encode_row(thread or _thread_for(message, run)))
         ledger.add_row(MESSAGES, row)
         ledger.add_run(run, run_row)
         return _store_accepted(ledger, message, run.id, key, drafts)
@@ -116,7 +126,7 @@ def begin_run(run: Run, started_at: float, events: Sequence[NewEvent]) -> Operat
             return Behind(runs=ahead)
         last = line.last
         ledger.begin_run(begun)
-        return Begun(events=ledger.add_events(drafts), last=last)
+        return Begun(events=ledger.add_events(drafts), last=last, session_id=line.session_id)
 
     return Operation(apply=apply, lines=(run.thread_id,))
 

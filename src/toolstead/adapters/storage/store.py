@@ -15,7 +15,7 @@ from typing import TypeVar
 from sqlalchemy import Connection
 
 from toolstead.adapters.installing import install_command
-from toolstead.adapters.storage import approvals, queries
+from toolstead.adapters.storage import approvals, queries, run_commands
 from toolstead.adapters.storage.address import parse_address
 from toolstead.adapters.storage.approvals import add_approval, resolve_approvals
 from toolstead.adapters.storage.operations import (
@@ -39,6 +39,7 @@ from toolstead.orchestrator.store import (
     EventFilter,
     PluginRow,
     Resolution,
+    RunCommand,
     Store,
 )
 from toolstead.types.approval import Approval
@@ -145,20 +146,31 @@ class SqlStore:
         return await self._read(lambda connection: queries.list_messages(connection, thread_id, limit))
 
     async def add_message(
-        self, message: Message, events: Sequence[NewEvent] = (), *, idempotency_key: str | None = None
+        self,
+        message: Message,
+        events: Sequence[NewEvent] = (),
+        *,
+        idempotency_key: str | None = None,
+        command_id: str | None = None,
     ) -> Accepted:
         """Keep a message that starts no run, with its events. Raises NotFoundError for its thread."""
-        return await self._writer.write(add_message(message, idempotency_key, events))
+        return await self._writer.write(add_message(message, idempotency_key, events, command_id))
 
     async def accepted(self, thread_id: str, idempotency_key: str) -> Accepted | None:
         """What a key of a thread was used for; None when it was not."""
         return await self._read(lambda connection: queries.find_key(connection, thread_id, idempotency_key))
 
     async def accept(
-        self, message: Message, run: Run, *, idempotency_key: str | None = None, events: Sequence[NewEvent] = ()
+        self,
+        message: Message,
+        run: Run,
+        *,
+        thread: Thread | None = None,
+        idempotency_key: str | None = None,
+        events: Sequence[NewEvent] = (),
     ) -> Accepted:
         """Keep a message and the queued run that will answer it, in one commit; its thread is made if it is new."""
-        return await self._writer.write(accept_message(message, run, idempotency_key, events))
+        return await self._writer.write(accept_message(message, run, idempotency_key, events, thread))
 
     async def begin_run(self, run: Run, started_at: float, events: Sequence[NewEvent] = ()) -> Begun | Behind | None:
         """Queued becomes running, unless others of its thread go first; None when it is not queued any more."""
@@ -171,6 +183,22 @@ class SqlStore:
     async def run(self, id: str) -> Run:
         """Raises NotFoundError."""
         return await self._read(lambda connection: queries.find_by_id(connection, RUNS, "run", id))
+
+    async def add_command(self, command: RunCommand) -> bool:
+        """Keep a command for the process that holds an unfinished run; False when the run has ended."""
+        return await self._direct(lambda connection: run_commands.add_command(connection, command))
+
+    async def commands(self) -> list[RunCommand]:
+        """The commands for this process's runs, oldest first."""
+        return await self._read(lambda connection: run_commands.list_commands(connection, self.owner))
+
+    async def has_command(self, id: str) -> bool:
+        """Whether a command is still there."""
+        return await self._read(lambda connection: run_commands.has_command(connection, id))
+
+    async def remove_command(self, id: str) -> bool:
+        """Remove a command; False when it was there no more."""
+        return await self._direct(lambda connection: run_commands.remove_command(connection, id))
 
     async def runs(self, *, thread_id: str | None = None, unfinished: bool = False, limit: int = 100) -> list[Run]:
         """The newest first."""
@@ -300,6 +328,7 @@ class SqlStore:
             gone += await self._until_none(lambda connection: queries.expire_results(connection, before))
         if "keys" in kinds:
             gone += await self._direct(lambda connection: queries.expire_keys(connection, before))
+            await self._direct(lambda connection: run_commands.expire_commands(connection, before))
         if "approvals" in kinds:
             gone += await self._direct(lambda connection: approvals.expire_approvals(connection, before))
         return gone

@@ -15,7 +15,7 @@ import msgspec
 from sqlalchemy import BigInteger, Column, Double, LargeBinary, MetaData, Table, Text
 
 from toolstead.adapters.storage.rows import StructChange, StructRows
-from toolstead.orchestrator.store import Ending, PluginRow, Resolution
+from toolstead.orchestrator.store import Ending, PluginRow, Resolution, RunCommand
 from toolstead.types.approval import Approval
 from toolstead.types.event import NewEvent
 from toolstead.types.run import Run
@@ -51,6 +51,9 @@ MESSAGES = StructRows("messages", Message, metadata, _number())
 RUNS = StructRows("runs", Run, metadata, _number())
 """A run is unfinished while `ended_at` is null."""
 
+COMMANDS = StructRows("run_commands", RunCommand, metadata, Column("owner", Text, nullable=False))
+"""`owner` is the process that holds the run, and is to carry the command out."""
+
 KEYS = StructRows("idempotency_keys", UsedKey, metadata)
 
 EVENTS = StructRows("events", NewEvent, metadata, _number())
@@ -77,8 +80,8 @@ plugin_values = Table(
 APPROVALS = StructRows("approvals", Approval, metadata, _number())
 """`n` is the number of the event that tells of it. No foreign keys: a call may name a thread that nobody made."""
 
-threads, messages, runs, idempotency_keys, events, approvals, plugins = (
-    one.table for one in (THREADS, MESSAGES, RUNS, KEYS, EVENTS, APPROVALS, PLUGINS)
+threads, messages, runs, run_commands, idempotency_keys, events, approvals, plugins = (
+    one.table for one in (THREADS, MESSAGES, RUNS, COMMANDS, KEYS, EVENTS, APPROVALS, PLUGINS)
 )
 
 BEGIN = StructChange(RUNS, {"status", "started_at"})

@@ -13,12 +13,12 @@ import pytest
 from tests.unit.adapters.scripted.playing import SPEC, Listener, opened
 from tests.virtual_time import run_virtually
 from toolstead.errors import RuntimeFailureError, SessionLostError
-from toolstead.invoker.runtime import CallTool
 from toolstead.testing import ScriptedRuntime
+from toolstead.types.call import CallTurnTool
 from toolstead.types.result import ToolResult
 
 
-def _gated(inside: asyncio.Event, gate: asyncio.Event) -> CallTool:
+def _gated(inside: asyncio.Event, gate: asyncio.Event) -> CallTurnTool:
     async def call_tool(name: str, input: Mapping[str, Any], *, call_id: str | None = None) -> ToolResult:
         inside.set()
         await gate.wait()

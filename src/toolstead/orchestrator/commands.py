@@ -1,0 +1,161 @@
+"""Commands to runs over process borders: cancel, and steer.
+
+A process that wants something of a run which another one holds leaves a command in the store. The process that holds
+the run looks for commands while it has runs, carries them out, and removes them. What happens to a `steer`:
+
+    sent ──▶ given to the running turn ──▶ removed with the commit that stores the message
+     │
+     └─────▶ removed: the turn does not take it, or the run has ended ──▶ sent as any message, by the process that asked
+
+Only the holder gives it to the turn, and only while its run has no end. The process that asked looks whether the
+message was stored, by its key, once the command is gone. So it is told once, and never lost. The same look stores the
+ids of sessions that became known during a turn, so that a process which dies in it leaves a thread that can be resumed.
+Above: the orchestrator. Below: the store port, the invoker.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+
+from msgspec import structs
+
+from toolstead.errors import NotFoundError, StorageError
+from toolstead.invoker.key import session_key
+from toolstead.orchestrator.active_run import ActiveRun
+from toolstead.orchestrator.endings import create_message_event
+from toolstead.orchestrator.ids import format_session_id
+from toolstead.orchestrator.parts import OrchestratorParts
+from toolstead.orchestrator.performer import RunPerformer
+from toolstead.orchestrator.recovery import Recovery, repeat_pauses
+from toolstead.orchestrator.store import Accepted, RunCommand
+from toolstead.types.run import Run
+from toolstead.types.thread import Message
+
+logger = logging.getLogger(__name__)
+
+LOOK_SECONDS = 0.25
+"""How often a process that has runs looks for commands to them."""
+
+
+class RunCommands:
+    """Carries out commands to the runs of this process, and sends commands to those of others."""
+
+    def __init__(self, parts: OrchestratorParts, performer: RunPerformer, recovery: Recovery) -> None:
+        self._parts, self._performer, self._recovery = parts, performer, recovery
+        self._store, self._active = parts.store, parts.active
+        self._task: asyncio.Task[None] | None = None
+        self._steering: dict[str, asyncio.Task[None]] = {}
+        """Command → what gives it to its turn; until the command is there no more."""
+
+    def open(self) -> None:
+        """Look for commands from now on, while there are runs."""
+        self._task = asyncio.create_task(self._look_again(), name="toolstead-run-commands")
+
+    async def close(self) -> None:
+        """Look no more."""
+        tasks = [*self._steering.values(), *([self._task] if self._task is not None else [])]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def give_message(
+        self, active: ActiveRun, message: Message, *, key: str | None, command_id: str | None = None
+    ) -> Accepted | None:
+        """Give a message to the turn that a run is in, and store it; None when the turn does not take it."""
+        async with active.steering:
+            if key is not None and (before := await self._store.accepted(message.thread_id, key)) is not None:
+                if command_id is not None:
+                    await self._store.remove_command(command_id)
+                return before
+            is_taken = await self._parts.invoker.steer(session_key(message.thread_id), message.content)
+            if not is_taken or not active.takes_messages:
+                return None
+            events = [create_message_event(message, message.created_at)]
+            accepted = await self._store.add_message(message, events, idempotency_key=key, command_id=command_id)
+        if not accepted.fresh:
+            logger.warning("run %s was told a message that another process took at the same time", active.run.id)
+            return accepted
+        self._parts.log.publish(accepted.events)
+        await self._performer.observe(self._parts.hooks.on_message(message.thread_id, "user", message.content))
+        return accepted
+
+    async def send_steer(self, run: Run, text: str, key: str | None) -> Accepted | None:
+        """Have another process give a message to its run; None when it must be sent as any message."""
+        message_id = self._parts.ids.new("msg")
+        key, now = key or message_id, self._parts.clock.now()
+        command = RunCommand(id=message_id, run_id=run.id, kind="steer", text=text, created_at=now, key=key)
+        if not await self._store.add_command(command):
+            return None
+        for seconds in repeat_pauses():
+            if (await self._store.run(run.id)).ended:
+                await self._store.remove_command(message_id)
+                break
+            if not await self._store.has_command(message_id):
+                break
+            await self._recovery.pause(seconds)
+        used = await self._store.accepted(run.thread_id, key)
+        return used if used is None or used.message_id != message_id else structs.replace(used, fresh=True)
+
+    async def _look_again(self) -> None:
+        while True:
+            await self._active.arrived.wait()
+            await self._parts.clock.sleep(LOOK_SECONDS)
+            if not self._active:
+                continue
+            try:
+                await self._store_sessions()
+                commands = await self._store.commands()
+                self._forget_settled({command.id for command in commands})
+                for command in commands:
+                    await self._carry_out(command)
+            except StorageError as error:
+                logger.warning("commands to runs could not be looked for: %s", error)
+            except Exception:
+                logger.exception("a look for commands to runs failed; looking again")
+
+    async def _carry_out(self, command: RunCommand) -> None:
+        active = self._active.get(command.run_id)
+        if command.kind == "cancel":
+            if active is not None:
+                active.request_end("cancelled", command.text)
+            await self._store.remove_command(command.id)
+        elif command.id not in self._steering:
+            self._steering[command.id] = asyncio.create_task(self._steer(active, command))
+
+    def _forget_settled(self, waiting: set[str]) -> None:
+        """Forget the commands that are there no more; one that is there was given once, and is not given again."""
+        for command_id in [one for one, task in self._steering.items() if task.done() and one not in waiting]:
+            del self._steering[command_id]
+
+    async def _steer(self, active: ActiveRun | None, command: RunCommand) -> None:
+        try:
+            if active is not None and await self._take(active, command):
+                return
+            await self._store.remove_command(command.id)
+        except (StorageError, NotFoundError) as error:
+            logger.warning("run %s: a message that another process sent to it waits: %s", command.run_id, error)
+
+    async def _take(self, active: ActiveRun, command: RunCommand) -> bool:
+        message = Message(
+            id=command.id,
+            thread_id=active.run.thread_id,
+            role="user",
+            content=command.text,
+            created_at=command.created_at,
+            run_id=command.run_id,
+        )
+        return await self.give_message(active, message, key=command.key, command_id=command.id) is not None
+
+    async def _store_sessions(self) -> None:
+        """Store the ids of conversations that became known during a turn; an end that comes later may change them."""
+        for active in list(self._active.running.values()):
+            run = active.run
+            now = format_session_id(run.runtime, self._parts.invoker.session_id(session_key(run.thread_id)))
+            if now is None or now == active.stored_session or active.is_ending:
+                continue
+            try:
+                await self._store.update_thread(run.thread_id, session_id=now)
+            except NotFoundError:
+                continue
+            active.stored_session = now

@@ -1,0 +1,58 @@
+"""Whether our warm session of a thread is up to date, though other processes talk in the thread, too.
+
+A session is up to date when it had part in the run that began last in its thread. Above: the orchestrator. Below: the
+store port, the pool.
+"""
+
+from __future__ import annotations
+
+from toolstead.invoker.key import session_key
+from toolstead.invoker.pool import SessionPool
+from toolstead.orchestrator.store import HeldRun, Store
+
+MOST_PREWARMED = 1_000
+MOST_NEVER_BEGUN = 20
+
+NO_RUN = ""
+"""Stands for the run that began last in a thread in which none has."""
+
+
+class SessionFreshness:
+    """Ends sessions that missed a part of their conversation."""
+
+    def __init__(self, store: Store, pool: SessionPool) -> None:
+        self._store = store
+        self._pool = pool
+        self._prewarmed: dict[str, str] = {}
+        """Thread → the run after which its session was opened ahead of the next message."""
+
+    async def may_prewarm(self, thread_id: str) -> bool:
+        """Whether a session opened now would be up to date; ask before reading the thread.
+
+        One that is open and is not up to date is ended.
+        """
+        newest = await self._store.runs(thread_id=thread_id, limit=MOST_NEVER_BEGUN)
+        last = next((run for run in newest if run.started_at is not None), None)
+        if last is not None and last.owner == self._store.owner:
+            return True
+        if last is not None and not last.ended:
+            return False
+        after = NO_RUN if last is None else last.id
+        if self._prewarmed.get(thread_id) != after:
+            self.outdate(thread_id)
+        while len(self._prewarmed) >= MOST_PREWARMED:
+            del self._prewarmed[next(iter(self._prewarmed))]
+        self._prewarmed[thread_id] = after
+        return True
+
+    def note_beginning(self, thread_id: str, last: HeldRun | None) -> None:
+        """A run of ours begins: end a session that had no part in the run before it, and was not opened after it."""
+        ahead = self._prewarmed.pop(thread_id, None)
+        if last is not None and last.owner == self._store.owner:
+            return
+        if ahead != (NO_RUN if last is None else last.id):
+            self.outdate(thread_id)
+
+    def outdate(self, thread_id: str) -> None:
+        """What the pool has of a thread may be out of date."""
+        self._pool.evict(session_key(thread_id), outdated=True)

@@ -1,0 +1,248 @@
+"""Performs one run: waits for its turn, invokes the agent, stores the end, calls the hooks.
+
+message → on_message → take the session → on_before_invoke → invoke → stored answer → on_after_invoke → broadcast.
+A run has exactly one end, and it is stored with its answer and its last events in one commit. Above: the orchestrator.
+Below: the invoker, the thread order, the store port, the event log.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Mapping
+from functools import partial
+from typing import Any
+
+from msgspec import structs
+
+from toolstead.errors import InvocationError, NotFoundError, StorageError, TimedOutError
+from toolstead.invoker.lease import SessionRequest
+from toolstead.invoker.runtime import Runtime, SessionSpec
+from toolstead.orchestrator.active_run import ActiveRun
+from toolstead.orchestrator.endings import (
+    choose_end_type,
+    end_with_answer,
+    end_with_error,
+    find_error_code,
+    read_usage,
+)
+from toolstead.orchestrator.ids import format_session_id, parse_session_id
+from toolstead.orchestrator.order import ThreadOrder
+from toolstead.orchestrator.parts import OrchestratorParts
+from toolstead.orchestrator.recovery import Recovery
+from toolstead.orchestrator.store import Ending
+from toolstead.types.call import Caller
+from toolstead.types.event import Event
+from toolstead.types.run import Invoking, Run, RunEnd, Warmth
+from toolstead.types.thread import Message, Role
+
+logger = logging.getLogger(__name__)
+
+RETRY_SECONDS = (0.1, 0.5, 2.0, 5.0)
+STEERING_SECONDS = 1.0
+"""How long a run's end waits for a message that is being given to its turn."""
+
+
+class RunPerformer:
+    """Sees runs through, each in a task of its own."""
+
+    def __init__(self, parts: OrchestratorParts, order: ThreadOrder, recovery: Recovery) -> None:
+        self._parts = parts
+        self._store, self._log, self._hooks, self._active = parts.store, parts.log, parts.hooks, parts.active
+        self._order, self._recovery = order, recovery
+        self._tasks: set[asyncio.Task[None]] = set()
+        self.is_closing = False
+        """From now on an end that cannot be stored is tried once more, and then given up."""
+
+    def start(self, active: ActiveRun) -> None:
+        """Perform a run in the background, up to its stored end."""
+        task = asyncio.create_task(self._perform(active), name=f"toolstead-{active.run.id}")
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    def create_message(self, run: Run, role: Role, content: str, now: float) -> Message:
+        """A message of a run."""
+        return Message(
+            id=self._parts.ids.new("msg"),
+            thread_id=run.thread_id,
+            role=role,
+            content=content,
+            created_at=now,
+            run_id=run.id,
+        )
+
+    def request_session(
+        self,
+        thread_id: str,
+        runtime: Runtime,
+        *,
+        stored: str | None,
+        agent: str,
+        model: str,
+        has_history: bool,
+        cwd: str | None = None,
+        resume: str | None = None,
+        may_wait: bool = True,
+    ) -> SessionRequest:
+        """The session of a thread: the one place where prewarming and invoking say what they want."""
+        folder = self._parts.defaults.cwd if cwd is None else self._parts.defaults.cwd / cwd
+        return SessionRequest(
+            runtime=runtime,
+            spec=SessionSpec(agent=agent, model=model, cwd=folder, tools=self._parts.defaults.tools(agent)),
+            thread_id=thread_id,
+            resume=resume or parse_session_id(stored, runtime.name),
+            has_history=has_history,
+            may_wait=may_wait,
+        )
+
+    async def observe(self, hook: Awaitable[None]) -> None:
+        """Await a hook that only watches: whatever comes of it, the run goes on."""
+        try:
+            await hook
+        except Exception:
+            logger.exception("a hook failed; the run goes on without it")
+
+    async def _perform(self, active: ActiveRun) -> None:
+        """See a run through, from waiting for its turn to its stored end; never raises, also when it is cancelled."""
+        active.task = task = asyncio.current_task()
+        try:
+            ending = await self._invoke(active)
+        except asyncio.CancelledError:
+            status, why = active.wanted_end or ("cancelled", "it was cancelled")
+            ending = self._fail(active, status, status, why)
+        except TimedOutError as error:
+            ending = self._fail(active, "timeout", "timeout", str(error))
+        except InvocationError as error:
+            ending = self._fail(active, "failed", find_error_code(error), str(error))
+        except StorageError as error:
+            ending = self._fail(active, "failed", "storage", str(error))
+        except Exception:
+            crash = self._parts.ids.new("run_crash")
+            logger.exception("crash %s: run %s", crash, active.run.id)
+            ending = self._fail(
+                active, "failed", "crash", f"something went wrong inside ({crash}); the log has the details"
+            )
+        active.is_ending = True
+        while task is not None and task.cancelling():
+            task.uncancel()  # what interrupted the turn is not meant for the hooks
+        await self._finish(active, ending)
+
+    def _fail(self, active: ActiveRun, status: RunEnd, code: str, message: str) -> Ending:
+        return end_with_error(active.run, status, code, message, self._parts.clock.now())
+
+    async def _invoke(self, active: ActiveRun) -> Ending:
+        if active.wanted_end is not None:
+            raise asyncio.CancelledError
+        begun = await self._order.begin(active)
+        if begun is None:
+            return self._fail(active, "cancelled", "cancelled", "another process gave it an end")
+        run, request = active.run, active.request
+        self._log.publish(begun.events)
+        await self.observe(self._hooks.on_message(run.thread_id, "user", run.prompt))
+        caller = Caller(
+            thread_id=run.thread_id,
+            run_id=run.id,
+            agent_id=run.agent,
+            cwd=None if request.cwd is None else self._parts.defaults.cwd / request.cwd,
+            task_id=run.task_id,
+            parent_agent_id=run.parent_agent or None,
+            depth=run.depth,
+        )
+        stored = active.stored_session
+        session = self.request_session(
+            run.thread_id,
+            self._parts.defaults.runtime(run.runtime),
+            stored=stored,
+            agent=run.agent,
+            model=run.model,
+            has_history=stored is not None or len(await self._store.messages(run.thread_id, limit=2)) > 1,
+            cwd=request.cwd,
+            resume=request.session_id,
+            may_wait=request.may_wait,
+        )
+        answer = await self._parts.invoker.invoke(
+            session,
+            prompt=run.prompt,
+            caller=caller,
+            tell=partial(self._tell, active, caller),
+            call_tool=self._parts.call_tool,
+            own_tools=self._parts.own_tools,
+            timeout=request.timeout if request.timeout is not None else self._parts.defaults.timeout,
+            before=partial(self._make_prompt, run),
+            on_session_id=partial(_note_session, active),
+        )
+        return end_with_answer(run, answer, self.create_message(run, "assistant", answer.text, self._parts.clock.now()))
+
+    async def _make_prompt(self, run: Run, prompt: str, warmth: Warmth) -> str:
+        about = Invoking(run_id=run.id, agent=run.agent, model=run.model, runtime=run.runtime, session=warmth)
+        return await self._hooks.on_before_invoke(run.thread_id, prompt, about)
+
+    def _tell(self, active: ActiveRun, caller: Caller, type: str, data: Mapping[str, Any]) -> None:
+        if type == "usage":
+            active.used += read_usage(data)
+        self._log.emit(type, data, caller)
+
+    async def _finish(self, active: ActiveRun, ending: Ending) -> None:
+        """Store a run's end with everything it told before; then whoever waits for it gets it."""
+        run = active.run
+        await self._end_steering(active)
+        session_id = None if active.session is None else format_session_id(run.runtime, active.session[0])
+        ending = structs.replace(ending, usage=ending.usage or active.used, session_id=session_id)
+        final, events = await self._store_end(active, ending)
+        self._active.remove(active)
+        if events is not None:
+            self._log.publish(events)
+            await self._report_end(final)
+        if self._active.running.get(run.thread_id) is active:
+            del self._active.running[run.thread_id]
+        active.ended.set_result(final)
+
+    async def _end_steering(self, active: ActiveRun) -> None:
+        """Let a message that is being given to the turn arrive, and no further one."""
+        try:
+            async with asyncio.timeout(STEERING_SECONDS):
+                await active.steering.acquire()
+        except TimeoutError:
+            logger.warning("run %s ends while a message is being given to it", active.run.id)
+        active.takes_messages = False
+
+    async def _store_end(self, active: ActiveRun, least: Ending) -> tuple[Run, list[Event] | None]:
+        """The run as it ended, and the events stored with that; None when it is not us who ended it.
+
+        What it told before goes with it, unless that cannot be stored: then `least` is.
+        """
+        run = active.run
+        ending = structs.replace(least, events=[*await self._log.take(run.id), *least.events])
+        failures = 0
+        while True:
+            try:
+                if active.session is not None and ending.session_id is None:
+                    await self._store.update_thread(run.thread_id, session_id=None)
+                events = await self._store.end_run(run.id, ending)
+                return (ending.given_to(run) if events is not None else await self._store.run(run.id)), events
+            except NotFoundError:  # it is gone with its thread
+                return ending.given_to(run), None
+            except StorageError as error:
+                if self.is_closing and failures:
+                    logger.exception("the end of run %s could not be stored; it will be found as lost", run.id)
+                    return ending.given_to(run), None
+                logger.warning("the end of run %s waits for the database: %s", run.id, error)
+                await self._parts.clock.sleep(RETRY_SECONDS[min(failures, len(RETRY_SECONDS) - 1)])
+                failures += 1
+            except Exception:
+                logger.exception("run %s told something that cannot be stored", run.id)
+                if ending is least:
+                    self._recovery.doubt(run)
+                    return ending.given_to(run), None
+                ending = least
+
+    async def _report_end(self, run: Run) -> None:
+        hooks = self._hooks
+        if run.result is not None:
+            await self.observe(hooks.on_message(run.thread_id, "assistant", run.result))
+        await self.observe(hooks.on_after_invoke(run.thread_id, run))
+        await self.observe(hooks.on_broadcast(choose_end_type(run.status), run.to_json()))
+
+
+def _note_session(active: ActiveRun, session_id: str | None) -> None:
+    active.session = (session_id,)

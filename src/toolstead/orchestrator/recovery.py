@@ -1,0 +1,110 @@
+"""Runs whose process is dead, and runs of our own that nobody performs: they get their end here.
+
+The process locks of the store decide who is alive; there is no other opinion. Above: the orchestrator. Below: the
+store port, the event log.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import logging
+from collections.abc import Iterator
+
+from msgspec.structs import replace
+
+from toolstead.errors import StorageError
+from toolstead.orchestrator.endings import end_lost_run, end_with_error
+from toolstead.orchestrator.parts import OrchestratorParts
+from toolstead.types.run import Run
+
+logger = logging.getLogger(__name__)
+
+RECOVER_SECONDS = 10.0
+"""How often dead processes are looked for."""
+LEAST_SECONDS = 1.0
+"""How often at most, while something waits for a run of another process."""
+PAUSES = (0.01, 0.02, 0.05, 0.1, 0.2)
+"""Seconds between two looks at a run of another process; the last one repeats."""
+MOST_DOUBTFUL = 10_000
+GIVEN_UP = "the database failed while it was being stored, and it was given up"
+
+
+def repeat_pauses() -> Iterator[float]:
+    """Seconds to wait, again and again."""
+    return itertools.chain(PAUSES, itertools.repeat(PAUSES[-1]))
+
+
+class Recovery:
+    """Ends the runs that nobody performs, and waits for those of living processes."""
+
+    def __init__(self, parts: OrchestratorParts) -> None:
+        self._store, self._log, self._clock = parts.store, parts.log, parts.clock
+        self._doubtful: dict[str, Run] = {}
+        self._looked = float("-inf")
+        self._task: asyncio.Task[None] | None = None
+
+    async def open(self) -> None:
+        """End the runs of processes that died, now and from time to time."""
+        await self.recover()
+        self._task = asyncio.create_task(self._recover_again(), name="toolstead-recovery")
+
+    async def close(self) -> None:
+        """Look no more."""
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.gather(self._task, return_exceptions=True)
+
+    async def recover(self) -> None:
+        """End the runs of processes that are dead, and those of our own that were given up."""
+        self._looked = self._clock.monotonic()
+        now = self._clock.now()
+        for run, events in await self._store.recover(lambda run: end_lost_run(run, now)):
+            logger.warning("run %s was lost with its process %s", run.id, run.owner)
+            self._log.publish(events)
+        for run in list(self._doubtful.values()):
+            events = await self._store.end_run(run.id, end_with_error(run, "failed", "storage", GIVEN_UP, now))
+            self._doubtful.pop(run.id, None)
+            if events is not None:
+                logger.warning("run %s was found without anybody who performs it, and got its end", run.id)
+                self._log.publish(events)
+
+    def doubt(self, run: Run) -> None:
+        """A run of ours that nobody performs, and of which the database may keep that it is unfinished.
+
+        Its thread would wait for it in every process, so it gets its end when the database can be written again.
+        """
+        if len(self._doubtful) >= MOST_DOUBTFUL:
+            logger.error("run %s may be left unfinished until this process ends: too many are in doubt", run.id)
+            return
+        self._doubtful[run.id] = replace(run, prompt="")
+
+    async def wait_for_end(self, run_id: str) -> Run:
+        """Wait for the end of a run that another process holds; one that died with it gets its end here.
+
+        Raises:
+            NotFoundError: No such run, or it is gone with its thread.
+        """
+        for seconds in repeat_pauses():
+            run = await self._store.run(run_id)
+            if run.ended:
+                return run
+            await self.pause(seconds)
+        raise AssertionError("there is always another pause")
+
+    async def pause(self, seconds: float) -> None:
+        """Wait a moment for another process; recover first, unless that was done a moment ago."""
+        if self._clock.monotonic() - self._looked >= LEAST_SECONDS:
+            await self._try_to_recover()
+        await self._clock.sleep(seconds)
+
+    async def _recover_again(self) -> None:
+        while True:
+            await self._clock.sleep(RECOVER_SECONDS)
+            await self._try_to_recover()
+
+    async def _try_to_recover(self) -> None:
+        try:
+            await self.recover()
+        except StorageError as error:
+            logger.warning("runs of dead processes could not be looked for: %s", error)
