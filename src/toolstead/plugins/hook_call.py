@@ -9,9 +9,8 @@ from __future__ import annotations
 import asyncio
 import inspect
 import logging
-from collections.abc import Awaitable, Callable, Coroutine
-from types import CoroutineType
-from typing import Any, cast
+from collections.abc import Awaitable, Callable
+from typing import Any
 
 import msgspec
 
@@ -87,7 +86,7 @@ class HookCall:
             )
         answer, error = None, None
         try:
-            answer = start_coroutine(_steps(self._function(*given)))
+            answer = start_coroutine(_check_awaitable(self._function(*given)))
         except BaseException as raised:  # noqa: BLE001 - reported below
             error = raised
         else:
@@ -152,13 +151,7 @@ class HookCall:
         return Failed(why)
 
 
-def _steps(returned: Any) -> Coroutine[Any, Any, Any]:
-    if type(returned) is CoroutineType:
-        return cast("Coroutine[Any, Any, Any]", returned)
+def _check_awaitable(returned: Any) -> Awaitable[Any]:
     if inspect.isawaitable(returned):
-        return _awaited(returned)
+        return returned
     raise NonsenseError(f"it gave back {type(returned).__name__} where something to await is needed: write `async def`")
-
-
-async def _awaited(something: Awaitable[Any]) -> Any:
-    return await something

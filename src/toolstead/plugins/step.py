@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import inspect
 import logging
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 from toolstead.concurrency.suspended_coroutine import DeadlineError, SuspendedCoroutine, start_coroutine
@@ -41,9 +41,7 @@ async def take_step(
     """
     error: BaseException | None = None
     try:
-        returned: Any = function(context)
-        steps: Coroutine[Any, Any, Any] = returned if inspect.iscoroutine(returned) else _awaited(returned)
-        answer = start_coroutine(steps)
+        answer = start_coroutine(_check_awaitable(function(context)))
     except BaseException as raised:  # noqa: BLE001 - reported below; nobody cancels what did not wait yet
         answer, error = None, raised
     if type(answer) is SuspendedCoroutine:
@@ -59,7 +57,7 @@ async def take_step(
     raise PluginError(plugin=context.name, field=field, reason=reason) from None
 
 
-async def _awaited(something: Any) -> Any:
-    if not inspect.isawaitable(something):
-        raise TypeError(f"it gave back {type(something).__name__} where something to await is needed")
-    return await something
+def _check_awaitable(returned: Any) -> Awaitable[Any]:
+    if not inspect.isawaitable(returned):
+        raise TypeError(f"it gave back {type(returned).__name__} where something to await is needed")
+    return returned

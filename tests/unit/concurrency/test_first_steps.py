@@ -71,9 +71,8 @@ def test_loops_in_many_threads_do_not_get_in_each_others_way() -> None:
     wrong: list[Any] = []
 
     async def start_many(number: int) -> None:
-        for count in range(2000):
-            if start_coroutine(answer((number, count))) != (number, count):
-                wrong.append((number, count))
+        pairs = [(number, count) for count in range(2000)]
+        wrong.extend(pair for pair in pairs if start_coroutine(answer(pair)) != pair)
 
     threads = [threading.Thread(target=lambda n=n: asyncio.run(start_many(n))) for n in range(4)]
     for thread in threads:
