@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import re
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -100,6 +101,9 @@ async def test_plugins_are_listed_changed_and_reset(client: SteadClient) -> None
     assert (await client.reset_plugin("time"))["settings"].get("timezone") != "Europe/Paris"
     with pytest.raises(ToolsteadError, match="nope"):
         await client.reset_plugin("nope")
+    for odd in (math.nan, "half a character: \udcff"):
+        with pytest.raises(ToolsteadError):
+            await client.change_plugin("time", enabled=True, settings={"timezone": odd})
 
 
 async def test_a_reload_says_what_changed_and_the_state_which_runtime_answers(client: SteadClient) -> None:

@@ -149,10 +149,11 @@ class HttpClient:
         self, method: str, path: str, body: Any = None, *, accept: str = "*/*", seconds: float | None = SECONDS
     ) -> AsyncGenerator[httpx2.Response]:
         address = f"{self.url}{path}"
+        headers = {"Accept": accept, **({"Content-Type": "application/json"} if body is not None else {})}
+        # Not by the library, which raises for what is no JSON, such as half a character: the server says that better.
+        data = json.dumps(body).encode() if body is not None else None
         try:
-            async with self._client.stream(
-                method, address, json=body, headers={"Accept": accept}, timeout=seconds
-            ) as response:
+            async with self._client.stream(method, address, content=data, headers=headers, timeout=seconds) as response:
                 if not response.is_success:
                     detail = _read_detail(await response.aread())
                     raise ServeError(f"{address} answered {response.status_code}: {detail}")

@@ -18,8 +18,6 @@ from toolstead.types.call import ANONYMOUS, Caller
 
 if TYPE_CHECKING:
     from toolstead.app.effective import LoadedSettings
-    from toolstead.app.places import Places
-    from toolstead.app.plugins import Plugins
     from toolstead.app.server_file import Address
     from toolstead.invoker.runtime import Runtime
     from toolstead.orchestrator.event_log import EventStream
@@ -35,7 +33,13 @@ if TYPE_CHECKING:
 
 
 class Toolstead:
-    """A stead of tools: `async with Toolstead() as stead: await stead.call("git-status")`."""
+    """A stead of tools: `async with Toolstead() as stead: await stead.call("git-status")`.
+
+    Attributes:
+        places: Where the project, the user's folder and the data are.
+        registry: The tools: listed, described, registered, reloaded.
+        plugins: The plugins: which there are, how they are set, and how to change that.
+    """
 
     def __init__(
         self,
@@ -89,6 +93,8 @@ class Toolstead:
                 follow=follow,
             )
         )
+        self.places = self._parts.places
+        self.plugins = self._parts.plugins
         self.registry = RegistryView(self._parts.registry, partial(serving.create_server, self._parts))
         self._open: AsyncExitStack | None = None
         self._call = self._parts.dispatcher.call
@@ -107,19 +113,9 @@ class Toolstead:
             await stack.aclose()
 
     @property
-    def places(self) -> Places:
-        """Where the project, the user's folder and the data are."""
-        return self._parts.places
-
-    @property
     def loaded(self) -> LoadedSettings:
         """The settings in effect, and where each one comes from."""
         return self._parts.loaded
-
-    @property
-    def plugins(self) -> Plugins:
-        """The plugins: which there are, how they are set, and how to change that."""
-        return self._parts.plugins
 
     def call(
         self, name: str, input: Mapping[str, Any] | None = None, *, thread_id: str | None = None

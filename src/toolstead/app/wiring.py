@@ -184,7 +184,7 @@ class Wiring:
                 await stack.enter_async_context(FolderWatcher(users.folders, users, self._refresh_files))
                 await stack.enter_async_context(TrustWatcher(self.trust, self._apply_trust, follow=self._follow))
             self._is_open = True
-            stack.callback(self._mark_closed)  # last in, so first of all when it closes
+            stack.callback(setattr, self, "_is_open", False)  # last in, so first of all when it closes
             return stack.pop_all()
 
     def check_open(self) -> None:
@@ -208,9 +208,6 @@ class Wiring:
     def describe_state(self) -> Mapping[str, Any]:
         """The runtime and the sessions, as health tells them; the database stays as closed as it is."""
         return self.conversations.state(self.loaded.settings)
-
-    def _mark_closed(self) -> None:
-        self._is_open = False
 
     def _set_hooks(self) -> None:
         """Other plugins run now, so the gates and observers of a call are others too."""
