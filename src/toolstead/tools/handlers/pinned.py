@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from toolstead.tools.handlers.interpreters import code_places, runs_stdin
-from toolstead.tools.handlers.shell_syntax import Command, Pipeline, Script, Step, Word
+from toolstead.tools.handlers.shell_syntax import Command, Pipeline, Script, Step, Word, make_word
 from toolstead.tools.handlers.template import Piece, Slot, TemplateError
 
 _PLAIN = re.compile(r"[\w./@+=:,-]+")
@@ -128,7 +128,7 @@ class Pinned:
         if first.startswith("-") and not self._is_moved(first, folder):  # such as `-I.toolstead/lib`
             raise TemplateError(self._refusal("an option"))
         moved = "".join(self._text(part, folder) for part in _PARTS.split(first))
-        return Word((moved, *word.pieces[1:]), quoted=word.quoted)
+        return make_word((moved, *word.pieces[1:]), quoted=word.quoted)
 
     def _text(self, text: str, folder: Path) -> str:
         if not self._is_in(text):
@@ -146,5 +146,5 @@ def _feeds_code(pipeline: Pipeline, at: int) -> bool:
 
 def _is_code(command: Command, at: int) -> bool:
     """Whether a program would run this word as code: asked as if it were a placeholder."""
-    probe = Word((Slot("?"),), quoted=True)
+    probe = make_word((Slot("?"),), quoted=True)
     return any(place.parameter == "?" for place in code_places((*command[:at], probe, *command[at + 1 :])))
