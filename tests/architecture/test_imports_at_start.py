@@ -42,7 +42,6 @@ OURS = {
     "toolstead.orchestrator.journal",
     "toolstead.orchestrator.orchestrator",
     "toolstead.schema.adapted",
-    "toolstead.schema.sequences",
     "toolstead.tools.builtin.git",
     "toolstead.tools.handlers",
     "toolstead.tools.sources.json_file",

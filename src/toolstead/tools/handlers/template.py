@@ -9,15 +9,15 @@ from __future__ import annotations
 import difflib
 import json
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
 import msgspec
 
 from toolstead.errors import ToolError
+from toolstead.schema.visible import HALF_CHARACTER
 
 LONGEST_VALUE = 10_000
-_HALF = re.compile("[\ud800-\udfff]")
 PLACEHOLDER = re.compile(r"\{\{(.*?)\}\}", re.DOTALL)
 
 
@@ -103,7 +103,7 @@ def checked_text(name: str, value: Any, longest: int = LONGEST_VALUE) -> str:
         raise ToolError(f"{name!r} contains a null byte, which is not allowed")
     if len(text) > longest:
         raise ToolError(f"{name!r} is {len(text):,} characters long; at most {longest:,} are allowed here")
-    if not text.isascii() and _HALF.search(text):
+    if not text.isascii() and HALF_CHARACTER.search(text):
         raise ToolError(f"{name!r} contains half of a surrogate pair; give whole characters")
     return text
 
@@ -133,6 +133,6 @@ def fill(pieces: tuple[Piece, ...], arguments: Mapping[str, Any], longest: int =
     return "".join(text)
 
 
-def slots(pieces: tuple[Piece, ...]) -> list[str]:
+def slots(pieces: Iterable[Piece]) -> list[str]:
     """The names of all slots, in order."""
     return [piece.name for piece in pieces if isinstance(piece, Slot)]
