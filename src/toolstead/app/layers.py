@@ -18,7 +18,7 @@ from toolstead.app.effective import LoadedSettings, merge
 from toolstead.app.leaves import KeyPath, Leaf, OriginOf, checked_leaves
 from toolstead.app.places import Places
 from toolstead.app.settings import keys
-from toolstead.errors import SettingsError
+from toolstead.errors import SettingsError, find_nearest
 
 PREFIX = "TOOLSTEAD_"
 FIXED_NAMES = (
@@ -213,8 +213,6 @@ def _nested(path: KeyPath, value: Any) -> dict[str, Any]:
 
 
 def _unknown_name(name: str) -> str:
-    from difflib import get_close_matches  # only a complaint pays for it
-
     names = [*FIXED_NAMES, *(environment_name(path) for path in keys())]
-    nearest = get_close_matches(name.upper(), names, n=1, cutoff=0.0)[0]
+    (nearest,) = find_nearest(name.upper(), names, cutoff=0)
     return f"unknown name; the nearest is {nearest} (settings are written TOOLSTEAD_<SECTION>__<KEY>)"

@@ -19,7 +19,7 @@ from typing import Any, Literal, cast
 
 import msgspec
 
-from toolstead.errors import PluginError
+from toolstead.errors import PluginError, suggest
 from toolstead.plugins.annotations import members
 from toolstead.plugins.contract import Plugin
 
@@ -178,11 +178,7 @@ def _unknown_keys(hint: Any, value: Any, prefix: str) -> Iterator[str]:
 
 
 def _nearest(key: str, known: list[str]) -> str:
-    from difflib import get_close_matches  # only a complaint pays for it
-
-    if close := get_close_matches(key, known, n=1):
-        return f"did you mean {close[0]!r}?"
-    return f"known here: {', '.join(known)}" if known else "there is nothing to set"
+    return suggest(key, known, otherwise=f"known here: {', '.join(known)}" if known else "there is nothing to set")
 
 
 def _is_record(kind: type) -> bool:

@@ -5,7 +5,6 @@ Below: `PluginControl`, which the wiring implements; above: `create_app`.
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Protocol
 
@@ -18,7 +17,7 @@ from toolstead.adapters.rest.openapi import body_of, operation, path_parameter, 
 from toolstead.adapters.rest.problem import BAD_BODY, BAD_JSON, BAD_PLUGIN, STORAGE, UNKNOWN_PLUGIN, problem
 from toolstead.adapters.rest.result_json import encode_anything
 from toolstead.adapters.rest.routing import Endpoint
-from toolstead.errors import NotFoundError, PluginError, StateError, StorageError
+from toolstead.errors import NotFoundError, PluginError, StateError, StorageError, find_nearest, suggest
 
 
 class PluginControl(Protocol):
@@ -112,11 +111,10 @@ class PluginRoutes:
         return answer
 
     def _unknown(self, request: Request, name: str) -> Answer:
-        nearest = difflib.get_close_matches(name[:100], [plugin["name"] for plugin in self._plugins.shown()], n=1)
-        hint = f"did you mean {nearest[0]!r}?" if nearest else "GET /api/plugins lists them."
-        return problem(
-            UNKNOWN_PLUGIN, f"There is no plugin {name[:100]!r}; {hint}", instance=request.path, nearest=nearest
-        )
+        known = [plugin["name"] for plugin in self._plugins.shown()]
+        hint = suggest(name, known, otherwise="GET /api/plugins lists them.")
+        detail = f"There is no plugin {name[:100]!r}; {hint}"
+        return problem(UNKNOWN_PLUGIN, detail, instance=request.path, nearest=find_nearest(name, known))
 
 
 _EXAMPLE: dict[str, Any] = {

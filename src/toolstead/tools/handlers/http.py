@@ -7,7 +7,6 @@ GET. A status of 400 and above is an error with the beginning of the body.
 from __future__ import annotations
 
 import asyncio
-import difflib
 import json
 import logging
 import math
@@ -19,7 +18,7 @@ from typing import Any
 
 import msgspec
 
-from toolstead.errors import RefusedError, ToolError
+from toolstead.errors import RefusedError, ToolError, suggest
 from toolstead.plugins.contract import PluginContext
 from toolstead.plugins.tool_meta import ToolMeta
 from toolstead.tools.handlers.http_answer import read_answer
@@ -88,8 +87,7 @@ def load_http(
     """
     method = config.method.upper()
     if method not in METHODS:
-        nearest = difflib.get_close_matches(method, METHODS, n=1)
-        hint = f"did you mean {nearest[0]}?" if nearest else f"there are: {', '.join(METHODS)}"
+        hint = suggest(method, METHODS, show=str, otherwise=f"there are: {', '.join(METHODS)}")
         raise TemplateError(f'"method": {config.method[:40]!r} is no method; {hint}')
     if not (math.isfinite(config.timeout) and config.timeout > 0):
         raise TemplateError(f'"timeout": a time above 0 is needed, not {config.timeout!r}')

@@ -8,7 +8,6 @@ here is what the guard checks and what is sent. Above: `http` and `http_client`.
 
 from __future__ import annotations
 
-import difflib
 import functools
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -18,7 +17,7 @@ from urllib.parse import quote, unquote, urljoin
 import msgspec
 from msgspec.structs import replace
 
-from toolstead.errors import RefusedError, ToolError
+from toolstead.errors import RefusedError, ToolError, suggest
 from toolstead.tools.handlers.http_guard import canonical_host
 from toolstead.tools.handlers.template import Piece, Slot, TemplateError, checked_text, cut, missing, slots
 
@@ -170,8 +169,8 @@ def check_known(name: str, properties: Collection[str]) -> None:
         TemplateError: It is not; the text names the nearest.
     """
     if name not in properties:
-        nearest = difflib.get_close_matches(name, properties, n=1)
-        hint = f"did you mean {{{{{nearest[0]}}}}}?" if nearest else f"there are: {', '.join(properties) or 'none'}"
+        otherwise = f"there are: {', '.join(properties) or 'none'}"
+        hint = suggest(name, properties, show=lambda known: f"{{{{{known}}}}}", otherwise=otherwise)
         raise TemplateError(f"{{{{{name}}}}} is no property of the inputSchema; {hint}")
 
 

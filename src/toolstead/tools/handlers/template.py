@@ -6,7 +6,6 @@ objects are compact JSON.
 
 from __future__ import annotations
 
-import difflib
 import json
 import re
 from collections.abc import Collection, Iterable, Mapping
@@ -14,7 +13,7 @@ from typing import Any
 
 import msgspec
 
-from toolstead.errors import ToolError
+from toolstead.errors import ToolError, suggest
 from toolstead.schema.visible import HALF_CHARACTER
 
 LONGEST_VALUE = 10_000
@@ -44,8 +43,7 @@ class TemplateError(ValueError):
 
 def unknown_name(named: str, name: str, known: Collection[str]) -> str:
     """What to say about a name that is no property; the nearest one is suggested."""
-    nearest = difflib.get_close_matches(name, known, n=1)
-    hint = f"did you mean {nearest[0]!r}?" if nearest else f"there are: {', '.join(known) or 'none'}"
+    hint = suggest(name, known, otherwise=f"there are: {', '.join(known) or 'none'}")
     return f"{named} is no property of the inputSchema; {hint}"
 
 
