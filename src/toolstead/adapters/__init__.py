@@ -1,6 +1,6 @@
-"""The doors to the outside: foreign SDKs are imported here, and nowhere below.
+"""Everything that touches a foreign SDK or protocol; such SDKs are imported here, and nowhere below.
 
-`rest` (HTTP), `mcp` (stdio and HTTP) and `providers` (definitions for model APIs). Each door turns
-its wire into calls of the dispatcher and results into its wire; none of them validates, times or
-logs a call itself. Below: everything from `orchestrator` down. Above: `app` wires them.
+`rest` and `mcp` (stdio and HTTP) turn requests into calls of the dispatcher and results into answers; neither
+validates, times or logs a call itself. `claude`, `codex` and `scripted` implement the runtime port, `providers` the
+kernel's model port over the models' APIs, `storage` the store port on SQLite and Postgres.
 """

@@ -1,4 +1,1 @@
-"""Invoking an agent: the runtime port, the pool of warm sessions, and the one function that makes their keys.
-
-Above: the orchestrator. Below: tools, which a running session calls.
-"""
+"""Invoking an agent: the runtime port, the pool of warm sessions, and the one function that makes their keys."""

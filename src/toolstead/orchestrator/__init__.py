@@ -1,4 +1,1 @@
-"""What happens around a call: the event log, later threads and the message pipeline.
-
-Below: `tools`. Above: the doors, which show views of the log.
-"""
+"""Conversations: threads and their messages, the pipeline from a message to the end of its run, the event log."""

@@ -1,6 +1,6 @@
 """The hooks of the message pipeline, as the orchestrator calls them. The plugins' runner implements this.
 
-Nobody implements them yet, and then they cost nothing. Above: the orchestrator. Below: the words.
+Hooks that no plugin has cost nothing.
 """
 
 from __future__ import annotations

@@ -20,7 +20,7 @@ class Job:
 
     Attributes:
         thread: Its thread, as it was read when the message came.
-        seen: How many sessions' ids had changed by then; see `Orchestrator`.
+        seen: How many sessions' ids had changed by then; see `Neighbours`.
         wanted_end: Somebody asked for its end; why, in words.
         ending: Its end is being stored: nothing interrupts that.
         behind: The runs that go before it, while it may not begin.
