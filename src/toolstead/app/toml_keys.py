@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import tomllib
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, cast
 
 KeyPath = tuple[str, ...]
 
@@ -21,7 +21,7 @@ def split_key(text: str) -> tuple[KeyPath, str] | None:
     return None
 
 
-def find_lines(text: str, document: Mapping[str, Any]) -> Mapping[KeyPath, int]:
+def find_lines(text: str, document: Mapping[str, Any]) -> Mapping[tuple[str | int, ...], int]:
     """The line, counted from 1, of each table and key that has a line of its own.
 
     Elements of arrays and keys of inline tables have none; neither has anything where a text of several lines
@@ -33,7 +33,7 @@ def find_lines(text: str, document: Mapping[str, Any]) -> Mapping[KeyPath, int]:
     """
     if '"""' in text or "'''" in text:
         return {}
-    lines: dict[KeyPath, int] = {}
+    lines: dict[tuple[str | int, ...], int] = {}
     table: KeyPath = ()
     for number, line in enumerate(text.splitlines(), start=1):
         path: KeyPath | None = None
@@ -61,7 +61,7 @@ def _only_path(table: Any) -> KeyPath:
     """The keys down to what is no table."""
     path: list[str] = []
     while isinstance(table, dict) and table:
-        ((name, table),) = table.items()
+        ((name, table),) = cast("dict[str, Any]", table).items()
         path.append(name)
     return tuple(path)
 
@@ -69,5 +69,5 @@ def _only_path(table: Any) -> KeyPath:
 def _value_at(path: KeyPath, document: Any) -> Any:
     """What a path leads to, None where that is nothing: TOML has no null."""
     for name in path:
-        document = document.get(name) if isinstance(document, Mapping) else None
+        document = cast("Mapping[str, Any]", document).get(name) if isinstance(document, Mapping) else None
     return document

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from toolstead.app.toml_keys import find_lines, split_key
 
 
-def lines_of(text: str) -> Mapping[tuple[str, ...], int]:
+def lines_of(text: str) -> Mapping[tuple[str | int, ...], int]:
     return find_lines(text, tomllib.loads(text))
 
 
