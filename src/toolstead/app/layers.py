@@ -2,8 +2,6 @@
 
 `settings_for` is what a process calls; `load_settings` is the same with everything handed in.
 What reads TOML is imported when there is TOML to read: a server without a file starts sooner.
-
-Above: the wiring and the commands. Below: `leaves` checks what is read here, `effective` merges it.
 """
 
 from __future__ import annotations

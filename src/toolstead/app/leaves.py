@@ -2,8 +2,6 @@
 
 Each leaf is checked where it was said, so that a complaint can name file and line, and so that a
 bad value is found even when a higher layer would have replaced it.
-
-Above: `layers` reads the tables. Below: `settings` has the model.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""The tools that agents are offered: those of the current generation, as one object for each.
-
-Above: the wiring of conversations. Below: the registry.
-"""
+"""The tools that agents are offered: those of the current generation, as one object for each."""
 
 from __future__ import annotations
 

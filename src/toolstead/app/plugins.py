@@ -1,7 +1,7 @@
 """The plugins of a stead: which there are, which are on and how they are set; their tools as a source.
 
 What a plugin is set to comes from the settings files, and above them from the database, of which `state.json` holds
-a copy that every process watches. Above: the stead and its doors. Below: the host, the hook runner, the powers.
+a copy that every process watches.
 """
 
 from __future__ import annotations

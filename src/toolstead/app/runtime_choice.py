@@ -1,7 +1,4 @@
-"""Which runtime answers when nobody says, and why; nothing is loaded for it, and nobody is asked.
-
-Above: the runtimes, `doctor`, health. Below: the catalogue of providers, the settings.
-"""
+"""Which runtime answers when nobody says, and why; nothing is loaded for it, and nobody is asked."""
 
 from __future__ import annotations
 

@@ -1,7 +1,6 @@
 """Other people's coroutines in tasks of their own, so that whoever waits for one can always leave.
 
-A runtime is foreign code: it may answer late to being cancelled, or never. Above: the pool (which
-opens sessions here) and the invoker (which runs turns here). Below: nothing.
+A runtime is foreign code: it may answer late to being cancelled, or never.
 """
 
 from __future__ import annotations

@@ -8,8 +8,6 @@ Rules that hold at every moment:
 - Who may not wait (a child: its parent holds a session and waits for it) is refused, never queued.
   So whoever holds a session can always go on, and the pool cannot lock itself.
 - Whoever waits holds no session, only the turn of its own key.
-
-Above: the invoker. Below: `slot`, `idle`, `rooms`, the runtime port.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The place of one key in the pool: its session, and the line of those who want it.
 
-A slot is held by one invocation, or one prewarming, at a time. Above: the pool.
+A slot is held by one invocation, or one prewarming, at a time.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """Carrying out what a model calls: side by side where that is safe, in order where it is not.
 
 A call that cannot be made (a tool that is not offered, arguments that are no JSON object) is answered with
-what would be right; one that fails again and again ends the activation. Above: the loop. Below: the
-dispatcher, as `call_tool`.
+what would be right; one that fails again and again ends the activation.
 """
 
 from __future__ import annotations

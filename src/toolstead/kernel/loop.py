@@ -2,7 +2,6 @@
 
 Everything else stands beside it: how a reply is had (`asking`), how calls are made (`calling`), what may be
 spent (`spending`). Cancelling the loop interrupts the model or the tools; the conversation stays whole.
-Above: the invoker's kernel session. Below: the model port.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What an activation has used so far, and whether it may go on. Above: the loop."""
+"""What an activation has used so far, and whether it may go on."""
 
 from __future__ import annotations
 

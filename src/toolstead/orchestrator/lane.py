@@ -1,7 +1,4 @@
-"""A lane: the runs of one thread, one at a time, in the order in which they came.
-
-Above: the orchestrator. Nothing is below.
-"""
+"""A lane: the runs of one thread, one at a time, in the order in which they came."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""The other processes on the same database: whose runs are waited for, which of them died, who talked last.
-
-Above: the orchestrator. Below: the store port, the event log, the pool.
-"""
+"""The other processes on the same database: whose runs are waited for, which of them died, who talked last."""
 
 from __future__ import annotations
 

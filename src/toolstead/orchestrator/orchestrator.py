@@ -3,7 +3,7 @@
 message → on_message → take the session → on_before_invoke → invoke → stored answer →
 on_after_invoke → broadcast. One invocation at a time for each thread, in order of arrival, many
 threads at once. A run has exactly one end, and it is stored with its answer and its last events in
-one commit. Above: the doors. Below: the invoker, the store port, the event log.
+one commit.
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@ Most handlers answer without ever suspending, and a timer that is armed and disa
 them costs more than the rest of the call. So the dispatcher makes the first step bare; a handler
 that suspends comes here and gets its timer, and from then on everything, cancellation included,
 passes through as if it had been awaited directly. One that goes on although it was cancelled is let
-go after a grace: a limit holds whatever a handler makes of it. Below: `held`.
+go after a grace: a limit holds whatever a handler makes of it.
 """
 
 from __future__ import annotations

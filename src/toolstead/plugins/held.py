@@ -2,7 +2,7 @@
 
 Timeouts and task groups in it work as anywhere. As long as nobody cancels, what it waits for is waited for directly,
 so that it costs nothing; after that, and for tasks, which may swallow a cancellation that is passed on to them, there
-is a gate before it which can be opened from here. Above: `deadline` for tools, `leash` for hooks. Below: nothing.
+is a gate before it which can be opened from here.
 """
 
 from __future__ import annotations

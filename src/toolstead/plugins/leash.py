@@ -1,7 +1,7 @@
 """A leash for code that may ignore being cancelled: its caller can always go on.
 
 Like `deadline`, it goes on with a coroutine that made its first step bare. Unlike there, a late answer is no answer,
-nobody but the caller can cancel the caller, and everything can be ended at once. Above: the hook runner. Below: `held`.
+nobody but the caller can cancel the caller, and everything can be ended at once.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """A plugin's settings: a table in, a value of the plugin's own class out.
 
 The class is a dataclass, a msgspec Struct or a pydantic model; pydantic is asked only for a class of its own. No
-complaint shows a value, because any of them may be a secret. Above: `definition` checks the class, `host` reads the
-tables. Below: the contract.
+complaint shows a value, because any of them may be a secret.
 """
 
 from __future__ import annotations

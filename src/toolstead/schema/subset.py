@@ -4,7 +4,7 @@ Documented: $id, $defs, $ref, $anchor, type, format, title, description, enum of
 prefixItems, minItems, maxItems, minimum, maximum, anyOf, oneOf (read as anyOf), properties, additionalProperties,
 required, propertyOrdering; beside `$ref` nothing but keywords with a `$`; cyclic references only within properties
 that are not required. Others are ignored or fail the whole request, so what they ask for is told in the
-description. Below: `phrases`, `references`. Above: `adapted`.
+description.
 """
 
 from __future__ import annotations

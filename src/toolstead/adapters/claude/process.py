@@ -1,7 +1,7 @@
 """The program itself: started with exactly the environment it is given, spoken to in lines of JSON, ended for sure.
 
 It implements the SDK's transport. The SDK's own one passes the whole environment on, and its program shares our
-process group; this one does neither. Above: the connection. Below: the watcher, asyncio.
+process group; this one does neither.
 """
 
 from __future__ import annotations

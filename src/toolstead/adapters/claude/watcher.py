@@ -2,8 +2,7 @@
 
 Claude Code does not leave when its input ends in the middle of a turn: it waits for the model, or for a command. So a
 small process of its own waits for our end, which it learns from a pipe, and then ends whatever carries the program's
-mark. For that it needs `/proc`: elsewhere a program whose turn is under way outlives a process that was killed. Above:
-the process. Below: asyncio.
+mark. For that it needs `/proc`: elsewhere a program whose turn is under way outlives a process that was killed.
 """
 
 from __future__ import annotations

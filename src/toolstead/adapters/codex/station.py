@@ -1,7 +1,4 @@
-"""The program and the door to our tools, shared by all sessions: opened for the first one, closed after the last.
-
-Above: `runtime`, `session`. Below: `app_server`, `door`.
-"""
+"""The program and the door to our tools, shared by all sessions: opened for the first one, closed after the last."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Cancelling a call once. The SDK's own way is to cancel again at every `await`, so that nothing can tidy up.
-
-Above: the server's handlers. Below: nothing of ours.
-"""
+"""Cancelling a call once. The SDK's own way is to cancel again at every `await`, so that nothing can tidy up."""
 
 from __future__ import annotations
 

@@ -1,7 +1,6 @@
 """Which providers there are: the names of their keys and addresses, their default models, and how a name is completed.
 
 A table and nothing heavy: choosing a runtime and `doctor` read it without importing any SDK.
-Above: the wiring, `connect`. Below: errors.
 """
 
 from __future__ import annotations

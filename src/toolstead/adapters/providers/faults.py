@@ -1,6 +1,6 @@
 """Why a model API gave no answer: from whatever was raised to one `ModelError` with its kind and a sentence.
 
-Errors in the middle of a stream and before it are told apart by nobody. Above: `model`. Below: `catalogue`, errors.
+Errors in the middle of a stream and before it are told apart by nobody.
 """
 
 from __future__ import annotations

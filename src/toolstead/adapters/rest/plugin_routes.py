@@ -1,7 +1,4 @@
-"""The plugin routes: list, switch and set, forget what was set. Changes are for people alone.
-
-Below: `PluginControl`, which the wiring implements; above: `create_app`.
-"""
+"""The plugin routes: list, switch and set, forget what was set. Changes are for people alone."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""The commands as click knows them: the global options, and commands that are imported when they are called.
-
-Above: `main`. Below: one module for each command.
-"""
+"""The commands as click knows them: the global options, and commands that are imported when they are called."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""The running server of a project, as a command talks to it.
-
-Above: the commands that act on live state. Below: nothing of ours but the file that says where it runs.
-"""
+"""The running server of a project, as a command talks to it."""
 
 from __future__ import annotations
 

@@ -9,7 +9,7 @@ repository is written either: `git diff` would refresh the index, and run a hook
 optional locks off.
 
 The repository itself is only asked where it is, what its settings are and what HEAD is; these
-questions run no program. Above: the git tools. Below: `process`.
+questions run no program.
 """
 
 from __future__ import annotations

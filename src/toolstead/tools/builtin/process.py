@@ -1,7 +1,6 @@
 """A child process that is bounded: its output is, and it ends when its caller does.
 
-It has no input, a process group of its own, and exactly the environment it is given. Above: `git`.
-Below: asyncio.
+It has no input, a process group of its own, and exactly the environment it is given.
 """
 
 from __future__ import annotations

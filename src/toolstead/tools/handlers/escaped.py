@@ -2,7 +2,7 @@
 
 A process is ours when it descends from one we started, or when the mark of the call is in its
 environment. Only one that has lost its parents and its environment too is beyond reach; on systems
-without `/proc`, every one that left its session is. Above: `pipeline`.
+without `/proc`, every one that left its session is.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 What a value may change is fixed when the file is loaded. In the path and the query a value is
 percent-encoded, so it stays inside its place; a value that forms the origin must be an origin and
 nothing more; everywhere else a placeholder is refused. There is one parser: what it takes apart
-here is what the guard checks and what is sent. Above: `http` and `http_client`.
+here is what the guard checks and what is sent.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """Where a program would run a value as code: the list cannot be complete, and the docs say so.
 
-A placeholder in such a place is refused when the file is loaded, unless the tool's author names
-the parameter in `allowScript`. Where a command can be read in two ways, both count. Below:
-`interpreter_table`, the list itself. Above: `shell_argv`.
+A placeholder in such a place is refused when the file is loaded, unless the tool's author names the
+parameter in `allowScript`. Where a command can be read in two ways, both count.
 """
 
 from __future__ import annotations

@@ -2,8 +2,7 @@
 
 Words of a command, its folder and the values of its environment that lead into the project's own
 folder are made to lead into the copy. What names the folder where no other path can be put in its
-place is refused when the tool is loaded. Above: the shell and file-read handlers. Below: the
-command's words, and where programs run text as code.
+place is refused when the tool is loaded.
 """
 
 from __future__ import annotations

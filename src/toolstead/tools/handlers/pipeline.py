@@ -3,7 +3,7 @@
 Every process has a session of its own, so a kill reaches its children too. What escapes into
 another session is found by its parents and by the mark in its environment, where the system lets
 one look. Processes are started with `subprocess` and read with the loop's readers, because uvloop's
-own would hand on every inheritable descriptor, and sockets in the place of pipes. Above: `shell`.
+own would hand on every inheritable descriptor, and sockets in the place of pipes.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """What connects us to a process: the pipes into and out of it, and the news of its end.
 
-Everything works on the running loop's readers and writers, whichever loop that is. Above:
-`pipeline`. Below: the operating system.
+Everything works on the running loop's readers and writers, whichever loop that is.
 """
 
 from __future__ import annotations

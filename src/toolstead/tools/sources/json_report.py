@@ -1,7 +1,6 @@
 """What is wrong in one JSON tool file: each problem with its line, column, tool and field.
 
-Below: `json_positions` and `json_syntax`. Above: `json_file`, which reads the tools. Positions and
-texts are made only for what is wrong, because nearly every file is right.
+Positions and texts are made only for what is wrong, because nearly every file is right.
 """
 
 from __future__ import annotations

@@ -2,8 +2,6 @@
 
 The guard before it has checked Host, Origin, token and body. Sessions of the handshake era are the SDK's:
 the lane learns of them when they are initialized, and forgets them when they end.
-
-Above: `adapters/mcp/http`. Below: the lane's calls and answers.
 """
 
 from __future__ import annotations
