@@ -114,7 +114,7 @@ _FIND = {
 def version_of(connection: Connection) -> int:
     """The version a database has; 0 for one that Toolstead has not seen yet."""
     if _has_table(connection, _OLD_NAME):
-        return connection.exec_driver_sql(f"SELECT version FROM {_OLD_NAME}").scalar() or 0  # noqa: S608 # a constant
+        return connection.exec_driver_sql(f"SELECT version FROM {_OLD_NAME}").scalar() or 0  # noqa: S608 - a constant
     if not _has_table(connection, _version.name):
         return 0
     return connection.execute(select(_version.c.version)).scalar() or 0
