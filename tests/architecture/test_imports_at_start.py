@@ -44,7 +44,6 @@ OURS = {
     "toolstead.orchestrator.orchestrator",
     "toolstead.processes",
     "toolstead.schema.adapted",
-    "toolstead.schema.sequences",
     "toolstead.tools.builtin.git",
     "toolstead.tools.handlers",
     "toolstead.tools.sources.json_file",

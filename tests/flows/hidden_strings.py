@@ -1,7 +1,7 @@
 """Texts with something in them that a reader cannot see, for every source of tools; written with escapes, never raw.
 
-Each is refused wherever it stands: in a name, a value, or prose. What belongs to emoji and scripts, and is
-refused in names and values only, is in `JOINED`.
+Each is refused in a name, in a command and in prose. What emoji and scripts are joined with, and is refused in names
+and commands only, is in `JOINED`.
 """
 
 from __future__ import annotations
@@ -64,11 +64,8 @@ HIDDEN = [
     HiddenString("non-joiner in Latin", "pass\u200cword", "\u200c", "ZERO WIDTH NON-JOINER"),
     HiddenString("joiner in Latin", "pass\u200dword", "\u200d", "ZERO WIDTH JOINER"),
     HiddenString("joiner at the start", "\u200dabc", "\u200d", "ZERO WIDTH JOINER"),
-    HiddenString("joiner at the end", "abc \U0001f469\u200d", "\u200d", "ZERO WIDTH JOINER"),
-    HiddenString("joiner after an emoji", "\U0001f680\u200dgo", "\u200d", "ZERO WIDTH JOINER"),
     HiddenString("two joiners", "\U0001f469\u200d\u200d\U0001f680", "\u200d", "ZERO WIDTH JOINER"),
     HiddenString("two non-joiners", "\u0645\u06cc\u200c\u200c\u0634\u0648\u062f", "\u200c", "ZERO WIDTH NON-JOINER"),
-    HiddenString("non-joiner in Hebrew", "\u05e9\u05dc\u200c\u05d5\u05dd", "\u200c", "ZERO WIDTH NON-JOINER"),
     HiddenString("joiners as bits", "ok\u200b\u200c\u200b\u200d\u200b", "\u200b", "ZERO WIDTH SPACE"),
     HiddenString("word joiner", "abc\u2060def", "\u2060", "WORD JOINER"),
     HiddenString("function application", "f\u2061(x)", "\u2061", "FUNCTION APPLICATION"),
@@ -105,6 +102,8 @@ HIDDEN = [
     HiddenString("first selector", "a\ufe00", "\ufe00", "VARIATION SELECTOR-1"),
     HiddenString("ideographic selector", "a\U000e0100", "\U000e0100", "VARIATION SELECTOR-17"),
     HiddenString("Mongolian selector", "a\u180b", "\u180b", "MONGOLIAN FREE VARIATION SELECTOR ONE"),
+    HiddenString("tags of a flag", "\U0001f3f4" + tags("gbeng\x7f"), "\U000e0067", "TAG LATIN SMALL LETTER G"),
+    HiddenString("selector on an ideograph", "\u845b\U000e0100", "\U000e0100", "VARIATION SELECTOR-17"),
     # What steers a terminal or breaks a line.
     HiddenString("colour", "safe\x1b[8m and hidden\x1b[0m", "\x1b", "ESCAPE"),
     HiddenString("hyperlink", "\x1b]8;;https://evil.example\x07here", "\x1b", "ESCAPE"),
@@ -128,14 +127,15 @@ HIDDEN = [
 ]
 
 JOINED = [
+    HiddenString("joiner at the end", "abc \U0001f469\u200d", "\u200d", "ZERO WIDTH JOINER"),
+    HiddenString("joiner after an emoji", "\U0001f680\u200dgo", "\u200d", "ZERO WIDTH JOINER"),
+    HiddenString("non-joiner in Hebrew", "\u05e9\u05dc\u200c\u05d5\u05dd", "\u200c", "ZERO WIDTH NON-JOINER"),
     HiddenString("family", "\U0001f468\u200d\U0001f469\u200d\U0001f467", "\u200d", "ZERO WIDTH JOINER"),
     HiddenString("heart", "\u2764\ufe0f", "\ufe0f", "VARIATION SELECTOR-16"),
     HiddenString("Persian", "\u0645\u06cc\u200c\u0634\u0648\u062f", "\u200c", "ZERO WIDTH NON-JOINER"),
     HiddenString("Sinhala", "\u0dc1\u0dca\u200d\u0dbb\u0dd3", "\u200d", "ZERO WIDTH JOINER"),
-    HiddenString("flag", "\U0001f3f4" + tags("gbeng\x7f"), "\U000e0067", "TAG LATIN SMALL LETTER G"),
-    HiddenString("ideograph", "\u845b\U000e0100", "\U000e0100", "VARIATION SELECTOR-17"),
 ]
-"""Good in prose, refused in names and values."""
+"""Good in prose, refused in names and commands."""
 
 SPACED = [
     HiddenString("no-break space", "New\u00a0York", "\u00a0", "NO-BREAK SPACE"),
@@ -144,4 +144,4 @@ SPACED = [
     HiddenString("line break", "a\nb", "\n", "LINE FEED"),
     HiddenString("tab", "a\tb", "\t", "TAB"),
 ]
-"""Good in prose and values, refused in names."""
+"""Good in prose and commands, refused in names."""

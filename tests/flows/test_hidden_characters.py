@@ -33,27 +33,30 @@ Field = tuple[str, Callable[[str], Tool]]
 NAMES: list[Field] = [
     ("name: ", lambda text: made(name=text)),
     ("title: ", lambda text: made(title=text)),
-    ("schema: the name of /properties/", lambda text: made(schema={"properties": {text: {}}})),
-    ("schema: the name of /$defs/", lambda text: made(schema={"$defs": {text: {"type": "string"}}})),
-    ("schema: the name of /patternProperties/", lambda text: made(schema={"patternProperties": {text: {}}})),
-    ("schema: the name of /properties/p/default/", lambda text: of_property({"default": {"a": 1, text: 1}})),
-    ("schema: the name of /x-unknown/0/", lambda text: made(schema={"x-unknown": [{text: True}]})),
-    ("output_schema: the name of /properties/", lambda text: made(output_schema={"properties": {text: {}}})),
-    ("parameters: the name of /", lambda text: made(parameters={text: {"type": "string"}})),
 ]
-VALUES: list[Field] = [
-    ("schema: /properties/p/enum/1: ", lambda text: of_property({"enum": ["a", text]})),
-    ("schema: /properties/p/const: ", lambda text: of_property({"const": text})),
-    ("schema: /properties/p/default: ", lambda text: of_property({"type": "string", "default": text})),
-    ("schema: /properties/p/default/title: ", lambda text: of_property({"default": {"title": text}})),
-    ("schema: /properties/p/pattern: ", lambda text: of_property({"pattern": text})),
-    ("schema: /properties/p/format: ", lambda text: of_property({"format": text})),
-    ("schema: /required/0: ", lambda text: made(schema={"required": [text]})),
-    ("schema: /x-unknown: ", lambda text: made(schema={"x-unknown": text})),
-    ("schema: /type: ", lambda text: made(schema={"type": text})),
-    ("schema: /properties/p/$ref: ", lambda text: of_property({"$ref": "#/$defs/" + text})),
-    ("output_schema: /enum/0: ", lambda text: made(output_schema={"enum": [text]})),
-    ("parameters: /p/default: ", lambda text: made(parameters={"p": {"type": "string", "default": text}})),
+DATA: list[Callable[[str], Tool]] = [
+    lambda text: made(schema={"properties": {text: {}}}),
+    lambda text: made(schema={"$defs": {text: {"type": "string"}}}),
+    lambda text: made(schema={"x-unknown": [{text: True}]}),
+    lambda text: made(output_schema={"properties": {text: {}}}),
+    lambda text: made(parameters={text: {"type": "string"}}),
+    lambda text: of_property({"enum": ["a", text]}),
+    lambda text: of_property({"const": text}),
+    lambda text: of_property({"type": "string", "default": text}),
+    lambda text: of_property({"default": {"title": text, text: 1}}),
+    lambda text: of_property({"examples": [text]}),
+    lambda text: of_property({"format": text}),
+    lambda text: made(schema={"required": [text]}),
+    lambda text: made(schema={"x-unknown": text}),
+    lambda text: made(output_schema={"enum": [text]}),
+    lambda text: made(parameters={"p": {"type": "string", "default": text}}),
+]
+FAULTY: list[Callable[[str], Tool]] = [
+    lambda text: made(schema={"type": text}),
+    lambda text: of_property({"$ref": "#/$defs/" + text}),
+    lambda text: of_property({"type": text}),
+    lambda text: made(schema={"properties": {text: {"type": 1}}}),
+    lambda text: made(schema={"properties": {text: {"default": object()}}}),
 ]
 PROSE: list[Field] = [
     ("description: ", lambda text: made(description=text)),
@@ -61,7 +64,6 @@ PROSE: list[Field] = [
     ("schema: /title: ", lambda text: made(schema={"title": text})),
     ("schema: /$comment: ", lambda text: made(schema={"$comment": text})),
     ("schema: /properties/p/description: ", lambda text: of_property({"description": text})),
-    ("schema: /properties/p/examples/0: ", lambda text: of_property({"examples": [text]})),
     ("schema: /properties/p/items/anyOf/0/description: ", lambda text: in_depth({"description": text})),
     ("schema: /properties/description/description: ", lambda text: named_like_a_keyword({"description": text})),
     ("output_schema: /description: ", lambda text: made(output_schema={"description": text})),
@@ -101,32 +103,55 @@ def test_there_are_more_than_fifty_hidden_strings_and_each_is_another() -> None:
     assert len({hidden.text for hidden in HIDDEN}) == len({hidden.label for hidden in HIDDEN}) == len(HIDDEN) > 50
 
 
-@pytest.mark.parametrize("hidden", HIDDEN, ids=lambda hidden: hidden.label)
-async def test_a_hidden_character_is_refused_in_every_field_and_shown_escaped(hidden: HiddenString) -> None:
+async def test_a_hidden_character_is_refused_in_every_name_and_text_and_shown_escaped() -> None:
     async with memory_stead() as stead:
-        for place, build in (*NAMES, *VALUES, *PROSE):
-            assert_shown(refused(stead, build(hidden.text)), place, hidden)
+        for hidden in HIDDEN:
+            for place, build in (*NAMES, *PROSE):
+                assert_shown(refused(stead, build(hidden.text)), place, hidden)
 
 
-@pytest.mark.parametrize("joined", JOINED, ids=lambda joined: joined.label)
-async def test_what_emoji_and_scripts_are_spelt_with_stands_in_prose_and_nowhere_else(joined: HiddenString) -> None:
+async def test_what_emoji_and_scripts_are_joined_with_stands_in_prose_and_in_no_name() -> None:
     async with memory_stead() as stead:
-        for place, build in (*NAMES, *VALUES):
-            assert_shown(refused(stead, build(joined.text)), place, joined)
-        for _, build in PROSE:
-            stead.registry.register(build(joined.text))
-            stead.registry.unregister("t")
+        for joined in JOINED:
+            for place, build in NAMES:
+                assert_shown(refused(stead, build(joined.text)), place, joined)
+            for _, build in PROSE:
+                stead.registry.register(build(joined.text))
+                stead.registry.unregister("t")
 
 
-@pytest.mark.parametrize("spaced", SPACED, ids=lambda spaced: spaced.label)
-async def test_lines_and_wide_spaces_stand_in_prose_and_values_but_in_no_name(spaced: HiddenString) -> None:
+async def test_lines_and_wide_spaces_stand_in_prose_but_in_no_name() -> None:
     async with memory_stead() as stead:
-        for place, build in NAMES:
-            assert_shown(refused(stead, build(spaced.text)), place, spaced)
-        for place, build in (*VALUES, *PROSE):
-            if "/type:" not in place and "/$ref:" not in place:  # there, nothing but a known word is right
+        for spaced in SPACED:
+            for place, build in NAMES:
+                assert_shown(refused(stead, build(spaced.text)), place, spaced)
+            for _, build in PROSE:
                 stead.registry.register(build(spaced.text))
                 stead.registry.unregister("t")
+
+
+@pytest.mark.promise("S1")
+async def test_what_is_data_in_a_schema_may_have_any_character_and_is_listed_as_it_is() -> None:
+    async with memory_stead() as stead:
+        for given in (*HIDDEN, *JOINED, *SPACED):
+            for build in DATA:
+                built = build(given.text)
+                if not given.is_sendable:
+                    assert "half of a surrogate pair" in refused(stead, built)
+                    continue
+                stead.registry.register(built)
+                info = stead.registry.get_tool_info("t")
+                assert info is not None
+                if built.schema is not None:
+                    assert info.input_schema == {"type": "object", **built.schema}
+                stead.registry.unregister("t")
+
+
+async def test_a_fault_of_a_schema_is_told_with_everything_visible() -> None:
+    async with memory_stead() as stead:
+        for hidden in HIDDEN:
+            for build in FAULTY:
+                assert refused(stead, build(hidden.text)).isprintable(), hidden.label
 
 
 async def test_a_decorated_function_is_looked_at_like_every_tool() -> None:

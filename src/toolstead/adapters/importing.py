@@ -2,8 +2,6 @@
 
 Some of them import themselves in circles. Two workers that import two of them at once then see halves of
 modules, and what failed once stays broken: the MCP SDK did, with Claude's and Codex's first sessions.
-
-Above: whoever imports an SDK off the event loop. Below: nothing.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """The command that installs an extra of ours: the one place that says `pip install`.
 
-It names the packages that the extra requires, as the installed metadata lists them, and never our own name: that works
-from a checkout and from a wheel, and asks no index for a package that somebody else may have put there under our name.
-Above: whoever says that something is missing. Below: nothing.
+It names the packages that the extra requires, as the installed metadata lists them, and never our own name: that
+works from a checkout and from a wheel, and asks no index for a package that somebody else may have put there under
+our name.
 """
 
 from __future__ import annotations

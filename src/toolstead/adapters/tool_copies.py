@@ -1,7 +1,7 @@
 """Tools as somebody else is told of them: each copy made once, and the log says once what differs in it.
 
 The canonical schema stays what arguments are validated against; whoever would refuse it, or drop a part of it, gets a
-copy. Above: the adapters that show tools to models, each with its own way to make a copy. Below: the words.
+copy.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""Writing tool files: the folder a new one goes to, how it gets there whole, and the user's editor.
-
-Above: `toolstead tools new`. Below: `places`.
-"""
+"""Writing tool files: the folder a new one goes to, how it gets there whole, and the user's editor."""
 
 from __future__ import annotations
 

@@ -1,8 +1,4 @@
-"""One interface to a stead, wherever it is, and the implementation for a stead in this process.
-
-Above: `connecting`, which picks one; the commands, chat and console. Below: the public object. `http_client` implements
-it for a running server.
-"""
+"""One interface to a stead, wherever it is, and the implementation for a stead in this process."""
 
 from __future__ import annotations
 

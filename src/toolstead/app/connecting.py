@@ -1,7 +1,4 @@
-"""Finding the stead that answers for a project: a server that was named, the one that runs, or one in this process.
-
-Above: the commands, chat and console. Below: `client`, `server_file`; the HTTP client, imported when a server is asked.
-"""
+"""Finding the stead that answers for a project: a server that was named, the one that runs, or one in this process."""
 
 from __future__ import annotations
 

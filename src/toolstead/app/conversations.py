@@ -1,7 +1,4 @@
-"""Threads and runs of a stead: the sessions and the orchestrator, imported and opened when first needed.
-
-Above: the stead. Below: the orchestrator, the database.
-"""
+"""Threads and runs of a stead: the sessions and the orchestrator, imported and opened when first needed."""
 
 from __future__ import annotations
 

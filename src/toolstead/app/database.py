@@ -1,6 +1,6 @@
 """The database of a stead, opened when something first needs it.
 
-Nothing heavy is imported before. Above: conversations, kept results, approvals, plugins. Below: the storage adapter.
+Nothing heavy is imported before.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """What can be used here and what cannot, and what to type about it: models, keys, extras, the usual runtime.
 
-Nothing heavy is imported and nobody outside is asked, so looking costs nothing. Above: `toolstead doctor`.
-Below: the catalogue of providers, the keys.
+Nothing heavy is imported and nobody outside is asked, so looking costs nothing.
 """
 
 from __future__ import annotations

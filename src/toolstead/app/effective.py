@@ -1,8 +1,6 @@
 """The layers merged: the effective settings, and for each the layer it came from.
 
 Tables merge, lists replace, the lists in `UNIONS` grow with every layer.
-
-Above: `layers` brings the leaves in order, lowest layer first. Below: `leaves`, `settings`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A stead behind its HTTP server: implements the client interface with the REST routes. Above: `client`."""
+"""A stead behind its HTTP server: implements the client interface with the REST routes."""
 
 from __future__ import annotations
 

@@ -1,7 +1,6 @@
 """Whole results behind handles: what a caller was shown a part of can be read in full.
 
-Written behind the call, in the database, which is opened for the first one. Above: the stead and the
-dispatcher. Below: `conversations`.
+Written behind the call, in the database, which is opened for the first one.
 """
 
 from __future__ import annotations

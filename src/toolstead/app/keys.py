@@ -1,8 +1,7 @@
 """Keys and addresses of model APIs: from the environment, else from the system's keyring.
 
 A key is never written down, shown or handed to a tool's child: those get an allow-list of the environment.
-Addresses come from the environment alone, so that no project's file can send a key elsewhere. Above: the
-runtimes, `doctor`. Nothing is below.
+Addresses come from the environment alone, so that no project's file can send a key elsewhere.
 """
 
 from __future__ import annotations

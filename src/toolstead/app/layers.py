@@ -2,8 +2,6 @@
 
 `settings_for` is what a process calls; `load_settings` is the same with everything handed in.
 What reads TOML is imported when there is TOML to read: a server without a file starts sooner.
-
-Above: the wiring and the commands. Below: `leaves` checks what is read here, `effective` merges it.
 """
 
 from __future__ import annotations
@@ -18,7 +16,7 @@ from toolstead.app.effective import LoadedSettings, merge, nest_value
 from toolstead.app.leaves import KeyPath, Leaf, OriginOf, checked_leaves
 from toolstead.app.places import Places
 from toolstead.app.settings import keys
-from toolstead.errors import SettingsError
+from toolstead.errors import SettingsError, find_nearest
 
 PREFIX = "TOOLSTEAD_"
 FIXED_NAMES = (
@@ -127,18 +125,19 @@ def _from_bytes(path: Path, data: bytes) -> list[Leaf]:
 def _from_text(path: Path, text: str) -> list[Leaf]:
     import tomllib
 
-    from toolstead.app.toml_lines import find_lines
+    from toolstead.app.toml_keys import find_lines
 
     try:
         table = tomllib.loads(text)
-        lines = find_lines(text)
+        lines = find_lines(text, table)
     except RecursionError:
         raise SettingsError(key="", origin=str(path), reason="is nested too deeply to be read") from None
     except ValueError as error:  # TOMLDecodeError is one; a number of 5,000 digits is another
         raise _syntax_error(path, text, error) from None
 
     def origin_of(where: tuple[str | int, ...]) -> str:
-        line = lines.get(where)
+        # What has no line of its own stands in something that has.
+        line = next((lines[upper] for end in range(len(where), 0, -1) if (upper := where[:end]) in lines), None)
         return f"{path}:{line}" if line is not None else str(path)
 
     return checked_leaves(table, origin_of)
@@ -177,15 +176,15 @@ def _from_environment(environ: Mapping[str, str]) -> Iterator[Leaf]:
 
 
 def _from_override(override: str) -> list[Leaf]:
-    from toolstead.app.toml_lines import read_key
+    from toolstead.app.toml_keys import split_key
 
-    key = read_key(override)
-    if key is None or override[key[1] : key[1] + 1] != "=":
+    key = split_key(override)
+    if key is None:
         shown = override.partition("=")[0][:80]
         reason = f"{shown!r} is not of the form section.key=value, such as tools.timeout=30"
         raise SettingsError(key="", origin=SET, reason=reason)
-    path, end = key
-    return checked_leaves(nest_value(path, _parsed(override[end + 1 :])), _said_by(SET))
+    path, value = key
+    return checked_leaves(nest_value(path, _parsed(value)), _said_by(SET))
 
 
 def _said_by(origin: str) -> OriginOf:
@@ -205,8 +204,6 @@ def _parsed(text: str) -> Any:
 
 
 def _unknown_name(name: str) -> str:
-    from difflib import get_close_matches  # only a complaint pays for it
-
     names = [*FIXED_NAMES, *(environment_name(path) for path in keys())]
-    nearest = get_close_matches(name.upper(), names, n=1, cutoff=0.0)[0]
+    (nearest,) = find_nearest(name.upper(), names, cutoff=0)
     return f"unknown name; the nearest is {nearest} (settings are written TOOLSTEAD_<SECTION>__<KEY>)"

@@ -2,8 +2,6 @@
 
 Each leaf is checked where it was said, so that a complaint can name file and line, and so that a
 bad value is found even when a higher layer would have replaced it.
-
-Above: `layers` reads the tables. Below: `settings` has the model.
 """
 
 from __future__ import annotations
@@ -17,7 +15,7 @@ import msgspec
 from toolstead.app.masks import masked
 from toolstead.app.settings import OPEN_TABLES, Key, keys, sections
 from toolstead.app.toml_text import kind_of, toml_key, toml_value
-from toolstead.errors import SettingsError
+from toolstead.errors import SettingsError, find_nearest, suggest
 
 KeyPath = tuple[str, ...]
 OriginOf = Callable[[tuple[str | int, ...]], str]
@@ -188,18 +186,15 @@ def _heading(path: KeyPath) -> str:
 
 def _unknown(path: KeyPath, spelling: Spelling) -> str:
     """Say that a key is unknown, and which one comes nearest."""
-    from difflib import get_close_matches  # only a complaint pays for it
-
     apart = tuple(".".join(path).split("."))
     if apart != path and (apart in keys() or apart in sections() or apart[0] in OPEN_TABLES):
         return f"unknown key: the dot is inside a name here; write {spelling(apart)} as nested tables, without quotes"
     known = {".".join(found): found for found in (*keys(), *sorted(sections()), *((name,) for name in OPEN_TABLES))}
     siblings = {found[-1]: found for found in known.values() if found[:-1] == path[:-1]}
-    close = get_close_matches(path[-1], siblings, n=1)
-    if close:
-        return f"unknown key; did you mean {spelling(siblings[close[0]])}?"
+    if hint := suggest(path[-1], siblings, show=lambda name: spelling(siblings[name])):
+        return f"unknown key; {hint}"
     elsewhere = [found for found in keys() if found[-1] == path[-1]]
     if elsewhere:
         return f"unknown key; did you mean {' or '.join(spelling(found) for found in elsewhere)}?"
-    nearest = get_close_matches(".".join(path), known, n=1, cutoff=0.0)
-    return f"unknown key; the nearest is {spelling(known[nearest[0]])}; known here: {', '.join(siblings)}"
+    (nearest,) = find_nearest(".".join(path), known, cutoff=0)
+    return f"unknown key; the nearest is {spelling(known[nearest])}; known here: {', '.join(siblings)}"

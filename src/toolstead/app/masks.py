@@ -1,7 +1,4 @@
-"""What must not be shown: tokens, keys and passwords, wherever a setting is printed.
-
-Above: everything that shows a setting. Nothing is below.
-"""
+"""What must not be shown: tokens, keys and passwords, wherever a setting is printed."""
 
 from __future__ import annotations
 

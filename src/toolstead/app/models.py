@@ -1,7 +1,4 @@
-"""The models of a stead: connected when first asked for, shared by all its conversations, closed at its end.
-
-Above: the runtimes. Below: the providers' adapters, imported only when a model is used.
-"""
+"""The models of a stead: connected when first asked for, shared by all its conversations, closed at its end."""
 
 from __future__ import annotations
 

@@ -1,7 +1,6 @@
 """Where things live: the project's root, the user's folder and the data folder.
 
-Above: settings, switches, the wiring and the commands. Nothing is below. Folders are named here,
-never made.
+Folders are named here, never made.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Where a stead's plugins are: those that come with us, installed ones, and files of the user and of the project.
 
-A project's own are read as they were approved, never from its folder. Above: `plugins`. Below: discovery, trust.
+A project's own are read as they were approved, never from its folder.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """What plugins can do, made of the stead's own parts: each power keeps to the plugin it was made for.
 
-What a power is made of is imported when it is used: most plugins use none of them. Above: `plugins`, which gives
-them to contexts. Below: the store, the orchestrator, the dispatcher, the guarded client.
+What a power is made of is imported when it is used: most plugins use none of them.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""The settings of plugins as tables: merged from what was said where, shown masked, and taken back from who was shown.
-
-Above: `plugins`. Below: the masks, and how the host sees a plugin.
-"""
+"""The settings of plugins as tables: merged from what was said where, shown masked, taken back from who was shown."""
 
 from __future__ import annotations
 

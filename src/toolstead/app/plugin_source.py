@@ -1,7 +1,4 @@
-"""The tools of the plugins that run, as a source for the registry; each tool is checked once.
-
-Above: `plugins`, the registry. Below: the plugin host, `definition`.
-"""
+"""The tools of the plugins that run, as a source for the registry; each tool is checked once."""
 
 from __future__ import annotations
 

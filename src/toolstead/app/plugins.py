@@ -1,8 +1,7 @@
 """The plugins of a stead: which there are, which are on and how they are set.
 
 What a plugin is set to comes from the settings files, and above them from the database, of which `state.json` holds
-a copy that every process watches. Above: the wiring and the adapters. Below: `plugin_source`, the host, the hook
-runner, the powers.
+a copy that every process watches.
 """
 
 from __future__ import annotations

@@ -1,11 +1,7 @@
-"""Which runtime answers when nobody says, and why; nothing is loaded for it, and nobody is asked.
-
-Above: the runtimes, `doctor`, health. Below: the catalogue of providers, the settings.
-"""
+"""Which runtime answers when nobody says, and why; nothing is loaded for it, and nobody is asked."""
 
 from __future__ import annotations
 
-import difflib
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -17,7 +13,7 @@ from shutil import which
 from toolstead.adapters.installing import install_command
 from toolstead.adapters.providers.catalogue import MAIN, VENDORS, Lookup, Vendor, default_model, find, state_of, states
 from toolstead.app.settings import RuntimeSettings
-from toolstead.errors import RuntimeFailureError
+from toolstead.errors import RuntimeFailureError, suggest
 from toolstead.invoker.runtime import Runtime
 
 NAMES = ("kernel", "claude", "codex", "scripted", "demo")
@@ -183,8 +179,8 @@ def absence(name: str) -> str:
     if program is not None or name in ("kernel", "scripted"):
         return ""
     known = [one for one in NAMES if one not in _LATER]
-    near = difflib.get_close_matches(name, known, n=1)
-    hint = f"did you mean {near[0]!r}? T" if near else "t"
+    hint = suggest(name, known)
+    hint = f"{hint} T" if hint else "t"
     why = "is not part of this version" if name in _LATER else "is unknown"
     return f"the runtime {name[:100]!r} {why}; {hint}he runtimes are {', '.join(known)}"
 

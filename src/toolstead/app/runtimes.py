@@ -1,8 +1,4 @@
-"""The runtimes that can be had here, made when they are first asked for.
-
-Above: the wiring of conversations. Below: the adapters, each imported only when it is used; `runtime_choice` says
-which one answers when nobody does.
-"""
+"""The runtimes that can be had here, made when they are first asked for."""
 
 from __future__ import annotations
 

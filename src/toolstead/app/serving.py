@@ -1,7 +1,4 @@
-"""Serving a stead: MCP on stdio, REST and MCP over HTTP, and the MCP servers that runtimes are given.
-
-Above: `stead`. Below: the wiring; the adapters, imported by whoever serves.
-"""
+"""Serving a stead: MCP on stdio, REST and MCP over HTTP, and the MCP servers that runtimes are given."""
 
 from __future__ import annotations
 

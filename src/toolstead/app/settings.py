@@ -3,9 +3,6 @@
 A key that is documented is known here, also when the feature behind it is still to come;
 `IN_EFFECT` says which keys this version reads. The structs are msgspec's and not pydantic's:
 a stdio server has about 60 ms from start to first answer, and pydantic alone costs more.
-
-Above: `leaves` checks one layer's table against this model, `layers` reads the layers,
-`effective` merges them. Nothing is below.
 """
 
 from __future__ import annotations

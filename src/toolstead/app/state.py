@@ -4,8 +4,6 @@ What is set for plugins lives in the database, and stands here too so that a pro
 
 `state.json` is private to the user and written whole: under a lock, into a file beside it, synced,
 then moved into place. A file that cannot be understood is never written over.
-
-Above: the wiring applies the switches, `toolstead tools enable|disable` sets them. Below: only words.
 """
 
 from __future__ import annotations

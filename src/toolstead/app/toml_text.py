@@ -1,7 +1,4 @@
-"""Values and keys written the way TOML spells them: for `config show`, and for complaints.
-
-Above: everything that shows a setting. Nothing is below.
-"""
+"""Values and keys written the way TOML spells them: for `config show`, and for complaints."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""The tool files in use: the user's own, and those of the project as they were approved.
-
-Above: the stead. Below: the reader of tool files, `trust`.
-"""
+"""The tool files in use: the user's own, and those of the project as they were approved."""
 
 from __future__ import annotations
 

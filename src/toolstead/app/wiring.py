@@ -5,8 +5,6 @@ Some parts need each other, so they are tied by callables that are resolved when
     registry ──prepare, context_for──▸ plugins ──refresh──▸ registry
     hook runner ──on_set──▸ dispatcher ──current──▸ registry
     plugins ──powers──▸ dispatcher, conversations ──call_tool──▸ dispatcher
-
-Above: `stead`, the public object, and `serving`. Below: everything.
 """
 
 from __future__ import annotations

@@ -1,1 +1,1 @@
-"""What people see: the command line. Below: everything; above: nobody."""
+"""What people see: the command line."""

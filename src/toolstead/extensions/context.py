@@ -2,7 +2,7 @@
 
 A `warm` or `resumed` session remembers; a `cold` one begins empty. Before its first turn, what was said
 in the thread is put before the prompt, once, as much of it as `max_tokens` allows: the newest messages
-whole, and how many older ones there were. Above: wiring. Below: the contract.
+whole, and how many older ones there were.
 """
 
 from __future__ import annotations

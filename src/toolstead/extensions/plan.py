@@ -1,7 +1,7 @@
 """The `plan` plugin: `update_plan`, with which a model shows what it is going to do and how far it is.
 
 It keeps nothing. A plan that fits the schema becomes the event `plan.updated`; clients draw the
-checklist. One that does not fit never gets here. Above: wiring. Below: the contract.
+checklist. One that does not fit never gets here.
 """
 
 from __future__ import annotations

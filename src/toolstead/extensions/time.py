@@ -1,7 +1,7 @@
 """The `time` plugin: `current_time`, the date and the time where it was asked for.
 
 Models do not know what day it is. Zone files are read when a zone is named, not before: the machine's
-own zone needs none. Above: wiring. Below: the contract.
+own zone needs none.
 """
 
 from __future__ import annotations

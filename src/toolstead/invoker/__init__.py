@@ -1,4 +1,1 @@
-"""Invoking an agent: the runtime port, the pool of warm sessions, and the one function that makes their keys.
-
-Above: the orchestrator, the runtimes' adapters. Below: the kernel.
-"""
+"""Invoking an agent: the runtime port, the pool of warm sessions, and the one function that makes their keys."""

@@ -1,7 +1,4 @@
-"""Time and waiting, as everything that deals with runs asks for them: a test or a simulation puts its own there.
-
-Above: the orchestrator, and whoever else waits for runs. Below: nothing.
-"""
+"""Time and waiting, as everything that deals with runs asks for them: a test or a simulation puts its own there."""
 
 from __future__ import annotations
 

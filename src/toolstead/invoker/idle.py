@@ -1,6 +1,6 @@
 """Sessions that nobody uses at the moment: the longest idle first, and a timer that ends them.
 
-One timer for all, armed only while there is something to end. Above: the pool.
+One timer for all, armed only while there is something to end.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""What an agent is told to be when nobody wrote instructions for it: the same on every runtime.
-
-Above: the runtimes. Below: the runtime port.
-"""
+"""What an agent is told to be when nobody wrote instructions for it: the same on every runtime."""
 
 from __future__ import annotations
 

@@ -1,8 +1,7 @@
 """The invoker: takes a session, lets the hooks have the prompt, runs the turn, gives the session back.
 
 What may go wrong is decided here, once: a lost conversation is tried again on an empty session, a
-timeout or a cancellation reaches the model, an error ends the session. Above: the orchestrator.
-Below: the pool, the runtime port.
+timeout or a cancellation reaches the model, an error ends the session.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """The kernel as a runtime: our own agent loop over any model API, in this process.
 
-Conversations are kept in memory, the latest ones, so that a session that was closed can be resumed. Above:
-the app, which says where models and tools come from. Below: the kernel session.
+Conversations are kept in memory, the latest ones, so that a session that was closed can be resumed.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""One conversation with a model API: implements the session port with the agent loop.
-
-Above: the kernel runtime. Below: the loop.
-"""
+"""One conversation with a model API: implements the session port with the agent loop."""
 
 from __future__ import annotations
 

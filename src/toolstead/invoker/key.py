@@ -1,7 +1,6 @@
 """The key of a session, and the fingerprint of what it was built with: one function each, for everybody.
 
-Prewarming, invoking and evicting meet in one session only when all of them ask here. Above: the
-pool. Below: the runtime port.
+Prewarming, invoking and evicting meet in one session only when all of them ask here.
 """
 
 from __future__ import annotations

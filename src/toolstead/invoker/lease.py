@@ -1,4 +1,4 @@
-"""What is asked of the pool, what it hands out, and what it counts. Above: the pool, the invoker."""
+"""What is asked of the pool, what it hands out, and what it counts."""
 
 from __future__ import annotations
 

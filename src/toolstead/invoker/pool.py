@@ -9,8 +9,6 @@ Rules that hold at every moment:
   So whoever holds a room never waits for one: every room comes free, and the pool cannot lock itself.
 - Runs of one thread are put in order above (the store decides). Here a session in use is refused to others; only
   one that is being opened ahead of a message is waited for.
-
-Above: the invoker. Below: `slot` (with the states of a session's place), `idle`, `rooms`, the runtime port.
 """
 
 from __future__ import annotations

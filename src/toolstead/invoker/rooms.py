@@ -1,7 +1,7 @@
 """How many sessions may own a process at once, and who gets the next free room.
 
 A room is taken before a process is started and given back after it has ended. Whoever may wait,
-waits in order of arrival. Above: the pool.
+waits in order of arrival.
 """
 
 from __future__ import annotations

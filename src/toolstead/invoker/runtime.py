@@ -1,7 +1,7 @@
 """The runtime port: what drives a model. Adapters implement it; the pool and the invoker use it.
 
 A runtime opens sessions. A session is one warm connection to a model with its conversation in it;
-it runs one turn at a time. Above: the pool, the invoker. Below: only the words in `types`.
+it runs one turn at a time.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Calls into a runtime, each behind a boundary: whatever its code raises becomes a foreseen error; and back out of it.
 
 An adapter should raise `SessionLostError` or `RuntimeFailureError`. Anything else is a crash: the
-caller gets a text with an id, and the log the traceback under that id. Above: pool and invoker.
+caller gets a text with an id, and the log the traceback under that id.
 """
 
 from __future__ import annotations

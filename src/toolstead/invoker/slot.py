@@ -7,9 +7,9 @@
       └────────────────┴─────────────┴──────────────┴──────────────────┘
 
 A slot has one user at a time. Two runs of a thread never run at once (the store sees to that), so a slot that a run
-uses is refused to others; one that is used to open a session ahead of a message (`prewarmed`) is waited for. A session
-that is ended under its user (rebuilt, lost, or everything is closed) leads back to TAKEN. A slot that is EMPTY and
-whose last session has been closed is forgotten. Above: the pool.
+uses is refused to others; one that is used to open a session ahead of a message (`prewarmed`) is waited for. A
+session that is ended under its user (rebuilt, lost, or everything is closed) leads back to TAKEN. A slot that is
+EMPTY and whose last session has been closed is forgotten.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
 """The agent loop over a model port: instructions and history in, answers and tool calls out.
 
-No I/O and no knowledge of sub-agents. Above: the invoker. Below: plugins, schema, types.
+No I/O and no knowledge of sub-agents; it imports `types` and `errors` alone.
 """

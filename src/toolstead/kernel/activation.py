@@ -1,7 +1,4 @@
-"""What one activation of an agent is made of: its model, its tools, its budget, its limits, and whom it tells.
-
-Above: the invoker, which makes one for each turn of a session. Below: the model port.
-"""
+"""What one activation of an agent is made of: its model, its tools, its budget, its limits, and whom it tells."""
 
 from __future__ import annotations
 

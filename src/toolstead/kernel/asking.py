@@ -1,7 +1,6 @@
 """Getting one reply out of a model: again when that may help, shorter when it is too much, or not at all.
 
-Every wait, every shortening and every tool that is left out is in the log. Above: the loop. Below: the
-model port.
+Every wait, every shortening and every tool that is left out is in the log.
 """
 
 from __future__ import annotations

@@ -1,21 +1,19 @@
 """Carrying out what a model calls: side by side where that is safe, in order where it is not.
 
 A call that cannot be made (a tool that is not offered, arguments that are no JSON object) is answered with
-what would be right; one that fails again and again ends the activation. Above: the loop. Below: the
-dispatcher, as `call_tool`.
+what would be right; one that fails again and again ends the activation.
 """
 
 from __future__ import annotations
 
 import asyncio
-import difflib
 import logging
 from collections.abc import Iterator, Mapping, Sequence
 from hashlib import blake2b
 
 import msgspec
 
-from toolstead.errors import LimitError
+from toolstead.errors import LimitError, suggest
 from toolstead.kernel.activation import Activation
 from toolstead.kernel.conversation import Conversation
 from toolstead.kernel.messages import Answered, ToolUse
@@ -166,11 +164,9 @@ class Calling:
         return ToolResult.error(text)
 
     def _unknown(self, name: str) -> str:
-        nearest = difflib.get_close_matches(name[:64], self._tools, n=2)
-        if nearest:
-            return f"there is no tool {name[:200]!r}; did you mean {' or '.join(map(repr, nearest))}?"
         known = ", ".join(list(self._tools)[:20]) or "none"
-        return f"there is no tool {name[:200]!r}; the tools are {known}"
+        hint = suggest(name, self._tools, otherwise=f"the tools are {known}", most=2)
+        return f"there is no tool {name[:200]!r}; {hint}"
 
     def _known(self) -> Mapping[str, ToolInfo]:
         offered = self._activation.offer()

@@ -1,7 +1,7 @@
 """A conversation with a model: what was said so far, and what the user said meanwhile.
 
 It is whole at any time: a call that was begun has an answer, also when it was interrupted, because no
-model API takes a history with a hole in it. Above: the loop, the session. Below: messages.
+model API takes a history with a hole in it.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """The agent loop: ask the model, carry out what it calls, tell it what came of that, until it is done.
 
-Everything else stands beside it: how a reply is had (`asking`), how calls are made (`calling`), what may be
-spent (the activation's budget). Cancelling the loop interrupts the model or the tools; the conversation stays whole.
-Above: the invoker's kernel session. Below: the model port.
+Everything else stands beside it: how a reply is had (`asking`), how calls are made (`calling`), what may be spent
+(the activation's budget). Cancelling the loop interrupts the model or the tools; the conversation stays whole.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """What is said in a conversation with a model: by the user, by the model, by tools.
 
-Structs, because every turn makes a few: 0.2 µs each. Above: the loop, the model port. Below: the words.
+Structs, because every turn makes a few: 0.2 µs each.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """The model port: one request to a model API, streamed. Adapters implement it; the loop uses it.
 
 A model knows nothing of loops, retries or budgets: it translates, asks once, and says what came of it.
-Above: the loop. Below: messages.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 An API may send anything: half characters, a name no API takes back, one id for two calls, arguments nested
 beyond reading. One such thing kept in the history would make every later request fail. What is changed here
-loses what the provider kept of it, which has the same in it. Above: asking. Below: messages.
+loses what the provider kept of it, which has the same in it.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Making a conversation shorter when a model cannot take all of it: the oldest tool results first.
 
-What was cut says so where it was cut, so that the model can call the tool again. Above: asking.
+What was cut says so where it was cut, so that the model can call the tool again.
 """
 
 from __future__ import annotations

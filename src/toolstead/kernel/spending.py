@@ -1,4 +1,4 @@
-"""The usual budget: what one activation has used so far, and whether it may go on. Above: the runtime that makes it."""
+"""The usual budget: what one activation has used so far, and whether it may go on."""
 
 from __future__ import annotations
 

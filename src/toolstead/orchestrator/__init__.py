@@ -1,4 +1,1 @@
-"""Threads, messages and runs: who is answered when, what is stored of it, and the event log.
-
-Above: adapters (REST, storage), extensions, app. Below: the invoker.
-"""
+"""Threads, messages and runs: who is answered when, what is stored of it, and the event log."""

@@ -6,7 +6,6 @@
          `request_end` leads to `ending`
 
 One task sees a run through `waiting`, `running` and `ending`. It does not exist while the message is being stored.
-Above: the orchestrator and its parts. Nothing is below.
 """
 
 from __future__ import annotations

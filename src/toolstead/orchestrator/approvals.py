@@ -3,8 +3,6 @@
 The question is a row of the database, and so is its one decision, whoever makes it: a person in this
 process or in another one, the end of the time, a caller who left, a process that stopped. Each is
 stored together with the event that tells of it. Whatever goes wrong refuses the call.
-
-Above: the dispatcher's gates ask, REST decides. Below: the store and the event log.
 """
 
 from __future__ import annotations

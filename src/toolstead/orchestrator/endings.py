@@ -1,7 +1,4 @@
-"""What is told when a message comes, when a run begins, and when it ends: the events, and the ending itself.
-
-Above: the orchestrator. Below: the words, and the store's.
-"""
+"""What is told when a message comes, when a run begins, and when it ends: the events, and the ending itself."""
 
 from __future__ import annotations
 

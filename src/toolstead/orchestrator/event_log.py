@@ -2,7 +2,7 @@
 
 Without a store, failures and changes are kept in memory, bounded; calls that go well are told only to
 who listens. With one (`attach`), what belongs to a run, what failed and what changed is stored, and
-readers get it once it is, with the id it got there. Nothing here blocks. Below: `journal`, `feed`.
+readers get it once it is, with the id it got there. Nothing here blocks.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """The feed: stored events to whoever reads along, in the order of their ids, from any of them on.
 
-A reader gets what was stored before it came by itself, and what comes after from one look at the store for
-all readers. One that falls behind is sent back to the store: its memory is bounded, and it misses nothing.
-Events of other processes on the same database are looked for while anybody reads. Above: SSE. Below: the store.
+A reader gets what was stored before it came by itself, and what comes after from one look at the store for all
+readers. One that falls behind is sent back to the store: its memory is bounded, and it misses nothing. Events
+of other processes on the same database are looked for while anybody reads.
 """
 
 from __future__ import annotations

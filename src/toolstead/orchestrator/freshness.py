@@ -1,7 +1,6 @@
 """Whether our warm session of a thread is up to date, though other processes talk in the thread, too.
 
-A session is up to date when it had part in the run that began last in its thread. Above: the orchestrator. Below: the
-store port, the pool.
+A session is up to date when it had part in the run that began last in its thread.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""The hooks of the message pipeline, as the orchestrator calls them. The plugins' runner implements this.
-
-Above: the orchestrator. Below: the words.
-"""
+"""The hooks of the message pipeline, as the orchestrator calls them. The plugins' runner implements this."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """The journal: events of this process on their way into the store, many in one commit, each run's in order.
 
 What a run told so far is stored with its end, in one commit. When the store cannot be written, events
-wait, bounded; what has to be left out is counted and said. Above: the event log, the orchestrator.
+wait, bounded; what has to be left out is counted and said.
 """
 
 from __future__ import annotations

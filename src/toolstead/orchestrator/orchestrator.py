@@ -1,9 +1,8 @@
 """The orchestrator: a message in, an answer out, everything stored on the way.
 
-One run at a time for each thread, in order of arrival, many threads at once, whichever processes share the database.
-Its parts: `performer` sees a run through, `order` lets it begin when the store says so, `commands` reaches runs of
-other processes, `recovery` ends those of dead ones, `freshness` keeps warm sessions up to date.
-Above: REST, the CLI, plugins. Below: the invoker, the store port, the event log.
+One run at a time for each thread, in order of arrival, many threads at once, whichever processes share the
+database. Its parts: `performer` sees a run through, `order` lets it begin when the store says so, `commands`
+reaches runs of other processes, `recovery` ends those of dead ones, `freshness` keeps warm sessions up to date.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """The order of a thread's runs: one at a time, as they were accepted, whichever processes hold them.
 
-The store decides (`begin_run`); here a run waits until the store lets it begin. It waits for the run directly before
-it: in this process for that run's end, for another process by looking again and again. So every wait is for a run that
-was accepted earlier, and no two wait for each other. Above: the performer. Below: the store port, recovery.
+The store decides (`begin_run`); here a run waits until the store lets it begin. It waits for the run directly
+before it: in this process for that run's end, for another process by looking again and again. So every wait is for
+a run that was accepted earlier, and no two wait for each other.
 """
 
 from __future__ import annotations

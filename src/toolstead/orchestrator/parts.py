@@ -1,7 +1,4 @@
-"""What the parts of the orchestrator share: one record instead of the same ten parameters for each.
-
-Above: the orchestrator and its parts. Below: the ports.
-"""
+"""What the parts of the orchestrator share: one record instead of the same ten parameters for each."""
 
 from __future__ import annotations
 

@@ -1,8 +1,7 @@
 """Performs one run: waits for its turn, invokes the agent, stores the end, calls the hooks.
 
-message → on_message → take the session → on_before_invoke → invoke → stored answer → on_after_invoke → broadcast.
-A run has exactly one end, and it is stored with its answer and its last events in one commit. Above: the orchestrator.
-Below: the invoker, the thread order, the store port, the event log.
+message → on_message → take the session → on_before_invoke → invoke → stored answer → on_after_invoke → broadcast. A
+run has exactly one end, and it is stored with its answer and its last events in one commit.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """Runs whose process is dead, and runs of our own that nobody performs: they get their end here.
 
-The process locks of the store decide who is alive; there is no other opinion. Above: the orchestrator. Below: the
-store port, the event log.
+The process locks of the store decide who is alive; there is no other opinion.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""What is asked of the orchestrator, and what it takes where nothing is said.
-
-Above: the orchestrator and its callers. Below: the runtime port.
-"""
+"""What is asked of the orchestrator, and what it takes where nothing is said."""
 
 from __future__ import annotations
 

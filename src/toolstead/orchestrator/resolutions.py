@@ -1,7 +1,4 @@
-"""Decisions about approvals as values: what may be one, how it is told, and what it means for the call.
-
-Above: `approvals`. Below: the words, and the store's.
-"""
+"""Decisions about approvals as values: what may be one, how it is told, and what it means for the call."""
 
 from __future__ import annotations
 

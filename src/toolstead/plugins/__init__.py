@@ -1,4 +1,5 @@
-"""The contract that tools are written against.
+"""Plugins: the contract they are written against, finding and loading them, and running their hooks.
 
-Below: `schema`, `types`, `errors`. Above: `tools`, which runs what is written here.
+`contract`, `ports` and `tool_meta` are what an author sees; `decorator` makes tools of functions. `discovery` finds
+plugins, `host` takes them through their steps, `hook_runner` calls their hooks.
 """

@@ -1,6 +1,6 @@
 """What an annotation of a tool's function means: injected, plain JSON, or converted by pydantic.
 
-Pydantic is imported where an annotation needs it, not before. Above: the decorator.
+Pydantic is imported where an annotation needs it, not before.
 """
 
 from __future__ import annotations

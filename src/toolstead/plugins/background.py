@@ -1,7 +1,4 @@
-"""Work that outlives a call or a hook, owned by the plugin that began it: `ctx.run_background`.
-
-Above: `host`, which gives one to each plugin and ends it before `stop`. Below: `health`.
-"""
+"""Work that outlives a call or a hook, owned by the plugin that began it: `ctx.run_background`."""
 
 from __future__ import annotations
 

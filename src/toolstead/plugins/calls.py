@@ -1,4 +1,4 @@
-"""The calls of one plugin's tools that are under way, so that nothing is stopped under them. Above: `guest`."""
+"""The calls of one plugin's tools that are under way, so that nothing is stopped under them."""
 
 from __future__ import annotations
 

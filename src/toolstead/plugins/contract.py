@@ -7,8 +7,6 @@ the plugin is loaded: a bad one is refused alone, with its name, the field and t
 
 In order: `register(ctx)` for every plugin, then `start(ctx)` for every plugin, then tools and hooks are
 live; at the end hooks and tools go, background work is cancelled, and `stop(ctx)` runs in reverse order.
-
-Below: `ports` (what a context can do), `tool_meta` (what a call knows). Above: `host`, which runs this.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What a plugin's own code raised, told in one line. Above: all that runs such code. Below: the errors."""
+"""What a plugin's own code raised, told in one line."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""A plugin's definition, checked: whatever somebody wrote in, a `Plugin` and `Hooks` that can be relied on out.
-
-Above: `host`, which checks what it loads. Below: the contract, and the schemas that tools have.
-"""
+"""A plugin's definition, checked: whatever somebody wrote in, a `Plugin` and `Hooks` that can be relied on out."""
 
 from __future__ import annotations
 

@@ -1,7 +1,6 @@
 """Where plugins are found: entry points of installed distributions, and files.
 
-Finding runs nobody's code: what is found says how it is loaded, and the host decides whether it is. Above: `host`
-loads them, the wiring says which folders and first-party ones there are. Below: the contract.
+Finding runs nobody's code: what is found says how it is loaded, and the host decides whether it is.
 """
 
 from __future__ import annotations

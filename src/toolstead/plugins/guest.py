@@ -1,7 +1,6 @@
 """One plugin while it is in the host: loaded, registered, started, in use, ended.
 
-Whatever goes wrong in one is its own: it is failed, with the step and the reason. Above: `host`, which takes many
-through the same steps in order. Below: `definition`, `settings`, `step`, `calls`, `background`, `health`.
+Whatever goes wrong in one is its own: it is failed, with the step and the reason.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """How a plugin is: one `Health` for each plugin that is enabled, told of everything that goes well or wrong.
 
-A new enabling makes a new one, and so forgets what was. Above: the hook runner (which tells it of hooks) and
-the host (which tells it of register, start and stop). Below: nothing.
+A new enabling makes a new one, and so forgets what was.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """One hook of one plugin, behind a boundary: whatever it does, whoever calls it goes on.
 
 It is called, timed, its answer checked; what goes wrong is named in the log and told to the plugin's health.
-Above: the hook runner. Below: `concurrency`, health.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""The order of the plugins' hooks: as given, but for what `before` and `after` ask.
-
-Above: the hook runner. Below: the contract.
-"""
+"""The order of the plugins' hooks: as given, but for what `before` and `after` ask."""
 
 from __future__ import annotations
 

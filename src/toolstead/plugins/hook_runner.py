@@ -1,8 +1,7 @@
 """The hook runner: calls every plugin's hooks in order, each behind its own boundary.
 
 What the failure of a hook means is told by its kind: a chain keeps the last good prompt, a gate refuses, a
-review is unknown, and an observer fails open. A hook that nobody has costs nothing. Above: the host (which
-sets who is there), the orchestrator, the dispatcher, delegation. Below: one hook's call, the order.
+review is unknown, and an observer fails open. A hook that nobody has costs nothing.
 """
 
 from __future__ import annotations

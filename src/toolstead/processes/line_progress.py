@@ -1,7 +1,4 @@
-"""Lines of a running command, handed on as progress; what waits for a slow caller is bounded.
-
-Above: the shell handler. Below: the caller's `report_progress`.
-"""
+"""Lines of a running command, handed on as progress; what waits for a slow caller is bounded."""
 
 from __future__ import annotations
 

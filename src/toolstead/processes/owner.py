@@ -10,8 +10,6 @@ Every process leads a session and a process group of its own. Its end is seen be
 
 While a process is not reaped the system gives its number to nobody else: so what it leaves behind in its group can be
 ended safely. Where waiting always reaps (macOS before Python 3.13), the watching thread ends the group itself.
-
-Above: shell pipelines, `program_run`, `piped`, `watchdog`. Below: `pipes`, `mark`.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""A long-running program with pipes: lines in, lines out, and the last lines of its stderr.
-
-Above: Claude Code, Codex's app-server. Below: `owner`.
-"""
+"""A long-running program with pipes: lines in, lines out, and the last lines of its stderr."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""A program that is run to its end, with a bound on what it may write.
-
-Above: the git tools, Codex's list of models. Below: `owner`.
-"""
+"""A program that is run to its end, with a bound on what it may write."""
 
 from __future__ import annotations
 

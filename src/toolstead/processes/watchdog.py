@@ -1,7 +1,7 @@
 """A small process that ends programs when our own process was killed and could not do it itself.
 
 It learns of our end from a pipe, and then kills whatever carries the mark. For that it needs `/proc`: elsewhere a
-program that does not end with its input outlives a process that was killed. Above: Claude Code. Below: `owner`.
+program that does not end with its input outlives a process that was killed.
 """
 
 from __future__ import annotations

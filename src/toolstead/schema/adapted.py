@@ -2,8 +2,7 @@
 
 Arguments are always validated against the original. The copy is what a model sees: it keeps as much as the API
 takes, tells the rest in the description, never forbids a call that the original allows, and every difference is
-named. Below: `flattened` (a choice at the top level), `subset` (APIs that know few keywords), `phrases`,
-`references`. Above: whatever sends tools to a model.
+named.
 """
 
 from __future__ import annotations

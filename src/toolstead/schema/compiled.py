@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any, cast
 from toolstead.errors import SchemaError
 from toolstead.schema.defaults import Defaults, find_defaults
 from toolstead.schema.explanation import Finding, explain, find_problems
-from toolstead.schema.plain import TYPES, is_obviously_plain, is_plain
+from toolstead.schema.plain import TYPES, is_obviously_plain
+from toolstead.schema.visible import HALF_CHARACTER, escaped
 
 if TYPE_CHECKING:
     import jsonschema_rs
@@ -106,7 +107,7 @@ def compile_schema(
     """
     document = schema if owned else _private_copy(schema, tool=tool, field=field)
     registry = _registry(documents) if documents else None
-    waits = plain or is_plain(document) if owned else is_obviously_plain(document)
+    waits = plain or (not owned and is_obviously_plain(document))
     validator = None if waits else _validator_or_reason(document, registry, tool=tool, field=field)
     if not isinstance(document, dict):
         return CompiledSchema(document, validator, None, ())
@@ -155,28 +156,33 @@ def _private_copy(value: Any, *, tool: str, field: str) -> Any:
     def copy(node: Any, depth: int, path: str) -> Any:
         nonlocal room
         if depth > MAX_DEPTH:
-            raise SchemaError(tool=tool, field=field, reason=f"nested deeper than {MAX_DEPTH} levels at {path[:80]}…")
+            raise SchemaError(
+                tool=tool, field=field, reason=f"nested deeper than {MAX_DEPTH} levels at {escaped(path[:80])}…"
+            )
         room -= len(node) if isinstance(node, str) else 1
         if room < 0:
             raise SchemaError(tool=tool, field=field, reason=f"larger than {MAX_SIZE:,} characters")
         match node:
             case float() if not math.isfinite(node):
-                raise SchemaError(tool=tool, field=path, reason=f"{node} is not a JSON value")
-            case str() | bool() | int() | float() | None:
+                raise SchemaError(tool=tool, field=escaped(path), reason=f"{node} is not a JSON value")
+            case str():
+                if not node.isascii() and HALF_CHARACTER.search(node):
+                    raise SchemaError(tool=tool, field=escaped(path), reason="half of a surrogate pair is no character")
+                return node
+            case bool() | int() | float() | None:
                 return node
             case Mapping():
                 copied: dict[str, Any] = {}
                 for key, item in cast("Mapping[Any, Any]", node).items():
                     if not isinstance(key, str):
-                        raise SchemaError(tool=tool, field=path, reason=f"keys are strings, not {key!r}")
-                    room -= len(key)
-                    copied[key] = copy(item, depth + 1, f"{path}.{key}")
+                        raise SchemaError(tool=tool, field=escaped(path), reason=f"keys are strings, not {key!r}")
+                    copied[copy(key, depth, path)] = copy(item, depth + 1, f"{path}.{key}")
                 return copied
             case list() | tuple():
                 items = cast("list[Any] | tuple[Any, ...]", node)
                 return [copy(item, depth + 1, f"{path}[{n}]") for n, item in enumerate(items)]
             case _:
-                raise SchemaError(tool=tool, field=path, reason=f"{type(node).__name__} is not a JSON value")
+                raise SchemaError(tool=tool, field=escaped(path), reason=f"{type(node).__name__} is not a JSON value")
 
     return copy(value, 0, field)
 
@@ -188,10 +194,13 @@ def _validator_or_reason(document: Any, registry: jsonschema_rs.Registry | None,
         return _validator_for(document, registry)
     except jsonschema_rs.ValidationError as error:
         raise SchemaError(
-            tool=tool, field=_place(field, error), reason=_reason(error), path=tuple(error.instance_path)
+            tool=tool,
+            field=escaped(_place(field, error)),
+            reason=escaped(_reason(error)),
+            path=tuple(error.instance_path),
         ) from None
     except (jsonschema_rs.ReferencingError, ValueError) as error:
-        raise SchemaError(tool=tool, field=field, reason=str(error).split("\n", 1)[0]) from None
+        raise SchemaError(tool=tool, field=field, reason=escaped(str(error).split("\n", 1)[0])) from None
 
 
 def _validator_for(document: Any, registry: jsonschema_rs.Registry | None = None) -> Any:

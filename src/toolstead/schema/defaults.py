@@ -63,40 +63,44 @@ def find_defaults(
 ) -> tuple[Defaults | None, tuple[str, ...]]:
     """Find a schema's defaults, and warn of those that do not fit their own property."""
     warnings: list[str] = []
+    defaults = _collect(document, "", warnings, document, registry)
+    return defaults, tuple(warnings)
 
-    def collect(schema: dict[str, Any], pointer: str) -> Defaults | None:
-        properties = schema.get("properties")
-        if not isinstance(properties, dict):
-            return None
-        plain: dict[str, Any] = {}
-        copied: dict[str, Any] = {}
-        nested: dict[str, Defaults] = {}
-        for key, inner in cast("dict[str, dict[str, Any] | bool]", properties).items():
-            if not isinstance(inner, dict):
-                continue
-            has_default = "default" in inner
-            nests = "properties" in inner and inner.get("type", "object") == "object" and _INDIRECT.isdisjoint(inner)
-            if not nests and not has_default:
-                continue
-            if has_default:
-                default = inner["default"]
-                fits = _fits_easily(inner, default)
-                if fits is None:
-                    fits = _fits(inner, default, _inside(pointer, key), document=document, registry=registry)
-                if fits:
-                    (plain if isinstance(default, _IMMUTABLE) else copied)[key] = default
-                else:
-                    warnings.append(
-                        f"{_inside(pointer, key)}: the default {json.dumps(default)[:80]} does not fit its own schema "
-                        "and is not filled in"
-                    )
-            if nests:
-                below = collect(inner, _inside(pointer, key))
-                if below is not None:
-                    nested[key] = below
-        return Defaults(plain, copied, nested) if plain or copied or nested else None
 
-    return collect(document, ""), tuple(warnings)
+def _collect(
+    schema: dict[str, Any],
+    pointer: str,
+    warnings: list[str],
+    document: dict[str, Any],
+    registry: jsonschema_rs.Registry | None,
+) -> Defaults | None:
+    """The defaults of one object schema; what does not fit becomes a warning."""
+    properties = schema.get("properties")
+    if not isinstance(properties, dict):
+        return None
+    plain: dict[str, Any] = {}
+    copied: dict[str, Any] = {}
+    nested: dict[str, Defaults] = {}
+    for key, inner in cast("dict[str, dict[str, Any] | bool]", properties).items():
+        if not isinstance(inner, dict):
+            continue
+        if "default" in inner:
+            default = inner["default"]
+            fits = _fits_easily(inner, default)
+            if fits is None:
+                fits = _fits(inner, default, _inside(pointer, key), document=document, registry=registry)
+            if fits:
+                (plain if isinstance(default, _IMMUTABLE) else copied)[key] = default
+            else:
+                warnings.append(
+                    f"{_inside(pointer, key)}: the default {json.dumps(default)[:80]} does not fit its own schema "
+                    "and is not filled in"
+                )
+        if "properties" in inner and inner.get("type", "object") == "object" and _INDIRECT.isdisjoint(inner):
+            below = _collect(inner, _inside(pointer, key), warnings, document, registry)
+            if below is not None:
+                nested[key] = below
+    return Defaults(plain, copied, nested) if plain or copied or nested else None
 
 
 def _fits(schema: dict[str, Any], default: Any, pointer: str, *, document: dict[str, Any], registry: Any) -> bool:
@@ -121,7 +125,11 @@ def _fits(schema: dict[str, Any], default: Any, pointer: str, *, document: dict[
 
 
 def _fits_easily(schema: dict[str, Any], default: Any) -> bool | None:
-    """The same for the keywords of nearly every default, None for others; a validator would cost ten times as much."""
+    """The same for the keywords of nearly every default, None for others.
+
+    1 µs where to compile and ask a validator takes 10: 0.14 s of the 0.5 s that 10,000 tools take to load. A test has
+    both agree.
+    """
     kind = schema.get("type")
     if not _EASY.issuperset(schema) or not (kind is None or isinstance(kind, str)):
         return None

@@ -11,6 +11,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import islice
 from typing import Any, NamedTuple, cast
 
+from toolstead.errors import suggest
+
 MOST_LINES = 5
 LONGEST_LINE = 300
 MOST_FINDINGS = 20
@@ -121,17 +123,10 @@ def _reason(error: Any, document: Any) -> str:
 
 
 def _unexpected(names: Sequence[str], allowed: Sequence[str]) -> str:
-    from difflib import get_close_matches  # only a complaint pays for it
-
     shown = ", ".join(json.dumps(name[:_SHOWN]) for name in names[:5])
-    nearest = get_close_matches(names[0][:_SHOWN], allowed, n=1) if names else []
-    if nearest:
-        hint = f"; did you mean {json.dumps(nearest[0])}?"
-    elif allowed:
-        hint = f"; allowed: {_shorten(', '.join(allowed))}"
-    else:
-        hint = ""
-    return f"{shown} {'is' if len(names) == 1 else 'are'} not allowed here{hint}"
+    otherwise = f"allowed: {_shorten(', '.join(allowed))}" if allowed else ""
+    hint = suggest(names[0], allowed, show=json.dumps, otherwise=otherwise) if names else otherwise
+    return f"{shown} {'is' if len(names) == 1 else 'are'} not allowed here{f'; {hint}' if hint else ''}"
 
 
 def _properties(document: Any, schema_path: Sequence[Any]) -> list[str]:

@@ -1,7 +1,7 @@
 """The properties of an object that may have several forms, as one list of properties.
 
 Whatever object fits the schema fits its shape too: a property that only some forms know is shown and may be
-anything, and only what every form requires is required. Below: `references`. Above: `adapted`, `subset`.
+anything, and only what every form requires is required.
 """
 
 from __future__ import annotations

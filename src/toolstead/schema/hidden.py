@@ -1,7 +1,8 @@
-"""A whole JSON document looked through for what a reader cannot see: keys, values and prose, each by its rules.
+"""A whole JSON document looked through for names and prose in which something is hidden from a reader.
 
-Which text is prose is told by where it stands: a schema's `description` is, a property of that name and a
-`default` with such a key are not. Below: `visible`. Above: `tools`, for definitions and tool files.
+Looked at is what a model reads as words: names, titles and descriptions, and of a tool file everything else that
+is no schema and no example. What is data in a schema (names of properties, `enum`, `default`, `pattern` and the
+like) is as its author needs it: any JSON Schema is taken.
 """
 
 from __future__ import annotations
@@ -13,10 +14,10 @@ from typing import Any, Literal, cast
 import msgspec
 
 from toolstead.schema.explanation import pointer
-from toolstead.schema.visible import Kind, escaped, first_unseen, is_plain
+from toolstead.schema.visible import escaped, first_unseen, is_plain
 
-Part = Literal["file", "tool", "schema", "schemas", "name", "value", "prose"]
-"""What stands somewhere: a file of tools, a tool, a schema, schemas by name, or only texts of one kind."""
+Part = Literal["file", "tool", "schema", "schemas", "name", "value", "prose", "data"]
+"""What stands somewhere: a file of tools, a tool, a schema, schemas by name, only texts of one kind, or data."""
 
 _LONGEST_POINTER = 200
 _PROSE = ("description", "title", "$comment", "deprecationMessage", "errorMessage")
@@ -30,11 +31,11 @@ _BELOW: dict[Part, dict[str, Part]] = {
         "inputSchema": "schema",
         "outputSchema": "schema",
         "annotations": "name",
-        "examples": "prose",  # a tool for Persian is tried with Persian
+        "examples": "data",
     },
     "schema": {
-        **dict.fromkeys((*_PROSE, *_MORE_PROSE, "examples"), "prose"),
-        **dict.fromkeys(("enum", "const", "default"), "value"),
+        **dict.fromkeys((*_PROSE, *_MORE_PROSE), "prose"),
+        **dict.fromkeys(("enum", "const", "default", "examples"), "data"),
         **dict.fromkeys(_BY_NAME, "schemas"),
     },
 }
@@ -42,11 +43,8 @@ _BELOW: dict[Part, dict[str, Part]] = {
 _BELOW_OTHERS: dict[Part, Part] = {"file": "value", "tool": "value", "schema": "schema", "schemas": "schema"}
 """What stands below any other key; texts of one kind have only such texts below them."""
 
-_CONTROL_BYTES = bytes((*range(9), 11, 12, *range(14, 32), 127))
 _ESCAPE = re.compile(rb"\\[bfnrtu]")
 _ODD_ESCAPE = re.compile(rb"\\[bfru]")
-_LINES_TO_THE_END = re.compile(rb'\\[nt](?:[^"\\]++|\\.)*+"(?P<key>:)?')
-"""A string with several lines, to its end, and whether it is a key; in JSON without spaces."""
 
 _Link = tuple["_Link", str | int] | None
 """A path as a chain, so that no path is built for what is well."""
@@ -78,7 +76,10 @@ class Hidden(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def may_hide(data: bytes) -> bool:
-    """Whether a JSON text may have something hidden in it: False, told fast, when all of it is plainly seen."""
+    """Whether a text that is JSON may have something hidden in it: False, told fast, when all of it is plainly seen.
+
+    To walk through the 10,000 tools of a thousand files takes 0.3 s, this 2 ms; a test has both agree.
+    """
     return _is_odd(data) or (b"\\" in data and _ESCAPE.search(data) is not None)
 
 
@@ -88,16 +89,11 @@ def hides_nothing(document: Any) -> bool:
         data = msgspec.json.encode(document)
     except (TypeError, ValueError, RecursionError):
         return False
-    if _is_odd(data):
-        return False
-    if b"\\" not in data:
-        return True
-    # Many descriptions have lines; only a key may not.
-    return _ODD_ESCAPE.search(data) is None and not any(text["key"] for text in _LINES_TO_THE_END.finditer(data))
+    return not _is_odd(data) and (b"\\" not in data or _ODD_ESCAPE.search(data) is None)
 
 
 def unseen_in(document: Any, *, part: Part) -> Iterator[Hidden]:
-    """Every text of a document, keys included, in which something is hidden, in the order of the document.
+    """Every name and prose text of a document in which something is hidden, in the order of the document.
 
     A value that stands in several places, or within itself, is looked at in the first of them.
 
@@ -110,17 +106,17 @@ def unseen_in(document: Any, *, part: Part) -> Iterator[Hidden]:
     while waiting:
         node, part, link = waiting.pop()
         if isinstance(node, str):
-            kind: Kind = part if part in ("name", "value", "prose") else "value"
-            if not is_plain(node, kind) and (reason := first_unseen(node, kind)) is not None:
+            if part in ("name", "value", "prose") and (reason := first_unseen(node, part)) is not None:
                 yield Hidden(path=_path(link), is_key=False, reason=reason)
         elif isinstance(node, dict | Mapping | list | tuple):  # a dict first: it is found much faster
             known_as = (id(cast("object", node)), part)
-            if known_as in looked_at:
+            if part == "data" or known_as in looked_at:
                 continue
             looked_at[known_as] = node  # which keeps it, and so its id, in use
             if isinstance(node, dict | Mapping):
                 members = [item for item in cast("Mapping[Any, Any]", node).items() if isinstance(item[0], str)]
-                yield from _hidden_keys(members, link)
+                if part not in ("schema", "schemas"):
+                    yield from _hidden_keys(members, link)
                 waiting.extend((item, _below(part, name), (link, name)) for name, item in reversed(members))
             else:
                 items = list(enumerate(cast("list[Any] | tuple[Any, ...]", node)))
@@ -129,14 +125,14 @@ def unseen_in(document: Any, *, part: Part) -> Iterator[Hidden]:
 
 def _hidden_keys(members: list[tuple[str, Any]], link: _Link) -> Iterator[Hidden]:
     for name, _ in members:
-        if not is_plain(name, "name") and (reason := first_unseen(name, "name")) is not None:
+        if (reason := first_unseen(name, "name")) is not None:
             yield Hidden(path=_path((link, name)), is_key=True, reason=reason)
 
 
 def _is_odd(data: bytes) -> bool:
-    """Whether a JSON text has characters, written as they are, that may not be seen."""
+    """Whether a JSON text, which has control characters only as escapes, has others that may not be seen."""
     if data.isascii():
-        return len(data.translate(None, _CONTROL_BYTES)) != len(data)
+        return b"\x7f" in data
     return not is_plain(data.decode("utf-8", "replace"), "value")
 
 

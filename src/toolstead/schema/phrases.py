@@ -1,7 +1,4 @@
-"""What a schema's keyword asks for, in words: for a description, where the keyword itself is not taken.
-
-Below: nothing. Above: `flattened`, `subset` and `adapted`, which move keywords into descriptions.
-"""
+"""What a schema's keyword asks for, in words: for a description, where the keyword itself is not taken."""
 
 from __future__ import annotations
 

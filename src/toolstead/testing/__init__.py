@@ -38,7 +38,7 @@ async with fake_context(plugin, settings={"volume": 3}) as ctx:
     ctx.sent, ctx.broadcasts, ctx.statuses  # what it did
 ```
 
-Below: `app`. Nothing of the user's own settings, tools or switches is read.
+Nothing of the user's own settings, tools or switches is read.
 """
 
 from toolstead.adapters.scripted.model_apis import Captured, ScriptedModels, scripted_models

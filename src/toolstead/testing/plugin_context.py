@@ -1,7 +1,4 @@
-"""A plugin's context in a test: every power works, in memory, and what the plugin did with it can be read.
-
-Above: `plugin_run`, and authors' tests. Below: `plugin_parts`; the powers are those of a real stead.
-"""
+"""A plugin's context in a test: every power works, in memory, and what the plugin did with it can be read."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """What a plugin's powers are made of in a test: a store, conversations, a network and a log, all in memory.
 
 The powers themselves are those of a real stead (`app.plugin_powers`), so that what they refuse there they refuse
-here. Above: `plugin_context`. Below: the shapes that the real parts have; a contract suite runs on both.
+here.
 """
 
 from __future__ import annotations

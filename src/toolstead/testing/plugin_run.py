@@ -1,7 +1,4 @@
-"""Running one piece of a plugin in a test: a tool, or a hook, as a stead would.
-
-Above: authors' tests. Below: `plugin_context`; calls go through the real dispatcher, hooks through the real runner.
-"""
+"""Running one piece of a plugin in a test: a tool, or a hook, as a stead would."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
 """Tools: where they come from, who holds which name, and the one way to call them.
 
-River: source → registry → dispatch. Below: `plugins`, `schema`. Above: `orchestrator`, the doors.
+River: source → registry → dispatch.
 """

@@ -1,8 +1,7 @@
 """Paths and files kept inside a folder, also while somebody moves links about.
 
 A path is resolved and compared by component, the file is opened, and the open descriptor's real
-path is compared again: what is read is what was checked. Above: the tools that read files. Below:
-the operating system.
+path is compared again: what is read is what was checked.
 """
 
 from __future__ import annotations

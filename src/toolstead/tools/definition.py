@@ -17,7 +17,7 @@ from toolstead.plugins.definition import is_async
 from toolstead.schema.compiled import CompiledSchema, Documents, compile_input_schema, compile_schema
 from toolstead.schema.hidden import Part, hides_nothing, unseen_in
 from toolstead.schema.parameters import schema_from_parameters
-from toolstead.schema.visible import Kind, escaped, first_unseen, is_plain
+from toolstead.schema.visible import Kind, escaped, first_unseen
 from toolstead.types.tool import Annotations, Provenance, ToolInfo
 
 NAME = re.compile(r"[a-zA-Z0-9_-]+")
@@ -113,7 +113,7 @@ def define(
     if tool.output_schema is not None:
         output = compile_schema(tool.output_schema, tool=tool.name, field="output_schema", documents=documents)
     for warning in compiled.warnings:
-        logger.warning("tool %r (%s): %s", tool.name, provenance.origin, warning)
+        logger.warning("tool %r (%s): %s", tool.name, provenance.origin, escaped(warning))
     return assemble(tool, provenance, context, input_schema=compiled, output_schema=output)
 
 
@@ -195,7 +195,7 @@ def _check_visible(tool: Tool, provenance: Provenance) -> None:
         ("title", tool.title, "name"),
     )
     for field, text, kind in texts:
-        if text is not None and not is_plain(text, kind) and (reason := first_unseen(text, kind)) is not None:
+        if text is not None and (reason := first_unseen(text, kind)) is not None:
             raise DefinitionError(tool=tool.name, field=field, reason=reason)
     documents: tuple[tuple[str, Any, Part], ...] = (
         ("schema", tool.schema, "schema"),

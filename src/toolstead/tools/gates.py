@@ -1,7 +1,4 @@
-"""Who is asked before a tool runs, and who is told afterwards.
-
-Above: the dispatcher. Below: the words, and a tool's definition.
-"""
+"""Who is asked before a tool runs, and who is told afterwards."""
 
 from __future__ import annotations
 

@@ -8,7 +8,7 @@ from functools import cached_property
 
 import msgspec
 
-from toolstead.errors import UnknownToolError
+from toolstead.errors import UnknownToolError, find_nearest
 from toolstead.schema.difference import compare_schemas
 from toolstead.tools.definition import RegisteredTool
 from toolstead.tools.visibility import Visibility
@@ -74,13 +74,11 @@ def nearest(name: str, names: Collection[str]) -> tuple[str, ...]:
     Exact comparison costs half a second for ten thousand names, so among many only those that
     share the most pairs of letters are compared.
     """
-    from difflib import get_close_matches  # only a complaint pays for it
-
     asked = str(name)[:64]
     if len(names) > MOST_COMPARED:
         pairs = {asked[at : at + 2] for at in range(len(asked) - 1)}
         names = heapq.nlargest(MOST_COMPARED, names, key=lambda known: sum(pair in known for pair in pairs))
-    return tuple(get_close_matches(asked, names, n=2))
+    return tuple(find_nearest(asked, names, most=2))
 
 
 def next_generation(

@@ -1,8 +1,7 @@
 """The registry: sources in, immutable generations out, and a signal when one follows another.
 
 A reload builds the next generation aside and swaps it in. The holder of a name keeps it; a second
-tool of that name is reported and set aside. Below: `sources`, `definition`, `generation`. Above:
-the dispatcher and every door.
+tool of that name is reported and set aside.
 """
 
 from __future__ import annotations

@@ -3,9 +3,8 @@
     registry.current ──────────────────────────────▸ the default view: a `Generation` is one
           └── rule of an agent: filter, then add ──▸ the view of that agent
 
-Offering (lists, providers' definitions, MCP servers of runtimes) and dispatching ask for the same view, so a tool that
-an agent is not offered cannot be called by it either, nor through a tool that calls tools on
-its behalf. Above: the registry. Below: `generation`, `visibility`.
+Offering (lists, providers' definitions, MCP servers of runtimes) and dispatching ask for the same view, so a tool
+that an agent is not offered cannot be called by it either, nor through a tool that calls tools on its behalf.
 """
 
 from __future__ import annotations

@@ -1,4 +1,1 @@
-"""The words everything else is written in: pure data, no I/O.
-
-Below: `errors`. Above: everything.
-"""
+"""The words everything else is written in: pure data, no I/O."""

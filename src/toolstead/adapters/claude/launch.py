@@ -1,7 +1,4 @@
-"""What is started for a session: the program with its arguments, and an environment that is written, not inherited.
-
-Above: the runtime, the process. Below: nothing of ours but the port's words.
-"""
+"""What is started for a session: the program with its arguments, and an environment that is written, not inherited."""
 
 from __future__ import annotations
 

@@ -1,7 +1,6 @@
 """Our gates before the tools of Claude's own, and our log behind them: each is asked about once, and told once.
 
-Our own tools are gated and logged by the dispatcher alone, so nothing happens here for them. Above: the session.
-Below: the turn's `own`.
+Our own tools are gated and logged by the dispatcher alone, so nothing happens here for them.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
 """The program itself, spoken to in lines of JSON.
 
 It implements the SDK's transport. The SDK's own one passes the whole environment on, and its program shares our
-process group; this one does neither. Claude Code does not leave when its input ends in the middle of a turn, it waits
-for the model or for a command: so a watchdog ends it when our process was killed. Above: the connection. Below:
-`processes`.
+process group; this one does neither. Claude Code does not leave when its input ends in the middle of a turn, it
+waits for the model or for a command: so a watchdog ends it when our process was killed.
 """
 
 from __future__ import annotations

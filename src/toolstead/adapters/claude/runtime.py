@@ -1,7 +1,6 @@
 """Claude Code as a runtime: opens sessions, each one program of its own.
 
-The SDK is imported when the first session is opened, off the event loop. Above: the app, which says where keys,
-tools and files are. Below: what is launched, and the session.
+The SDK is imported when the first session is opened, off the event loop.
 """
 
 from __future__ import annotations

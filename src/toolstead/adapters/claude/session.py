@@ -1,7 +1,6 @@
 """One conversation with Claude Code: implements the session port over one program.
 
-A task of its own hears what the program says and gives it to the turn that runs. Above: the runtime. Below: the
-connection, the turn's progress, our tools, the gate before Claude's own.
+A task of its own hears what the program says and gives it to the turn that runs.
 """
 
 from __future__ import annotations

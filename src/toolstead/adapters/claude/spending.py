@@ -1,7 +1,7 @@
 """What a turn used, from results that tell the cost and the tokens of a whole conversation.
 
 What a result says of the turn alone leaves out the agents that Claude started in it, and what it took to make a long
-conversation shorter. Above: the turn's progress.
+conversation shorter.
 """
 
 from __future__ import annotations

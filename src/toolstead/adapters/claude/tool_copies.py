@@ -1,7 +1,6 @@
 """Our tools as Claude Code is told of them, with schemas that Anthropic's API takes.
 
-Claude Code drops a tool without a word when its schema has a choice at the top level; a copy is sent then. Above: the
-tools server. Below: the copies that every adapter makes.
+Claude Code drops a tool without a word when its schema has a choice at the top level; a copy is sent then.
 """
 
 from __future__ import annotations

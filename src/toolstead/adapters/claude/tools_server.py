@@ -1,7 +1,4 @@
-"""Our tools for one session: an MCP server in this process, never shared, that calls on behalf of the running turn.
-
-Above: the session. Below: the SDK's low-level server, the tools' copies.
-"""
+"""Our tools for one session: an MCP server in this process, never shared, that calls on behalf of the running turn."""
 
 from __future__ import annotations
 

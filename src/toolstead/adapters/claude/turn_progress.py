@@ -1,9 +1,8 @@
 """One turn as Claude Code tells of it: text, thinking, results, what it used, and when it is really over.
 
-A turn can have several results: a message that came while the last answer was given is answered with one of its
-own. It is over when the program is idle and has taken up every message. Agents that Claude starts by itself tell of
-themselves in between: what they say is theirs, and is not told; how often they ask a model counts. Above: the session.
-Below: the SDK's messages.
+A turn can have several results: a message that came while the last answer was given is answered with one of its own.
+It is over when the program is idle and has taken up every message. Agents that Claude starts by itself tell of
+themselves in between: what they say is theirs, and is not told; how often they ask a model counts.
 """
 
 from __future__ import annotations

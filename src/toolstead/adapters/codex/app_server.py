@@ -1,7 +1,7 @@
 """The running program: JSON-RPC on its stdin and stdout, one process for all threads.
 
 What it tells is handed to whoever listens to the thread that it names; what it asks for is refused. It is started
-with the first session and ended with the last. Above: `station`, `session`. Below: `program`, `processes`.
+with the first session and ended with the last.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 For most of them Codex would show no tool at all: the model is to write programs that look for tools and call them,
 and it may start agents of its own, which no other setting forbids. For the rest it would let tools be searched for.
-What the list says of them besides, such as how they are asked, stays. Above: `program`.
+What the list says of them besides, such as how they are asked, stays.
 """
 
 from __future__ import annotations

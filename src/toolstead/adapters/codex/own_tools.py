@@ -3,7 +3,7 @@
 Codex asks through a hook that calls our endpoint before and after each of them: a gate's no reaches the model with its
 reason, a gate's other arguments are what is run. Whatever the gates say, a command stays inside a sandbox that may
 read, and neither write nor reach the network. Should a use come to light that no hook asked about, it is put to the
-gates late, and a no ends the turn. Above: `running_turn`. Below: the runtime port.
+gates late, and a no ends the turn.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The Codex program: where it is, what it is given to live in, and the words it is started with.
 
 It comes with the extra `codex`. Unless it works with a person's own login it has a folder of its own, reads nothing
-of that person's, and is given an allow-list of the environment. Above: `app_server`. Below: `models`.
+of that person's, and is given an allow-list of the environment.
 """
 
 from __future__ import annotations

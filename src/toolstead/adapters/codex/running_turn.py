@@ -1,7 +1,4 @@
-"""One turn that runs in a Codex thread: what Codex says becomes events, calls of our tools, and the answer.
-
-Above: `session`, which starts it. Below: `own_tools`, `app_server`, the runtime port.
-"""
+"""One turn that runs in a Codex thread: what Codex says becomes events, calls of our tools, and the answer."""
 
 from __future__ import annotations
 

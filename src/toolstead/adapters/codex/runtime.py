@@ -1,8 +1,7 @@
 """Codex as a runtime: implements the runtime port.
 
 All sessions are threads of one `codex app-server` process: a thread costs a few megabytes and a tenth of a second, a
-process about 150 megabytes and three times as long. Above: the app, which says where keys, tools and folders are.
-Below: `session`, `station`; everything heavy is imported with the first session.
+process about 150 megabytes and three times as long.
 """
 
 from __future__ import annotations

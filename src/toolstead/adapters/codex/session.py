@@ -1,8 +1,7 @@
 """One Codex thread: implements the session port.
 
 A thread is attached to the program with what it was specified with, and with the tools of that moment. When tools
-change, it is attached anew before its next turn: its conversation stays. Above: `runtime`. Below: `running_turn`,
-`station`.
+change, it is attached anew before its next turn: its conversation stays.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""The program and the endpoint with our tools, shared by all sessions: opened for the first one, closed after the last.
-
-Above: `runtime`, `session`. Below: `app_server`, `tool_endpoint`.
-"""
+"""The program and the endpoint with our tools, shared by all sessions: opened with the first, closed with the last."""
 
 from __future__ import annotations
 

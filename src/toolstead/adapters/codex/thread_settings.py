@@ -1,7 +1,4 @@
-"""What a Codex thread is built with, in Codex's words: from a session's specification.
-
-Above: `session`. Below: `own_tools`, which knows the hooks.
-"""
+"""What a Codex thread is built with, in Codex's words: from a session's specification."""
 
 from __future__ import annotations
 

@@ -2,7 +2,7 @@
 
 Codex keeps few keywords of a schema, drops the rest without a word, and reads some shapes as less than they allow: a
 value without a type becomes a string. What it drops is told in descriptions instead, what it would narrow is written
-so that it does not. Above: `session`. Below: `schema.adapted`, and the copies that every adapter makes.
+so that it does not.
 """
 
 from __future__ import annotations

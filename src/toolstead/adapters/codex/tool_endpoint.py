@@ -1,7 +1,6 @@
 """Our tools, as Codex sees them: an MCP server on a free port of loopback, with a token for each thread.
 
-A call is made for the thread whose token it brings, by the session of that thread. Above: `station`, `session`. Below:
-the MCP SDK and `adapters.http`, imported when the first session is opened.
+A call is made for the thread whose token it brings, by the session of that thread.
 """
 
 from __future__ import annotations

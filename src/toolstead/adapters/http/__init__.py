@@ -3,6 +3,5 @@
 A request passes `server` (sockets, signals, the end) → `protocol` (bytes, bounded) → `application` (the top frame)
 → `guard` (Host, Origin, token, size and type of the body) → a mounted ASGI application or `routing` → a handler,
 which `static_files` has one of. Errors are `problem` documents. Plain ASGI, without a framework: a call through one
-costs more than the call itself. Above: `adapters.rest`, `adapters.mcp`, `adapters.codex`, `adapters.scripted`.
-Below: uvicorn.
+costs more than the call itself.
 """

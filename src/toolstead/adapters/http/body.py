@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import difflib
 import re
 from collections.abc import Callable
 from typing import TypeVar
@@ -12,6 +11,7 @@ import msgspec
 
 from toolstead.adapters.http.asgi import Answer, Receive
 from toolstead.adapters.http.problem import BAD_BODY, BAD_JSON, problem
+from toolstead.errors import suggest
 
 LINGER = 2.0
 """Seconds a refused sender may go on sending, so that it gets to read the refusal."""
@@ -101,9 +101,8 @@ def decoder(shape: type[_T]) -> Callable[[bytes, str], _T]:
 def _explain_mismatch(text: str, members: tuple[str, ...]) -> str:
     """A sentence of msgspec, with the place as a JSON pointer and the nearest member named."""
     if unknown := _UNKNOWN.fullmatch(text):
-        near = difflib.get_close_matches(unknown[1][:64], members, n=1)
-        hint = f"; did you mean {near[0]!r}?" if near else f"; the body may have {' and '.join(map(repr, members))}."
-        return f"The body has a member {unknown[1][:100]!r} that this route does not know{hint}"
+        hint = suggest(unknown[1], members, otherwise=f"the body may have {' and '.join(map(repr, members))}.")
+        return f"The body has a member {unknown[1][:100]!r} that this route does not know; {hint}"
     what, _, place = text.partition(" - at `$")
     pointer = place.rstrip("`").replace(".", "/").replace("[...]", "/…")
     return f"{pointer or 'The body'}: {what[:1].lower()}{what[1:]}."

@@ -2,7 +2,7 @@
 
 The server makes that token at its start and tells it to nobody but `server.json`, which the console and
 the command line read. MCP clients, tools and runtimes know at most the general token, so that a model
-cannot approve what it asks for. Above: the route table. Below: the token and the names of this server.
+cannot approve what it asks for.
 """
 
 from __future__ import annotations

@@ -6,7 +6,6 @@ What no route has goes to the longest prefix that fits, for files. The same tabl
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -14,6 +13,7 @@ from typing import Any
 from toolstead.adapters.http.asgi import Answer, Handler, Receive, Request, Scope, Send
 from toolstead.adapters.http.private import PrivateAccess, refuse_everybody
 from toolstead.adapters.http.problem import BAD_METHOD, NOT_FOUND, problem
+from toolstead.errors import suggest
 
 REMAINDER = "remainder"
 """The parameter under which the handler of a prefix finds the rest of the path."""
@@ -125,9 +125,8 @@ class Routes:
         methods = [name for name in self._methods if self._find_handler(name, path) is not None]
         if not methods:
             known = [endpoint.path for endpoint in self.endpoints]
-            near = difflib.get_close_matches(path[:100], known, n=1)
-            hint = f"; did you mean {near[0]}?" if near else "; /docs lists every route."
-            return problem(NOT_FOUND, f"There is no {path[:200]}{hint}", instance=path)
+            hint = suggest(path, known, show=str, otherwise="/docs lists every route.")
+            return problem(NOT_FOUND, f"There is no {path[:200]}; {hint}", instance=path)
         allow = (b"allow", ", ".join([*methods, "OPTIONS"]).encode())
         if method == "OPTIONS":
             return Answer(204, b"", (allow,))

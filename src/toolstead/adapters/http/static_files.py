@@ -8,8 +8,6 @@ left out. What a file's name says about its content decides how long a browser k
 |---|---|---|
 | its name has a hash, in the folder of such files | one year, `immutable` | another content has another name |
 | any other | `no-cache` | kept, but asked for again with its ETag, which is a hash of the content |
-
-Above: those who put it into `Routes(prefixes=...)`. Below: `tools.confinement`, which opens files.
 """
 
 from __future__ import annotations

@@ -1,8 +1,4 @@
-"""Lines on a pair of descriptors: bounded on the way in, whole on the way out, and nobody else's.
-
-Above: `stdio`. Below: asyncio, whose event loop polls pipes, sockets and terminals; what it cannot
-poll is pumped by a thread that never outlives the process.
-"""
+"""Lines on a pair of descriptors: bounded on the way in, whole on the way out, and nobody else's."""
 
 from __future__ import annotations
 

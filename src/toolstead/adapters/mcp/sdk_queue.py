@@ -1,7 +1,4 @@
-"""Messages that wait for the SDK on stdio, and which of its requests are not answered yet.
-
-Above: `stdio`, which puts messages in, and `sdk_side`, which takes them out. Below: the descriptors.
-"""
+"""Messages that wait for the SDK on stdio, and which of its requests are not answered yet."""
 
 from __future__ import annotations
 

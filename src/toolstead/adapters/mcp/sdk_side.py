@@ -1,8 +1,6 @@
 """The SDK's side of a conversation on stdio: lines to its server, and its messages back to lines.
 
 Imported when a message needs the SDK, and not before.
-
-Above: `stdio`, which owns the wire. Below: the SDK.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """Which providers there are: the names of their keys and addresses, their default models, and how a name is completed.
 
 A table and nothing heavy: choosing a runtime and `doctor` read it without importing any SDK.
-Above: the wiring, `connect`. Below: errors.
 """
 
 from __future__ import annotations
@@ -9,10 +8,9 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from difflib import get_close_matches
 from typing import Literal
 
-from toolstead.errors import RuntimeFailureError
+from toolstead.errors import RuntimeFailureError, suggest
 
 Lookup = Callable[[str], str | None]
 """The value of an environment name, or None; whoever gives it decides where values are kept."""
@@ -250,8 +248,8 @@ def _such_as(vendor: Vendor) -> str:
 
 def _unknown_provider(text: str, provider: str) -> str:
     known = ", ".join(vendor.name for vendor in VENDORS)
-    near = get_close_matches(provider.lower(), _BY_NAME, n=2, cutoff=0.6)
-    hint = f"; did you mean {' or '.join(repr(one) for one in near)}? Known" if near else "; known"
+    hint = suggest(provider.lower(), _BY_NAME, most=2)
+    hint = f"; {hint} Known" if hint else "; known"
     return f"model {text[:200]!r}: there is no provider {provider[:100]!r}{hint} providers: {known}"
 
 
@@ -262,6 +260,5 @@ def _unknown_word(text: str) -> str:
     rule = "name it `provider:name`; without a provider only haiku, sonnet, opus, claude-*, gpt-*, o1… and gemini-* do"
     full = [f"{vendor.name}:{vendor.model}" for vendor in VENDORS if vendor.model]
     by_word = {**{word: word for word in WORDS}, **{one.partition(":")[2]: one for one in full}}
-    near = get_close_matches(text.lower(), by_word, n=2, cutoff=0.6)
-    hint = f"; did you mean {' or '.join(repr(by_word[one]) for one in near)}?" if near else ""
-    return f"model {text[:200]!r} has no provider{hint} ({rule})"
+    hint = suggest(text.lower(), by_word, show=lambda word: repr(by_word[word]), most=2)
+    return f"model {text[:200]!r} has no provider{f'; {hint}' if hint else ''} ({rule})"

@@ -1,9 +1,8 @@
 """Connect to a model: from `provider:name` and a key to something that answers.
 
 Every SDK would read its key, address, headers and more from the environment. None is left to: all of it comes from
-the lookup that is handed in. Their retries are off, because the loop decides about another try.
-Importing takes half a second, so call `connect` in a worker when an event loop runs. Above: the wiring.
-Below: `catalogue`, `http_client`, `model`.
+the lookup that is handed in. Their retries are off, because the loop decides about another try. Importing takes
+half a second, so call `connect` in a worker when an event loop runs.
 """
 
 from __future__ import annotations

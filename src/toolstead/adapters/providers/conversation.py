@@ -1,7 +1,4 @@
-"""A conversation of the kernel in the words of pydantic-ai.
-
-Above: `model`. Below: the kernel's messages.
-"""
+"""A conversation of the kernel in the words of pydantic-ai."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Why a model API gave no answer: from whatever was raised to one `ModelError` with its kind and a sentence.
 
-Errors in the middle of a stream and before it are told apart by nobody. Above: `model`. Below: `catalogue`, errors.
+Errors in the middle of a stream and before it are told apart by nobody.
 """
 
 from __future__ import annotations
@@ -9,7 +9,6 @@ import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from difflib import get_close_matches
 from typing import Any, cast
 
 import httpx2
@@ -18,7 +17,7 @@ from pydantic_ai import exceptions as foreign
 from pydantic_ai.models import known_model_names
 
 from toolstead.adapters.providers.catalogue import API, Vendor
-from toolstead.errors import ModelError, ModelFault
+from toolstead.errors import ModelError, ModelFault, suggest
 from toolstead.types.tool import ToolInfo
 
 _LONGEST = 500
@@ -161,8 +160,8 @@ def _nearest(caller: Caller) -> str:
     """Names like the one that is unknown, from those that pydantic-ai knows."""
     prefix = f"{caller.vendor.name.removesuffix('-chat')}:"
     known = {name.removeprefix(prefix) for name in known_model_names() if name.startswith(prefix)} - {caller.model_name}
-    near = get_close_matches(caller.model_name, sorted(known), n=3, cutoff=0.4)
-    return f"; did you mean {' or '.join(repr(name) for name in near)}?" if near else ""
+    hint = suggest(caller.model_name, sorted(known), most=3, cutoff=0.4)
+    return f"; {hint}" if hint else ""
 
 
 def _sentence(error: Exception, caller: Caller) -> str:

@@ -1,7 +1,6 @@
 """The HTTP client of one model connection: its time limits, its pool, and the way out of this network.
 
 SDKs read proxies, certificates and `.netrc` from wherever they run; here nothing is read, everything is given.
-Above: `connect`. Below: `catalogue`.
 """
 
 from __future__ import annotations

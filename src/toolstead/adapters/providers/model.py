@@ -1,7 +1,6 @@
 """The kernel's model port over pydantic-ai: one request, streamed, on whichever API.
 
-pydantic-ai's model layer maps messages and streams; nothing of its agents is used. Above: `connect`, the loop.
-Below: `conversation`, `tool_copies`, `prices`, `faults`.
+pydantic-ai's model layer maps messages and streams; nothing of its agents is used.
 """
 
 from __future__ import annotations

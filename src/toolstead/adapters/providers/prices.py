@@ -1,7 +1,4 @@
-"""What a reply used, and what that cost.
-
-Above: `model`. Below: the words.
-"""
+"""What a reply used, and what that cost."""
 
 from __future__ import annotations
 

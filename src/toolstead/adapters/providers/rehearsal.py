@@ -1,7 +1,6 @@
 """A first answer that nobody asked for: it makes an SDK build its types before an event loop has to wait for them.
 
-OpenAI's SDK builds the types of its stream at the first event, for more than half a second. Above: `connect`, which
-runs in a worker. Nothing is below.
+OpenAI's SDK builds the types of its stream at the first event, for more than half a second.
 """
 
 from __future__ import annotations

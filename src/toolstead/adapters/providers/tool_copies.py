@@ -1,7 +1,4 @@
-"""Tools as a model API is told of them, with schemas that it takes.
-
-Above: `model`. Below: `schema.adapted`, and the copies that every adapter makes.
-"""
+"""Tools as a model API is told of them, with schemas that it takes."""
 
 from __future__ import annotations
 

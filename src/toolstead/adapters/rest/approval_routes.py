@@ -1,7 +1,4 @@
-"""The approval routes: what waits for a person, and their decision. Both are for people alone.
-
-Below: `Approvals`, which may wait in another process on the same database; above: `create_app`.
-"""
+"""The approval routes: what waits for a person, and their decision. Both are for people alone."""
 
 from __future__ import annotations
 

@@ -1,11 +1,7 @@
-"""The plugin routes: list, switch and set, forget what was set. Changes are for people alone.
-
-Below: `PluginControl`, which the wiring implements; above: `create_app`.
-"""
+"""The plugin routes: list, switch and set, forget what was set. Changes are for people alone."""
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, ClassVar, Protocol
 
@@ -20,7 +16,7 @@ from toolstead.adapters.rest.answers import PluginList
 from toolstead.adapters.rest.openapi import body_of, operation, path_parameter, returns
 from toolstead.adapters.rest.problem_kinds import BAD_PLUGIN, STORAGE, UNKNOWN_PLUGIN
 from toolstead.adapters.rest.result_json import encode_anything
-from toolstead.errors import NotFoundError, PluginError, StateError, StorageError
+from toolstead.errors import NotFoundError, PluginError, StateError, StorageError, find_nearest, suggest
 from toolstead.plugins.view import PluginView
 
 
@@ -123,11 +119,10 @@ class PluginRoutes:
         return answer
 
     def _unknown(self, request: Request, name: str) -> Answer:
-        nearest = difflib.get_close_matches(name[:100], [plugin["name"] for plugin in self._plugins.shown()], n=1)
-        hint = f"did you mean {nearest[0]!r}?" if nearest else "GET /api/plugins lists them."
-        return problem(
-            UNKNOWN_PLUGIN, f"There is no plugin {name[:100]!r}; {hint}", instance=request.path, nearest=nearest
-        )
+        known = [plugin["name"] for plugin in self._plugins.shown()]
+        hint = suggest(name, known, otherwise="GET /api/plugins lists them.")
+        detail = f"There is no plugin {name[:100]!r}; {hint}"
+        return problem(UNKNOWN_PLUGIN, detail, instance=request.path, nearest=find_nearest(name, known))
 
 
 _EXAMPLE: dict[str, Any] = {

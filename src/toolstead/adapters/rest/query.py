@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Mapping
 from urllib.parse import parse_qsl
@@ -10,6 +9,7 @@ from urllib.parse import parse_qsl
 from toolstead.adapters.http.asgi import Request
 from toolstead.adapters.http.body import BodyError
 from toolstead.adapters.http.problem import BAD_QUERY, problem
+from toolstead.errors import suggest
 
 LONGEST = 200
 _MOST_FIELDS = 100
@@ -36,8 +36,7 @@ def read_query(request: Request, *names: str) -> Mapping[str, list[str]]:
     found: dict[str, list[str]] = {}
     for name, value in pairs:
         if name not in names:
-            near = difflib.get_close_matches(name[:64], names, n=1)
-            hint = f"did you mean {near[0]!r}?" if near else f"it knows {' and '.join(map(repr, names))}."
+            hint = suggest(name, names, otherwise=f"it knows {' and '.join(map(repr, names))}.")
             raise wrong(request, f"This route does not know the parameter {name[:100]!r}; {hint}")
         if len(value) > LONGEST or "\0" in value:
             raise wrong(request, f"{name}: a value has at most {LONGEST} characters and no null character.")

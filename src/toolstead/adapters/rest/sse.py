@@ -1,8 +1,4 @@
-"""Server-sent events: stored events as a stream that ends when its subject, its reader or the server does.
-
-Above: `event_routes`. Below: the feed, whose readers are bounded, and the connection, which is broken
-off when its client takes nothing (see `protocol`).
-"""
+"""Server-sent events: stored events as a stream that ends when its subject, its reader or the server does."""
 
 from __future__ import annotations
 

@@ -1,4 +1,1 @@
-"""The scripted runtime: plays a script in the place of a model, without a key and without a network.
-
-Above: `testing`, which exports it, and `app`. Below: the runtime port in `invoker`.
-"""
+"""The scripted runtime: plays a script in the place of a model, without a key and without a network."""

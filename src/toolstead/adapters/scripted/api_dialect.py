@@ -1,7 +1,6 @@
 """What the scripted model APIs have in common: a request in our words, a reply, and what each API has to offer.
 
-One module for each API implements `Dialect`. Above: `api_script`, which chooses the reply, and
-`model_apis`, which serves it. Below: `script`.
+One module for each API implements `Dialect`.
 """
 
 from __future__ import annotations

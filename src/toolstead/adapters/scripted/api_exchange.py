@@ -1,7 +1,4 @@
-"""One request to the scripted model APIs, and its answer: which API it is for, what it brings, what it gets.
-
-Above: `model_apis`. Below: the module of each API, ASGI.
-"""
+"""One request to the scripted model APIs, and its answer: which API it is for, what it brings, what it gets."""
 
 from __future__ import annotations
 

@@ -5,8 +5,6 @@ them: the script is played over the conversation that a request brings along, fr
 text to its last, and what comes next is the reply. A user text is answered by the turn that
 `Script.choose` names. A turn with calls is two replies: its calls, and, once their results are in
 the conversation, what it says, or the turn that continues it.
-
-Above: `model_apis`. Below: `script`, `api_dialect`.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """Scripted model APIs: one server on loopback that speaks Anthropic, OpenAI and Gemini, and plays a script.
 
-The real clients talk to it, so an agent is tested from its first byte to its last, without a key
-and without a network. Above: `testing`. Below: `api_exchange`, one request and its answer;
-`api_script`, which chooses the reply; a module for each API; `adapters.http.server`, which listens.
+The real clients talk to it, so an agent is tested from its first byte to its last, without a key and without a
+network.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """The scripted runtime: implements the runtime port by playing a script.
 
 Everything a runtime can do to its caller happens here on demand: answers in pieces, tool calls,
-silence, failures, lost conversations, ids that change. Above: `testing`, `app`, every test that
-needs a model. Below: `session`, `stage`, `script`.
+silence, failures, lost conversations, ids that change.
 """
 
 from __future__ import annotations

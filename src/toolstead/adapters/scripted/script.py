@@ -18,8 +18,6 @@ Inside a turn the order is `delay`, `call`, `say`, `hang`, `lose`, `fail`, whate
 file. The calls of one turn are started in the order of the list and run side by side, as models
 do it; the results are in the order of the list. In `say`, `{{result}}` is the text of the last
 result of this answer, and `{{prompt}}` what was told to the model.
-
-Above: the runtime and the scripted model APIs. Below: nothing; `script_file` makes scripts from YAML.
 """
 
 from __future__ import annotations

@@ -13,7 +13,7 @@
 
 Other fields of a turn: `fail` (a text), `hang` and `delay` (seconds), `rotate` (true: the
 conversation gets another id), `fault` (such as `{kind: rate_limit, times: 2, retry_after: 1}`, for
-scripted model APIs). Above: the runtime, the scripted model APIs, `testing`. Below: `script`.
+scripted model APIs).
 """
 
 from __future__ import annotations

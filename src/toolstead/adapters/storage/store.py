@@ -1,8 +1,4 @@
-"""The store, over SQLite or Postgres: every method of the port, in terms of operations and queries.
-
-Above: the orchestrator, through `toolstead.orchestrator.store`; app opens it. Below: `writer` shares
-commits, `sqlite` and `postgres` run them.
-"""
+"""The store, over SQLite or Postgres: every method of the port, in terms of operations and queries."""
 
 from __future__ import annotations
 

@@ -3,8 +3,6 @@
 While one batch is being written the next one gathers. Order is kept: an operation sees everything
 that was submitted before it. One that is refused is refused alone. When the database refuses a row,
 the batch is halved until that row stands alone, and its neighbours are committed.
-
-Above: the store. Below: a `Database` (`sqlite`, `postgres`), which runs a function in a transaction.
 """
 
 from __future__ import annotations

@@ -3,8 +3,7 @@
 `trust/<project>/approval.json` holds the pins. The bytes lie in a folder named by their digest, and
 `current` leads to it, so that what runs from there has one path. Both are written whole, the bytes
 first: a crash leaves the approval before, or the new one; whoever reads next finishes what a crash
-left half done. Above: the watcher, the reader of approved files, `toolstead trust`. Below: `snapshot`,
-`private_file`.
+left half done.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""The approved files of a project, for the loaders: what they read is what was approved, or nothing.
-
-Above: the wiring. Below: `approvals`, and the reader of tool files.
-"""
+"""The approved files of a project, for the loaders: what they read is what was approved, or nothing."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """What a person reads before approving: what would run, and what changed since the last approval.
 
 Every text comes from somebody who may not be trusted, so what cannot be seen is shown escaped, and
-long texts are cut. Above: `toolstead trust`. Below: `snapshot`, `approvals`.
+long texts are cut.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """What a project brings, read once: `.toolstead/**`, `.claude/agents/**` and `.mcp.json`.
 
 No link is followed and nothing is read twice: what is shown, approved and kept are the bytes of one
-snapshot. Names come from whoever wrote the project, so messages show them escaped. Above: `approvals`
-keeps one, `review` shows one. Below: `visible`.
+snapshot. Names come from whoever wrote the project, so messages show them escaped.
 """
 
 from __future__ import annotations

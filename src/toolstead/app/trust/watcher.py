@@ -1,7 +1,6 @@
 """Notices, while a process runs, that the user approved or revoked something, or that files changed.
 
 The scope is small and may lie anywhere, so it is looked at twice a second instead of watched.
-Above: the wiring. Below: `approved`.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""Showing a person what a project brings, asking them, keeping their word.
-
-Above: `toolstead trust`, and every command that finds a project nobody was asked about.
-"""
+"""Showing a person what a project brings, asking them, keeping their word."""
 
 from __future__ import annotations
 

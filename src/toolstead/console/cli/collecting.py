@@ -1,7 +1,4 @@
-"""The collector of cycles, kept out of the way: of a start that somebody waits for, and of requests.
-
-Above: the commands that serve. Below: Python's own collector.
-"""
+"""The collector of cycles, kept out of the way: of a start that somebody waits for, and of requests."""
 
 from __future__ import annotations
 

@@ -55,11 +55,11 @@ def _chosen(explained: list[Explained], key: str | None) -> list[Explained]:
         return chosen
     if key.partition(".")[0] in ("plugins", "mcp_servers"):
         raise click.UsageError(f"{key} is not set anywhere; the owner of the table has its own defaults.")
-    from difflib import get_close_matches
+    from toolstead.errors import find_nearest
 
     sections = dict.fromkeys(item.key.rpartition(".")[0] for item in explained)
-    nearest = get_close_matches(key, [*(item.key for item in explained), *sections], n=1, cutoff=0.0)
-    raise click.UsageError(f"there is no setting {key!r}; the nearest is {nearest[0]}.")
+    (nearest,) = find_nearest(key, [*(item.key for item in explained), *sections], cutoff=0)
+    raise click.UsageError(f"there is no setting {key!r}; the nearest is {nearest}.")
 
 
 def _as_toml(explained: Iterable[Explained]) -> str:

@@ -1,7 +1,7 @@
 """How the process ends, whatever is still at work in it: soon, and with a word about what it did not wait for.
 
 A task that ignores being cancelled and a thread in a call that never returns would hold up Python's own way out for
-ever, and whoever started a server and went away would leave it behind. Above: `main`, `invocation`.
+ever, and whoever started a server and went away would leave it behind.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""The commands as click knows them: the global options, and commands that are imported when they are called.
-
-Above: `main`. Below: one module for each command.
-"""
+"""The commands as click knows them: the global options, and commands that are imported when they are called."""
 
 from __future__ import annotations
 
@@ -47,11 +44,10 @@ class LazyGroup(click.Group):
     ) -> tuple[str | None, click.Command | None, list[str]]:
         """Find a command, suggesting the nearest for an unknown one."""
         if args and args[0] not in COMMANDS and not args[0].startswith("-"):
-            import difflib
+            from toolstead.errors import suggest
 
-            near = difflib.get_close_matches(args[0], COMMANDS, n=1)
-            hint = f" Did you mean {near[0]!r}?" if near else f" There are: {', '.join(COMMANDS)}."
-            ctx.fail(f"no such command {args[0]!r}.{hint}")
+            hint = suggest(args[0], COMMANDS, otherwise=f"there are: {', '.join(COMMANDS)}.")
+            ctx.fail(f"no such command {args[0]!r}. {hint[:1].upper()}{hint[1:]}")
         return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:

@@ -1,7 +1,7 @@
 """The `toolstead` command, before anything is known of it.
 
 `toolstead mcp` is started by a client that waits for it, so its usual command lines are understood here, without
-click and everything click imports. Whatever else is said, click reads. Above: the script. Below: `group`, `stdio`.
+click and everything click imports. Whatever else is said, click reads.
 """
 
 from __future__ import annotations

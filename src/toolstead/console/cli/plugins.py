@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import json
 import logging
 import shutil
@@ -14,6 +13,7 @@ import click
 
 from toolstead.console.cli.arguments import read_arguments
 from toolstead.console.cli.invocation import Invocation, common_options
+from toolstead.errors import suggest
 
 if TYPE_CHECKING:
     from toolstead.app.client import SteadClient
@@ -121,8 +121,7 @@ async def _found(client: SteadClient, name: str) -> dict[str, Any]:
     """
     known = {plugin["name"]: plugin for plugin in await client.list_plugins()}
     if name not in known:
-        near = difflib.get_close_matches(name, known, n=1)
-        hint = f"did you mean {near[0]!r}?" if near else "`toolstead plugins list` shows them all"
+        hint = suggest(name, known, otherwise="`toolstead plugins list` shows them all")
         raise click.UsageError(f"unknown plugin {name[:100]!r}; {hint}")
     return known[name]
 

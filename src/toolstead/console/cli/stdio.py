@@ -1,7 +1,4 @@
-"""The server behind `toolstead mcp`, and the command lines that ask for it so plainly that nobody need parse them.
-
-Above: `main`, and `mcp` for all other command lines. Below: the invocation.
-"""
+"""The server behind `toolstead mcp`, and the command lines that ask for it so plainly that nobody need parse them."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""The tools every project has: one tool, one file, its specification beside its handler.
-
-Above: wiring, which hands them to the registry. Below: `confinement` (paths), `git`, `process`.
-"""
+"""The tools every project has: one tool, one file, its specification beside its handler."""
 
 from __future__ import annotations
 

@@ -8,8 +8,8 @@ be harmless, a copy of the index, and the objects as another store to read from.
 repository is written either: `git diff` would refresh the index, and run a hook for it, even with
 optional locks off.
 
-The repository itself is only asked where it is, what its settings are and what HEAD is; these
-questions run no program. Above: the git tools. Below: `processes`.
+The repository itself is only asked where it is, what its settings are and what HEAD is; these questions run no
+program.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """What to say about files that a content filter covers: filters are programs, so none is run.
 
-Without its filter (git-lfs has one) a file can look changed although it is not. Above:
-`git_status`, `git_diff_summary`. Below: `git`.
+Without its filter (git-lfs has one) a file can look changed although it is not.
 """
 
 from __future__ import annotations

@@ -7,20 +7,18 @@ GET. A status of 400 and above is an error with the beginning of the body.
 from __future__ import annotations
 
 import asyncio
-import difflib
 import json
 import logging
 import math
 import re
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from typing import Any
 
 import msgspec
 
-from toolstead.errors import RefusedError, ToolError
+from toolstead.errors import RefusedError, ToolError, suggest
 from toolstead.plugins.contract import PluginContext
 from toolstead.plugins.tool_meta import ToolMeta
 from toolstead.tools.handlers.http_answer import read_answer
@@ -28,10 +26,8 @@ from toolstead.tools.handlers.http_client import GuardedClient, Request
 from toolstead.tools.handlers.http_guard import AllowedHosts
 from toolstead.tools.handlers.http_url import (
     IDEMPOTENT,
-    CommonUrl,
     Url,
     UrlTemplate,
-    common_url,
     load_url,
     query_pairs,
 )
@@ -91,17 +87,16 @@ def load_http(
     """
     method = config.method.upper()
     if method not in METHODS:
-        nearest = difflib.get_close_matches(method, METHODS, n=1)
-        hint = f"did you mean {nearest[0]}?" if nearest else f"there are: {', '.join(METHODS)}"
+        hint = suggest(method, METHODS, show=str, otherwise=f"there are: {', '.join(METHODS)}")
         raise TemplateError(f'"method": {config.method[:40]!r} is no method; {hint}')
     if not (math.isfinite(config.timeout) and config.timeout > 0):
         raise TemplateError(f'"timeout": a time above 0 is needed, not {config.timeout!r}')
-    template = common_url(config.url, properties) or _template(config.url, properties)
+    template = _template(config.url, properties)
     secrets = _check_headers(config.headers, has_body=method not in _QUERY_METHODS) if config.headers else ()
     own_hosts = _hosts('"allowedHosts"', config.allowed_hosts)
     all_hosts = _hosts("[tools] allowed_hosts", surroundings.allowed_hosts)
     bound_to = None
-    if isinstance(template, UrlTemplate) and isinstance(template.origin, Slot):
+    if isinstance(template.origin, Slot):
         if secrets or any(name.lower() in _CREDENTIALS for name in config.headers):
             bound_to = own_hosts
         if bound_to is not None and not own_hosts:
@@ -122,8 +117,7 @@ def load_http(
     )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class HttpHandler:
+class HttpHandler(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     """Sends one request for each call. A value: two that were loaded from the same text are equal.
 
     Attributes:
@@ -140,13 +134,25 @@ class HttpHandler:
 
     config: HttpConfig
     method: str
-    template: UrlTemplate | CommonUrl = field(compare=False)  # the config says the same
+    template: UrlTemplate
     secrets: tuple[str, ...]
     bound_to: AllowedHosts | None
     allowed: AllowedHosts
-    surroundings: Surroundings = field(repr=False)
-    client: GuardedClient = field(repr=False)
-    sleep: Callable[[float], Awaitable[None]] = field(repr=False)
+    surroundings: Surroundings
+    client: GuardedClient
+    sleep: Callable[[float], Awaitable[None]]
+
+    def __eq__(self, other: object) -> bool:
+        """Two of the same text are equal; all else of them follows from that and from what they are given."""
+        if not isinstance(other, HttpHandler):
+            return NotImplemented
+        return self._given() == other._given()
+
+    def __hash__(self) -> int:
+        return hash(self.config.url)
+
+    def _given(self) -> tuple[Any, ...]:
+        return self.config, self.surroundings, self.client, self.sleep
 
     async def __call__(self, ctx: PluginContext, input: dict[str, Any], meta: ToolMeta) -> ToolResult:
         """Send the request for validated arguments."""

@@ -2,7 +2,6 @@
 
 A name is resolved once and every address it has is looked at; what comes back is what the client
 connects to, so that a name which changes its mind between check and connect changes nothing.
-Below: nothing but the standard library. Above: `http_client`.
 """
 
 from __future__ import annotations

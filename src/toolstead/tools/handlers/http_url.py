@@ -3,19 +3,21 @@
 What a value may change is fixed when the file is loaded. In the path and the query a value is
 percent-encoded, so it stays inside its place; a value that forms the origin must be an origin and
 nothing more; everywhere else a placeholder is refused. There is one parser: what it takes apart
-here is what the guard checks and what is sent. Above: `http` and `http_client`.
+here is what the guard checks and what is sent.
 """
 
 from __future__ import annotations
 
-import difflib
+import functools
 import re
-from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, cast
 from urllib.parse import quote, unquote, urljoin
 
-from toolstead.errors import RefusedError, ToolError
+import msgspec
+from msgspec.structs import replace
+
+from toolstead.errors import RefusedError, ToolError, suggest
 from toolstead.tools.handlers.http_guard import canonical_host
 from toolstead.tools.handlers.template import Piece, Slot, TemplateError, checked_text, cut, missing, slots
 
@@ -29,17 +31,10 @@ _PLACE = re.compile(r"(?P<host>\[[^\[\]]*\]|[^\[\]:]*)(:(?P<port>\d{0,5}))?")
 _UNSEEN = re.compile(r"[\x00-\x20\x7f]")
 _SAFE_IN_PATH = "/:@!$&'()*+,;=~%"
 _SAFE_IN_QUERY = _SAFE_IN_PATH + "?"
-_COMMON = re.compile(
-    r"""https?:// (?: (?!-) [a-z0-9-]{1,63} (?<!-) \. ){1,3} [a-z]{2,20} (?: : [1-9]\d{0,3} )?
-    (?: / (?: [\w.~-] | \{\{ [\w-]+ \}\} )* )* (?: \? (?: [\w.~&=-] | \{\{ [\w-]+ \}\} )* )?""",
-    re.VERBOSE | re.ASCII,
-)
-_SLOTS = re.compile(r"\{\{([\w-]+)\}\}")
 _DOTS = re.compile(r"(?:^|[/\\])\.{1,2}(?:[/\\]|$)")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Url:
+class Url(msgspec.Struct, frozen=True, kw_only=True):
     """An http address, taken apart. The host is canonical, path and query are percent-encoded."""
 
     scheme: str
@@ -112,25 +107,24 @@ def joined(url: Url, location: str) -> Url:
     return parse_url(urljoin(str(url), location))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class UrlTemplate:
+class UrlTemplate(msgspec.Struct, frozen=True, kw_only=True):
     """A url with placeholders, checked.
 
     Attributes:
         origin: The address up to its path, or the slot whose value gives it.
-        path: The path's segments after the origin; empty when the origin stands alone.
+        path: The pieces of the path after the origin; empty when the origin stands alone.
         query: The query's pieces; None for none.
     """
 
     origin: Url | Slot
-    path: tuple[tuple[Piece, ...], ...] = ()
-    query: tuple[Piece, ...] | None = None
+    path: Sequence[Piece] = ()
+    query: Sequence[Piece] | None = None
 
     @property
     def used(self) -> frozenset[str]:
         """The parameters that stand in the address."""
-        names = {name for pieces in (*self.path, self.query or ()) for name in slots(pieces)}
-        return frozenset(names | {self.origin.name} if isinstance(self.origin, Slot) else names)
+        first = (self.origin,) if isinstance(self.origin, Slot) else ()
+        return frozenset(slots((*first, *self.path, *(self.query or ()))))
 
     def fill(self, arguments: Mapping[str, Any]) -> Url:
         """The address for these arguments.
@@ -140,52 +134,11 @@ class UrlTemplate:
         """
         url = _origin_from(self.origin.name, arguments) if isinstance(self.origin, Slot) else self.origin
         if self.path:
-            path = "/".join((url.path.rstrip("/"), *(_segment(pieces, arguments) for pieces in self.path)))
-            url = replace(url, path=path)
+            segments = [_segment(pieces, arguments) for pieces in _segments(self.path)]
+            url = replace(url, path="/".join((url.path.rstrip("/"), *segments)))
         if self.query is not None:
-            url = replace(url, query=_filled(self.query, arguments))
+            url = replace(url, query=_filled(_literals_encoded(self.query, _SAFE_IN_QUERY), arguments))
         return url
-
-
-class CommonUrl:
-    """A url template with its host written out that passed every check; it is parsed when it is first used."""
-
-    __slots__ = ("_template", "_text")
-
-    def __init__(self, text: str) -> None:
-        self._text = text
-        self._template: UrlTemplate | None = None
-
-    @property
-    def template(self) -> UrlTemplate:
-        """The template, taken apart."""
-        if self._template is None:
-            self._template = _assembled(cut(self._text))
-        return self._template
-
-    @property
-    def used(self) -> frozenset[str]:
-        """The parameters that stand in the address."""
-        return self.template.used
-
-    def fill(self, arguments: Mapping[str, Any]) -> Url:
-        """The address for these arguments.
-
-        Raises:
-            ToolError: A value is missing, or may not stand where it would.
-        """
-        return self.template.fill(arguments)
-
-
-def common_url(text: str, properties: Collection[str]) -> CommonUrl | None:
-    """A url template of the kind that nearly all are, which surely passes every check; None for any other.
-
-    A name as host, plain steps and a plain query, known placeholders after the host: found with one look,
-    because thousands of files are loaded at start. What this does not know goes to `load_url`.
-    """
-    if _COMMON.fullmatch(text) is None or not all(name in properties for name in _SLOTS.findall(text)):
-        return None
-    return CommonUrl(text)
 
 
 def load_url(text: str, properties: Collection[str]) -> UrlTemplate:
@@ -197,23 +150,16 @@ def load_url(text: str, properties: Collection[str]) -> UrlTemplate:
     if "${" in text:
         raise TemplateError("${…} is not filled in here; secrets belong in headers")
     pieces = cut(text.strip())
-    if any(isinstance(piece, str) and _UNSEEN.search(piece) for piece in pieces):
-        raise TemplateError("blanks and control characters cannot stand in an address; write %20 for a blank")
-    for name in slots(pieces):
-        check_known(name, properties)
+    for piece in pieces:
+        if isinstance(piece, Slot):
+            check_known(piece.name, properties)
+        elif _UNSEEN.search(piece):
+            raise TemplateError("blanks and control characters cannot stand in an address; write %20 for a blank")
     if not pieces:
         raise TemplateError("it is empty; write an address such as https://example.org/things/{{id}}")
-    return _assembled(pieces)
-
-
-def _assembled(pieces: tuple[Piece, ...]) -> UrlTemplate:
     origin, rest = _split_origin(pieces)
     path, query = _split_query(rest)
-    return UrlTemplate(
-        origin=origin,
-        path=_segments(_literals_encoded(path, _SAFE_IN_PATH)),
-        query=None if query is None else _literals_encoded(query, _SAFE_IN_QUERY),
-    )
+    return UrlTemplate(origin=origin, path=path, query=query)
 
 
 def check_known(name: str, properties: Collection[str]) -> None:
@@ -223,8 +169,8 @@ def check_known(name: str, properties: Collection[str]) -> None:
         TemplateError: It is not; the text names the nearest.
     """
     if name not in properties:
-        nearest = difflib.get_close_matches(name, properties, n=1)
-        hint = f"did you mean {{{{{nearest[0]}}}}}?" if nearest else f"there are: {', '.join(properties) or 'none'}"
+        otherwise = f"there are: {', '.join(properties) or 'none'}"
+        hint = suggest(name, properties, show=lambda known: f"{{{{{known}}}}}", otherwise=otherwise)
         raise TemplateError(f"{{{{{name}}}}} is no property of the inputSchema; {hint}")
 
 
@@ -241,7 +187,7 @@ def query_pairs(arguments: Mapping[str, Any]) -> list[tuple[str, str]]:
     return pairs
 
 
-def _split_origin(pieces: tuple[Piece, ...]) -> tuple[Url | Slot, tuple[Piece, ...]]:
+def _split_origin(pieces: tuple[Piece, ...]) -> tuple[Url | Slot, list[Piece]]:
     first, *rest = pieces
     if isinstance(first, Slot):
         if rest and not (isinstance(rest[0], str) and rest[0].startswith(("/", "?"))):
@@ -249,7 +195,7 @@ def _split_origin(pieces: tuple[Piece, ...]) -> tuple[Url | Slot, tuple[Piece, .
                 f"{{{{{first.name}}}}} at the beginning gives the whole origin (https://host:port), so a / must follow "
                 f"it, as in {{{{{first.name}}}}}/health"
             )
-        return first, tuple(rest)
+        return first, rest
     found = _URL.match(first)
     if found is None or (rest and found.end("place") == len(first)):
         slot = next((piece.name for piece in rest if isinstance(piece, Slot)), None)
@@ -260,14 +206,17 @@ def _split_origin(pieces: tuple[Piece, ...]) -> tuple[Url | Slot, tuple[Piece, .
             f'out, or let the parameter give the whole origin ("{{{{{slot}}}}}/…") and name the hosts in "allowedHosts"'
         )
     try:
-        origin = parse_url(first[: found.end("place")])
+        origin = _parse_origin(first[: found.end("place")])
     except ValueError as error:
         raise TemplateError(f"the address cannot be used: {error}") from None
     after = first[found.end("place") :]
-    return origin, tuple(piece for piece in (after, *rest) if piece)
+    return origin, [after, *rest] if after else rest
 
 
-def _split_query(pieces: tuple[Piece, ...]) -> tuple[tuple[Piece, ...], tuple[Piece, ...] | None]:
+_parse_origin = functools.lru_cache(maxsize=512)(parse_url)  # the tools of a file mostly share one
+
+
+def _split_query(pieces: list[Piece]) -> tuple[list[Piece], list[Piece] | None]:
     """Path and query; the first ? of the template's own text divides them."""
     path: list[Piece] = []
     query: list[Piece] | None = None
@@ -278,28 +227,28 @@ def _split_query(pieces: tuple[Piece, ...]) -> tuple[tuple[Piece, ...], tuple[Pi
             query.append(piece)
         elif isinstance(piece, str) and "?" in piece:
             before, _, after = piece.partition("?")
-            path.append(before)
-            query = [after]
+            path += [before] if before else []
+            query = [after] if after else []
         else:
             path.append(piece)
-    return tuple(piece for piece in path if piece), None if query is None else tuple(piece for piece in query if piece)
+    return path, query
 
 
-def _literals_encoded(pieces: tuple[Piece, ...], safe: str) -> tuple[Piece, ...]:
-    return tuple(quote(piece, safe=safe) if isinstance(piece, str) else piece for piece in pieces)
+def _literals_encoded(pieces: Sequence[Piece], safe: str) -> list[Piece]:
+    return [quote(piece, safe=safe) if isinstance(piece, str) else piece for piece in pieces]
 
 
-def _segments(pieces: tuple[Piece, ...]) -> tuple[tuple[Piece, ...], ...]:
+def _segments(pieces: Sequence[Piece]) -> list[list[Piece]]:
     """The path cut at its slashes; it begins with one, so what stands before the first is nothing."""
     segments: list[list[Piece]] = [[]]
-    for piece in pieces:
+    for piece in _literals_encoded(pieces, _SAFE_IN_PATH):
         if isinstance(piece, Slot):
             segments[-1].append(piece)
             continue
         first, *others = piece.split("/")
         segments[-1].append(first)
         segments.extend([other] for other in others)
-    return tuple(tuple(piece for piece in segment if piece) for segment in segments[1:])
+    return segments[1:]
 
 
 def _origin_from(name: str, arguments: Mapping[str, Any]) -> Url:
@@ -317,7 +266,7 @@ def _origin_from(name: str, arguments: Mapping[str, Any]) -> Url:
         raise RefusedError(f"{name!r} must be {right}: {error}") from None
 
 
-def _segment(pieces: tuple[Piece, ...], arguments: Mapping[str, Any]) -> str:
+def _segment(pieces: Sequence[Piece], arguments: Mapping[str, Any]) -> str:
     text = _filled(pieces, arguments)
     names = slots(pieces)
     if names and (not text or _DOTS.search(unquote(text))):
@@ -329,7 +278,7 @@ def _segment(pieces: tuple[Piece, ...], arguments: Mapping[str, Any]) -> str:
     return text
 
 
-def _filled(pieces: tuple[Piece, ...], arguments: Mapping[str, Any]) -> str:
+def _filled(pieces: Sequence[Piece], arguments: Mapping[str, Any]) -> str:
     text: list[str] = []
     for piece in pieces:
         if isinstance(piece, str):

@@ -1,6 +1,6 @@
 """The programs that run what they are given as code, and how each takes it. One line a family.
 
-The list cannot be complete, and the docs say so. Above: `interpreters`, which reads it.
+The list cannot be complete, and the docs say so.
 """
 
 from __future__ import annotations

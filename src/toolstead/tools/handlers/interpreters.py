@@ -1,8 +1,7 @@
 """Where a program would run a value as code: the list cannot be complete, and the docs say so.
 
-A placeholder in such a place is refused when the file is loaded, unless the tool's author names
-the parameter in `allowScript`. Where a command can be read in two ways, both count. Below:
-`interpreter_table`, the list itself. Above: `shell_argv`.
+A placeholder in such a place is refused when the file is loaded, unless the tool's author names the
+parameter in `allowScript`. Where a command can be read in two ways, both count.
 """
 
 from __future__ import annotations
@@ -15,12 +14,10 @@ from collections.abc import Iterator
 import msgspec
 
 from toolstead.tools.handlers.interpreter_table import FINDERS, INTERPRETERS, RISKY_VARIABLE, WRAPPERS, Interpreter
-from toolstead.tools.handlers.shell_syntax import Command, Word
+from toolstead.tools.handlers.shell_syntax import Command, Word, make_word
 from toolstead.tools.handlers.template import Slot
 
-_SUSPECTS = frozenset({*INTERPRETERS, *WRAPPERS, *FINDERS})
-_BEGINNINGS = frozenset(re.split(r"[^a-z]", name, maxsplit=1)[0] for name in _SUSPECTS)
-_LETTERS = re.compile(r"[A-Za-z]+")
+_LISTED = frozenset({*INTERPRETERS, *WRAPPERS, *FINDERS})
 
 MAKES_ARGUMENTS = frozenset({"xargs", "parallel"})
 _ASSIGNERS = frozenset({"env", "genv", "sudo", "doas"})
@@ -29,7 +26,6 @@ _STDIN_FLAG = frozenset({"-s"})
 _VERSION = re.compile(r"(?:[-\d.]+|-static|-dbg|\.exe)+$")
 _ASSIGNMENT = re.compile(r"[A-Za-z_]\w*=")
 _CLUSTER = re.compile(r"-[A-Za-z0-9]{2,}")
-_WILD = frozenset({"operand", "rest", "spread", "loops", "bundled"})
 
 
 class CodePlace(msgspec.Struct, frozen=True, kw_only=True):
@@ -39,71 +35,29 @@ class CodePlace(msgspec.Struct, frozen=True, kw_only=True):
     reason: str
 
 
-def is_suspect(text: str) -> bool:
-    """Whether a text needs a closer look, because a name in it may be one of the list."""
-    return not _BEGINNINGS.isdisjoint(_LETTERS.findall(text.lower()))
-
-
-def surely_runs_no_value(words: list[str]) -> bool:
-    """Whether `code_places` surely finds nothing in a command, told from its words as they are written.
-
-    The words are plain text without quotes, with `{{…}}` at their ends at most, and none in the first.
-    Programs that run code only after certain options (or certain words) are looked at here, and only
-    for these; whatever else is known to run code needs the closer look.
-    """
-    names = [_called(word) for word in words]
-    if _SUSPECTS.isdisjoint(names):
-        return True
-    for name in _SUSPECTS.intersection(names):
-        if (telling := _telling_words(name)) is None:
-            return False
-        for other in words:
-            if other[0] in "-+":
-                if _may_tell(other, name):
-                    return False
-            elif other.partition("{{")[0].partition("=")[0] in telling:
-                return False
-    return True
-
-
-@functools.cache
-def _telling_words(name: str) -> frozenset[str] | None:
-    """The words without a dash that make a program run others, or code; None where it may do so without any."""
-    interpreter, wrapper = INTERPRETERS.get(name, Interpreter()), WRAPPERS.get(name)
-    is_wild = name in FINDERS or name == "env" or not _WILD.isdisjoint(interpreter.traits) or "-m" in interpreter.flags
-    if is_wild or (wrapper is not None and not wrapper.after):
-        return None
-    return interpreter.flags if wrapper is None else interpreter.flags | wrapper.after
-
-
-@functools.lru_cache(maxsize=4_096)
-def _may_tell(word: str, name: str) -> bool:
-    """Whether a word with a dash may make a program run what follows it, or what it ends with."""
-    interpreter = INTERPRETERS.get(name, Interpreter())
-    start, slot, _ = word.partition("{{")
-    after = WRAPPERS[name].after if name in WRAPPERS else ()
-    return word in after or (_begins_code(start, interpreter) if slot else _takes_next(word, interpreter.flags))
-
-
 def code_places(command: Command) -> Iterator[CodePlace]:
     """Every placeholder of a command that would choose the program, or be run by it."""
+    called_in_order = [_called(word.literal) if word.literal is not None else "" for word in command]
+    if _LISTED.isdisjoint(called_in_order):  # only the place of the program itself can be one
+        yield from _all(command[0], "it would choose the program")
+        return
     programs = _programs(command)
     for start in programs:
         program, words = command[start], command[start + 1 :]
-        yield from _all(program, "it would choose the program")
         if program.literal is None:
+            yield from _all(program, "it would choose the program")
             continue
-        called = _called(program.literal)
+        called = called_in_order[start]
         if called in INTERPRETERS:
             yield from _code_of(called, words)
         if called in FINDERS:
             yield from _found(called, words)
     for word in command[: programs[-1]]:
-        if RISKY_VARIABLE.match(_start(word)):
-            yield from _all(word, f"{_start(word).partition('=')[0]} says what programs run")
-    for at, word in enumerate(command[1:], start=1):  # what runs them may be a wrapper that is not in the list
-        if word.literal is not None and (inner := _called(word.literal)) in INTERPRETERS:
-            yield from _flag_values(inner, command[at + 1 :])
+        if RISKY_VARIABLE.match(word.start):
+            yield from _all(word, f"{word.start.partition('=')[0]} says what programs run")
+    for at, called in enumerate(called_in_order):  # what runs them may be a wrapper that is not in the list
+        if at and called in INTERPRETERS:
+            yield from _flag_values(called, command[at + 1 :])
 
 
 def runs_stdin(command: Command) -> str | None:
@@ -163,7 +117,7 @@ def _wrapped(called: str, words: Command) -> Iterator[int]:
             both = wrapper.plain is not None and not takes and not _is_plain(literal, wrapper.plain)
             waiting += [(at + 2, skip)] if takes or both else []
             waiting += [] if takes else [(at + 1, skip)]
-        elif called in _ASSIGNERS and _ASSIGNMENT.match(_start(words[at])):
+        elif called in _ASSIGNERS and _ASSIGNMENT.match(words[at].start):
             waiting.append((at + 1, skip))
         elif skip:
             waiting.append((at + 1, skip - 1))
@@ -173,22 +127,28 @@ def _wrapped(called: str, words: Command) -> Iterator[int]:
 
 def _code_of(called: str, words: Command) -> Iterator[CodePlace]:
     interpreter = INTERPRETERS[called]
+    traits = interpreter.traits
     yield from _flag_values(called, words)
-    given = list(_options(interpreter, words))
-    if "loops" in interpreter.traits and any(_has_letter(_cluster(option, interpreter), "npaF") for option in given):
+    if "loops" in traits and any(
+        _has_letter(_cluster(option, interpreter), "npaF") for option in _options(interpreter, words)
+    ):
         for word in words:
             yield from _all(word, f"{called} -n opens it, and would run `command |`")
-    if called == "env" and any(_has_letter(option, "S") or _takes_next(option, interpreter.flags) for option in given):
+    if called == "env" and any(
+        _has_letter(option, "S") or _takes_next(option, interpreter.flags) for option in _options(interpreter, words)
+    ):
         for word in words:
             yield from _all(word, "env -S makes a command of it")
-    given_by_option = any(_gives(option, interpreter.gives) for option in given)
-    seen_operand = given_by_option and "rest" not in interpreter.traits
+    if "operand" not in traits and "rest" not in traits:
+        return
+    given_by_option = any(_gives(option, interpreter.gives) for option in _options(interpreter, words))
+    seen_operand = given_by_option and "rest" not in traits
     for word in _operands(interpreter, words):
         if not seen_operand:
             seen_operand = True
-            if "operand" in interpreter.traits:
+            if "operand" in traits:
                 yield from _all(word, f"{called} would run it")
-        elif "rest" in interpreter.traits:
+        elif "rest" in traits:
             yield from _all(word, f"{called} would run it")
 
 
@@ -201,7 +161,7 @@ def _operands(interpreter: Interpreter, words: Command) -> Iterator[Word]:
         literal = word.literal or ""
         if value_follows:
             value_follows = False
-        elif not only_operands and _start(word).startswith(("-", "+")) and (spread or literal != "-"):
+        elif not only_operands and word.start.startswith(("-", "+")) and (spread or literal != "-"):
             only_operands = literal == "--"
             value_follows = _takes_next(literal, values) or (
                 spread and _has_letter(literal, "oO")
@@ -232,13 +192,17 @@ def _flag_values(called: str, words: Command) -> Iterator[CodePlace]:
     if bundle and not bundle.startswith("-") and any(f"-{letter}" in flags for letter in bundle):
         for word in words:
             yield from _all(word, f"{called} {bundle} would run it")
+    is_spread = "spread" in interpreter.traits
     for at, word in enumerate(words):
-        if word.literal is None:
-            if _begins_code(_start(word), interpreter):
-                yield from _all(word, f"{called} {_start(word).partition('=')[0]} would run it")
-        elif _takes_next(word.literal, flags) or ("spread" in interpreter.traits and _has_letter(word.literal, "c")):
+        literal = word.literal
+        if literal is None:
+            if word.start and _begins_code(word.start, interpreter):
+                yield from _all(word, f"{called} {word.start.partition('=')[0]} would run it")
+        elif literal in flags or (
+            literal[:1] == "-" and (_takes_next(literal, flags) or (is_spread and _has_letter(literal, "c")))
+        ):
             for following in words[at + 1 :]:
-                yield from _all(following, f"{called} {word.literal} would run it")
+                yield from _all(following, f"{called} {literal} would run it")
                 if not (following.literal or "").startswith(("-", "+")):
                     break
 
@@ -262,7 +226,7 @@ def _begins_code(start: str, interpreter: Interpreter) -> bool:
 def _found(called: str, words: Command) -> Iterator[CodePlace]:
     running = False
     for word in words:
-        if _start(word).partition("=")[0] in FINDERS[called]:
+        if word.start.partition("=")[0] in FINDERS[called]:
             running = True
         elif word.literal in (";", "+"):
             running = False
@@ -280,8 +244,8 @@ def _code_from_arguments(called: str, words: Command) -> str | None:
     for word in words[at:]:
         before, found, after = (word.literal or "").partition(mark) if mark else ("", "", "")
         pieces = [piece for piece in (before, Slot(""), after) if piece]
-        fed.append(Word(tuple(pieces)) if found else word)
-    fed += [] if mark else [Word((Slot(""),))]
+        fed.append(make_word(tuple(pieces)) if found else word)
+    fed += [] if mark else [make_word((Slot(""),))]
     is_code = any(place.parameter == "" for place in code_places(tuple(fed)))
     return _called(words[at].literal or "") if is_code else None
 
@@ -318,6 +282,8 @@ def _takes_next(literal: str, options: frozenset[str]) -> bool:
     """Whether a word is one of the options, also shortened, or at the end of a cluster such as `-lc`."""
     if literal in options:
         return True
+    if not literal.startswith("-"):
+        return False
     if literal.startswith("--"):
         return len(literal) > 2 and any(option.startswith(literal) for option in options)
     return bool(_CLUSTER.fullmatch(literal)) and f"-{literal[-1]}" in options
@@ -348,12 +314,6 @@ def _has_letter(literal: str, letters: str) -> bool:
     return literal.startswith("-") and literal[1:2] != "-" and any(letter in literal[1:] for letter in letters)
 
 
-def _start(word: Word) -> str:
-    """The text that a word begins with, up to its first placeholder."""
-    first = word.pieces[0] if word.pieces else ""
-    return "" if isinstance(first, Slot) else first
-
-
 def _all(word: Word, reason: str) -> Iterator[CodePlace]:
     for name in word.slots:
         yield CodePlace(parameter=name, reason=reason)
@@ -363,4 +323,4 @@ def _all(word: Word, reason: str) -> Iterator[CodePlace]:
 def _called(literal: str) -> str:
     """The name that a program is known by: without its folder and its version."""
     name = literal.rsplit("/", 1)[-1].lower()
-    return name if name in _SUSPECTS else _VERSION.sub("", name)
+    return name if name in _LISTED else _VERSION.sub("", name)

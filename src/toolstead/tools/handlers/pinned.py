@@ -2,8 +2,7 @@
 
 Words of a command, its folder and the values of its environment that lead into the project's own
 folder are made to lead into the copy. What names the folder where no other path can be put in its
-place is refused when the tool is loaded. Above: the shell and file-read handlers. Below: the
-command's words, and where programs run text as code.
+place is refused when the tool is loaded.
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from toolstead.tools.handlers.interpreters import code_places, runs_stdin
-from toolstead.tools.handlers.shell_syntax import Command, Pipeline, Script, Step, Word
+from toolstead.tools.handlers.shell_syntax import Command, Pipeline, Script, Step, Word, make_word
 from toolstead.tools.handlers.template import Piece, Slot, TemplateError
 
 _PLAIN = re.compile(r"[\w./@+=:,-]+")
@@ -128,7 +127,7 @@ class Pinned:
         if first.startswith("-") and not self._is_moved(first, folder):  # such as `-I.toolstead/lib`
             raise TemplateError(self._refusal("an option"))
         moved = "".join(self._text(part, folder) for part in _PARTS.split(first))
-        return Word((moved, *word.pieces[1:]), quoted=word.quoted)
+        return make_word((moved, *word.pieces[1:]), quoted=word.quoted)
 
     def _text(self, text: str, folder: Path) -> str:
         if not self._is_in(text):
@@ -146,5 +145,5 @@ def _feeds_code(pipeline: Pipeline, at: int) -> bool:
 
 def _is_code(command: Command, at: int) -> bool:
     """Whether a program would run this word as code: asked as if it were a placeholder."""
-    probe = Word((Slot("?"),), quoted=True)
+    probe = make_word((Slot("?"),), quoted=True)
     return any(place.parameter == "?" for place in code_places((*command[:at], probe, *command[at + 1 :])))

@@ -1,7 +1,4 @@
-"""Commands joined by real pipes, without a shell; all of them end when the call does.
-
-Above: `shell`. Below: `processes`.
-"""
+"""Commands joined by real pipes, without a shell; all of them end when the call does."""
 
 from __future__ import annotations
 

@@ -14,9 +14,7 @@ from toolstead.tools.handlers.interpreters import (
     MAKES_ARGUMENTS,
     code_places,
     ends_options,
-    is_suspect,
     runs_stdin,
-    surely_runs_no_value,
 )
 from toolstead.tools.handlers.shell_syntax import Command, Pipeline, Script, Word, parse
 from toolstead.tools.handlers.template import Slot, TemplateError, checked_text, missing, unknown_name, value_text
@@ -25,15 +23,6 @@ Argv = list[str]
 METACHARACTERS = re.compile(r"[;|&$`<>(){}\\\n*?\[\]#~!'\"]")
 MOST_WORDS = 4_096
 _ASSIGNMENT = re.compile(r"[A-Za-z_]\w*=")
-_PLAIN = r"[\w./:,@%+-]"
-_COMMON = re.compile(
-    rf"""[ ]* (?!-) {_PLAIN}+
-    (?: [ ]+ (?: (?: {_PLAIN} | = )* (?: \{{\{{ [\w-]+ \}}\}} )? | '(?!-)[^'{{}}]*' | '\{{\{{ [\w-]+ \}}\}}' ) )*
-    [ ]* (?: \|\| [ ]* true [ ]* )?""",
-    re.VERBOSE | re.ASCII,
-)
-_SLOTS = re.compile(r"\{\{([\w-]+)\}\}")
-_AFTER_OPTION = re.compile(r" -[^ ]* +\{\{([\w-]+)\}\}")
 
 
 class Parameters(msgspec.Struct, frozen=True, kw_only=True):
@@ -47,7 +36,7 @@ class Parameters(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Template:
-    """A command template that passed every check; it is parsed when it is first used."""
+    """A command template that passed every check; of thousands few are called, so each is kept as text until then."""
 
     __slots__ = ("_script", "_text", "parameters")
 
@@ -70,40 +59,13 @@ def load_template(text: str, parameters: Parameters, *, stdin_slots: Collection[
     Raises:
         TemplateError: Something in it could not work, or would run a value as code.
     """
-    if not stdin_slots and surely_good(text, parameters):
-        return Template(text, parameters)
     script = parse(text)
     _check_stdin(script[0].pipeline[0], stdin_slots, parameters)
     for step in script:
         for command in step.pipeline:
             _check_command(command, parameters)
         _check_pipeline(step.pipeline, stdin_slots if step is script[0] else (), parameters)
-    return Template(text, parameters, script)
-
-
-def surely_good(text: str, parameters: Parameters) -> bool:
-    """Whether a template is of a common kind that passes every check, found with one look.
-
-    Plain programs, plain words, quoted text and placeholders, perhaps pipes or a last `|| true`, and no
-    program that could run a value as code. Thousands of files are loaded at start; parsing each template
-    then would take longer than everything else together. What this does not know is parsed at once.
-    """
-    if "|" in text and "||" not in text:
-        first, *others = text.split("|")
-        if any(is_suspect(part) or _COMMON.fullmatch(part) is None for part in others):
-            return False
-    else:
-        first = text
-    if _COMMON.fullmatch(first) is None:
-        return False
-    if is_suspect(first) if "'" in text else not surely_runs_no_value(first.split()):
-        return False
-    names = _SLOTS.findall(text)
-    for name in names:
-        if name not in parameters.names:
-            return False
-    optional = [name for name in names if name not in parameters.required and name not in parameters.with_default]
-    return not optional or not any(name in optional for name in _AFTER_OPTION.findall(text))
+    return Template(text, parameters)
 
 
 def build_argv(command: Command, arguments: Mapping[str, Any], parameters: Parameters) -> Argv:
@@ -187,19 +149,19 @@ def _check_command(command: Command, parameters: Parameters) -> None:
                 f"{{{{{place.parameter}}}}} stands where its value would run as code: {place.reason}; pass the value "
                 f'as an argument or "stdin" instead, or accept the risk with "allowScript": ["{place.parameter}"]'
             )
-    before: Word | None = None
-    for word in command:
+    for at, word in enumerate(command):
+        if word.literal is not None:
+            continue
         for name in word.slots:
             _check_known(name, parameters)
         alone = word.only_slot
-        if alone is not None and not word.quoted and before is not None and _is_option(before):
-            optional = alone not in parameters.required and alone not in parameters.with_default
-            if optional:
-                raise TemplateError(
-                    f"{{{{{alone}}}}} is optional and follows {before.literal!r}: left out, it would shift the "
-                    f'options; give {alone!r} a "default", or name it in "required"'
-                )
-        before = word
+        if alone is None or word.quoted or alone in parameters.required or alone in parameters.with_default:
+            continue
+        if at and _is_option(command[at - 1]):
+            raise TemplateError(
+                f"{{{{{alone}}}}} is optional and follows {command[at - 1].literal!r}: left out, it would shift the "
+                f'options; give {alone!r} a "default", or name it in "required"'
+            )
 
 
 def _check_stdin(first: Command, stdin_slots: Collection[str], parameters: Parameters) -> None:

@@ -7,6 +7,7 @@ only a shell could do (redirection, globs, variables, substitution) is refused h
 
 from __future__ import annotations
 
+import functools
 import re
 from typing import Literal, cast
 
@@ -15,6 +16,7 @@ import msgspec
 from toolstead.tools.handlers.template import Piece, Slot, TemplateError, cut, slot_name
 
 Operator = Literal["|", "||", "&&", ";"]
+_LONGEST_REMEMBERED = 80
 
 _REFUSED = {
     ">": "redirection (`>`) is not supported: the output is the tool's answer",
@@ -30,14 +32,28 @@ _REFUSED = {
     "&": "background jobs (`&`) are not supported: use && or ;",
     "\n": "a line break is not supported: join commands with ; or &&, or quote it",
 }
+_ITEM = re.compile(
+    r"""[ \t\r]*+ (
+      [^\s'"\\|;&{]++ (?![^ \t\r|;])  # a whole word of nothing else: most are
+    | (?:
+          [^\s'"\\|;&{]++
+        | \{\{[^{}]*\}\}
+        | '[^']*'
+        | "(?:[^"\\$`]|\\.)*["$`]?
+        | \\.
+        | (?!&&)[^ \t\r|;]
+      )++
+    | \|\||&&|;;|\|&|[|;]
+    )""",
+    re.VERBOSE | re.DOTALL,
+)
+_OPERATORS = frozenset({"|", "||", "&&", ";", ";;", "|&"})
 _TOKEN = re.compile(
     r"""
-      (?P<blank>[ \t\r]+)
-    | (?P<plain>[^\s'"\\|;&<>*?\[$`()\#{~]+)
+      (?P<plain>[^\s'"\\|;&<>*?\[$`()\#{~]+)
     | \{\{(?P<slot>[^{}]*)\}\}
     | '(?P<single>[^']*)'
     | "(?P<double>(?:[^"\\$`]|\\.)*)"
-    | (?P<operator>\|\||&&|[|;])
     | (?P<continued>\\\n)
     | \\(?P<escaped>.)
     | (?P<other>.)
@@ -48,29 +64,32 @@ _ESCAPED_IN_DOUBLE = re.compile(r'\\(?:\n|(["\\$`]))')
 
 
 class Word(msgspec.Struct, frozen=True):
-    """One argument of a command: literal text and slots, and whether any of it was quoted."""
+    """One argument of a command: literal text and slots, with what the checks ask about it again and again.
+
+    Attributes:
+        pieces: The text and the slots, in order.
+        quoted: Whether any of it was quoted.
+        literal: The text, where no slot is in it.
+        only_slot: The parameter's name, where the word is one placeholder and nothing else.
+        slots: The names of all its placeholders.
+        start: The text before its first placeholder.
+    """
 
     pieces: tuple[Piece, ...]
-    quoted: bool = False
+    quoted: bool
+    literal: str | None
+    only_slot: str | None
+    slots: tuple[str, ...]
+    start: str
 
-    @property
-    def literal(self) -> str | None:
-        """The text, where no slot is in it."""
-        if not self.pieces:
-            return ""
-        first = self.pieces[0]
-        return first if len(self.pieces) == 1 and isinstance(first, str) else None
 
-    @property
-    def only_slot(self) -> str | None:
-        """The parameter's name, where the word is one placeholder and nothing else."""
-        first = self.pieces[0] if len(self.pieces) == 1 else None
-        return first.name if isinstance(first, Slot) else None
-
-    @property
-    def slots(self) -> list[str]:
-        """The names of all its placeholders."""
-        return [piece.name for piece in self.pieces if isinstance(piece, Slot)]
+def make_word(pieces: tuple[Piece, ...], *, quoted: bool = False) -> Word:
+    """A word of these pieces."""
+    first = pieces[0] if pieces else ""
+    start = first if isinstance(first, str) else ""
+    slots = tuple([piece.name for piece in pieces if isinstance(piece, Slot)])
+    only_slot = slots[0] if slots and len(pieces) == 1 else None
+    return Word(pieces, quoted, None if slots else start, only_slot, slots, start)
 
 
 Command = tuple[Word, ...]
@@ -121,21 +140,25 @@ def parse(template: str) -> Script:
 def _words(text: str) -> list[Word | Operator]:
     """Cut a template into words and operators."""
     found: list[Word | Operator] = []
+    for raw in _ITEM.findall(text):
+        if raw in _OPERATORS:
+            found.append(_checked_operator(raw))
+        # Options and placeholders recur in thousands of templates; a longer text hardly does.
+        elif (word := _remembered_word(raw) if len(raw) <= _LONGEST_REMEMBERED else _read_word(raw)) is not None:
+            found.append(word)
+    return found
+
+
+def _read_word(raw: str) -> Word | None:
+    """A word as it is written, read; None where only lines go on in it."""
     pieces: list[Piece] = []
     begun = quoted = False
-    for token in _TOKEN.finditer(text):
+    for token in _TOKEN.finditer(raw):
         kind, inside = token.lastgroup, token.group(token.lastindex or 0)
-        if kind in ("blank", "operator"):
-            if begun:
-                found.append(Word(_joined(pieces), quoted))
-                pieces, begun, quoted = [], False, False
-            if kind == "operator":
-                found.append(_checked_operator(inside, text, token.end()))
-            continue
-        if kind == "continued":  # a line that goes on: nothing is there, not even a blank
-            continue
         match kind:
             case "plain":
+                if len(inside) == len(raw):
+                    return Word((raw,), False, raw, None, (), raw)
                 pieces.append(inside)
             case "slot":
                 pieces.append(Slot(slot_name(inside)))
@@ -145,12 +168,15 @@ def _words(text: str) -> list[Word | Operator]:
                 pieces.extend(_in_double(inside))
             case "escaped":
                 pieces.append(inside)
+            case "continued":  # a line that goes on: nothing is there, not even a blank
+                continue
             case _:
-                pieces.append(_other(text, token.start(), begun=begun))
+                pieces.append(_other(raw, token.start(), begun=begun))
         begun, quoted = True, quoted or kind in ("single", "double", "escaped")
-    if begun:
-        found.append(Word(_joined(pieces), quoted))
-    return found
+    return make_word(_joined(pieces), quoted=quoted) if begun else None
+
+
+_remembered_word = functools.lru_cache(maxsize=4_096)(_read_word)
 
 
 def _in_double(inside: str) -> tuple[Piece, ...]:
@@ -173,11 +199,10 @@ def _joined(pieces: list[Piece]) -> tuple[Piece, ...]:
     return tuple(joined)
 
 
-def _checked_operator(operator: str, text: str, end: int) -> Operator:
-    following = text[end : end + 1]
-    if operator == ";" and following == ";":
+def _checked_operator(operator: str) -> Operator:
+    if operator == ";;":
         raise TemplateError("a command is missing between `;` and `;`")
-    if operator == "|" and following == "&":
+    if operator == "|&":
         raise TemplateError("`|&` is not supported: stderr goes to the log by itself")
     return cast("Operator", operator)
 
@@ -188,7 +213,6 @@ def _other(text: str, at: int, *, begun: bool) -> str:
     match character:
         case "{":
             if text.startswith("{{", at):
-                slot_name(text[at + 2 : text.find("}}", at)] if "}}" in text[at:] else "{")
                 raise TemplateError("`{{` is never closed; a placeholder looks like {{name}}")
             return character
         case "~":

@@ -6,18 +6,17 @@ objects are compact JSON.
 
 from __future__ import annotations
 
-import difflib
 import json
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
 import msgspec
 
-from toolstead.errors import ToolError
+from toolstead.errors import ToolError, suggest
+from toolstead.schema.visible import HALF_CHARACTER
 
 LONGEST_VALUE = 10_000
-_HALF = re.compile("[\ud800-\udfff]")
 PLACEHOLDER = re.compile(r"\{\{(.*?)\}\}", re.DOTALL)
 
 
@@ -44,8 +43,7 @@ class TemplateError(ValueError):
 
 def unknown_name(named: str, name: str, known: Collection[str]) -> str:
     """What to say about a name that is no property; the nearest one is suggested."""
-    nearest = difflib.get_close_matches(name, known, n=1)
-    hint = f"did you mean {nearest[0]!r}?" if nearest else f"there are: {', '.join(known) or 'none'}"
+    hint = suggest(name, known, otherwise=f"there are: {', '.join(known) or 'none'}")
     return f"{named} is no property of the inputSchema; {hint}"
 
 
@@ -103,7 +101,7 @@ def checked_text(name: str, value: Any, longest: int = LONGEST_VALUE) -> str:
         raise ToolError(f"{name!r} contains a null byte, which is not allowed")
     if len(text) > longest:
         raise ToolError(f"{name!r} is {len(text):,} characters long; at most {longest:,} are allowed here")
-    if not text.isascii() and _HALF.search(text):
+    if not text.isascii() and HALF_CHARACTER.search(text):
         raise ToolError(f"{name!r} contains half of a surrogate pair; give whole characters")
     return text
 
@@ -133,6 +131,6 @@ def fill(pieces: tuple[Piece, ...], arguments: Mapping[str, Any], longest: int =
     return "".join(text)
 
 
-def slots(pieces: tuple[Piece, ...]) -> list[str]:
+def slots(pieces: Iterable[Piece]) -> list[str]:
     """The names of all slots, in order."""
     return [piece.name for piece in pieces if isinstance(piece, Slot)]

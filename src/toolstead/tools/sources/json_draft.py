@@ -1,8 +1,7 @@
 """A first version of a JSON tool file, drafted from a template: what `toolstead tools new` writes.
 
 The schema is guessed from the names of the placeholders. Nothing is judged here: a template that
-cannot work becomes a draft all the same, and the loader says what is wrong with it. Below: the
-template and the address syntax. Above: the command.
+cannot work becomes a draft all the same, and the loader says what is wrong with it.
 """
 
 from __future__ import annotations

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 import logging
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
@@ -165,21 +166,19 @@ class FileReader:
         try:
             match given["type"]:
                 case "shell":
-                    from toolstead.tools.handlers.shell import load_shell
-
+                    make_config, load_shell = _import_shell()
                     return load_shell(
-                        _shell_config(given),
+                        _shell_config(given, make_config),
                         properties=properties,
                         required=schema.document.get("required", ()),
                         with_default=schema.defaults.names if schema.defaults is not None else (),
                         surroundings=self._surroundings,
                     )
                 case "http":
-                    from toolstead.tools.handlers.http import load_http
-
                     blamed = "url"
+                    make_config, load_http = _import_http()
                     return load_http(
-                        _http_config(given),
+                        _http_config(given, make_config),
                         properties=properties,
                         surroundings=self._surroundings,
                         client=self._make_client(),
@@ -207,8 +206,6 @@ class FileReader:
     def _file_read(
         self, given: dict[str, Any], properties: dict[str, Any], schema: CompiledSchema, at: Place, report: Report
     ) -> LoadedHandler | None:
-        from toolstead.tools.handlers.file_read import FileReadConfig, FileReadHandler
-
         path: dict[str, Any] = properties["path"] if isinstance(properties.get("path"), dict) else {}
         if path.get("type") != "string":
             report.add((*at[:-1], "inputSchema"), 'a file-read tool needs a property "path" with "type": "string"')
@@ -216,8 +213,9 @@ class FileReader:
         if "path" not in schema.document.get("required", ()) and "default" not in path:
             report.add((*at[:-1], "inputSchema"), '"path" must be in "required", or have a "default"')
             return None
-        config = FileReadConfig(base_path=given["basePath"], max_size=given.get("maxSize", 1_048_576))
-        return FileReadHandler(config, self._surroundings)
+        make_config, make_handler = _import_file_read()
+        config = make_config(base_path=given["basePath"], max_size=given.get("maxSize", 1_048_576))
+        return make_handler(config, self._surroundings)
 
     def _check_examples(
         self, tool: dict[str, Any], registered: RegisteredTool, handler: LoadedHandler, at: Place, report: Report
@@ -268,21 +266,43 @@ def _steps(pointer: str) -> list[str]:
     return [step.replace("~1", "/").replace("~0", "~") for step in pointer.split("/")[1:]]
 
 
-def _fixed(handler: dict[str, Any]) -> Iterator[tuple[Place, str]]:
+def _fixed(handler: dict[str, Any]) -> list[tuple[Place, str]]:
     """The texts of a handler that no caller may fill."""
+    found: list[tuple[Place, str]] = []
     for key, value in handler.items():
-        if key in ("cwd", "basePath"):
-            yield (key,), value
-        elif key in ("env", "headers"):
+        if key not in _AUTHORS_ONLY:
+            continue
+        if isinstance(value, str):
+            found.append(((key,), value))
+        else:
             for name, text in value.items():
-                yield (key, name), text
-                yield (key, name), name
+                found += ((key, name), text), ((key, name), name)
+    return found
 
 
-def _shell_config(given: dict[str, Any]) -> ShellConfig:
-    from toolstead.tools.handlers.shell import ShellConfig
+@functools.cache
+def _import_shell():
+    from toolstead.tools.handlers.shell import ShellConfig, load_shell
 
-    return ShellConfig(
+    return ShellConfig, load_shell
+
+
+@functools.cache
+def _import_http():
+    from toolstead.tools.handlers.http import HttpConfig, load_http
+
+    return HttpConfig, load_http
+
+
+@functools.cache
+def _import_file_read():
+    from toolstead.tools.handlers.file_read import FileReadConfig, FileReadHandler
+
+    return FileReadConfig, FileReadHandler
+
+
+def _shell_config(given: dict[str, Any], make_config: type[ShellConfig]) -> ShellConfig:
+    return make_config(
         command=given["command"],
         cwd=given.get("cwd"),
         env=given.get("env", {}),
@@ -294,10 +314,8 @@ def _shell_config(given: dict[str, Any]) -> ShellConfig:
     )
 
 
-def _http_config(given: dict[str, Any]) -> HttpConfig:
-    from toolstead.tools.handlers.http import HttpConfig
-
-    return HttpConfig(
+def _http_config(given: dict[str, Any], make_config: type[HttpConfig]) -> HttpConfig:
+    return make_config(
         url=given["url"],
         method=given.get("method", "POST"),
         headers=given.get("headers", {}),

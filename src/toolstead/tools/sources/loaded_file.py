@@ -1,7 +1,6 @@
 """What a tool file holds, and who can say so.
 
 Apart from the reader itself, which needs every kind of handler: where there is no file, nothing of it is imported.
-Above: `json_files`, `json_file`, the wiring. Below: the words.
 """
 
 from __future__ import annotations

@@ -8,7 +8,6 @@ sub-commands, variables, and code that comes in through a pipe.
 from __future__ import annotations
 
 import json
-import random
 from pathlib import Path
 
 import pytest
@@ -16,7 +15,7 @@ import pytest
 from toolstead.app.stead import Toolstead
 from toolstead.errors import ToolError
 from toolstead.tools.handlers import shell_argv
-from toolstead.tools.handlers.shell_argv import Parameters, build_argv, load_template, surely_good
+from toolstead.tools.handlers.shell_argv import Parameters, build_argv, load_template
 from toolstead.tools.handlers.template import TemplateError
 
 pytestmark = pytest.mark.promise("R8")
@@ -406,24 +405,24 @@ def load(template: str, **allowed: list[str]) -> shell_argv.Template:
     return load_template(template, Parameters(names=["x"], required=["x"], **allowed))
 
 
-@pytest.mark.parametrize("template", [*BYPASSES, *THROUGH_A_PIPE])
-def test_a_way_around_the_list_is_refused_unless_the_author_accepts_it(template: str) -> None:
-    with pytest.raises(TemplateError) as caught:
+def test_a_way_around_the_list_is_refused_unless_the_author_accepts_it() -> None:
+    for template in [*BYPASSES, *THROUGH_A_PIPE]:
+        with pytest.raises(TemplateError) as caught:
+            load(template)
+        assert "{{x}} stands where its value would run as code" in str(caught.value)
+        load(template, allow_script=["x"])
+
+
+def test_a_value_that_is_only_an_argument_is_still_fine() -> None:
+    for template in ARGUMENTS:
         load(template)
-    assert "{{x}} stands where its value would run as code" in str(caught.value)
-    load(template, allow_script=["x"])
 
 
-@pytest.mark.parametrize("template", ARGUMENTS)
-def test_a_value_that_is_only_an_argument_is_still_fine(template: str) -> None:
-    load(template)
-
-
-@pytest.mark.parametrize("template", [line.partition("|")[2].strip() for line in THROUGH_A_PIPE])
-def test_what_runs_a_pipe_runs_the_stdin_of_a_call_too(template: str) -> None:
-    if "|" not in template:
-        with pytest.raises(TemplateError, match=r"would run as code|makes arguments of"):
-            load_template(template, Parameters(names=["x"], required=["x"]), stdin_slots=["x"])
+def test_what_runs_a_pipe_runs_the_stdin_of_a_call_too() -> None:
+    for template in [line.partition("|")[2].strip() for line in THROUGH_A_PIPE]:
+        if "|" not in template:
+            with pytest.raises(TemplateError, match=r"would run as code|makes arguments of"):
+                load_template(template, Parameters(names=["x"], required=["x"]), stdin_slots=["x"])
 
 
 @pytest.mark.parametrize(
@@ -457,28 +456,6 @@ def test_a_separator_that_is_another_programs_lets_no_option_through(template: s
 def test_a_separator_of_the_program_itself_does(template: str) -> None:
     loaded = load(template)
     assert build_argv(loaded.script[0].pipeline[0], {"x": "-la"}, loaded.parameters)[-1] == "-la"
-
-
-def test_the_quick_look_never_lets_through_what_the_whole_check_refuses(monkeypatch: pytest.MonkeyPatch) -> None:
-    words = "{{x}} {{x}} {{y}} '{{x}}' '{{y}}' -c -- -n a= A={{x}} PATH={{x}} --o={{x}} -l{{x}} x{{x}} {{x}}{{y}} -C"
-    words += (
-        " a b/c d.e f:g ls rg run-it ./run 'a' 'b c' '-C' '--' '' 1 2 @f +x %s || true = - ~ {x} {{z}} '{' # ! A=1 é"
-    )
-    words += " '{{' '{{x' '{{}}' 'a{{x}}b' '{{z}}'"
-    words += " BASH R python3.12 env bash make find xargs /bin/sh perl5 find-sh ; | &&"
-    chance = random.Random(7)
-    parameters = Parameters(names=["x", "y"], required=["x"])
-    templates = {
-        chance.choice(["", " "])
-        + chance.choice([" ", " ", ""]).join(chance.choices(words.split(), k=chance.randint(1, 6)))
-        for _ in range(60_000)
-    }
-    assert not any(surely_good(template, parameters) for template in ("ls '-C' {{y}}", "-x {{y}}", "-x a"))
-    quick = [template for template in [*templates, *BYPASSES] if surely_good(template, parameters)]
-    assert len(quick) > 1_000
-    monkeypatch.setattr(shell_argv, "surely_good", lambda *_: False)
-    for template in quick:
-        load_template(template, parameters)
 
 
 @pytest.mark.timeout(30)

@@ -122,17 +122,17 @@ def load(template: str, **allowed: list[str]) -> None:
     load_template(template, Parameters(names=["x"], required=["x"], **allowed))
 
 
-@pytest.mark.parametrize("template", CODE)
-def test_a_value_that_would_run_as_code_is_a_load_error(template: str) -> None:
-    with pytest.raises(TemplateError) as caught:
-        load(template)
-    assert "{{x}} stands where its value would run as code" in str(caught.value)
-    assert '"allowScript": ["x"]' in str(caught.value)
+def test_a_value_that_would_run_as_code_is_a_load_error() -> None:
+    for template in CODE:
+        with pytest.raises(TemplateError) as caught:
+            load(template)
+        assert "{{x}} stands where its value would run as code" in str(caught.value)
+        assert '"allowScript": ["x"]' in str(caught.value)
 
 
-@pytest.mark.parametrize("template", CODE)
-def test_the_author_may_accept_the_risk_by_name(template: str) -> None:
-    load(template, allow_script=["x"])
+def test_the_author_may_accept_the_risk_by_name() -> None:
+    for template in CODE:
+        load(template, allow_script=["x"])
 
 
 @pytest.mark.parametrize("template", ["sh -c {{x}} {{y}}", "echo {{x}} {{y}} | sh", "{{x}} {{y}}"])
@@ -143,9 +143,9 @@ def test_a_risk_that_is_accepted_for_one_parameter_is_not_for_another(template: 
         load_template("sh", Parameters(names=["x", "y"], allow_script=["y"]), stdin_slots=["y", "x"])
 
 
-@pytest.mark.parametrize("template", ARGUMENTS)
-def test_a_value_that_is_only_an_argument_is_fine(template: str) -> None:
-    load(template)
+def test_a_value_that_is_only_an_argument_is_fine() -> None:
+    for template in ARGUMENTS:
+        load(template)
 
 
 @pytest.mark.parametrize(

@@ -139,3 +139,16 @@ def test_other_mistakes_are_told_when_the_file_is_loaded(template: str, said: st
     with pytest.raises(TemplateError) as caught:
         argv(template, {})
     assert said in str(caught.value)
+
+
+def test_what_teams_write_most_passes_every_check() -> None:
+    parameters = Parameters(names=["x", "y"], required=["x"])
+    for template in (
+        "rg -n --max-count {{x}} -e {{x}} -- {{x}}",
+        "git -C services/a log --oneline -n {{x}} --author={{y}} -- {{x}}",
+        "docker compose -f a.yml logs --tail {{x}} {{y}}",
+        "kubectl get pods -n {{x}}",
+        "sort -- {{x}} | uniq -c | head -n {{x}}",
+        "deployctl rollout {{x}} --env={{y}} || true",
+    ):
+        load_template(template, parameters)

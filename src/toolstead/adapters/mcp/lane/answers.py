@@ -1,8 +1,6 @@
 """What the lane says, as bytes: lists and introductions made once, results of calls made from parts.
 
 A test holds each of them beside what the SDK says to the same question.
-
-Above: the lane. Below: the words, and msgspec.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""The lane itself: which tools it may call, and how. One for each server, whatever the transport.
-
-Above: the lanes for stdio and HTTP. Below: the registry and the dispatcher, which the SDK's side shares.
-"""
+"""The lane itself: which tools it may call, and how. One for each server, whatever the transport."""
 
 from __future__ import annotations
 

@@ -3,8 +3,6 @@
 The guard before it has checked Host, Origin, token and body, and has read the body. Protocol versions before
 2026-07-28 begin with a handshake; their sessions are the SDK's: the lane learns of them when they are initialized, and
 forgets them when they end.
-
-Above: `adapters/mcp/http`. Below: the lane's calls and answers.
 """
 
 from __future__ import annotations

@@ -1,8 +1,6 @@
 """Calls that take long over HTTP: the answer becomes an event stream, which says now and then that it lives.
 
 A proxy closes a connection on which nothing moves. Most calls are done long before and pay for a timer only.
-
-Above: the lane over HTTP. Below: asyncio.
 """
 
 from __future__ import annotations

@@ -2,8 +2,6 @@
 
 Each shape is narrower than the protocol's: what does not fit is not wrong, it is the SDK's to judge. Both
 eras have the same messages; they differ in what `_meta` must say.
-
-Above: the lanes for stdio and HTTP. Below: msgspec.
 """
 
 from __future__ import annotations

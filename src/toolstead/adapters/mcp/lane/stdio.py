@@ -2,8 +2,6 @@
 
 The client's first request decides the era for good, here as in the SDK. What the lane has answered of the
 opening is said to the SDK again, under an id that nobody else knows, when a message needs the SDK.
-
-Above: the conversation in `adapters/mcp/stdio`. Below: the lane's calls and answers.
 """
 
 from __future__ import annotations
