@@ -20,6 +20,8 @@ from toolstead.adapters.claude.launch import Launch
 from toolstead.adapters.claude.process import ClaudeProcess
 from toolstead.adapters.claude.watcher import Watcher
 
+pytestmark = pytest.mark.requires("claude")
+
 PATIENCE = 30
 ECHO = "import sys\nfor line in sys.stdin: print(line, end='', flush=True)\n"
 DEAF = "import time\nprint('{\"a\": 1}', flush=True)\nwhile True: time.sleep(100)\n"
