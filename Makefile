@@ -1,20 +1,22 @@
-# Needs Python 3.11 or newer with venv, git and make. Everything else is fetched into .venv, by hash.
+# Needs Python 3.11 or newer with venv, git and make. Everything else is fetched, by hash, into an
+# environment: .venv, or .cache/quick-VERSION, which holds no extra, for the quick tests.
 #
-# A stamp inside .venv says which lock is installed there: a change of the lock or of pyproject.toml
-# installs again. An install that was interrupted leaves .venv/unfinished, and the next one begins
-# with an empty folder.
+# A stamp inside an environment says which lock is installed there: a change of the lock or of
+# pyproject.toml installs again. An install that was interrupted leaves a file `unfinished`, and the
+# next one begins with an empty folder.
 
 PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 CORE   := $(VENV)/core-installed
 TEST   := $(VENV)/test-installed
+QUICK   = .cache/quick-$(shell $(PYTHON) -c 'import platform; print(platform.python_version())')
 # Most tests wait for other processes, so one worker more than cores keeps the cores busy.
 WORKERS ?= $(shell $(PYTHON) -c 'import os; print(min((os.cpu_count() or 1) + 1, 8))')
 PIP    := -m pip install -qq --disable-pip-version-check --no-input
 
 .DELETE_ON_ERROR:
-.PHONY: help run test check check-format check-lint check-types check-imports bench lock clean
+.PHONY: help run test quick check check-format check-lint check-types check-imports bench lock clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-6s %s\n", $$1, $$2}' Makefile
@@ -25,6 +27,11 @@ run: $(CORE) ## Start the server (ARGS="--port 8421" and the like are passed on)
 test: check ## Run every check and every test (ARGS="-k name" and the like go to pytest)
 	@echo "test: pytest"
 	@$(BIN)/python -m pytest -q -n $(WORKERS) --dist loadfile $(ARGS)
+
+quick: ## Run the tests of the parts, without extras (ARGS go to pytest; PYTHON=python3.13 for another Python)
+	@$(MAKE) --no-print-directory VENV=$(QUICK) $(QUICK)/quick-installed
+	@echo "quick: pytest ($$($(QUICK)/bin/python -V))"
+	@$(QUICK)/bin/python -m pytest -q -n $(WORKERS) --dist loadfile tests/architecture tests/unit tests/contracts $(ARGS)
 
 check: check-format check-lint check-types check-imports ## Look at format, lint, types and import rules
 
@@ -55,18 +62,19 @@ COMPILE := env -u UV_DEFAULT_INDEX -u UV_INDEX -u UV_INDEX_URL -u UV_EXTRA_INDEX
 
 lock: ## Choose versions anew and write them, with hashes, into requirements/
 	@$(usable_python)
-	@echo "lock: requirements/core.txt and requirements/test.txt"
+	@echo "lock: requirements/core.txt, requirements/quick.txt and requirements/test.txt"
 	@$(PYTHON) -m venv --clear .cache/lock
 	@.cache/lock/bin/python $(PIP) uv==0.13.7
 	@$(COMPILE) -o requirements/core.txt pyproject.toml requirements/build.in
 	@$(COMPILE) -o requirements/test.txt -c requirements/core.txt pyproject.toml requirements/test.in
+	@$(COMPILE) -o requirements/quick.txt -c requirements/test.txt pyproject.toml requirements/quick.in
 
 clean: ## Remove what make and the checks have made
 	@echo "clean: $(VENV), caches and build results"
 	@rm -rf $(VENV) .cache dist build benchmarks/.envs .pytest_cache .ruff_cache .hypothesis .import_linter_cache
 	@find src tests -name __pycache__ -type d -prune -exec rm -rf {} +
 
-# test.txt holds all of core.txt, so whoever has installed the one has the other.
+# test.txt holds all of core.txt, so an environment with the one has the other.
 $(TEST): requirements/test.txt pyproject.toml
 	@$(call install,test)
 	@touch $(CORE) $(TEST)
@@ -74,6 +82,10 @@ $(TEST): requirements/test.txt pyproject.toml
 $(CORE): requirements/core.txt pyproject.toml
 	@$(call install,core)
 	@touch $(CORE)
+
+$(VENV)/quick-installed: requirements/quick.txt pyproject.toml
+	@$(call install,quick)
+	@touch $@
 
 # Another Python than that of .venv was asked for: what is installed counts no longer.
 ifneq ($(origin PYTHON),file)
@@ -89,7 +101,7 @@ define install
 set -e; $(usable_python); \
 if [ -e $(VENV)/unfinished ] || [ "$$($(BIN)/python -V 2>&1)" != "$$($(PYTHON) -V 2>&1)" ]; then \
     echo "install: a new $(VENV) with $$($(PYTHON) -V)"; \
-    rm -rf $(VENV); mkdir $(VENV); touch $(VENV)/unfinished; \
+    rm -rf $(VENV); mkdir -p $(VENV); touch $(VENV)/unfinished; \
     $(PYTHON) -m venv $(VENV); \
 fi; \
 touch $(VENV)/unfinished; \

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import ast
 import itertools
 import os
 import re
 import signal
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 import pytest
@@ -33,6 +34,26 @@ _numbers = itertools.count(1)
 _LACKING = re.compile(r"lacking (\w+): ")
 
 
+class LackingModule(pytest.Module):
+    """A module whose `pytestmark` requires something that is missing: not imported, each of its tests skipped."""
+
+    def collect(self) -> Iterable[pytest.Item]:
+        tree = ast.parse(self.path.read_text(encoding="utf-8"))
+        for node in ast.walk(tree):
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.name.startswith("test"):
+                yield LackingTest.from_parent(self, name=node.name)
+
+
+class LackingTest(pytest.Item):
+    """A test that stands for one that could not be imported; its marks have it skipped, or failed, by name."""
+
+    def runtest(self) -> None:
+        raise AssertionError("what it requires was missing when it was collected")
+
+    def reportinfo(self) -> tuple[Path, None, str]:
+        return self.path, None, self.name
+
+
 def pytest_configure(config: pytest.Config) -> None:
     required = machine.names_in(os.environ.get("TOOLSTEAD_REQUIRE", ""))
     for name in required:
@@ -42,6 +63,16 @@ def pytest_configure(config: pytest.Config) -> None:
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         # Started in the background by a shell: the programs that tests start would not hear Ctrl-C either.
         signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def pytest_pycollect_makemodule(module_path: Path, parent: pytest.Collector) -> pytest.Module | None:
+    # The marks are read before the module is imported, because its imports may be what is missing.
+    lacking = [name for name in _module_needs(module_path) if name in machine.PROBES and machine.reason_for_lack(name)]
+    if not lacking:
+        return None
+    module = LackingModule.from_parent(parent, path=module_path)
+    module.add_marker(pytest.mark.requires(*lacking))
+    return module
 
 
 @pytest.hookimpl(trylast=True)  # what was deselected needs nothing
@@ -108,6 +139,17 @@ def _shield(patch: pytest.MonkeyPatch, home: Path) -> Path:
     # Nobody's own keyring; and looking for one would start programs.
     patch.setenv("PYTHON_KEYRING_BACKEND", "keyring.backends.null.Keyring")
     return home
+
+
+def _module_needs(path: Path) -> Iterator[str]:
+    text = path.read_text(encoding="utf-8")
+    if "pytestmark = " not in text or "requires(" not in text:
+        return
+    for node in ast.parse(text).body:
+        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "pytestmark":
+            for mark in ast.walk(node.value):
+                if isinstance(mark, ast.Call) and ast.unparse(mark.func) == "pytest.mark.requires":
+                    yield from (argument.value for argument in mark.args if isinstance(argument, ast.Constant))
 
 
 def _needs(item: pytest.Item) -> list[str]:

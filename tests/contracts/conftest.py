@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import asyncpg
 import pytest
 
 from tests.contracts.postgres_server import running_server
@@ -45,6 +44,8 @@ def postgres_socket() -> Generator[Path]:
 @pytest.fixture
 async def postgres_place(postgres_socket: Path) -> AsyncGenerator[Place]:
     """A schema of its own on the server: as good as a database, and made in no time."""
+    import asyncpg
+
     name = f"test_{next(_numbers)}"
     admin = await asyncpg.connect(host=str(postgres_socket), user="postgres", database="postgres")
     place = Place("postgres", f"postgresql://postgres@/postgres?host={postgres_socket}&search_path={name}")

@@ -89,9 +89,6 @@ async def test_two_that_bring_it_up_at_once_do_it_once(place: Place, monkeypatch
         steps.append(step(connection, shown))
         return steps[-1]
 
-    from toolstead.adapters.storage import postgres, sqlite
-
-    for module in (sqlite, postgres):
-        monkeypatch.setattr(module, "migrate", counted)
+    monkeypatch.setattr(f"toolstead.adapters.storage.{place.kind}.migrate", counted)
     await asyncio.gather(*(place.open() for _ in range(4)))
     assert sorted(steps) == [False] * 4 + [True] * len(MIGRATIONS)

@@ -6,21 +6,23 @@ Each is told what to do by the function it runs, and speaks through a pipe: what
 from __future__ import annotations
 
 import asyncio
+import importlib
 import multiprocessing
 from collections.abc import Awaitable, Callable, Generator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from multiprocessing.connection import Connection
 from multiprocessing.process import BaseProcess
 from typing import Any
 
 from tests.contracts.samples import ending, event, lost, message, run
-from toolstead.adapters.storage import postgres, sqlite
 from toolstead.adapters.storage.store import open_store
 from toolstead.orchestrator.store import Resolution, Store
 from toolstead.types.approval import Approval
 
 WAIT_SECONDS = 60.0
-PRELOADED = (postgres, sqlite)  # what opening a store would import, the server of forks has imported
+for _adapter in ("sqlite", "postgres"):  # what opening a store would import, the server of forks has imported
+    with suppress(ModuleNotFoundError):  # Postgres' driver is an extra
+        importlib.import_module(f"toolstead.adapters.storage.{_adapter}")
 
 Work = Callable[[Store, Connection], Awaitable[None]]
 

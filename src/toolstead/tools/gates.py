@@ -128,16 +128,27 @@ class Gates:
 
 _PLAIN = frozenset({str, int, float, bool, type(None)})
 
+MAX_COPIED_LEVELS = 300
+"""How many levels of lists and objects are copied. Counted, because how deep Python itself goes differs between
+versions; Python 3.11, which needs two frames a level, has room for this many."""
 
-def copied(value: Any) -> Any:
-    """JSON, again. Types are compared, because asking whether a text is a mapping costs more than all the rest."""
+
+def copied(value: Any, levels: int = MAX_COPIED_LEVELS) -> Any:
+    """JSON, again. Types are compared, because asking whether a text is a mapping costs more than all the rest.
+
+    Raises:
+        RecursionError: It is nested more deeply than `MAX_COPIED_LEVELS`.
+    """
     if type(value) in _PLAIN:
         return value
+    if levels == 0:
+        raise RecursionError(f"nested more than {MAX_COPIED_LEVELS} levels deep")
+    levels -= 1
     if isinstance(value, dict | Mapping):
         table = cast("Mapping[str, Any]", value)
-        return {key: item if type(item) in _PLAIN else copied(item) for key, item in table.items()}
+        return {key: item if type(item) in _PLAIN else copied(item, levels) for key, item in table.items()}
     if isinstance(value, list):
-        return [copied(item) for item in cast("list[Any]", value)]
+        return [copied(item, levels) for item in cast("list[Any]", value)]
     return value
 
 

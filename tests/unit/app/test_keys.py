@@ -16,6 +16,8 @@ from toolstead.app.models import Models
 from toolstead.app.runtime_choice import lacking_keys, usual_keys
 from toolstead.app.settings import RuntimeSettings
 
+pytestmark = pytest.mark.requires("keyring")
+
 
 @pytest.fixture
 def drawer() -> Iterator[Drawer]:

@@ -36,6 +36,7 @@ def made(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, threading.Thread]]:
     return made
 
 
+@pytest.mark.requires("models")
 async def test_a_name_is_the_same_model_every_time_also_for_two_who_ask_at_once(
     made: list[tuple[str, threading.Thread]],
 ) -> None:
@@ -48,6 +49,7 @@ async def test_a_name_is_the_same_model_every_time_also_for_two_who_ask_at_once(
     await models.aclose()
 
 
+@pytest.mark.requires("models")
 async def test_connecting_does_not_hold_up_the_event_loop(made: list[tuple[str, threading.Thread]]) -> None:
     models = Models(Keys(KEYED))
     await models.connect(SONNET)
@@ -55,6 +57,7 @@ async def test_connecting_does_not_hold_up_the_event_loop(made: list[tuple[str, 
     await models.aclose()
 
 
+@pytest.mark.requires("models")
 async def test_closing_closes_every_connection_and_a_name_is_connected_anew_afterwards(
     made: list[tuple[str, threading.Thread]],
 ) -> None:
@@ -69,6 +72,7 @@ async def test_closing_closes_every_connection_and_a_name_is_connected_anew_afte
     assert len(made) == 3
 
 
+@pytest.mark.requires("models")
 async def test_what_cannot_be_connected_is_said_and_tried_again(made: list[tuple[str, threading.Thread]]) -> None:
     environ = {"OPENAI_API_KEY": "o"}
     models = Models(Keys(environ))

@@ -25,6 +25,7 @@ def runtimes(settings: RuntimeSettings, environ: dict[str, str], project: Path) 
     return Runtimes(settings, LimitSettings(), project=project, data=project, keys=Keys(environ), offered=lambda _: ())
 
 
+@pytest.mark.requires("claude", "codex")
 @pytest.mark.parametrize(
     ("settings", "environ", "name", "why"),
     [
@@ -96,6 +97,7 @@ def test_the_kernel_is_one_object_and_answers_with_the_usual_model(name: str, tm
     assert found(name).resolve("") == "google:gemini-3.8-flash"
 
 
+@pytest.mark.requires("claude", "codex")
 def test_the_model_that_is_wanted_has_a_say_in_what_is_chosen(tmp_path: Path) -> None:
     keys = {"ANTHROPIC_API_KEY": "a", "OPENAI_API_KEY": "o", "GOOGLE_API_KEY": "g"}
     found = runtimes(RuntimeSettings(), keys, tmp_path)

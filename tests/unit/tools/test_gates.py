@@ -14,7 +14,7 @@ from toolstead.orchestrator.event_log import EventLog
 from toolstead.plugins.contract import Handler, PluginContext, Tool
 from toolstead.plugins.tool_meta import ToolMeta
 from toolstead.tools.dispatch import Dispatcher
-from toolstead.tools.gates import Approve, Gate, Observer
+from toolstead.tools.gates import MAX_COPIED_LEVELS, Approve, Gate, Observer, copied
 from toolstead.tools.registry import Registry
 from toolstead.types.call import Allow, Ask, Caller, Decision, Deny, Rewrite, ToolCall
 from toolstead.types.content import Text
@@ -37,6 +37,13 @@ FULL = {"n": 1, "list": [1, 2], "more": {"a": [1]}, "unit": "m"}
 
 def full() -> dict[str, Any]:
     return {"n": 1, "list": [1, 2], "more": {"a": [1]}}
+
+
+def nested_lists(levels: int) -> Any:
+    deep: Any = 1
+    for _ in range(levels):
+        deep = [deep]
+    return deep
 
 
 async def echo(_: PluginContext, input: dict[str, Any], __: ToolMeta) -> Any:
@@ -163,25 +170,25 @@ async def test_a_gate_that_raises_is_a_no_with_its_name_in_the_log(caplog: pytes
 
 
 async def test_arguments_that_are_nested_too_deeply_to_be_copied_are_refused() -> None:
-    deep: Any = 1
-    for _ in range(600):
-        deep = [deep]
     bench = Bench(gates=[gate(lambda _: None)], schema={"type": "object"})
-    assert (await bench.call({"deep": deep})).failure is Failure.REFUSED
+    assert (await bench.call({"deep": nested_lists(600)})).failure is Failure.REFUSED
+
+
+def test_how_deeply_is_counted() -> None:
+    assert copied(nested_lists(MAX_COPIED_LEVELS)) == nested_lists(MAX_COPIED_LEVELS)
+    assert copied({"deep": nested_lists(MAX_COPIED_LEVELS - 1)}) == {"deep": nested_lists(MAX_COPIED_LEVELS - 1)}
+    with pytest.raises(RecursionError, match=f"nested more than {MAX_COPIED_LEVELS} levels deep"):
+        copied(nested_lists(MAX_COPIED_LEVELS + 1))
 
 
 async def test_arguments_that_are_nested_too_deeply_for_observers_are_called_all_the_same() -> None:
-    deep: Any = 1
-    for _ in range(600):
-        deep = [deep]
-
     async def handler(_: PluginContext, __: dict[str, Any], ___: ToolMeta) -> str:
         return "done"
 
     bench = Bench(handler, schema={"type": "object"})
     told, observe = watcher()
     bench.dispatcher.set_hooks(observers=[observe])
-    assert (await bench.call({"deep": deep})).text == "done"
+    assert (await bench.call({"deep": nested_lists(600)})).text == "done"
     assert told == []
 
 
@@ -346,12 +353,8 @@ async def test_observers_cannot_change_the_result_nor_what_the_next_one_sees() -
 async def test_an_answer_that_is_nested_too_deeply_for_observers_is_answered_all_the_same(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    deep: Any = 1
-    for _ in range(600):
-        deep = [deep]
-
     async def answer(_: PluginContext, __: dict[str, Any], ___: ToolMeta) -> Any:
-        return ToolResult(content=(Text("deep"),), structured=deep)
+        return ToolResult(content=(Text("deep"),), structured=nested_lists(600))
 
     bench = Bench(answer)
     told, observe = watcher()

@@ -139,8 +139,12 @@ class SqliteDatabase:
             check_same_thread=False,  # closing happens elsewhere
             cached_statements=256,
         )
-        for pragma in ("synchronous = NORMAL", "foreign_keys = ON", "journal_size_limit = 67108864"):
-            connection.execute(f"PRAGMA {pragma}")
+        try:
+            for pragma in ("synchronous = NORMAL", "foreign_keys = ON", "journal_size_limit = 67108864"):
+                connection.execute(f"PRAGMA {pragma}")
+        except sqlite3.Error:
+            connection.close()
+            raise
         return connection
 
     def _writing_connection(self) -> Connection:

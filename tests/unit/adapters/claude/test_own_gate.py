@@ -15,6 +15,8 @@ from toolstead.adapters.claude.turn_progress import TurnProgress
 from toolstead.types.content import Image, Text
 from toolstead.types.result import Failure, ToolResult
 
+pytestmark = pytest.mark.requires("claude")
+
 
 def staged(listener: Listener) -> tuple[OwnGate, TurnProgress]:
     progress = TurnProgress(listener.turn(), Spending(resumed=False), max_turns=100)

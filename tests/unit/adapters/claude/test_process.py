@@ -21,6 +21,8 @@ from toolstead.processes import owner
 from toolstead.processes.owner import ProcessOwner
 from toolstead.processes.piped import PipedProcess
 
+pytestmark = pytest.mark.requires("claude")
+
 PATIENCE = 30
 ECHO = "import sys\nfor line in sys.stdin: print(line, end='', flush=True)\n"
 DEAF = "import time\nprint('{\"a\": 1}', flush=True)\nwhile True: time.sleep(100)\n"

@@ -63,6 +63,7 @@ async def test_a_missing_extra_says_what_to_install(
         await runtime(tmp_path).open(spec, thread_id="t")
 
 
+@pytest.mark.requires("claude")
 async def test_a_missing_program_is_named(tmp_path: Path, spec: SessionSpec, monkeypatch: pytest.MonkeyPatch) -> None:
     import claude_agent_sdk
 
@@ -71,6 +72,7 @@ async def test_a_missing_program_is_named(tmp_path: Path, spec: SessionSpec, mon
         await runtime(tmp_path).open(spec, thread_id="t")
 
 
+@pytest.mark.requires("claude")
 async def test_a_program_on_the_path_will_do_and_what_it_says_when_it_fails_is_told(
     tmp_path: Path, spec: SessionSpec, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -90,6 +92,7 @@ async def test_what_is_no_id_of_claudes_is_a_lost_conversation(tmp_path: Path, s
         await runtime(tmp_path).open(spec, thread_id="t", resume=resume)
 
 
+@pytest.mark.requires("claude")
 async def test_without_a_key_nothing_is_started(tmp_path: Path, spec: SessionSpec) -> None:
     with pytest.raises(RuntimeFailureError, match="ANTHROPIC_API_KEY"):
         await runtime(tmp_path, lookup=lambda name: None).open(spec, thread_id="t")

@@ -22,6 +22,8 @@ from toolstead.errors import LimitError, RuntimeFailureError, SessionLostError
 from toolstead.invoker.runtime import SessionSpec
 from toolstead.types.result import Failure
 
+pytestmark = pytest.mark.requires("claude")
+
 SPEC = SessionSpec(agent="main", model="anthropic:a", cwd=Path("/project"))
 
 

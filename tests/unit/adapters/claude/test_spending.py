@@ -6,6 +6,8 @@ from tests.unit.adapters.claude.said import result
 from toolstead.adapters.claude.spending import Spending
 from toolstead.types.run import Usage
 
+pytestmark = pytest.mark.requires("claude")
+
 MODEL = {"inputTokens": 6, "outputTokens": 10, "cacheReadInputTokens": 0, "cacheCreationInputTokens": 0}
 
 

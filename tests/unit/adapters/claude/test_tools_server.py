@@ -17,6 +17,8 @@ from toolstead.types.content import Text
 from toolstead.types.result import ToolResult
 from toolstead.types.tool import Annotations, Provenance, ToolInfo
 
+pytestmark = pytest.mark.requires("claude")
+
 CHOICE = {"type": "object", "properties": {"a": {}, "b": {}}, "anyOf": [{"required": ["a"]}, {"required": ["b"]}]}
 
 

@@ -9,6 +9,8 @@ from toolstead.adapters.claude.spending import Spending
 from toolstead.adapters.claude.turn_progress import TurnProgress
 from toolstead.errors import LimitError, RuntimeFailureError, SessionLostError
 
+pytestmark = pytest.mark.requires("claude")
+
 
 def progress(listener: Listener | None = None) -> TurnProgress:
     made = TurnProgress((listener or Listener()).turn(), Spending(resumed=False), max_turns=3)

@@ -9,6 +9,8 @@ from pydantic_ai.models import known_model_names
 from toolstead.adapters.providers.catalogue import VENDORS, WORDS, complete, default_model, find, state_of, states
 from toolstead.errors import RuntimeFailureError
 
+pytestmark = pytest.mark.requires("models")
+
 
 @pytest.mark.parametrize(
     ("name", "whole"),

@@ -18,6 +18,8 @@ from toolstead.kernel.messages import Answered, Replied, Said, ToolUse
 from toolstead.testing import scripted_models
 from toolstead.types.content import Image, Text
 
+pytestmark = pytest.mark.requires("models")
+
 HOSTILE = {
     "ANTHROPIC_API_KEY": "leaked-key",
     "ANTHROPIC_AUTH_TOKEN": "leaked-token",

@@ -22,6 +22,8 @@ from toolstead.adapters.providers.catalogue import find
 from toolstead.errors import ModelError
 from toolstead.testing import scripted_models
 
+pytestmark = pytest.mark.requires("models")
+
 TITLES = {name: find(name)[0].title for name in APIS}
 
 

@@ -26,6 +26,8 @@ from toolstead.kernel.model import Delta, Request
 from toolstead.testing import ScriptedModels, scripted_models
 from toolstead.types.content import Audio, Content, EmbeddedResource, Image, ResourceLink, Text
 
+pytestmark = pytest.mark.requires("models")
+
 TALK = """
 - when: hello
   say: Hello there, my old friend.

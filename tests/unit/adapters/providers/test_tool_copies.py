@@ -12,6 +12,8 @@ from toolstead.schema.adapted import RULES, adapted_schema
 from toolstead.testing import scripted_models
 from toolstead.types.tool import ToolInfo
 
+pytestmark = pytest.mark.requires("models")
+
 RICH: dict[str, Any] = {
     "$schema": "https://json-schema.org/draft/2020-12/schema",
     "title": "Everything",

@@ -17,7 +17,6 @@ from google.genai import errors, types
 
 from toolstead.testing import ScriptedModels
 
-APIS = ["anthropic", "openai", "openai-chat", "gemini"]
 BOTH = pytest.mark.parametrize("stream", [True, False], ids=["stream", "whole"])
 SCHEMA = {"type": "object", "properties": {"city": {"type": "string"}}}
 

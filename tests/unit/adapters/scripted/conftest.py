@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator
 from contextlib import AsyncExitStack
+from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.unit.adapters.scripted.api_clients import APIS, Asking, Client, connected
 from toolstead.testing import ScriptedModels, scripted_models
 
+if TYPE_CHECKING:
+    from tests.unit.adapters.scripted.api_clients import Asking, Client
 
-@pytest.fixture(params=APIS)
+
+@pytest.fixture(params=["anthropic", "openai", "openai-chat", "gemini"])
 def api(request: pytest.FixtureRequest) -> str:
     return request.param
 
@@ -19,6 +22,8 @@ def api(request: pytest.FixtureRequest) -> str:
 @pytest.fixture
 async def asking() -> AsyncGenerator[Asking]:
     """Serves a script, and gives the server and a client of an API."""
+    from tests.unit.adapters.scripted.api_clients import connected
+
     async with AsyncExitStack() as stack:
 
         async def ask(script: str, api: str) -> tuple[ScriptedModels, Client]:

@@ -27,6 +27,8 @@ from toolstead.adapters.scripted.script import FAULT_KINDS, ScriptedFault
 from toolstead.adapters.scripted.script_file import parse_script
 from toolstead.errors import RuntimeFailureError, ScriptError
 
+pytestmark = pytest.mark.requires("models")
+
 BROKEN = (httpx2.TransportError, openai.APIConnectionError, anthropic.APIConnectionError)
 
 # kind → API → status, and what the error has in which field

@@ -30,6 +30,8 @@ from toolstead.adapters.scripted.script_file import parse_script
 from toolstead.errors import ScriptError
 from toolstead.testing import scripted_models
 
+pytestmark = pytest.mark.requires("models")
+
 WEATHER = """
 - when: weather
   call: [{tool: today, input: {city: Bern}}, {tool: today, input: {city: "Zürich"}}]
