@@ -59,6 +59,7 @@ class SentPlan:
     def __init__(self, struct: type[SentStruct]) -> None:
         config = struct.__struct_config__
         fields = [field for field in msgspec.structs.fields(struct) if field.name not in struct.unsent]
+        fields.sort(key=lambda field: field.name != "id")  # it comes first, also where a Struct extends one without
         self.tag = {} if config.tag_field is None else {config.tag_field: config.tag}
         self.keys = [field.encode_name for field in fields]
         names = [field.name for field in fields]
