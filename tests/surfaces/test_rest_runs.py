@@ -140,6 +140,22 @@ async def test_a_run_of_another_process_can_be_seen_followed_and_cancelled_here(
         assert [told.type for told in await stream.rest()] == ["cancelled"]
 
 
+async def test_a_run_of_another_process_is_steered_from_here(client: SteadClient, tmp_path: Path) -> None:
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    async with served_elsewhere(elsewhere) as (_, other):
+        started = await start(other, "hang")
+        stream = await follow(client, f"/api/runs/{started['runId']}/events")
+        await stream.until("message.delta")
+        body = {"content": "go on", "steer": True}
+        reply = await client.ask("POST", f"/api/threads/{started['threadId']}/messages", body)
+        assert (reply.status, reply.json["runId"]) == (202, started["runId"])
+        assert (await ended(client, started["runId"]))["result"] == "Going"
+        shown = (await other.get(f"/api/threads/{started['threadId']}")).json["messages"]
+        assert [one["content"] for one in shown] == ["hang", "go on", "Going"]
+        assert shown[1]["id"] == reply.json["messageId"]
+
+
 async def test_a_run_takes_a_thread_of_its_own_choice_and_a_key_with_it(client: SteadClient) -> None:
     headers = {"Idempotency-Key": "k"}
     body = {"prompt": "hello", "threadId": "my-thread", "agent": "other", "model": "small", "runtime": "scripted"}

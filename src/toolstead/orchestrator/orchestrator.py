@@ -40,7 +40,7 @@ MOST_WAITING = 1_000
 CANCELLED = "it was cancelled"
 STOPPED = "the process that ran it was stopped"
 DELETED = "its thread was deleted"
-LEFT = "whoever asked left before it was stored"
+LEFT = "its caller left before it was stored"
 LAST_EVENTS = frozenset({"completed", "error", "cancelled"})
 """A run's stream ends with exactly one of these."""
 
