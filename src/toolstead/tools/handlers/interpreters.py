@@ -278,6 +278,7 @@ def _takes_code_from_stdin(called: str, words: Command) -> bool:
     return "data" in interpreter.traits or not operands or operands[0] in _STDIN_NAMES
 
 
+@functools.lru_cache(maxsize=4_096)
 def _takes_next(literal: str, options: frozenset[str]) -> bool:
     """Whether a word is one of the options, also shortened, or at the end of a cluster such as `-lc`."""
     if literal in options:
