@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import re
 import shlex
 import subprocess
@@ -31,6 +32,19 @@ def commands() -> list[Any]:
                 if line.startswith("$ toolstead")
             ]
     return found
+
+
+@functools.cache
+def help_text(*group: str) -> str:
+    """What `--help` prints; many lines of the pages show the same command."""
+    done = subprocess.run(
+        [sys.executable, "-m", "toolstead", *group, "--help"],
+        capture_output=True,
+        encoding="utf-8",
+        timeout=60,
+        check=True,
+    )
+    return done.stdout
 
 
 def test_the_readme_example_prints_what_its_comments_say(tmp_path: Path) -> None:
@@ -71,15 +85,9 @@ def test_every_toolstead_command_shown_exists(command: str) -> None:
     words = shlex.split(command)
     assert words[1] in COMMANDS
     group = words[1:3] if words[1] in ("tools", "config", "threads", "plugins") else words[1:2]
-    done = subprocess.run(
-        [sys.executable, "-m", "toolstead", *group, "--help"],
-        capture_output=True,
-        encoding="utf-8",
-        timeout=60,
-        check=True,
-    )
+    text = help_text(*group)
     for option in (word for word in words[3:] if word.startswith("--")):
-        assert option in done.stdout
+        assert option in text
 
 
 async def test_the_python_page_runs_from_top_to_bottom(
