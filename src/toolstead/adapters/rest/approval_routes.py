@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Awaitable, Callable
 from typing import Annotated, Any
 
 import msgspec
 
-from toolstead.adapters.http.asgi import Answer, Handler, Request, Sendable
-from toolstead.adapters.http.body import BodyError, decoder
-from toolstead.adapters.http.guard import RETRY_AFTER
-from toolstead.adapters.http.problem import BAD_BODY, BAD_JSON, problem
+from toolstead.adapters.http.asgi import Answer, Request
+from toolstead.adapters.http.body import decoder
+from toolstead.adapters.http.problem import BAD_BODY, BAD_JSON
 from toolstead.adapters.http.routing import Endpoint
 from toolstead.adapters.rest.answers import ApprovalAnswer, ApprovalList, ReadableCall
 from toolstead.adapters.rest.openapi import body_of, operation, path_parameter, returns
 from toolstead.adapters.rest.problem_kinds import APPROVAL_DECIDED, STORAGE, UNKNOWN_APPROVAL
+from toolstead.adapters.rest.refusals import explain_failures
 from toolstead.adapters.rest.result_json import encode_anything
-from toolstead.errors import ApprovalDecidedError, InvalidApprovalError, NotFoundError, StorageError
 from toolstead.orchestrator.approvals import Approvals
 from toolstead.orchestrator.resolutions import LONGEST_REASON
 from toolstead.schema.visible import escaped
@@ -47,7 +45,7 @@ class ApprovalRoutes:
 
     def endpoints(self) -> list[Endpoint]:
         """The routes, in the order the documentation shows them."""
-        listing, decide = _told(self.listing), _told(self.decide)
+        listing, decide = (explain_failures(one, unknown=UNKNOWN_APPROVAL) for one in (self.listing, self.decide))
         return [
             Endpoint(method="GET", path="/api/approvals", handler=listing, operation=_LIST, private=True),
             Endpoint(method="POST", path="/api/approvals/{id}", handler=decide, operation=_DECIDE, private=True),
@@ -74,41 +72,6 @@ def _shown(approval: Approval) -> ApprovalAnswer:
     text = json.dumps(approval.input, ensure_ascii=False, indent=2)
     readable = ReadableCall(input=escaped(text, "value"), reason=escaped(approval.reason, "value"))
     return ApprovalAnswer(approval=approval, shown=readable)
-
-
-def _told(handler: Callable[[Request], Awaitable[Answer]]) -> Handler:
-    """A handler whose foreseen failures are problem documents."""
-
-    async def answer(request: Request) -> Sendable | None:
-        if any("\0" in value for value in request.params.values()):  # which not every database could look for
-            return problem(UNKNOWN_APPROVAL, "No id has a null character in it.", instance=request.path)
-        try:
-            return await handler(request)
-        except BodyError as error:
-            return error.answer
-        except NotFoundError as error:
-            detail = f"There is no approval {error.id[:200]!r}; GET /api/approvals lists those that wait."
-            return problem(UNKNOWN_APPROVAL, detail, instance=request.path)
-        except ApprovalDecidedError as error:
-            return problem(
-                APPROVAL_DECIDED,
-                _sentence(error),
-                instance=request.path,
-                decision=error.decision,
-                reason=error.reason,
-            )
-        except InvalidApprovalError as error:
-            lines = "\n".join(f"/{error.field}: {one}" for one in error.problems)
-            return problem(BAD_BODY, lines, instance=request.path)
-        except StorageError as error:
-            return problem(STORAGE, _sentence(error), instance=request.path, headers=(RETRY_AFTER,))
-
-    return answer
-
-
-def _sentence(error: Exception) -> str:
-    text = str(error)
-    return f"{text[:1].upper()}{text[1:].removesuffix('.')}."
 
 
 _WAITING = Approval(

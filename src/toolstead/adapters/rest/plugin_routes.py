@@ -8,15 +8,15 @@ from typing import Any, ClassVar, Protocol
 import msgspec
 
 from toolstead.adapters.http.asgi import Answer, Handler, Request, Sendable
-from toolstead.adapters.http.body import BodyError, decoder
-from toolstead.adapters.http.guard import RETRY_AFTER
+from toolstead.adapters.http.body import decoder
 from toolstead.adapters.http.problem import BAD_BODY, BAD_JSON, problem
 from toolstead.adapters.http.routing import Endpoint
 from toolstead.adapters.rest.answers import PluginList
 from toolstead.adapters.rest.openapi import body_of, operation, path_parameter, returns
 from toolstead.adapters.rest.problem_kinds import BAD_PLUGIN, STORAGE, UNKNOWN_PLUGIN
+from toolstead.adapters.rest.refusals import explain_failures
 from toolstead.adapters.rest.result_json import encode_anything
-from toolstead.errors import NotFoundError, PluginError, StateError, StorageError, find_nearest, suggest
+from toolstead.errors import NotFoundError, find_nearest, suggest
 from toolstead.plugins.view import PluginView
 
 
@@ -104,19 +104,10 @@ class PluginRoutes:
         async def answer(request: Request) -> Sendable | None:
             try:
                 return await handler(request)
-            except BodyError as error:
-                return error.answer
             except NotFoundError as error:
                 return self._unknown(request, error.id)
-            except PluginError as error:
-                detail = f"{error.field}: {error.reason.removesuffix('.')}."
-                return problem(BAD_PLUGIN, detail, instance=request.path, plugin=error.plugin, field=error.field)
-            except (StorageError, StateError) as error:
-                text = str(error)
-                detail = f"{text[:1].upper()}{text[1:].removesuffix('.')}."
-                return problem(STORAGE, detail, instance=request.path, headers=(RETRY_AFTER,))
 
-        return answer
+        return explain_failures(answer, unknown=None)
 
     def _unknown(self, request: Request, name: str) -> Answer:
         known = [plugin["name"] for plugin in self._plugins.shown()]

@@ -1,4 +1,4 @@
-"""What goes wrong with a conversation, as problem documents: one place for every route of threads, runs and events."""
+"""What goes wrong behind a route, as problem documents: one place for every route that is not about tools."""
 
 from __future__ import annotations
 
@@ -7,22 +7,36 @@ from collections.abc import Awaitable, Callable
 from toolstead.adapters.http.asgi import Answer, Handler, Request, Sendable
 from toolstead.adapters.http.body import BodyError
 from toolstead.adapters.http.guard import RETRY_AFTER
-from toolstead.adapters.http.problem import NOT_FOUND, STOPPING, problem
+from toolstead.adapters.http.problem import BAD_BODY, NOT_FOUND, STOPPING, Kind, problem
 from toolstead.adapters.rest.problem_kinds import (
+    APPROVAL_DECIDED,
+    BAD_PLUGIN,
     NO_RUNTIME,
     STORAGE,
+    UNKNOWN_APPROVAL,
     UNKNOWN_RESULT,
     UNKNOWN_RUN,
     UNKNOWN_THREAD,
 )
-from toolstead.errors import InvocationError, NotFoundError, RuntimeFailureError, ScriptError, StorageError
+from toolstead.errors import (
+    ApprovalDecidedError,
+    InvalidApprovalError,
+    InvocationError,
+    NotFoundError,
+    PluginError,
+    RuntimeFailureError,
+    ScriptError,
+    StateError,
+    StorageError,
+)
 from toolstead.orchestrator.orchestrator import Orchestrator
 
-_UNKNOWN = {"thread": UNKNOWN_THREAD, "run": UNKNOWN_RUN, "result": UNKNOWN_RESULT}
+_UNKNOWN = {"thread": UNKNOWN_THREAD, "run": UNKNOWN_RUN, "result": UNKNOWN_RESULT, "approval": UNKNOWN_APPROVAL}
 _ELSEWHERE = {
     "thread": "GET /api/threads lists them",
     "run": "the answer to a message has its run's id",
     "result": "a tool's answer has the handle of what was kept",
+    "approval": "GET /api/approvals lists those that wait",
 }
 
 Opened = Callable[[], Awaitable[Orchestrator]]
@@ -35,17 +49,43 @@ Conversing = Callable[[Orchestrator, Request], Awaitable[Sendable | None]]
 def conversing(opened: Opened, handler: Conversing) -> Handler:
     """A handler that gets the orchestrator, and whose foreseen failures are problem documents."""
 
+    async def converse(request: Request) -> Sendable | None:
+        return await handler(await opened(), request)
+
+    return explain_failures(converse)
+
+
+def explain_failures(handler: Handler, *, unknown: Kind | None = NOT_FOUND) -> Handler:
+    """A handler whose foreseen failures are problem documents.
+
+    `unknown` is the kind of an id that no database could look for; None where none is asked.
+    """
+
     async def answer(request: Request) -> Sendable | None:
-        if any("\0" in value for value in request.params.values()):  # which not every database could look for
-            return problem(NOT_FOUND, "No id has a null character in it.", instance=request.path)
+        if unknown is not None and any("\0" in value for value in request.params.values()):
+            return problem(unknown, "No id has a null character in it.", instance=request.path)
         try:
-            return await handler(await opened(), request)
+            return await handler(request)
         except BodyError as error:
             return error.answer
         except NotFoundError as error:
             detail = f"There is no {error.kind} {error.id[:200]!r}; {_ELSEWHERE[error.kind]}."
             return problem(_UNKNOWN[error.kind], detail, instance=request.path)
-        except StorageError as error:
+        except ApprovalDecidedError as error:
+            return problem(
+                APPROVAL_DECIDED,
+                _sentence(error),
+                instance=request.path,
+                decision=error.decision,
+                reason=error.reason,
+            )
+        except InvalidApprovalError as error:
+            lines = "\n".join(f"/{error.field}: {one}" for one in error.problems)
+            return problem(BAD_BODY, lines, instance=request.path)
+        except PluginError as error:
+            detail = f"{error.field}: {error.reason.removesuffix('.')}."
+            return problem(BAD_PLUGIN, detail, instance=request.path, plugin=error.plugin, field=error.field)
+        except (StorageError, StateError) as error:
             return problem(STORAGE, _sentence(error), instance=request.path, headers=(RETRY_AFTER,))
         except (RuntimeFailureError, ScriptError) as error:
             return problem(NO_RUNTIME, _sentence(error), instance=request.path)
