@@ -15,6 +15,9 @@ QUICK   = .cache/quick-$(shell $(PYTHON) -c 'import platform; print(platform.pyt
 WORKERS ?= $(shell $(PYTHON) -c 'import os; print(min((os.cpu_count() or 1) + 1, 8))')
 PIP    := -m pip install -qq --disable-pip-version-check --no-input
 
+# Tests start hundreds of processes, and each would compile all of our modules again.
+unexport PYTHONDONTWRITEBYTECODE
+
 .DELETE_ON_ERROR:
 .PHONY: help run test quick check check-format check-lint check-types check-imports bench lock clean
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import os
+import sys
 import time
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,9 @@ from toolstead.tools.handlers.http_client import GuardedClient
 from toolstead.tools.handlers.surroundings import Surroundings
 from toolstead.tools.sources.json_file import FileReader, LoadedFile
 from toolstead.tools.sources.json_files import JsonFiles, is_tool_file
+
+# Python 3.12 freezes objects of its own at its start; the others freeze none, and nobody else does here.
+FROZEN_BY_PYTHON = gc.get_freeze_count() if sys.version_info[:2] == (3, 12) else 0
 
 pytestmark = pytest.mark.promise("R4", "R6")
 
@@ -158,10 +162,10 @@ async def test_where_a_tool_stands_is_told_as_the_file_is_now(tmp_path: Path) ->
 
 async def test_what_was_loaded_is_not_walked_at_once_and_what_others_froze_stays_frozen(tmp_path: Path) -> None:
     write(tmp_path / "a.json", shell("a", "ls"))
-    assert gc.get_freeze_count() == 0
+    assert gc.get_freeze_count() == FROZEN_BY_PYTHON
     await JsonFiles([tmp_path], Counting()).load()
     assert gc.isenabled()
-    assert gc.get_freeze_count() == 0
+    assert gc.get_freeze_count() == FROZEN_BY_PYTHON
     gc.freeze()
     try:
         before = gc.get_freeze_count()
