@@ -15,8 +15,8 @@ from toolstead.invoker.kernel_runtime import KernelRuntime
 from toolstead.kernel.activation import Activation, Limits
 from toolstead.kernel.conversation import Conversation
 from toolstead.kernel.loop import converse
-from toolstead.kernel.messages import Answered, Replied, ToolUse
-from toolstead.kernel.model import Delta, Request
+from toolstead.kernel.messages import Answered, ModelReply, ToolUse
+from toolstead.kernel.model import ModelDelta, ModelRequest
 from toolstead.kernel.spending import Spending
 from toolstead.orchestrator.store import EventFilter
 from toolstead.testing import memory_stead
@@ -34,7 +34,7 @@ class Scripted:
 
     name = "scripted:adder"
 
-    async def stream(self, request: Request) -> AsyncGenerator[Delta | Replied]:
+    async def stream_reply(self, request: ModelRequest) -> AsyncGenerator[ModelDelta | ModelReply]:
         await work.pause()
         messages = request.messages
         done, last, said = (len(messages) - 1) // 2, messages[-1], ""
@@ -42,9 +42,9 @@ class Scripted:
             said = last.content[0].text
         arguments = work.next_call(done, said)
         if arguments is None:
-            yield Replied(text=work.last_sentence(said), usage=USED)
+            yield ModelReply(text=work.last_sentence(said), usage=USED)
         else:
-            yield Replied(text="", calls=(ToolUse(id=f"call_{done}", name=work.ADD, input=arguments),), usage=USED)
+            yield ModelReply(text="", calls=(ToolUse(id=f"call_{done}", name=work.ADD, input=arguments),), usage=USED)
 
 
 @asynccontextmanager
@@ -77,7 +77,7 @@ def _looped(stead: Toolstead) -> work.Run:
             limits=LIMITS,
         )
         conversation = Conversation(f"conversation-{next(numbers)}")
-        conversation.hear(work.PROMPT)
+        conversation.add_user_text(work.PROMPT)
         return (await converse(conversation, activation)).text
 
     return run
@@ -107,7 +107,7 @@ async def _invoked(stead: Toolstead) -> work.Run:
         return done.result or ""
 
     done = await stead.invoke(work.PROMPT, runtime="kernel")
-    told = [event.type for event in await orchestrator.store.events(EventFilter(run_id=done.id), limit=1_000)]
+    told = [event.type for event in await orchestrator.store.list_events(EventFilter(run_id=done.id), limit=1_000)]
     workload.expect(told.count("tool_result") == work.WORK.turns, f"every event is stored, not {told}, {done.error}")
     return run
 

@@ -37,7 +37,7 @@ async def main() -> None:
                 await asyncio.gather(*(converse(f"thread-{number}") for number in range(threads)))
             store = (await stead.conversations()).store
             for name in ("first", f"thread-{threads - 1}"):
-                stored = [one.content for one in await store.messages(name)]
+                stored = [one.content for one in await store.list_messages(name)]
                 workload.expect(stored == [workload.TURN, workload.TURN_ANSWER] * turns, "every message is stored")
     workload.report_turns(watch, threads * turns)
 

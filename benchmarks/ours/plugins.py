@@ -54,7 +54,7 @@ async def main() -> None:
         environ = {**os.environ, "TOOLSTEAD_HOME": folder}
         async with Toolstead(environ=environ, settings=settings, plugins=plugins) as stead:
             stead.registry.register(tool(workload.repeat))
-            states = {plugin["state"] for plugin in stead.plugins.shown() if plugin["enabled"]}
+            states = {plugin["state"] for plugin in stead.plugins.show_plugins() if plugin["enabled"]}
             workload.expect(states <= {"running"}, f"every plugin runs, not {states}")
             await (_calls(stead, float(options["seconds"])) if mode == "call" else _turns(stead))
 

@@ -39,7 +39,7 @@ class Counting:
     def __init__(self, runtime: Runtime) -> None:
         self._runtime = runtime
         self._opening = self.most = 0
-        self.name, self.owns_process, self.resolve = runtime.name, runtime.owns_process, runtime.resolve
+        self.name, self.owns_process, self.resolve_model = runtime.name, runtime.owns_process, runtime.resolve_model
 
     async def open(self, spec: SessionSpec, *, thread_id: str, resume: str | None = None) -> Session:
         self._opening += 1

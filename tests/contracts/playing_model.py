@@ -5,13 +5,13 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator, Sequence
 
-from toolstead.adapters.scripted.script import ScriptedTurn, pieces
+from toolstead.adapters.scripted.script import ScriptedTurn, split_text
 from toolstead.adapters.scripted.script_file import parse_script
 from toolstead.errors import ModelError
 from toolstead.invoker.kernel_runtime import KernelRuntime
 from toolstead.invoker.runtime import SessionSpec
-from toolstead.kernel.messages import Answered, Message, Replied, Said, ToolUse
-from toolstead.kernel.model import Delta, Request
+from toolstead.kernel.messages import Answered, Message, ModelReply, Said, ToolUse
+from toolstead.kernel.model import ModelDelta, ModelRequest
 from toolstead.types.content import Text
 from toolstead.types.tool import Provenance, ToolInfo
 
@@ -23,22 +23,22 @@ class PlayingModel:
         self.name = "playing:script"
         self._script = parse_script(script)
 
-    async def stream(self, request: Request) -> AsyncGenerator[Delta | Replied, None]:
+    async def stream_reply(self, request: ModelRequest) -> AsyncGenerator[ModelDelta | ModelReply, None]:
         prompt, results = _asked(request.messages)
-        turn, _ = self._script.choose(prompt, 0, {})
+        turn, _ = self._script.choose_turn(prompt, 0, {})
         if turn is None:
             raise ModelError(f"no turn answers {prompt!r}", fault="rejected")
         if turn.call and not results:
-            yield Replied(text="", calls=_calls(turn, len(request.messages)))
+            yield ModelReply(text="", calls=_calls(turn, len(request.messages)))
             return
-        text = turn.text(prompt=prompt, result=results[-1] if results else None)
-        for piece in pieces(text):
-            yield Delta(piece)
+        text = turn.render_text(prompt=prompt, result=results[-1] if results else None)
+        for piece in split_text(text):
+            yield ModelDelta(piece)
         if turn.hang:
             await asyncio.sleep(turn.hang)
         if turn.fail is not None:
             raise ModelError(turn.fail, fault="rejected")
-        yield Replied(text=text, usage=turn.usage)
+        yield ModelReply(text=text, usage=turn.usage)
 
 
 def playing_kernel(script: str, *tools: str) -> KernelRuntime:

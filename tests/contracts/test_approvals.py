@@ -54,9 +54,9 @@ async def ask(store: Store, **fields: Any) -> Approval:
 async def test_a_question_is_kept_whole_with_its_events(store: Store) -> None:
     asked = question(store.owner, run_id="r", task_id="k")
     told = await store.add_approval(asked, [event("tool_use"), event("approval.requested", data={"x": 1})])
-    assert await store.approval(asked.id) == asked
+    assert await store.read_approval(asked.id) == asked
     assert await store.pending_approvals() == [asked]
-    assert await store.events(ALL) == told
+    assert await store.list_events(ALL) == told
     assert [one.type for one in told] == ["tool_use", "approval.requested"]
 
 
@@ -67,9 +67,9 @@ async def test_a_question_that_nobody_is_told_of_is_refused(store: Store) -> Non
 
 async def test_what_is_unknown_is_named(store: Store) -> None:
     with pytest.raises(NotFoundError, match=r"^no approval 'nobody'$"):
-        await store.approval("nobody")
+        await store.read_approval("nobody")
     assert await store.resolve_approval("nobody", resolution()) is None
-    assert await store.events(ALL) == []
+    assert await store.list_events(ALL) == []
 
 
 async def test_a_decision_is_kept_whole_with_its_event(store: Store) -> None:
@@ -77,8 +77,8 @@ async def test_a_decision_is_kept_whole_with_its_event(store: Store) -> None:
     decided = resolution("allow", decision_reason="once ✓", decided_input={"to": []})
     told = await store.resolve_approval(asked.id, decided)
     assert told is not None
-    assert await store.approval(asked.id) == decided.given_to(asked)
-    assert (await store.events(ALL))[1:] == told
+    assert await store.read_approval(asked.id) == decided.given_to(asked)
+    assert (await store.list_events(ALL))[1:] == told
     assert await store.pending_approvals() == []
     assert await store.pending_ids(store.owner) == frozenset()
 
@@ -88,8 +88,8 @@ async def test_the_first_decision_counts_and_the_others_tell_nothing(store: Stor
     answers = [resolution("allow" if number % 2 else "deny", decision_reason=str(number)) for number in range(20)]
     stored = await asyncio.gather(*(store.resolve_approval(asked.id, one) for one in answers))
     assert [one is not None for one in stored] == [True] + [False] * 19
-    assert await store.approval(asked.id) == answers[0].given_to(asked)
-    assert [one.type for one in await store.events(ALL)] == ["approval.requested", "approval.resolved"]
+    assert await store.read_approval(asked.id) == answers[0].given_to(asked)
+    assert [one.type for one in await store.list_events(ALL)] == ["approval.requested", "approval.resolved"]
 
 
 async def test_of_two_that_are_open_to_one_database_the_first_counts(place: Place) -> None:
@@ -101,8 +101,10 @@ async def test_of_two_that_are_open_to_one_database_the_first_counts(place: Plac
         )
         assert sorted(one is None for one in stored) == [False, True]
         winner = "allow" if stored[0] is not None else "deny"
-        assert (await first.approval(asked.id)).decision == (await second.approval(asked.id)).decision == winner
-    assert len(await first.events(ALL)) == 20
+        assert (
+            (await first.read_approval(asked.id)).decision == (await second.read_approval(asked.id)).decision == winner
+        )
+    assert len(await first.list_events(ALL)) == 20
 
 
 async def test_what_waits_comes_oldest_first_whatever_the_clocks_say(place: Place) -> None:
@@ -116,18 +118,18 @@ async def test_what_is_no_json_is_refused_and_what_no_database_can_hold_is_repla
     with pytest.raises(TypeError, match="must be JSON"):
         await store.add_approval(question(store.owner, input={"x": object()}), [event()])
     asked = await ask(store, reason="a\0b", call_id="c\ud800", asked_by="p\0", input={"x": "a\0b"})
-    kept = await store.approval(asked.id)
+    kept = await store.read_approval(asked.id)
     assert (kept.reason, kept.call_id, kept.asked_by) == ("a\ufffdb", "c\ufffd", "p\ufffd")
     assert kept.input == {"x": "a\0b"}
     await store.resolve_approval(asked.id, resolution(decision_reason="n\0"))
-    assert (await store.approval(asked.id)).decision_reason == "n\ufffd"
+    assert (await store.read_approval(asked.id)).decision_reason == "n\ufffd"
 
 
 async def test_a_question_is_stored_once(store: Store) -> None:
     asked = await ask(store)
     with pytest.raises(StorageError, match="does not take this row"):
         await store.add_approval(asked, [event("approval.requested")])
-    assert len(await store.events(ALL)) == 1
+    assert len(await store.list_events(ALL)) == 1
 
 
 async def test_a_deleted_thread_takes_its_approvals_along_and_no_others(store: Store) -> None:
@@ -139,7 +141,7 @@ async def test_a_deleted_thread_takes_its_approvals_along_and_no_others(store: S
     await store.delete_thread("gone")
     for one in gone:
         with pytest.raises(NotFoundError):
-            await store.approval(one.id)
+            await store.read_approval(one.id)
     assert await store.pending_approvals() == [stays]
 
 
@@ -195,7 +197,7 @@ async def test_two_processes_that_recover_at_once_decide_each_once(place: Place)
             one.send("go")
         decided = [found for one in both for found in await one.receive()]
     assert sorted(decided) == sorted((one.id, 1) for one in asked)
-    types = [one.type for one in await (await place.open()).events(ALL)]
+    types = [one.type for one in await (await place.open()).list_events(ALL)]
     assert (types.count("approval.requested"), types.count("approval.resolved")) == (20, 20)
 
 
@@ -205,5 +207,5 @@ async def test_recovering_runs_and_approvals_of_one_name_does_not_touch_what_is_
     await before.close()
     after = await place.open(owner="same")
     mine = run("t", after.owner)
-    await after.accept(message("t"), mine)
-    assert await after.recover(lost) == []
+    await after.accept_message(message("t"), mine)
+    assert await after.recover_runs(lost) == []

@@ -14,7 +14,7 @@ import pytest
 from toolstead import Toolstead, ToolsteadError
 from toolstead.app.client import InProcessClient, RunOptions, SteadClient
 from toolstead.app.connecting import open_client
-from toolstead.app.server_file import Address, ServerFile
+from toolstead.app.server_file import ServerAddress, ServerFile
 from toolstead.errors import ServeError
 
 SCRIPT = "- when: hang\n  say: I begin\n  hang: 60\n- say: Hello {{prompt}}\n"
@@ -45,7 +45,7 @@ async def client(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterato
         if request.param == "in process":
             yield InProcessClient(stead)
             return
-        ready: asyncio.Future[Address] = asyncio.get_running_loop().create_future()
+        ready: asyncio.Future[ServerAddress] = asyncio.get_running_loop().create_future()
         stop = asyncio.Event()
         serving = asyncio.create_task(stead.serve_http(port=0, on_ready=ready.set_result, stop=stop))
         try:
@@ -130,7 +130,7 @@ async def test_cancelling_the_wait_cancels_the_run(client: SteadClient) -> None:
 
 async def test_a_server_that_is_gone_is_replaced_by_this_process_and_named(tmp_path: Path) -> None:
     stead = stead_of(tmp_path)
-    with ServerFile(stead.places.data).announced(stead.places.project, "http://127.0.0.1:9", "t"):
+    with ServerFile(stead.places.data).announce_server(stead.places.project, "http://127.0.0.1:9", "t"):
         async with open_client(stead.places, lambda: stead, url=None, read_token=no_token) as client:
             assert (client.url, client.lost_server) == (None, "http://127.0.0.1:9")
             assert await client.list_threads(5) == []

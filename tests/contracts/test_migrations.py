@@ -11,7 +11,7 @@ from sqlalchemy import Connection, inspect
 from tests.contracts.conftest import Place
 from tests.contracts.samples import thread
 from toolstead.adapters.storage import migrations, tables
-from toolstead.adapters.storage.migrations import MIGRATIONS, Migration, migrate, version_of
+from toolstead.adapters.storage.migrations import MIGRATIONS, Migration, migrate_step, version_of
 from toolstead.adapters.storage.store import open_store
 from toolstead.errors import StorageError
 
@@ -57,7 +57,7 @@ async def test_a_step_that_fails_leaves_the_old_version_whole(place: Place) -> N
     broken = Migration(version=NEXT, statements=("ALTER TABLE threads ADD COLUMN colour TEXT", "DROP TABLE nonsense"))
     steps = (*MIGRATIONS, broken)
     with pytest.raises(Exception, match="nonsense"):
-        await store._database.write(lambda connection: migrate(connection, "here", steps))
+        await store._database.write(lambda connection: migrate_step(connection, "here", steps))
     assert await store._database.read(version_of) == NEXT - 1
     assert "colour" not in (await store._database.read(_columns))["threads"]
     await store.create_thread(thread("u"))
@@ -69,7 +69,7 @@ async def test_a_database_of_the_version_before_is_brought_up(place: Place, monk
     await store.create_thread(thread("t"))
     await store.close()
     more = (*MIGRATIONS, Migration(version=NEXT, statements=("CREATE TABLE extra (name TEXT, n {number})",)))
-    monkeypatch.setattr(migrate, "__defaults__", (more,))
+    monkeypatch.setattr(migrate_step, "__defaults__", (more,))
     stores = cast("list[Any]", await asyncio.gather(*(place.open() for _ in range(3))))
     assert await stores[0]._database.read(version_of) == NEXT
     assert "extra" in await stores[0]._database.read(_columns)
@@ -83,12 +83,12 @@ async def test_a_database_of_the_version_before_is_brought_up(place: Place, monk
 
 async def test_two_that_bring_it_up_at_once_do_it_once(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     steps: list[bool] = []
-    step = migrations.migrate
+    step = migrations.migrate_step
 
     def counted(connection: Connection, shown: str) -> bool:
         steps.append(step(connection, shown))
         return steps[-1]
 
-    monkeypatch.setattr(f"toolstead.adapters.storage.{place.kind}.migrate", counted)
+    monkeypatch.setattr(f"toolstead.adapters.storage.{place.kind}.migrate_step", counted)
     await asyncio.gather(*(place.open() for _ in range(4)))
     assert sorted(steps) == [False] * 4 + [True] * len(MIGRATIONS)

@@ -74,26 +74,26 @@ def all_same(found: list[Any], expected: list[dict[str, Any]]) -> bool:
 
 
 async def check(store: Store) -> None:
-    threads = await store.threads()
+    threads = await store.list_threads()
     assert all_same(threads, EXPECTED["threads"])
     for one in threads:
-        assert all_same(await store.messages(one.id), EXPECTED["messages"][one.id])
-    runs = await store.runs()
+        assert all_same(await store.list_messages(one.id), EXPECTED["messages"][one.id])
+    runs = await store.list_runs()
     assert {run.status for run in runs} == STATUSES
     assert all_same(runs, EXPECTED["runs"])
-    assert all([same(await store.run(run["id"]), run) for run in EXPECTED["runs"]])
-    assert all_same(await store.events(EventFilter()), EXPECTED["events"])
+    assert all([same(await store.read_run(run["id"]), run) for run in EXPECTED["runs"]])
+    assert all_same(await store.list_events(EventFilter()), EXPECTED["events"])
     for run in runs:
-        used = await store.accepted(run.thread_id, f"key-{run.status}")
+        used = await store.find_accepted(run.thread_id, f"key-{run.status}")
         assert (None if used is None else [used.message_id, used.run_id]) == EXPECTED["keys"].get(run.status)
-    assert base64.b64encode(await store.result("result_1")).decode() == EXPECTED["result"]
-    plugins = {name: msgspec.to_builtins(row) for name, row in (await store.plugins()).items()}
+    assert base64.b64encode(await store.read_result("result_1")).decode() == EXPECTED["result"]
+    plugins = {name: msgspec.to_builtins(row) for name, row in (await store.list_plugins()).items()}
     assert plugins == EXPECTED["plugins"]
     values = {key: base64.b64encode(await store.get_value("space", key) or b"").decode() for key in EXPECTED["values"]}
     assert values == EXPECTED["values"]
-    assert await store.keys("space") == sorted(values)
+    assert await store.list_keys("space") == sorted(values)
     for approval in EXPECTED["approvals"]:
-        assert same(await store.approval(approval["id"]), approval)
+        assert same(await store.read_approval(approval["id"]), approval)
     assert [one.id for one in await store.pending_approvals()] == EXPECTED["pending"]
 
 
@@ -110,9 +110,9 @@ async def test_nothing_is_lost_and_a_second_open_changes_nothing(old: Place) -> 
 
 async def test_it_is_gone_on_with(old: Place) -> None:
     store = await old.open()
-    recovered = await store.recover(lost)
+    recovered = await store.recover_runs(lost)
     assert {run.id for run, _ in recovered} == {"run_running", "run_queued"}
     newest = EXPECTED["events"][-1]["id"]
     assert all(event.id > newest for _, events in recovered for event in events)
     await store.delete_thread("thread_full")
-    assert [one.id for one in await store.threads()] == ["thread_made", "thread_empty"]
+    assert [one.id for one in await store.list_threads()] == ["thread_made", "thread_empty"]

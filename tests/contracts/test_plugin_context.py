@@ -181,7 +181,7 @@ async def real_world(folder: Path) -> AsyncGenerator[World]:
                         return await anext(event async for event in stream if event.type == type)
 
                 def state() -> tuple[str, str | None]:
-                    (shown,) = [one for one in stead.plugins.shown() if one["name"] == "probe"]
+                    (shown,) = [one for one in stead.plugins.show_plugins() if one["name"] == "probe"]
                     return shown["state"], shown.get("error")
 
                 yield World(

@@ -106,23 +106,23 @@ async def test_a_server_that_is_not_there_is_told() -> None:
 
 async def test_a_line_that_was_cut_is_taken_up_again(postgres_place: Place, admin: Any) -> None:
     store = await postgres_place.open()
-    await store.append([event("before")])
-    await store.events(ALL)
+    await store.append_events([event("before")])
+    await store.list_events(ALL)
     await cut(admin)
-    await store.append([event("after")])
-    assert [one.type for one in await store.events(ALL)] == ["before", "after"]
+    await store.append_events([event("after")])
+    assert [one.type for one in await store.list_events(ALL)] == ["before", "after"]
 
 
 async def test_a_process_whose_lock_was_cut_takes_it_again(postgres_place: Place, admin: Any) -> None:
     store, other = await postgres_place.open(), await postgres_place.open()
-    await store.accept(message("t"), run("t", store.owner))
+    await store.accept_message(message("t"), run("t", store.owner))
     databases = [cast("Any", one)._database for one in (store, other)]
     await cut(admin)
     async with asyncio.timeout(30):
         for database, owner in zip(databases, (other.owner, store.owner), strict=True):
             while await database.living([owner]) != {owner}:
                 await asyncio.sleep(0.02)
-    assert await other.recover(lost) == []
+    assert await other.recover_runs(lost) == []
 
 
 async def test_who_closes_counts_as_dead_when_closing_returns(postgres_place: Place) -> None:
@@ -148,14 +148,14 @@ async def test_who_closes_counts_as_dead_when_closing_returns(postgres_place: Pl
 async def test_a_run_that_others_ended_while_the_line_was_cut_ends_once(postgres_place: Place, admin: Any) -> None:
     store, other = await postgres_place.open(), await postgres_place.open()
     asked = run("t", store.owner)
-    await store.accept(message("t"), asked)
+    await store.accept_message(message("t"), asked)
     database = cast("Any", store)._database
     database._lost = lambda guard: None
     await database._guard.close()
     recovered: list[Any] = []
     async with asyncio.timeout(30):
         while not recovered:  # the server notices in a moment
-            recovered = await other.recover(lost)
+            recovered = await other.recover_runs(lost)
     assert [one.id for one, _ in recovered] == [asked.id]
     assert await store.end_run(asked.id, lost(asked)) is None
     database._guard = None
@@ -167,12 +167,12 @@ async def test_a_server_that_refuses_fails_writes_until_it_is_back(postgres_sock
     try:
         await admin.execute("ALTER DATABASE closing ALLOW_CONNECTIONS false")
         await cut(admin)
-        outcomes = await asyncio.gather(*(store.append([event()]) for _ in range(20)), return_exceptions=True)
+        outcomes = await asyncio.gather(*(store.append_events([event()]) for _ in range(20)), return_exceptions=True)
         assert {type(one) for one in outcomes} == {StorageError}
         assert "closing" in str(outcomes[0])
         await admin.execute("ALTER DATABASE closing ALLOW_CONNECTIONS true")
-        await store.append([event()])
-        assert len(await store.events(ALL)) == 1
+        await store.append_events([event()])
+        assert len(await store.list_events(ALL)) == 1
     finally:
         await store.close()
         await admin.execute("DROP DATABASE closing WITH (FORCE)")
@@ -185,11 +185,11 @@ async def test_a_database_that_stays_locked_is_told(postgres_place: Place) -> No
         async with other.transaction():
             await other.execute("SELECT value FROM sequence FOR UPDATE")
             with pytest.raises(StorageError, match=r"locked by another process for more than 0\.1 seconds"):
-                await store.append([event()])
-        await store.append([event()])
+                await store.append_events([event()])
+        await store.append_events([event()])
     finally:
         await other.close()
-    assert len(await store.events(ALL)) == 1
+    assert len(await store.list_events(ALL)) == 1
 
 
 async def test_a_line_that_is_cut_during_the_commit_is_told_as_what_it_is(postgres_place: Place, admin: Any) -> None:
@@ -255,7 +255,7 @@ async def test_what_another_process_is_setting_for_a_plugin_is_waited_for_and_no
     finally:
         await other.close()
     assert await replacing is False
-    assert await store.plugins() == {"p": PluginRow(settings={"theirs": 1})}
+    assert await store.list_plugins() == {"p": PluginRow(settings={"theirs": 1})}
 
 
 async def test_a_lock_that_is_given_up_while_it_is_taken_leaves_no_connection(

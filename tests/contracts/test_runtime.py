@@ -137,8 +137,8 @@ def test_a_runtime_has_a_name_and_says_whether_it_owns_a_process(runtime: Runtim
 
 
 async def test_a_new_session_is_empty_and_usable(session: Session) -> None:
-    assert session.usable
-    assert not session.resumed
+    assert session.is_usable
+    assert not session.is_resumed
 
 
 async def test_what_is_streamed_is_the_answer(session: Session) -> None:
@@ -174,7 +174,7 @@ async def test_cancelling_interrupts_a_silent_model_and_the_session_goes_on(sess
     task = asyncio.create_task(session.run(Listener().turn("be silent")))
     await asyncio.sleep(0)
     await interrupted(task)
-    assert session.usable
+    assert session.is_usable
     assert await run(session, "say hello") == "Hello to you, dear caller."
 
 
@@ -201,7 +201,7 @@ async def test_a_lost_conversation_is_told_as_lost_and_stays_lost(
     known = session.id
     with pytest.raises(SessionLostError):
         await run(session, "lose it")
-    assert not session.usable
+    assert not session.is_usable
     with pytest.raises(SessionLostError):
         await runtime.open(spec, thread_id="t", resume=known)
 
@@ -213,7 +213,7 @@ async def test_a_conversation_can_be_opened_again(kit: Kit, runtime: Runtime, sp
     await run(first, "say hello")
     await first.close()
     second = await runtime.open(spec, thread_id="t", resume=first.id)
-    assert second.resumed
+    assert second.is_resumed
     assert await run(second, "say hello") == "Hello to you, dear caller."
     await second.close()
 
@@ -227,7 +227,7 @@ async def test_a_conversation_can_be_opened_again_in_another_process(
     await run(first, "say hello")
     await first.close()
     second = await kit.make(tmp_path).open(spec, thread_id="t", resume=first.id)
-    assert second.resumed
+    assert second.is_resumed
     assert await run(second, "say hello") == "Hello to you, dear caller."
     await second.close()
 
@@ -245,14 +245,14 @@ async def test_steering_needs_a_running_turn(session: Session) -> None:
 
 
 async def test_adapting_to_the_same_is_always_possible(session: Session, spec: SessionSpec) -> None:
-    assert await session.adapt(spec)
+    assert await session.adapt_to(spec)
     assert await run(session, "say hello") == "Hello to you, dear caller."
 
 
 async def test_a_closed_session_is_not_usable_and_closing_twice_is_safe(session: Session) -> None:
     await session.close()
     await session.close()
-    assert not session.usable
+    assert not session.is_usable
     with pytest.raises((RuntimeFailureError, SessionLostError)):
         await run(session, "say hello")
 
@@ -274,5 +274,5 @@ async def test_sessions_do_not_hear_each_other(runtime: Runtime, spec: SessionSp
     assert not second.calls
     assert one.id != other.id
     await one.close()
-    assert other.usable
+    assert other.is_usable
     await other.close()

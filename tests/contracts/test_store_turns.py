@@ -19,7 +19,7 @@ ALL = EventFilter()
 
 async def accepted(store: Store, thread_id: str = "t") -> Run:
     asked = run(thread_id, store.owner)
-    await store.accept(message(thread_id), asked)
+    await store.accept_message(message(thread_id), asked)
     return asked
 
 
@@ -34,8 +34,8 @@ class TestTurns:
         assert isinstance(await first.begin_run(running, 1.0), Begun)
         assert await first.begin_run(own, 2.0, [event()]) == held(running)
         assert await second.begin_run(others, 2.0, [event()]) == held(running, own)
-        assert await first.events(ALL) == []
-        assert [one.status for one in await first.runs()] == ["queued", "queued", "running"]
+        assert await first.list_events(ALL) == []
+        assert [one.status for one in await first.list_runs()] == ["queued", "queued", "running"]
         await first.end_run(running.id, ending())
         assert await second.begin_run(others, 2.0) == held(own)
         assert isinstance(await first.begin_run(own, 2.0), Begun)
@@ -65,7 +65,7 @@ class TestTurns:
         queued, own = await accepted(dead), await accepted(living)
         await dead.close()
         assert await living.begin_run(own, 1.0) == held(queued)
-        assert [one.id for one, _ in await living.recover(lost)] == [queued.id]
+        assert [one.id for one, _ in await living.recover_runs(lost)] == [queued.id]
         assert isinstance(await living.begin_run(own, 1.0), Begun)
 
     async def test_who_begins_is_told_who_began_last(self, place: Place) -> None:
@@ -87,14 +87,14 @@ class TestTurns:
     async def test_the_line_is_seen_inside_one_commit_too(self, store: Store) -> None:
         first, second, third = (run("t", store.owner) for _ in range(3))
         outcomes = await asyncio.gather(
-            store.accept(message("t"), first),
-            store.accept(message("t"), second),
+            store.accept_message(message("t"), first),
+            store.accept_message(message("t"), second),
             store.begin_run(second, 1.0),
             store.begin_run(first, 1.0),
             store.begin_run(second, 1.0),
             store.end_run(first.id, ending()),
             store.begin_run(second, 2.0),
-            store.accept(message("t"), third),
+            store.accept_message(message("t"), third),
             store.begin_run(third, 2.0),
         )
         before = HeldRun(id=first.id, owner=store.owner)
@@ -119,19 +119,19 @@ class TestKeysOfMessages:
         second = await store.add_message(again, [event()], idempotency_key="k")
         assert (second.message_id, second.run_id, second.fresh) == (steered.id, running.id, False)
         assert list(second.events) == []
-        assert await store.accepted("t", "k") == second
-        assert await store.accepted("t", "other") is None
-        assert await store.accepted("u", "k") is None
-        assert len(await store.messages("t")) == 2
-        assert len(await store.events(ALL)) == 1
+        assert await store.find_accepted("t", "k") == second
+        assert await store.find_accepted("t", "other") is None
+        assert await store.find_accepted("u", "k") is None
+        assert len(await store.list_messages("t")) == 2
+        assert len(await store.list_events(ALL)) == 1
 
     async def test_a_key_is_one_for_both_kinds_of_messages(self, store: Store) -> None:
         asked = run("t", store.owner)
-        first = await store.accept(message("t"), asked, idempotency_key="k")
+        first = await store.accept_message(message("t"), asked, idempotency_key="k")
         steered = await store.add_message(message("t", run_id=asked.id), idempotency_key="k")
         assert (steered.message_id, steered.fresh) == (first.message_id, False)
         told = await store.add_message(message("t", run_id=asked.id), idempotency_key="l")
-        posted = await store.accept(message("t"), run("t", store.owner), idempotency_key="l")
+        posted = await store.accept_message(message("t"), run("t", store.owner), idempotency_key="l")
         assert (posted.message_id, posted.run_id, posted.fresh) == (told.message_id, asked.id, False)
 
     async def test_a_message_of_no_run_cannot_have_a_key(self, store: Store) -> None:

@@ -216,7 +216,7 @@ async def playing(
             runtimes.append(
                 KernelRuntime(
                     connect=models.connect,
-                    resolve=models.resolve,
+                    resolve=models.resolve_model,
                     offered=lambda spec: steads[0].registry.list_tools(),
                     limits=limits,
                 )

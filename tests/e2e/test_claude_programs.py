@@ -72,14 +72,14 @@ async def test_a_conversation_that_is_gone_begins_anew(play: Play, caplog: pytes
     async with play(TWO) as stage:
         await stage.ask("first", thread_id="t1")
         orchestrator = await stage.stead.conversations()
-        before = (await orchestrator.store.thread("t1")).session_id
+        before = (await orchestrator.store.read_thread("t1")).session_id
         program = stage.program
         os.kill(program, signal.SIGKILL)
         await stage.until(lambda: not Path(f"/proc/{program}").exists())
         shutil.rmtree(stage.kept / "config" / "projects")
         run = await stage.ask("second", thread_id="t1")
         assert (run.status, run.result) == ("completed", "Two."), run.error
-        assert (await orchestrator.store.thread("t1")).session_id not in (before, None)
+        assert (await orchestrator.store.read_thread("t1")).session_id not in (before, None)
         assert any("cannot be resumed" in record.getMessage() for record in caplog.records)
 
 
@@ -256,7 +256,7 @@ async def test_an_approval_of_claudes_own_tool_waits_and_is_answered(play: Play,
         assert len(stage.requests) == 1  # it waits
         (asked,) = stage.told("approval.requested")
         reason = "rather not" if decision == "deny" else ""
-        await stage.stead._parts.approvals.decide(asked["approvalId"], decision, reason=reason)
+        await stage.stead._parts.approvals.decide_approval(asked["approvalId"], decision, reason=reason)
         run = await running
         assert (run.status, run.result) == ("completed", "done"), run.error
         assert shown in stage.view.results(stage.requests[1])[0]

@@ -36,7 +36,7 @@ async def _fine(_: Any, input: dict[str, Any], meta: ToolMeta) -> str:
 
 async def _conversation(stage: Stage, thread_id: str) -> str:
     """Codex's own id of a thread's conversation."""
-    stored = (await (await stage.stead.conversations()).store.thread(thread_id)).session_id
+    stored = (await (await stage.stead.conversations()).store.read_thread(thread_id)).session_id
     assert stored is not None
     return stored.removeprefix("codex:")
 

@@ -97,7 +97,7 @@ async def test_a_turn_that_meets_a_dead_process_is_begun_in_another_with_its_con
     assert user_texts(house.api.requests[-1]).count("hello") == 2
     assert session.id == known
     assert before not in processes_of(house.home)
-    assert session.usable
+    assert session.is_usable
     await session.close()
 
 
@@ -108,7 +108,7 @@ async def test_a_process_that_dies_in_a_turn_loses_it_and_the_tool_is_cancelled(
     house.kill()
     with pytest.raises(SessionLostError, match="in the middle of the turn"):
         await running
-    assert not session.usable
+    assert not session.is_usable
     assert len(house.lived_when_cancelled) == 1
     await session.close()
 
@@ -123,7 +123,7 @@ async def test_a_frozen_process_is_killed_when_it_does_not_interrupt_and_tools_e
     assert running.cancelled()
     assert house.lived_when_cancelled == [True]  # at once, not when the process was given up
     assert not processes_of(house.home)
-    assert not session.usable
+    assert not session.is_usable
     await session.close()
 
 
@@ -155,18 +155,18 @@ async def test_a_session_that_is_closed_leaves_no_token_and_the_last_one_no_proc
 
 def _came_in(monkeypatch: pytest.MonkeyPatch) -> asyncio.Event:
     """Set as soon as Codex has been told our tools for a thread that it opens; its answer is yet to come."""
-    told, tools = asyncio.Event(), CodexSession.tools
+    told, tools = asyncio.Event(), CodexSession.list_tools
 
     def watched(self: CodexSession) -> Any:
         told.set()
         return tools(self)
 
-    monkeypatch.setattr(CodexSession, "tools", watched)
+    monkeypatch.setattr(CodexSession, "list_tools", watched)
     return told
 
 
 async def _loaded(session: CodexSession) -> int:
-    return len((await session._station.server.request("thread/loaded/list", {}))["data"])
+    return len((await session._station.server.send_request("thread/loaded/list", {}))["data"])
 
 
 @pytest.mark.parametrize("patience", [3.0, 0.0])
@@ -232,7 +232,7 @@ async def test_a_turn_that_is_cancelled_on_its_way_to_another_process_is_begun_n
     assert await house.run(session, "hello") == "Hello."
     entering, enter, entered = asyncio.Event(), asyncio.Event(), asyncio.Event()
     stations = session._stations
-    really = stations.enter
+    really = stations.enter_station
 
     async def slowly() -> Station:
         entering.set()
@@ -242,14 +242,14 @@ async def test_a_turn_that_is_cancelled_on_its_way_to_another_process_is_begun_n
         return station
 
     asked: list[str] = []
-    ask = AppServer.request
+    ask = AppServer.send_request
 
     async def noted(self: AppServer, method: str, *given: Any, **named: Any) -> Any:
         asked.append(method)
         return await ask(self, method, *given, **named)
 
-    monkeypatch.setattr(stations, "enter", slowly)
-    monkeypatch.setattr(AppServer, "request", noted)
+    monkeypatch.setattr(stations, "enter_station", slowly)
+    monkeypatch.setattr(AppServer, "send_request", noted)
     house.kill()
     running = asyncio.create_task(session.run(house.turn("hello")))
     await asyncio.wait_for(entering.wait(), PATIENCE)

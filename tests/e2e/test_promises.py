@@ -474,7 +474,7 @@ async def test_ten_threads_at_once_each_have_their_own_session_and_handlers_know
         stages.append(stage)
         runs = await asyncio.gather(*(stage.ask(f"word-{n}-", thread_id=f"t{n}") for n in range(10)))
         orchestrator = await stage.stead.conversations()
-        sessions = [(await orchestrator.store.thread(f"t{n}")).session_id or "" for n in range(10)]
+        sessions = [(await orchestrator.store.read_thread(f"t{n}")).session_id or "" for n in range(10)]
         assert len(set(sessions)) == 10
         for n, run in enumerate(runs):
             session = sessions[n].rpartition(":")[2]

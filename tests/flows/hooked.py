@@ -123,7 +123,7 @@ class World:
 
     def shown(self, name: str) -> dict[str, Any]:
         """A plugin as doors show it."""
-        return next(one for one in self.stead.plugins.shown() if one["name"] == name)
+        return next(one for one in self.stead.plugins.show_plugins() if one["name"] == name)
 
     async def status(self, name: str, state: str) -> Event:
         """The next event that says this of a plugin."""
@@ -167,7 +167,7 @@ async def door(stead: Toolstead) -> AsyncIterator[PrivateClient]:
     await asyncio.wait([task, ready], timeout=PATIENCE, return_when=asyncio.FIRST_COMPLETED)
     if task.done():
         await task
-    server = ServerFile(stead.places.data).find(stead.places.project)
+    server = ServerFile(stead.places.data).find_server(stead.places.project)
     assert server is not None
     client = PrivateClient(await ready, server.token)
     try:

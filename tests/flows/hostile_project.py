@@ -85,10 +85,10 @@ class HostileProject:
         return ProjectTrust(find_places(explicit=self.folder))
 
     def approve(self) -> None:
-        self.trust.approvals.approve(self.folder, self.trust.snapshot())
+        self.trust.approvals.approve_snapshot(self.folder, self.trust.take_snapshot())
 
     def revoke(self) -> None:
-        assert self.trust.approvals.revoke(self.folder)
+        assert self.trust.approvals.revoke_approval(self.folder)
 
     def toolstead(self, *arguments: str, **environ: str) -> Finished:
         """The command, in a process of its own, as a script would run it."""

@@ -20,7 +20,7 @@ from toolstead.orchestrator.event_log import EventLog
 from toolstead.orchestrator.hooks import MessageHooks
 from toolstead.orchestrator.ids import Ids
 from toolstead.orchestrator.orchestrator import LAST_EVENTS, Orchestrator
-from toolstead.orchestrator.request import Defaults, RunRequest
+from toolstead.orchestrator.request import RunDefaults, RunRequest
 from toolstead.orchestrator.store import EventFilter, Store
 from toolstead.plugins.decorator import tool
 from toolstead.tools.dispatch import Dispatcher
@@ -126,7 +126,7 @@ class World:
         told = [event.type for event in await self.events_of(run_id)]
         assert [kind for kind in told if kind in LAST_EVENTS] == told[-1:], told
         run: Run = await self.store.run(run_id)
-        assert run.ended
+        assert run.has_ended
         assert run.ended_at is not None
         expected = {"completed": "completed", "cancelled": "cancelled"}.get(run.status, "error")
         assert told[-1] == expected
@@ -153,7 +153,7 @@ async def talking(
     noted: Noted = []
     store: Any = WatchedStore(await open_store(folder / "toolstead.db"), noted)
     log = EventLog()
-    log.attach(store)
+    log.attach_store(store)
     registry = Registry([])
     await registry.reload()
     registry.register(add)
@@ -164,7 +164,7 @@ async def talking(
         log=log,
         invoker=Invoker(pool or SessionPool()),
         call_tool=dispatcher.call,
-        defaults=Defaults(
+        defaults=RunDefaults(
             agent="main",
             model="",
             cwd=folder,
@@ -181,5 +181,5 @@ async def talking(
         yield World(orchestrator=orchestrator, store=store, hooks=recording, log=log, noted=noted)
     finally:
         await bounded(orchestrator.close())
-        await bounded(log.detach())
+        await bounded(log.detach_store())
         await bounded(store.close())

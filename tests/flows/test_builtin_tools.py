@@ -307,7 +307,7 @@ async def test_a_reader_that_was_given_up_stops_reading(root: Path, monkeypatch:
             yield b"x"
         stopped.set()
 
-    monkeypatch.setattr(file_reader, "_chunks", endless)
+    monkeypatch.setattr(file_reader, "_read_chunks", endless)
     call = await tools_of(root)
     task = asyncio.ensure_future(call("file-reader", path="text"))
     try:

@@ -46,7 +46,7 @@ async def call(turn: Turn, name: str, **input: str) -> str:
 
 
 async def stored_runs(stead: Toolstead) -> list[Run]:
-    return list(reversed(await (await stead.conversations()).store.runs()))
+    return list(reversed(await (await stead.conversations()).store.list_runs()))
 
 
 async def test_a_child_knows_its_parent_and_its_tools_see_how_deep_they_are(tmp_path: Path) -> None:
@@ -83,7 +83,7 @@ async def test_two_parents_that_hold_all_rooms_both_end_and_their_children_ran_o
     async with stead_with(tmp_path, BenchRuntime(act=act, owns_process=owns_process), max_live=2) as stead:
         parents = await bounded(asyncio.gather(stead.invoke("one", thread_id="a"), stead.invoke("two", thread_id="b")))
         assert [run.result for run in parents] == (["no_room"] * 2 if owns_process else ["ran"] * 2)
-        assert all(run.ended for run in await stored_runs(stead))
+        assert all(run.has_ended for run in await stored_runs(stead))
         if owns_process:  # the rooms are free again, and an idle session makes room for a child
             both = asyncio.Barrier(1)
             assert (await bounded(stead.invoke("three", thread_id="a"))).result == "ran"

@@ -308,10 +308,10 @@ async def test_the_base_may_be_absolute_or_in_the_home_and_is_told_when_it_is_mi
 
 def test_a_preview_names_the_file_and_refuses_what_leads_outside(base: Path) -> None:
     handler = FileReadHandler(FileReadConfig(base_path="."), Surroundings(root=base, environ={}))
-    assert handler.preview({"path": "to-inner"})["file"] == str((base / "sub/inner.txt").resolve())
+    assert handler.preview_call({"path": "to-inner"})["file"] == str((base / "sub/inner.txt").resolve())
     for path in ("../secret.txt", "out-file", "sub/up/secret.txt", "a\0b"):
         with pytest.raises(RefusedError):
-            handler.preview({"path": path})
+            handler.preview_call({"path": path})
 
 
 @pytest.mark.parametrize(("by", "module"), [("read", file_read_handler), ("file-reader", file_reader)])

@@ -92,7 +92,7 @@ async def talking(
     """A whole stead as it comes, with a model that can be looked at."""
     (folder / "script.yaml").write_text(SCRIPT)
     runtime = ScriptedRuntime(SCRIPT, resumes=resumes)
-    monkeypatch.setattr("toolstead.app.runtimes.Runtimes._scripted", lambda _: runtime)
+    monkeypatch.setattr("toolstead.app.runtimes.Runtimes._make_scripted", lambda _: runtime)
     if clock is not None:
 
         def pool(**given: Any) -> SessionPool:
@@ -101,7 +101,7 @@ async def talking(
         monkeypatch.setattr("toolstead.invoker.pool.SessionPool", pool)
     chosen = {"runtime": {"scripted": {"script": str(folder / "script.yaml")}}, **(settings or {})}
     async with Toolstead(folder, settings=chosen, watch=False) as stead:
-        shown = {one["name"]: one["state"] for one in stead.plugins.shown()}
+        shown = {one["name"]: one["state"] for one in stead.plugins.show_plugins()}
         assert shown["context"] == "running"
         yield Talk(stead, runtime, await stead.conversations())
 
@@ -168,7 +168,7 @@ async def test_a_lost_id_is_cleared_and_the_next_message_brings_the_history(
         await talk.begin()
         run = await talk.say("gone")
         assert (run.status, run.error and run.error.code) == ("failed", "session_lost")
-        assert (await talk.orchestrator.store.thread("t")).session_id is None
+        assert (await talk.orchestrator.store.read_thread("t")).session_id is None
         await talk.say("question-3")
         check_once(talk.sent("question-3"), MARK, "question-1", "question-2", "\ngone\n", "question-3")
 
@@ -264,7 +264,7 @@ async def test_without_the_plugin_a_cold_session_is_told_nothing(
     """What the other tests see is the plugin's work."""
     async with talking(tmp_path, monkeypatch, resumes=False) as talk:
         await talk.begin()
-        await talk.stead.plugins.change("context", enabled=False)
+        await talk.stead.plugins.change_plugin("context", enabled=False)
         talk.evict()
         await talk.say("question-3")
         assert talk.sent("question-3") == "question-3"

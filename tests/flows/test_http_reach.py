@@ -424,7 +424,7 @@ async def test_a_handshake_that_never_ends_is_given_up_and_leaves_no_connection(
     listener = await asyncio.start_server(silent, "127.0.0.1", 0)
     internet.hosts[PUBLIC, 443] = listener.sockets[0].getsockname()[1]
     async with GuardedClient(resolver=names(), ssl_context=ssl.create_default_context()) as client:
-        await client._opened()  # its half second is not what this is about
+        await client._open_network()  # its half second is not what this is about
         result = await tool_for(client, "https://public.test/", method="GET", timeout=0.3)()
         assert result.failure == Failure.TIMEOUT
         async with asyncio.timeout(10):

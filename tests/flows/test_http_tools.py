@@ -24,7 +24,7 @@ from toolstead.orchestrator.event_log import EventLog
 from toolstead.plugins.contract import Tool
 from toolstead.tools.dispatch import Dispatcher
 from toolstead.tools.handlers.http_answer import COUNTED
-from toolstead.tools.handlers.http_client import GuardedClient, Request
+from toolstead.tools.handlers.http_client import GuardedClient, OutgoingRequest
 from toolstead.tools.handlers.http_guard import AllowedHosts
 from toolstead.tools.handlers.http_url import parse_url
 from toolstead.tools.registry import Registry
@@ -39,7 +39,7 @@ TOKEN = "s3cret-token"
 @pytest.fixture
 async def client() -> AsyncGenerator[GuardedClient]:
     async with GuardedClient() as client:
-        await client._opened()  # its half second is not what short timeouts are about
+        await client._open_network()  # its half second is not what short timeouts are about
         yield client
 
 
@@ -529,11 +529,13 @@ async def test_two_hundred_calls_that_end_in_every_way_leave_nothing() -> None:
 async def test_the_client_serves_others_than_http_tools(client: GuardedClient) -> None:
     async with serving(reply(body="page", content_type="text/html")) as server:
         url = parse_url(f"http://127.0.0.1:{server.port}/x")
-        async with client.stream(Request(method="GET", url=url), allowed=AllowedHosts.of(["127.0.0.1"])) as response:
+        async with client.stream_response(
+            OutgoingRequest(method="GET", url=url), allowed=AllowedHosts.parse_entries(["127.0.0.1"])
+        ) as response:
             assert (response.status_code, await response.aread()) == (200, b"page")
             assert str(response.url) == str(url)
         with pytest.raises(ToolError):
-            async with client.stream(Request(method="GET", url=url)):
+            async with client.stream_response(OutgoingRequest(method="GET", url=url)):
                 pytest.fail("it was let through")
 
 

@@ -18,8 +18,8 @@ from tests.flows.tool_files import shell, write
 from tests.programs.running import until
 from toolstead import Toolstead
 from toolstead.app.places import find_places
-from toolstead.app.server_file import Address
-from toolstead.app.settings import keys
+from toolstead.app.server_file import ServerAddress
+from toolstead.app.settings import known_keys
 from toolstead.app.trust.approved import ProjectTrust
 from toolstead.errors import SettingsError
 from toolstead.testing import ScriptedModels, scripted_models
@@ -119,7 +119,7 @@ def configure(two: Two, text: str, whose: str) -> None:
         (two.project / name).write_text(env_file, encoding="utf-8")
     if whose == "trusted":
         trust = ProjectTrust(find_places(explicit=two.project))
-        trust.approvals.approve(two.project, trust.snapshot())
+        trust.approvals.approve_snapshot(two.project, trust.take_snapshot())
 
 
 @pytest.mark.promise("K8")
@@ -137,7 +137,7 @@ async def test_no_setting_changes_where_a_key_goes(two: Two, whose: str) -> None
 
 
 def test_every_setting_that_can_hold_an_address_was_tried() -> None:
-    holding = {key.name for key in keys().values() if isinstance(key.default, str | list)}
+    holding = {key.name for key in known_keys().values() if isinstance(key.default, str | list)}
     tried = {name for section, table in tomllib.loads(KNOWN).items() for name in _names(section, table)}
     assert holding - CHOOSING == {name for name in tried if not name.startswith(("plugins", "mcp_servers"))}
 
@@ -200,7 +200,7 @@ async def test_a_server_that_nobody_asks_for_an_agent_leaves_the_keyring_alone(t
     with keyring_of_the_test() as drawer:
         async with Toolstead(two.project, environ=environ, watch=False) as stead:
             stop: asyncio.Event = asyncio.Event()
-            ready: asyncio.Future[Address] = asyncio.get_running_loop().create_future()
+            ready: asyncio.Future[ServerAddress] = asyncio.get_running_loop().create_future()
             serving = asyncio.create_task(stead.serve_http(port=0, on_ready=ready.set_result, stop=stop))
             await asyncio.wait_for(ready, PATIENCE)
             # The database is opened early, for what is stored; this is the last thing of it that begins.

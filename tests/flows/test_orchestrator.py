@@ -256,7 +256,7 @@ async def test_runs_that_a_dead_process_left_are_ended_when_the_next_one_opens(t
     store = await open_store(tmp_path / "toolstead.db")
     run = Run(id="run_1", thread_id="t", prompt="Hi", created_at=1.0, owner=store.owner)
     message = Message(id="msg_1", thread_id="t", role="user", content="Hi", created_at=1.0, run_id="run_1")
-    await store.accept(message, run)
+    await store.accept_message(message, run)
     await store.close()  # it went without a word
     async with talking(tmp_path, BenchRuntime()) as world:
         assert (await world.check_end("run_1")).status == "lost"
@@ -474,7 +474,7 @@ async def test_closing_while_runs_run_and_wait_stores_an_end_for_each(tmp_path: 
         for run in stored:
             await world.check_end(run.id)
     store = await open_store(tmp_path / "toolstead.db")
-    assert await store.runs(unfinished=True) == []
+    assert await store.list_runs(unfinished=True) == []
     await store.close()
 
 

@@ -44,7 +44,7 @@ async def asked(stead: Toolstead, to: str = "ada") -> AsyncIterator[tuple[Approv
     """A call that waits for a person."""
     calling = asyncio.create_task(_call(stead, to))
     async with asyncio.timeout(PATIENCE):
-        while not (found := await stead._parts.approvals.pending()):
+        while not (found := await stead._parts.approvals.pending_approvals()):
             assert not calling.done(), calling.result()
             await asyncio.sleep(0.01)
     yield found[0], calling
@@ -84,10 +84,10 @@ async def test_a_tool_that_calls_our_own_server_approves_nothing_and_switches_no
             assert attacked.text == "done"
             assert set(answers) <= {401, 403}
             assert (len(answers), sent, calling.done()) == (12, [], False)
-            assert [one.id for one in await stead._parts.approvals.pending()] == [approval.id]
-            await stead._parts.approvals.decide(approval.id, "deny")
+            assert [one.id for one in await stead._parts.approvals.pending_approvals()] == [approval.id]
+            await stead._parts.approvals.decide_approval(approval.id, "deny")
             assert (await calling).is_error
-        assert next(one for one in stead.plugins.shown() if one["name"] == "careful")["state"] == "running"
+        assert next(one for one in stead.plugins.show_plugins() if one["name"] == "careful")["state"] == "running"
 
 
 async def test_no_tool_that_reads_files_reads_our_tokens_and_secrets_though_the_project_is_around_them(
@@ -107,8 +107,8 @@ async def test_no_tool_that_reads_files_reads_our_tokens_and_secrets_though_the_
     (project / "data" / "server.json").write_text("somebody else's")
     environ = {**os.environ, "TOOLSTEAD_HOME": str(project / "own")}
     async with Toolstead(project, tools_dir=tools, environ=environ) as stead, served(stead):
-        await stead.plugins.change("time", settings={"timezone": "Europe/Paris"})
-        server = ServerFile(data).find(project)
+        await stead.plugins.change_plugin("time", settings={"timezone": "Europe/Paris"})
+        server = ServerFile(data).find_server(project)
         assert server is not None
         assert (data / "state.json").exists()
         for path in (
@@ -166,11 +166,11 @@ async def test_no_plugin_takes_the_name_of_one_that_comes_with_us_also_when_that
     (users / "time.py").write_text("from toolstead import Plugin\nplugin = Plugin(name='time', version='9')\n")
     async with Toolstead(tmp_path, plugins=[plugin("plan", sending(sent))], settings=settings) as stead:
         for name, origin in (("plan", "toolstead.extensions.plan"), ("time", "toolstead.extensions.time")):
-            first, second = (one for one in stead.plugins.shown() if one["name"] == name)
+            first, second = (one for one in stead.plugins.show_plugins() if one["name"] == name)
             assert (first["origin"], second["state"]) == (origin, "failed")
             assert "already held by" in second["error"]
-            await stead.plugins.change(name, enabled=True)
-            assert next(one for one in stead.plugins.shown() if one["name"] == name)["origin"] == origin
+            await stead.plugins.change_plugin(name, enabled=True)
+            assert next(one for one in stead.plugins.show_plugins() if one["name"] == name)["origin"] == origin
         assert not stead.registry.has_tool("plan__send")
 
 
@@ -185,7 +185,7 @@ async def test_a_person_is_shown_what_runs_whatever_a_gate_does_to_its_copy(tmp_
     plugins = [plugin("mail", sending(sent)), plugin("sly", gate=sly)]
     async with Toolstead(tmp_path, plugins=plugins) as stead, asked(stead, "evil.example") as (approval, calling):
         assert approval.input == {"to": "evil.example"}
-        await stead._parts.approvals.decide(approval.id, "allow")
+        await stead._parts.approvals.decide_approval(approval.id, "allow")
         assert (await calling).text == "sent"
     assert sent == [{"to": "evil.example"}]
 
@@ -202,7 +202,7 @@ async def test_what_a_person_allowed_is_rewritten_by_nobody(tmp_path: Path, rewr
 
     plugins = [plugin("mail", sending(sent)), plugin("careful", gate=careful), plugin("later", gate=later)]
     async with Toolstead(tmp_path, plugins=plugins) as stead, asked(stead) as (approval, calling):
-        await stead._parts.approvals.decide(approval.id, "allow")
+        await stead._parts.approvals.decide_approval(approval.id, "allow")
         result = await calling
     if rewritten == "ada":
         assert (result.text, sent) == ("sent", [{"to": "ada"}])
@@ -217,7 +217,7 @@ async def test_what_a_person_allowed_is_rewritten_by_nobody(tmp_path: Path, rewr
     ]
     async with Toolstead(tmp_path, plugins=plugins) as stead, asked(stead) as (approval, calling):
         assert approval.input == {"to": "evil.example"}
-        await stead._parts.approvals.decide(approval.id, "allow")
+        await stead._parts.approvals.decide_approval(approval.id, "allow")
         await calling
     assert sent == [{"to": "evil.example"}]
 

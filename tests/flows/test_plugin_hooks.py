@@ -198,7 +198,7 @@ async def test_after_five_failures_in_a_row_it_is_cut_off_until_it_is_enabled_ag
         assert caplog.messages.count(said) == 1
 
         del notes.bad["beta"]
-        shown = await world.stead.plugins.change("beta", enabled=True)
+        shown = await world.stead.plugins.change_plugin("beta", enabled=True)
         assert (shown["state"], "error" in shown) == ("running", False)
         assert (await world.status("beta", "running")).data == {"name": "beta", "state": "running"}
         before = len(notes.of(hook))
@@ -390,7 +390,7 @@ async def test_new_settings_are_told_to_their_own_plugin_alone_and_are_there_alr
         assert told == [("beta", {"loud": True}, {"loud": True})]
         assert (await client.change("beta", settings={"loud": True})).status == 200
         assert len(told) == 1  # nothing changed, so nothing is told
-        await world.stead.plugins.reset("beta")
+        await world.stead.plugins.reset_plugin("beta")
         assert told[1:] == [("beta", {}, {})]
 
 

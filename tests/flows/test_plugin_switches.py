@@ -97,14 +97,14 @@ class Machine:
         """What is set in the database, behind everybody's back."""
         (self.home / "data").mkdir(exist_ok=True)
         store = await open_store(self.environ.get("TOOLSTEAD_DATABASE_URL") or self.home / "data" / "toolstead.db")
-        before = (await store.plugins()).get(name, PluginRow())
+        before = (await store.list_plugins()).get(name, PluginRow())
         assert await store.replace_plugin(name, before, row)
         await store.close()
 
     async def stored(self) -> Any:
         store = await open_store(self.environ.get("TOOLSTEAD_DATABASE_URL") or self.home / "data" / "toolstead.db")
         try:
-            return dict(await store.plugins())
+            return dict(await store.list_plugins())
         finally:
             await store.close()
 
@@ -137,7 +137,7 @@ kinds = pytest.mark.parametrize(
 
 
 def view(stead: Toolstead, name: str = "shouty") -> Any:
-    return next(one for one in stead.plugins.shown() if one["name"] == name)
+    return next(one for one in stead.plugins.show_plugins() if one["name"] == name)
 
 
 async def said(stead: Toolstead) -> str | None:
@@ -211,16 +211,16 @@ async def test_settings_files_give_first_values_what_is_set_wins_and_a_reset_for
     (machine.home / "config.toml").write_text(first)
     async with machine.stead() as stead:
         assert (await said(stead), view(stead)["enabled"]) == (None, False)
-        await stead.plugins.change("shouty", enabled=True)
+        await stead.plugins.change_plugin("shouty", enabled=True)
         assert await said(stead) == "AA!"
-        changed = await stead.plugins.change("shouty", settings={"volume": 3, "nested": {"b": "3", "c": "4"}})
+        changed = await stead.plugins.change_plugin("shouty", settings={"volume": 3, "nested": {"b": "3", "c": "4"}})
         assert (await said(stead), changed["settings"]["nested"]) == ("AAA!", {"a": "1", "b": "3", "c": "4"})
-        await stead.plugins.change("shouty", settings={"volume": None})
+        await stead.plugins.change_plugin("shouty", settings={"volume": None})
         assert await said(stead) == "AA!", "taking one back leaves the others"
         assert view(stead)["settings"]["nested"]["b"] == "3"
     async with machine.stead() as again:
         assert (await said(again), view(again)["settings"]["nested"]["c"]) == ("AA!", "4")
-        assert (await again.plugins.reset("shouty"))["enabled"] is False
+        assert (await again.plugins.reset_plugin("shouty"))["enabled"] is False
         assert await said(again) is None
         assert (await machine.stored(), machine.mirrored) == ({}, {})
     for bad in ('"no"', "0", "{}"):
@@ -257,7 +257,7 @@ async def test_a_missing_file_is_made_again_from_the_database(machine: Machine) 
             await until(lambda: machine.mirrored == {"shouty": {"enabled": False}})
             assert (await said(stead), await other.call(text="a")) == (None, None)
             machine.state.unlink()
-            await stead.plugins.change("shouty", settings={"volume": 2})
+            await stead.plugins.change_plugin("shouty", settings={"volume": 2})
             assert machine.mirrored == {"shouty": {"enabled": False, "settings": {"volume": 2}}}
             assert (await said(stead), await other.call(text="a")) == (None, None)
 
@@ -266,10 +266,10 @@ async def test_a_file_that_cannot_be_understood_keeps_a_stead_from_opening_and_a
     machine: Machine,
 ) -> None:
     async with machine.stead() as stead:
-        await stead.plugins.change("shouty", settings={"volume": 2})
+        await stead.plugins.change_plugin("shouty", settings={"volume": 2})
         for content in ("{", '{"version": 1, "plugins": {"shouty": {"enabled": "no"}}}'):
             machine.state.write_text(content)
-            for work in (stead.plugins.change("shouty", enabled=False), stead.plugins.reset("shouty")):
+            for work in (stead.plugins.change_plugin("shouty", enabled=False), stead.plugins.reset_plugin("shouty")):
                 with pytest.raises(StateError, match=r"state\.json cannot be understood and is left as it is"):
                     await work
             assert await said(stead) == "AA"
@@ -282,16 +282,16 @@ async def test_a_file_that_cannot_be_understood_keeps_a_stead_from_opening_and_a
 
 async def test_a_file_that_cannot_be_written_is_said_and_the_change_counts_here(machine: Machine) -> None:
     async with machine.stead() as stead:
-        await stead.plugins.change("shouty", settings={"volume": 2})
+        await stead.plugins.change_plugin("shouty", settings={"volume": 2})
         in_the_way = machine.state.with_name("state.json.new")
         in_the_way.mkdir()  # root may write read-only files
         with pytest.raises(StateError, match=r"cannot be written.*it is kept in the database and counts here"):
-            await stead.plugins.change("shouty", settings={"volume": 3})
+            await stead.plugins.change_plugin("shouty", settings={"volume": 3})
         assert await said(stead) == "AAA"
         assert (await machine.stored())["shouty"] == PluginRow(settings={"volume": 3})
         assert machine.mirrored == {"shouty": {"settings": {"volume": 2}}}
         in_the_way.rmdir()
-        await stead.plugins.change("shouty", settings={"mark": "!"})
+        await stead.plugins.change_plugin("shouty", settings={"mark": "!"})
         assert machine.mirrored == {"shouty": {"settings": {"volume": 3, "mark": "!"}}}
         assert await said(stead) == "AAA!"
 
@@ -300,9 +300,9 @@ async def test_a_database_that_cannot_be_opened_refuses_the_change_and_nothing_i
     (machine.home / "data" / "toolstead.db").mkdir(parents=True)
     async with machine.stead() as stead:
         for work in (
-            stead.plugins.change("shouty", enabled=False),
-            stead.plugins.change("shouty", settings={"volume": 2}),
-            stead.plugins.reset("shouty"),
+            stead.plugins.change_plugin("shouty", enabled=False),
+            stead.plugins.change_plugin("shouty", settings={"volume": 2}),
+            stead.plugins.reset_plugin("shouty"),
         ):
             with pytest.raises(StorageError, match=r"toolstead\.db"):
                 await work
@@ -318,12 +318,12 @@ async def test_a_database_that_cannot_be_written_refuses_the_change_too(
         "toolstead.adapters.storage.store.open_store.__kwdefaults__", {**open_store.__kwdefaults__, "patience": 0.2}
     )
     async with machine.stead() as stead:
-        await stead.plugins.change("shouty", settings={"volume": 2})
+        await stead.plugins.change_plugin("shouty", settings={"volume": 2})
         database = sqlite3.connect(machine.home / "data" / "toolstead.db", isolation_level=None)
         database.execute("BEGIN EXCLUSIVE")
         try:
             with pytest.raises(StorageError):
-                await stead.plugins.change("shouty", enabled=False, settings={"volume": 3})
+                await stead.plugins.change_plugin("shouty", enabled=False, settings={"volume": 3})
         finally:
             database.close()
         assert (await said(stead), machine.mirrored) == ("AA", {"shouty": {"settings": {"volume": 2}}})
@@ -332,7 +332,7 @@ async def test_a_database_that_cannot_be_written_refuses_the_change_too(
 
 async def test_what_does_not_fit_is_refused_and_all_stays(machine: Machine) -> None:
     async with machine.stead() as stead:
-        await stead.plugins.change("shouty", settings={"volume": 2})
+        await stead.plugins.change_plugin("shouty", settings={"volume": 2})
         for bad, complaint in (
             ({"volume": "loud"}, "volume"),
             ({"volum": 2}, "did you mean 'volume'"),
@@ -342,12 +342,12 @@ async def test_what_does_not_fit_is_refused_and_all_stays(machine: Machine) -> N
             ({1: 2}, "unknown key|must be JSON"),
         ):
             with pytest.raises(PluginError, match=complaint) as refused:
-                await stead.plugins.change("shouty", enabled=False, settings=bad)  # type: ignore[arg-type] - what people send
+                await stead.plugins.change_plugin("shouty", enabled=False, settings=bad)  # type: ignore[arg-type] - what people send
             assert KEY not in str(refused.value)
         with pytest.raises(NotFoundError):
-            await stead.plugins.change("shouti", enabled=False)
+            await stead.plugins.change_plugin("shouti", enabled=False)
         with pytest.raises(NotFoundError):
-            await stead.plugins.reset("shouti")
+            await stead.plugins.reset_plugin("shouti")
         assert (await said(stead), view(stead)["state"]) == ("AA", "running")
         assert await machine.stored() == {"shouty": PluginRow(settings={"volume": 2})}
 
@@ -360,15 +360,19 @@ async def test_secrets_are_masked_wherever_settings_are_shown_and_a_mask_that_co
     proxy = f"http://user:{KEY}@proxy.example"
     async with machine.stead() as stead:
         set_to: Any = {"api_key": KEY, "proxy": proxy, "accounts": accounts, "nested": {"password": KEY, "x": "y"}}
-        shown = await stead.plugins.change("shouty", settings=set_to)
+        shown = await stead.plugins.change_plugin("shouty", settings=set_to)
         assert shown["settings"]["api_key"] == "********"
         assert shown["settings"]["proxy"] == "http://********@proxy.example"
-        assert KEY not in json.dumps([shown, stead.plugins.shown()])
-        back = await stead.plugins.change("shouty", settings=shown["settings"])  # as a form sends all that it showed
+        assert KEY not in json.dumps([shown, stead.plugins.show_plugins()])
+        back = await stead.plugins.change_plugin(
+            "shouty", settings=shown["settings"]
+        )  # as a form sends all that it showed
         assert back["settings"] == shown["settings"]
         stored = (await machine.stored())["shouty"].settings
         assert {key: stored[key] for key in set_to} == set_to
-        await stead.plugins.change("shouty", settings={"api_key": OTHER, "nested": {"password": "********", "x": "z"}})
+        await stead.plugins.change_plugin(
+            "shouty", settings={"api_key": OTHER, "nested": {"password": "********", "x": "z"}}
+        )
         stored = (await machine.stored())["shouty"].settings
         assert (stored["api_key"], stored["nested"]) == (OTHER, {"password": KEY, "x": "z"})
         for half in (
@@ -377,11 +381,11 @@ async def test_secrets_are_masked_wherever_settings_are_shown_and_a_mask_that_co
             {"nested": "********!"},
         ):
             with pytest.raises(PluginError, match="a part of it is masked"):
-                await stead.plugins.change("shouty", settings=half)
+                await stead.plugins.change_plugin("shouty", settings=half)
         assert (await machine.stored())["shouty"].settings == stored
         with pytest.raises(PluginError) as refused:
-            await stead.plugins.change("shouty", settings={"volume": KEY})
-        told = [str(refused.value), caplog.text, json.dumps(stead.plugins.shown())]
+            await stead.plugins.change_plugin("shouty", settings={"volume": KEY})
+        told = [str(refused.value), caplog.text, json.dumps(stead.plugins.show_plugins())]
         told += [problem.message for problem in stead.registry.quarantined]
         assert not [text for text in told if KEY in text or OTHER in text]
     assert stat.S_IMODE(machine.state.stat().st_mode) == 0o600
@@ -399,9 +403,9 @@ async def test_settings_that_no_longer_fit_say_so_without_their_values(
             while event.data["state"] != "degraded":
                 event = await asyncio.wait_for(anext(events), PATIENCE)
         assert (await said(stead), view(stead)["state"]) == ("A", "degraded")
-        told = caplog.text + json.dumps([stead.plugins.shown(), dict(event.data)])
+        told = caplog.text + json.dumps([stead.plugins.show_plugins(), dict(event.data)])
         assert ("volume" in view(stead)["error"], KEY in told, OTHER in told) == (True, False, False)
-        await stead.plugins.change("shouty", settings={"volume": 2})
+        await stead.plugins.change_plugin("shouty", settings={"volume": 2})
         assert (await said(stead), view(stead)["state"]) == ("AA", "running")
 
 
@@ -467,7 +471,7 @@ async def test_a_change_whose_caller_leaves_in_the_middle_is_seen_through(
 ) -> None:
     async with machine.stead() as stead, machine.process() as other:
         await stead.conversations()
-        mirror = stead.plugins._mirror  # the moment after the commit
+        mirror = stead.plugins._mirror_store  # the moment after the commit
         reached = asyncio.Event()
 
         async def slowly(store: Any) -> None:
@@ -475,8 +479,8 @@ async def test_a_change_whose_caller_leaves_in_the_middle_is_seen_through(
             await asyncio.sleep(0.1)
             await mirror(store)
 
-        monkeypatch.setattr(stead.plugins, "_mirror", slowly)
-        changing = asyncio.create_task(stead.plugins.change("shouty", settings={"volume": 2}))
+        monkeypatch.setattr(stead.plugins, "_mirror_store", slowly)
+        changing = asyncio.create_task(stead.plugins.change_plugin("shouty", settings={"volume": 2}))
         await reached.wait()
         changing.cancel()
         await asyncio.gather(changing, return_exceptions=True)

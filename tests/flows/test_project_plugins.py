@@ -80,10 +80,10 @@ class Clone:
         return ProjectTrust(find_places(explicit=self.folder))
 
     def approve(self) -> None:
-        self.trust.approvals.approve(self.folder, self.trust.snapshot())
+        self.trust.approvals.approve_snapshot(self.folder, self.trust.take_snapshot())
 
     def revoke(self) -> None:
-        assert self.trust.approvals.revoke(self.folder)
+        assert self.trust.approvals.revoke_approval(self.folder)
 
     def left(self, name: str = "evil") -> list[str]:
         trace = self.traces / name
@@ -102,7 +102,7 @@ def clone(tmp_path: Path) -> Clone:
 
 
 def view(stead: Toolstead, name: str = "evil") -> Any:
-    return next((one for one in stead.plugins.shown() if one["name"] == name), None)
+    return next((one for one in stead.plugins.show_plugins() if one["name"] == name), None)
 
 
 async def said(stead: Toolstead, tool: str = "evil__say") -> str | None:
@@ -217,7 +217,9 @@ async def test_links_and_hostile_names_lead_nowhere(clone: Clone) -> None:
     (clone.plugins / "late.py").symlink_to(outside)
     async with Toolstead(clone.folder) as stead:
         shown = {
-            (one["name"], one["state"]) for one in stead.plugins.shown() if one["origin"].startswith(str(clone.folder))
+            (one["name"], one["state"])
+            for one in stead.plugins.show_plugins()
+            if one["origin"].startswith(str(clone.folder))
         }
         assert {name for name, state in shown if state == "running"} == {"evil", "os"}
         assert {name for name, state in shown if state == "failed"} >= {"time", "plan", "evil__x", "a b", "-x", "UP"}
@@ -226,7 +228,7 @@ async def test_links_and_hostile_names_lead_nowhere(clone: Clone) -> None:
         assert stead.registry.has_tool("update_plan")
         assert not stead.registry.has_tool("time__say")
         told = [problem.message + problem.source for problem in stead.registry.quarantined]
-        assert "\u202e" not in "".join(told + [one["origin"] + one["name"] for one in stead.plugins.shown()])
+        assert "\u202e" not in "".join(told + [one["origin"] + one["name"] for one in stead.plugins.show_plugins()])
         assert os.path.join is sys.modules["os"].path.join
         assert await said(stead) == "old"
     names = {path.name for path in clone.traces.iterdir()}
@@ -254,7 +256,7 @@ async def test_a_plugin_of_the_users_own_folder_needs_no_trust_and_keeps_its_nam
     clone.approve()
     async with Toolstead(clone.folder) as stead:
         assert await said(stead) == "mine"
-        running, refused = (one for one in stead.plugins.shown() if one["name"] == "evil")
+        running, refused = (one for one in stead.plugins.show_plugins() if one["name"] == "evil")
         assert (running["state"], running["origin"]) == ("running", str(clone.users / "evil.py"))
         assert (refused["state"], "already held by" in refused["error"]) == ("failed", True)
     assert clone.left() == ["imported mine", "started mine", "stopped mine"]

@@ -211,7 +211,7 @@ async def test_settings_given_in_python_are_checked_and_explained() -> None:
     with pytest.raises(SettingsError, match=r"tools\.timeout"):
         Toolstead(settings={"tools": {"tmeout": 1}})
     async with memory_stead(settings={"tools": {"timeout": 3}}) as stead:
-        (timeout,) = [entry for entry in stead.loaded.explain() if entry.key == "tools.timeout"]
+        (timeout,) = [entry for entry in stead.loaded.explain_values() if entry.key == "tools.timeout"]
         assert (timeout.value, timeout.origin) == (3, "Toolstead(settings=…)")
 
 

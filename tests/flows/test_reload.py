@@ -357,7 +357,7 @@ async def server(door: Door, folder: Path) -> AsyncIterator[Any]:
         return
     async with running([*TOOLSTEAD, "serve", "--port", "0"], errors=folder / "stderr.txt", cwd=folder, env=environ):
         data = Path(os.environ["TOOLSTEAD_HOME"], "data")
-        found = await until(lambda: ServerFile(data).find(folder.resolve()))
+        found = await until(lambda: ServerFile(data).find_server(folder.resolve()))
         yield f"{found.url}/mcp"
 
 

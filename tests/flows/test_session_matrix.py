@@ -281,7 +281,7 @@ async def test_after_a_restart_another_process_goes_on_with_the_conversation(tmp
     async with Toolstead(tmp_path, settings=settings) as stead:
         here = await stead.invoke("two", thread_id="t")
         assert here.status == "completed"
-        thread = await (await stead.conversations()).store.thread("t")
+        thread = await (await stead.conversations()).store.read_thread("t")
     assert thread.session_id == first["kept"]
     assert conversation(first["kept"]) == ["one", "two"]  # one conversation, and no history a second time
     rotated = await elsewhere("rotate")

@@ -34,6 +34,6 @@ async def test_a_tool_knows_the_session_on_every_turn_and_after_a_restart(tmp_pa
         ) as stead:
             stead.registry.register(which_session())
             told += [(await stead.invoke(text, thread_id="t")).result for text in ("first", "second")]
-            kept = (await (await stead.conversations()).store.thread("t")).session_id
+            kept = (await (await stead.conversations()).store.read_thread("t")).session_id
             assert kept is not None
     assert told == [kept.partition(":")[2]] * 4

@@ -93,7 +93,7 @@ class WatchedRuntime:
         self.alive: set[WatchedSession] = set()
         self.processes = 0
 
-    def resolve(self, model: str) -> str:
+    def resolve_model(self, model: str) -> str:
         return model
 
     async def open(self, spec: SessionSpec, *, thread_id: str, resume: str | None = None) -> WatchedSession:
@@ -111,7 +111,7 @@ class WatchedRuntime:
                     raise SessionLostError(resume)
             conversation = found or Conversation(f"{self.owns_process}-{next(self.ids)}")
             self.conversations[conversation.id] = conversation
-            session = WatchedSession(self, spec, thread_id, conversation, resumed=found is not None)
+            session = WatchedSession(self, spec, thread_id, conversation, is_resumed=found is not None)
             self.alive.add(session)
         except BaseException:
             self.processes -= 1
@@ -123,11 +123,11 @@ class WatchedRuntime:
 
 class WatchedSession:
     def __init__(
-        self, runtime: WatchedRuntime, spec: SessionSpec, thread: str, conversation: Conversation, *, resumed: bool
+        self, runtime: WatchedRuntime, spec: SessionSpec, thread: str, conversation: Conversation, *, is_resumed: bool
     ) -> None:
         self.runtime, self.spec, self.thread, self.conversation = runtime, spec, thread, conversation
-        self.resumed = resumed
-        self.usable = True
+        self.is_resumed = is_resumed
+        self.is_usable = True
         self.running = False
         self.is_closed = False
 
@@ -139,7 +139,7 @@ class WatchedSession:
         world = self.runtime.world
         told = [int(number) for number in turn.prompt.split()]
         message = world.messages[told[-1]]
-        world.must(self.usable and not self.is_closed, "a turn runs on an open session")
+        world.must(self.is_usable and not self.is_closed, "a turn runs on an open session")
         world.must(message.thread == self.thread, "a turn runs in its own thread")
         world.must(world.running[self.thread] == 0, "one invocation at a time in a thread")
         world.must(self.spec == world.spec(message), "a session is built with what is asked for")
@@ -169,7 +169,7 @@ class WatchedSession:
                 del self.runtime.conversations[self.conversation.id]
                 raise SessionLostError("as planned")
             case "die":
-                self.usable = False
+                self.is_usable = False
             case "rotate":
                 del self.runtime.conversations[self.conversation.id]
                 self.conversation.id = f"{self.runtime.owns_process}-{next(self.runtime.ids)}"
@@ -181,7 +181,7 @@ class WatchedSession:
     async def steer(self, text: str) -> bool:
         return self.running
 
-    async def adapt(self, spec: SessionSpec) -> bool:
+    async def adapt_to(self, spec: SessionSpec) -> bool:
         await asyncio.sleep(1)
         if replace(spec, model="") != replace(self.spec, model=""):
             return False
@@ -193,7 +193,7 @@ class WatchedSession:
         world.must(not self.is_closed, "a session is closed once")
         world.must(not self.running or world.closing, "a busy session is never evicted")
         self.is_closed = True
-        self.usable = False
+        self.is_usable = False
         await asyncio.sleep(2)
         self.runtime.processes -= 1
         self.runtime.alive.discard(self)
@@ -354,7 +354,7 @@ class World:
 
     def check(self) -> None:
         """What holds at every moment."""
-        assert self.pool._idle.rooms <= self.plan.most_idle, "more idle sessions than max"
+        assert self.pool._idle.rooms_taken <= self.plan.most_idle, "more idle sessions than max"
         assert self.pool._rooms.taken <= self.plan.most_live
         for slot in self.pool._idle:
             assert not slot.is_used

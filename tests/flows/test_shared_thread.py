@@ -80,7 +80,7 @@ async def test_a_run_whose_process_died_is_found_as_lost_by_whoever_waits_for_it
     async with talking(tmp_path, BenchRuntime()) as world:
         run = Run(id="run_1", thread_id="t", prompt="Hi", created_at=1.0, owner=dead.owner)
         message = Message(id="msg_1", thread_id="t", role="user", content="Hi", created_at=1.0, run_id="run_1")
-        await dead.accept(message, run)
+        await dead.accept_message(message, run)
         behind = await world.post("behind")
         await looked(world)
         await dead.close()  # it went without a word
@@ -96,10 +96,10 @@ async def test_cancelling_a_run_whose_process_died_finds_it_lost(
     async with talking(tmp_path, BenchRuntime()) as world:
         run = Run(id="run_1", thread_id="t", prompt="Hi", created_at=1.0, owner=dead.owner)
         message = Message(id="msg_1", thread_id="t", role="user", content="Hi", created_at=1.0, run_id="run_1")
-        await dead.accept(message, run)
+        await dead.accept_message(message, run)
         cancelling = asyncio.create_task(world.orchestrator.cancel("run_1"))
         await looked(world)
-        assert [one.kind for one in await dead.commands()] == ["cancel"]
+        assert [one.kind for one in await dead.list_commands()] == ["cancel"]
         await dead.close()  # it went without a word
         assert (await bounded(cancelling)).status == "lost"
 
@@ -209,7 +209,7 @@ async def test_a_run_that_may_be_stored_though_its_caller_was_told_no_is_in_nobo
 ) -> None:
     monkeypatch.setattr(recovery, "RECOVER_SECONDS", 1000)
     async with talking(tmp_path, BenchRuntime()) as one, talking(tmp_path, BenchRuntime()) as other:
-        accept = one.store._store.accept
+        accept = one.store._store.accept_message
 
         async def cut_off(*given: Any, **named: Any) -> Any:
             await accept(*given, **named)

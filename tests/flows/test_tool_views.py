@@ -17,7 +17,7 @@ from toolstead.invoker.kernel_runtime import KernelRuntime
 from toolstead.plugins.contract import PluginContext
 from toolstead.plugins.decorator import tool
 from toolstead.testing import memory_stead
-from toolstead.tools.definition import define
+from toolstead.tools.definition import define_tool
 from toolstead.tools.views import ViewRule
 from toolstead.tools.visibility import Visibility
 from toolstead.types.call import Caller
@@ -48,7 +48,9 @@ RULES = {
     "reader": ViewRule(
         visibility=Visibility(allowed=["note-read"]),
         own={
-            "summarize": define(summarize, Provenance(source="agent", origin="reader.md"), PluginContext(name="reader"))
+            "summarize": define_tool(
+                summarize, Provenance(source="agent", origin="reader.md"), PluginContext(name="reader")
+            )
         },
     ),
     "writer": ViewRule(visibility=Visibility(allowed=["note-*"], blocked=["note-read"])),
@@ -120,7 +122,7 @@ async def test_a_view_follows_the_tools_and_what_is_switched_off_for_everybody_i
         stead.registry.unregister("note-write")
         assert stead._parts.registry.find_view("writer").names == ()
         stead.registry.register(note_write)
-        stead._parts.registry.switch(frozenset({"note-read"}))
+        stead._parts.registry.apply_switches(frozenset({"note-read"}))
         assert stead._parts.registry.find_view("reader").names == ("summarize",)
 
 

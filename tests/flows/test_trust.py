@@ -198,7 +198,7 @@ async def test_a_tampered_copy_of_a_tool_file_is_set_aside(project: HostileProje
 
 async def test_pins_that_are_broken_approve_nothing(project: HostileProject) -> None:
     project.approve()
-    (project.trust.approvals.place(project.folder) / "approval.json").write_text("{}")
+    (project.trust.approvals.approval_folder(project.folder) / "approval.json").write_text("{}")
     async with Toolstead(project.folder, watch=False) as stead:
         assert names(stead).isdisjoint(TOOLS)
         assert "cannot be understood" in quarantined(stead)[0]
@@ -235,4 +235,7 @@ async def test_following_takes_each_change_and_half_written_files_keep_their_las
     async with Toolstead(project.folder) as stead:
         assert await text(stead, "evil") == "new"
         assert "evil.json changed" in quarantined(stead)[0]
-        assert project.trust.approvals.content(project.folder, ".toolstead/bin/program") == project.program.read_bytes()
+        assert (
+            project.trust.approvals.approved_content(project.folder, ".toolstead/bin/program")
+            == project.program.read_bytes()
+        )

@@ -60,7 +60,7 @@ async def test_messages_from_two_processes_are_answered_in_order_and_never_by_a_
         assert [warmth[f"message {number}"] for number in range(len(PATTERN))] == ["cold", *after]
         if resumable:
             store = await open_store(place.url or "")
-            kept = (await store.thread(THREAD)).session_id or ""
+            kept = (await store.read_thread(THREAD)).session_id or ""
             await store.close()
             said = json.loads((place.conversations / f"{kept.partition(':')[2]}.json").read_text())["said"]
             heard = [text for role, text in said if role == "user"]
@@ -131,8 +131,8 @@ async def test_a_message_steers_the_run_of_another_process_once_within_a_second(
             assert await other.ask("received") == []
             await other.ask("cancel", running)
         store = await open_store(place.url or "")
-        said = [(one.content, one.run_id) for one in await store.messages(THREAD)]
-        events = [one.type for one in await store.events(EventFilter(run_id=running))]
+        said = [(one.content, one.run_id) for one in await store.list_messages(THREAD)]
+        events = [one.type for one in await store.list_events(EventFilter(run_id=running))]
         await store.close()
         assert said == [("message to hang", running), *[("go on", running)] * 3]
         assert events == ["message", "run.started", "message", "message", "message", "cancelled"]
@@ -158,7 +158,7 @@ async def test_a_message_that_the_run_of_another_process_cannot_take_is_answered
             assert await other.ask("wait", steered[1]) == ("completed", "inside and out: done")
             assert (await other.ask("wait", dying))[0] == "lost"
         store = await open_store(place.url or "")
-        told = [one.content for one in await store.messages(THREAD) if one.role == "user"]
+        told = [one.content for one in await store.list_messages(THREAD) if one.role == "user"]
         await store.close()
         assert told == ["message to hang", "message instead"]
 
@@ -185,7 +185,7 @@ async def test_a_process_that_is_killed_in_mid_turn_leaves_a_thread_that_is_resu
             await received(one, "message to stall")
             store = await open_store(place.url or "")
             async with asyncio.timeout(60):
-                while (kept := (await store.thread(THREAD)).session_id) is None:
+                while (kept := (await store.read_thread(THREAD)).session_id) is None:
                     await asyncio.sleep(0.01)
             await store.close()
             one.kill()
@@ -195,7 +195,7 @@ async def test_a_process_that_is_killed_in_mid_turn_leaves_a_thread_that_is_resu
             assert await other.ask("wait", run) == ("completed", "inside and out: done")
             assert next(warmth for _, warmth, _ in await other.ask("received")) == "resumed"
             store = await open_store(place.url or "")
-            assert (await store.thread(THREAD)).session_id == kept
+            assert (await store.read_thread(THREAD)).session_id == kept
             await store.close()
 
 

@@ -26,7 +26,7 @@ async def talk(folder: Path, url: str, message: str) -> dict[str, object]:
     stead = Toolstead(folder / "project", environ=environ, runtimes=[runtime], watch=False)
     async with stead:
         run = await stead.invoke(message, thread_id=THREAD, runtime="claude")
-        thread = await (await stead.conversations()).store.thread(THREAD)
+        thread = await (await stead.conversations()).store.read_thread(THREAD)
     return {"pid": os.getpid(), "status": run.status, "result": run.result, "session": thread.session_id}
 
 

@@ -31,7 +31,7 @@ async def main(folder: Path, prompt: str, resume: str) -> None:
     answer = await session.run(
         Turn(prompt=prompt, caller=Caller(thread_id="t"), tell=lambda kind, data: None, call_tool=call)
     )
-    told = {"text": answer.text, "id": session.id, "resumed": session.resumed, "pid": os.getpid()}
+    told = {"text": answer.text, "id": session.id, "resumed": session.is_resumed, "pid": os.getpid()}
     await session.close()
     print(json.dumps(told))
 

@@ -237,7 +237,7 @@ async def rounds(place: Place, count: int, seed: int) -> AsyncGenerator[Round]:
     assert {status for status, _ in other.heard.ended.values()} == {"completed"}
     async with place.stead() as stead:
         talk = await stead.conversations()
-        assert await talk.store.runs(unfinished=True) == []
+        assert await talk.store.list_runs(unfinished=True) == []
         await _check_ends(talk, other.heard)
 
 
@@ -246,11 +246,11 @@ async def _check(place: Place, dead: Heard, living: Heard) -> Counter[str]:
     async with place.stead() as stead:
         talk = await stead.conversations()
         async with asyncio.timeout(PATIENCE):
-            while any(run.owner == dead.owner for run in await talk.store.runs(unfinished=True, limit=10_000)):
+            while any(run.owner == dead.owner for run in await talk.store.list_runs(unfinished=True, limit=10_000)):
                 await asyncio.sleep(0.01)  # a server notices a moment later that its client died
-                await talk.store.recover(lambda run: end_lost_run(run, time.time()))
+                await talk.store.recover_runs(lambda run: end_lost_run(run, time.time()))
         for run_id in list(living.accepted)[-200:]:
-            assert (await talk.store.run(run_id)).status in {"queued", "running", "completed"}
+            assert (await talk.store.read_run(run_id)).status in {"queued", "running", "completed"}
         return await _check_ends(talk, dead)
 
 
@@ -258,18 +258,18 @@ async def _check_ends(talk: Orchestrator, heard: Heard) -> Counter[str]:
     """Every message is there, every run has exactly one end, and what was told of it is what is stored."""
     statuses: Counter[str] = Counter()
     for name in {thread for _, thread, _ in heard.accepted.values()}:
-        stored = await talk.store.messages(name)
+        stored = await talk.store.list_messages(name)
         answered = Counter(message.run_id for message in stored if message.role == "assistant")
         messages = {message.id: message.content for message in stored}
         wanted = {message: prompt for message, thread, prompt in heard.accepted.values() if thread == name}
         assert wanted.items() <= messages.items(), "an acknowledged message is gone"
         told_by_run: dict[str | None, list[str]] = {}
-        for event in await talk.store.events(EventFilter(thread_id=name), limit=1_000_000):
+        for event in await talk.store.list_events(EventFilter(thread_id=name), limit=1_000_000):
             told_by_run.setdefault(event.run_id, []).append(event.type)
-        for run in await talk.store.runs(thread_id=name, limit=1_000_000):
+        for run in await talk.store.list_runs(thread_id=name, limit=1_000_000):
             told = told_by_run[run.id]
             assert [kind for kind in told if kind in LAST_EVENTS] == told[-1:], (run, told)
-            assert run.ended, run
+            assert run.has_ended, run
             assert answered[run.id] == (run.status == "completed"), run
             if run.id in heard.ended:
                 assert heard.ended[run.id] == (run.status, run.result)

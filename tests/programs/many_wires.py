@@ -15,7 +15,7 @@ from functools import partial
 from tool_server import fixed_tools, shaped_tools
 
 from toolstead import Toolstead
-from toolstead.adapters.mcp.stdio import Conversation
+from toolstead.adapters.mcp.stdio import StdioConnection
 from toolstead.app import serving
 
 LIMIT = 1 << 20
@@ -26,7 +26,7 @@ async def converse(stead: Toolstead, reads: socket.socket, writes: socket.socket
     with reads, writes:
         create_server = partial(serving.create_server, stead._parts, "default")
         shared = serving.create_lane(stead._parts) if lane else None
-        await Conversation(create_server, shared, lambda: None).run(reads.fileno(), writes.fileno(), LIMIT)
+        await StdioConnection(create_server, shared, lambda: None).run(reads.fileno(), writes.fileno(), LIMIT)
 
 
 async def main(*, lane: bool) -> None:

@@ -91,21 +91,21 @@ async def stead_in_another_process(project: Path, home: Path, **environ: str) ->
 async def _answer(stead: Toolstead, asked: dict[str, Any]) -> Any:
     match asked:
         case {"do": "shown", "name": name}:
-            return next(one for one in stead.plugins.shown() if one["name"] == name)
+            return next(one for one in stead.plugins.show_plugins() if one["name"] == name)
         case {"do": "call", "tool": tool, "input": input}:
             try:
                 return (await stead.call(tool, input)).text
             except UnknownToolError:
                 return None
         case {"do": "change", "name": name, **more}:
-            return await stead.plugins.change(
+            return await stead.plugins.change_plugin(
                 name, **{key: more[key] for key in ("enabled", "settings") if key in more}
             )
         case {"do": "reset", "name": name}:
-            return await stead.plugins.reset(name)
+            return await stead.plugins.reset_plugin(name)
         case {"do": "count", "name": name, "key": key, "to": last}:
             for number in range(last):
-                await stead.plugins.change(name, settings={"counts": {f"{key}-{number}": number}})
+                await stead.plugins.change_plugin(name, settings={"counts": {f"{key}-{number}": number}})
             return last
         case {"do": "open"}:
             return (await stead.conversations()).store.owner

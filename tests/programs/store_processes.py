@@ -90,13 +90,13 @@ async def _open(work: Work, address: str, pipe: Connection, gate: bool) -> None:
 
 
 async def open_only(store: Store, pipe: Connection) -> None:
-    pipe.send([one.id for one in await store.threads()])
+    pipe.send([one.id for one in await store.list_threads()])
 
 
 async def hold(store: Store, pipe: Connection) -> None:
     """Have one run that is running, until told to go."""
     asked = run("held", store.owner)
-    await store.accept(message("held"), asked)
+    await store.accept_message(message("held"), asked)
     await store.begin_run(asked, 1.0)
     pipe.send((store.owner, asked.id))
     await asyncio.to_thread(pipe.recv)
@@ -105,14 +105,16 @@ async def hold(store: Store, pipe: Connection) -> None:
 async def post_with_keys(store: Store, pipe: Connection) -> None:
     """Post a hundred messages at once, with the same keys as everybody else."""
     posts = (
-        store.accept(message("shared"), run("shared", store.owner), idempotency_key=f"key-{number}", events=[event()])
+        store.accept_message(
+            message("shared"), run("shared", store.owner), idempotency_key=f"key-{number}", events=[event()]
+        )
         for number in range(100)
     )
     pipe.send([(one.message_id, one.run_id, one.fresh) for one in await asyncio.gather(*posts)])
 
 
 async def recover(store: Store, pipe: Connection) -> None:
-    pipe.send([(ended.id, len(told)) for ended, told in await store.recover(lost)])
+    pipe.send([(ended.id, len(told)) for ended, told in await store.recover_runs(lost)])
 
 
 async def recover_approvals(store: Store, pipe: Connection) -> None:
@@ -130,7 +132,7 @@ async def converse_for_ever(store: Store, pipe: Connection) -> None:
         while True:
             asked = run(name, store.owner)
             said = message(name)
-            told = (await store.accept(said, asked, events=[event(run_id=asked.id)])).events
+            told = (await store.accept_message(said, asked, events=[event(run_id=asked.id)])).events
             pipe.send(("accepted", asked.id, said.id, told[0].id))
             await store.begin_run(asked, 1.0)
             answer = message(name, "done", "assistant")

@@ -16,10 +16,10 @@ class FakePlugins:
         self.asked: list[tuple[Any, ...]] = []
         self.fails: Exception | None = None
 
-    def shown(self) -> list[dict[str, Any]]:
+    def show_plugins(self) -> list[dict[str, Any]]:
         return [dict(found) for found in self.plugins.values()]
 
-    async def change(
+    async def change_plugin(
         self, name: str, *, enabled: bool | None = None, settings: Mapping[str, Any] | None = None
     ) -> dict[str, Any]:
         self.asked.append((name, enabled, settings))
@@ -32,7 +32,7 @@ class FakePlugins:
             found |= {"enabled": enabled, "state": "running" if enabled else "disabled"}
         return dict(found)
 
-    async def reset(self, name: str) -> dict[str, Any]:
+    async def reset_plugin(self, name: str) -> dict[str, Any]:
         self.asked.append((name,))
         self._found(name)
         self.plugins[name] = plugin(name)

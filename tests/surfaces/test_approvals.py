@@ -121,7 +121,7 @@ class Place:
         command = [*TOOLSTEAD, "serve", "--port", "0"]
         async with running(command, errors=errors, cwd=self.project, env=environ) as program:
             await program.stderr_with("/docs")
-            server = ServerFile(self.home / "data").find(self.project)
+            server = ServerFile(self.home / "data").find_server(self.project)
             assert server is not None, program.stderr
             assert server.pid == program.pid != os.getpid()
             person = Person(server.url)

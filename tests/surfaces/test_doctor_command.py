@@ -15,9 +15,9 @@ from tests.surfaces.talking_project import Finished, Project
 from toolstead.adapters import installing
 from toolstead.adapters.installing import required_by
 from toolstead.app import doctor
-from toolstead.app.doctor import examine
+from toolstead.app.doctor import examine_setup
 from toolstead.app.keys import Keys
-from toolstead.app.runtime_choice import PROGRAMS, Program
+from toolstead.app.runtime_choice import PROGRAMS, RuntimeProgram
 from toolstead.app.settings import ClaudeSettings, CodexSettings, RuntimeSettings, ScriptedSettings
 
 KEY = "sk-never-shown-0123456789"
@@ -99,13 +99,13 @@ def test_a_program_is_taken_before_the_kernel_where_it_is_installed(
 
 @pytest.mark.parametrize("program", PROGRAMS, ids=lambda program: program.name)
 def test_a_login_is_not_looked_at_and_the_command_that_makes_one_is_told(
-    program: Program, monkeypatch: pytest.MonkeyPatch
+    program: RuntimeProgram, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(Program, "installed", property(lambda _self: True))
-    monkeypatch.setattr(Program, "file", property(lambda _self: Path(sys.executable)))
+    monkeypatch.setattr(RuntimeProgram, "is_installed", property(lambda _self: True))
+    monkeypatch.setattr(RuntimeProgram, "file", property(lambda _self: Path(sys.executable)))
     logins = {"claude": RuntimeSettings(claude=ClaudeSettings(login=True))}
     logins["codex"] = RuntimeSettings(codex=CodexSettings(login=True))
-    report = examine(logins[program.name], Keys({}))
+    report = examine_setup(logins[program.name], Keys({}))
     assert (report.choice.name, report.choice.why) == (program.name, f"runtime.{program.name}.login is set")
     found = next(one for one in report.runtimes if one.name == program.name)
     assert found.good
@@ -116,24 +116,24 @@ def test_a_login_is_not_looked_at_and_the_command_that_makes_one_is_told(
 @pytest.mark.parametrize(("mode", "why"), [(0o600, "may not be executed"), (None, "is missing")])
 @pytest.mark.parametrize("program", PROGRAMS, ids=lambda program: program.name)
 def test_a_program_that_cannot_be_started_is_told_with_the_command_that_mends_it(
-    program: Program, mode: int | None, why: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    program: RuntimeProgram, mode: int | None, why: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     file = tmp_path / program.name
     if mode is not None:
         file.touch(mode)
-    monkeypatch.setattr(Program, "installed", property(lambda _self: True))
-    monkeypatch.setattr(Program, "file", property(lambda _self: file))
+    monkeypatch.setattr(RuntimeProgram, "is_installed", property(lambda _self: True))
+    monkeypatch.setattr(RuntimeProgram, "file", property(lambda _self: file))
     monkeypatch.setenv("PATH", str(Path(sys.executable).parent))
-    report = examine(RuntimeSettings(), Keys({program.key: KEY}))
+    report = examine_setup(RuntimeSettings(), Keys({program.key: KEY}))
     told = f"{program.title} cannot be started: {'/'.join(program.inside)} {why}"
-    assert (report.good, report.choice.name) == (False, None)
+    assert (report.can_answer, report.choice.name) == (False, None)
     assert report.choice.why == f"{program.key} is set, {program.title} is installed; {told}"
     found = next(one for one in report.runtimes if one.name == program.name)
     assert (found.good, found.says) == (False, told)
     assert found.todo == (f"pip install --force-reinstall --no-deps {program.brought_by}",)
     for unused in (
-        examine(RuntimeSettings(), Keys({})),
-        examine(RuntimeSettings(default="kernel"), Keys({program.key: KEY})),
+        examine_setup(RuntimeSettings(), Keys({})),
+        examine_setup(RuntimeSettings(default="kernel"), Keys({program.key: KEY})),
     ):
         assert next(one for one in unused.runtimes if one.name == program.name).good is None
 
@@ -143,27 +143,27 @@ def test_of_the_programs_only_claude_is_also_taken_from_the_path(
     program: str, good: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / program).touch(0o700)
-    monkeypatch.setattr(Program, "installed", property(lambda _self: True))
-    monkeypatch.setattr(Program, "file", property(lambda _self: tmp_path / "nowhere"))
+    monkeypatch.setattr(RuntimeProgram, "is_installed", property(lambda _self: True))
+    monkeypatch.setattr(RuntimeProgram, "file", property(lambda _self: tmp_path / "nowhere"))
     monkeypatch.setenv("PATH", str(tmp_path))
     asked = next(one for one in PROGRAMS if one.name == program)
-    assert examine(RuntimeSettings(), Keys({asked.key: KEY})).good is good
+    assert examine_setup(RuntimeSettings(), Keys({asked.key: KEY})).can_answer is good
 
 
 def test_a_program_is_looked_for_where_its_extra_puts_it() -> None:
     for program in PROGRAMS:
-        if program.installed:
+        if program.is_installed:
             assert program.file is not None
-            assert program.fault() == ""
+            assert program.find_fault() == ""
 
 
 def test_the_command_installs_beside_this_toolstead_and_not_where_another_pip_would(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr(Program, "installed", property(lambda _self: False))
+    monkeypatch.setattr(RuntimeProgram, "is_installed", property(lambda _self: False))
 
     def todo() -> str:
-        return examine(RuntimeSettings(), Keys({})).runtimes[0].todo[0]
+        return examine_setup(RuntimeSettings(), Keys({})).runtimes[0].todo[0]
 
     claude = f'"{required_by("claude")[0]}"'
     monkeypatch.setattr(sys, "executable", str(tmp_path / "my venv" / "python"))
@@ -268,19 +268,19 @@ def test_a_missing_extra_is_named_with_the_command_that_brings_it(
     ],
 )
 def test_it_is_not_good_where_asking_would_be_refused(settings: RuntimeSettings, why: str) -> None:
-    report = examine(settings, Keys({}))
-    assert (report.good, report.choice.name, report.model) == (False, None, None)
+    report = examine_setup(settings, Keys({}))
+    assert (report.can_answer, report.choice.name, report.model) == (False, None, None)
     assert report.choice.why.startswith(why)
 
 
 def test_codex_may_know_a_model_that_nobody_else_knows() -> None:
     settings = RuntimeSettings(default="codex", model="codex-of-its-own", codex=CodexSettings(login=True))
-    assert examine(settings, Keys({})).choice.name == "codex"
+    assert examine_setup(settings, Keys({})).choice.name == "codex"
 
 
 def test_a_script_is_good_without_any_model() -> None:
-    report = examine(RuntimeSettings(scripted=ScriptedSettings(script="x.yaml")), Keys({}))
-    assert (report.good, report.choice.name, report.model) == (True, "scripted", None)
+    report = examine_setup(RuntimeSettings(scripted=ScriptedSettings(script="x.yaml")), Keys({}))
+    assert (report.can_answer, report.choice.name, report.model) == (True, "scripted", None)
     assert report.runtimes[-1].to_json() == {
         "name": "scripted",
         "good": True,
@@ -291,7 +291,7 @@ def test_a_script_is_good_without_any_model() -> None:
 
 def test_the_keyring_is_not_recommended_where_it_is_not_installed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(doctor, "find_spec", lambda _name: None)
-    assert examine(RuntimeSettings(), Keys({})).models[0].todo == ("export ANTHROPIC_API_KEY=…",)
+    assert examine_setup(RuntimeSettings(), Keys({})).models[0].todo == ("export ANTHROPIC_API_KEY=…",)
 
 
 def test_a_key_in_the_keyring_does_not_change_what_the_environment_chooses() -> None:
@@ -303,8 +303,8 @@ def test_a_key_in_the_keyring_does_not_change_what_the_environment_chooses() -> 
             if "ANTHROPIC_API_KEY" in names:
                 self._kept["ANTHROPIC_API_KEY"] = KEY
 
-    report = examine(RuntimeSettings(), Kept({"GOOGLE_API_KEY": KEY}))
+    report = examine_setup(RuntimeSettings(), Kept({"GOOGLE_API_KEY": KEY}))
     assert (report.choice.why, report.model) == ("GOOGLE_API_KEY is set", "google:gemini-3.8-flash")
     assert report.models[0].says == "Anthropic: ANTHROPIC_API_KEY from the keyring"
-    alone = examine(RuntimeSettings(default="kernel"), Kept({}))
+    alone = examine_setup(RuntimeSettings(default="kernel"), Kept({}))
     assert (alone.choice.name, alone.model) == ("kernel", "anthropic:claude-sonnet-5-5")

@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from toolstead.console.cli import group, main, mcp
-from toolstead.console.cli.invocation import Invocation
+from toolstead.console.cli.invocation import CommandContext
 from toolstead.console.cli.stdio import plainly_asked
 from toolstead.errors import SettingsError
 
@@ -37,9 +37,9 @@ WORDS += (
 
 
 @contextmanager
-def _understood() -> Iterator[list[Invocation]]:
+def _understood() -> Iterator[list[CommandContext]]:
     """What click understands: the server itself is not started."""
-    heard: list[Invocation] = []
+    heard: list[CommandContext] = []
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(mcp, "serve", lambda invocation, *, lane: heard.append(invocation) or 0)
         yield heard
@@ -59,15 +59,15 @@ def test_what_is_understood_without_click_is_what_click_understands(before: list
 @pytest.mark.parametrize(
     ("words", "expected"),
     [
-        (["mcp"], Invocation()),
-        (["--project", ".", "mcp"], Invocation(project=Path())),
-        (["--project=.", "mcp", "--project", ".."], Invocation(project=Path(".."))),
-        (["--set", "a.b=1", "mcp", "--set=c.d=x=y"], Invocation(overrides=("a.b=1", "c.d=x=y"))),
-        (["-v", "mcp", "-v", "--verbose"], Invocation(verbose=2)),
-        (["-v", "-v", "mcp", "-v"], Invocation(verbose=2)),
+        (["mcp"], CommandContext()),
+        (["--project", ".", "mcp"], CommandContext(project=Path())),
+        (["--project=.", "mcp", "--project", ".."], CommandContext(project=Path(".."))),
+        (["--set", "a.b=1", "mcp", "--set=c.d=x=y"], CommandContext(overrides=("a.b=1", "c.d=x=y"))),
+        (["-v", "mcp", "-v", "--verbose"], CommandContext(verbose=2)),
+        (["-v", "-v", "mcp", "-v"], CommandContext(verbose=2)),
     ],
 )
-def test_the_usual_command_lines_are_understood_without_click(words: list[str], expected: Invocation) -> None:
+def test_the_usual_command_lines_are_understood_without_click(words: list[str], expected: CommandContext) -> None:
     assert plainly_asked(words) == expected
 
 
@@ -106,7 +106,7 @@ def test_everything_else_is_left_to_click(words: list[str]) -> None:
 def test_a_server_that_an_error_ends_ends_the_same_with_and_without_click(
     error: BaseException, status: int, said: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    def fail(_: Invocation, *, lane: bool = True) -> int:
+    def fail(_: CommandContext, *, lane: bool = True) -> int:
         raise error
 
     monkeypatch.setattr(main, "serve", fail)

@@ -30,7 +30,7 @@ from toolstead import PluginContext, Tool, ToolMeta, Toolstead
 from toolstead.adapters.mcp.descriptors import Lines, TooLongError
 from toolstead.adapters.mcp.lane import keep_alive
 from toolstead.adapters.mcp.lane.http import HandshakeSessions
-from toolstead.app.server_file import Address
+from toolstead.app.server_file import ServerAddress
 
 pytestmark = [pytest.mark.promise("B6")]
 
@@ -87,7 +87,7 @@ class Tools:
 @asynccontextmanager
 async def door(tools: Tools, folder: Path, *, lane: bool) -> AsyncIterator[str]:
     """A stead with these tools, served over HTTP; its address."""
-    ready: asyncio.Future[Address] = asyncio.get_running_loop().create_future()
+    ready: asyncio.Future[ServerAddress] = asyncio.get_running_loop().create_future()
     stop = asyncio.Event()
     async with Toolstead(folder) as stead, asyncio.TaskGroup() as tasks:
         stead.registry.register(*tools.all())
@@ -250,7 +250,7 @@ async def test_a_session_that_says_often_that_it_is_initialized_is_learned_of_on
     class Counting(HandshakeSessions):
         def learn(self, id: str) -> Callable[[], None]:
             learned.append(id)
-            return super().learn(id)
+            return super().learn_session(id)
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("toolstead.adapters.mcp.http.HandshakeSessions", Counting)
@@ -269,7 +269,7 @@ async def test_lines_that_were_read_already_wait_as_well_for_a_client_that_does_
 
     def take(line: bytes | TooLongError) -> None:
         taken.append(line)
-        lines.pause("enough")
+        lines.pause_reading("enough")
 
     source, sink = os.pipe()
     try:

@@ -127,7 +127,7 @@ async def listening(endpoint: McpEndpoint) -> AsyncIterator[Exchange]:
 async def endpoint_of(stead: Toolstead) -> AsyncIterator[tuple[McpEndpoint, Notices]]:
     server, notices = server_of(stead)
     endpoint = McpEndpoint(server, max_body=1 << 20)
-    async with endpoint.running():
+    async with endpoint.run_sessions():
         yield endpoint, notices
 
 

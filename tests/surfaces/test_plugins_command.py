@@ -82,7 +82,7 @@ async def served(project: Project) -> AsyncIterator[Served]:
 @contextmanager
 def announced(project: Project, live: Live) -> Iterator[None]:
     data = Path(os.environ["TOOLSTEAD_HOME"], "data")
-    with ServerFile(data).announced(project.folder.resolve(), live.url, PRIVATE):
+    with ServerFile(data).announce_server(project.folder.resolve(), live.url, PRIVATE):
         yield
 
 

@@ -99,7 +99,7 @@ async def asked(folder: Path, gate: Callable[[ToolCall], Awaitable[Decision]] = 
         )
         person = Person(await asyncio.wait_for(ready, PATIENCE))
         person.stead, person.sent = stead, sent
-        server = ServerFile(stead.places.data).find(stead.places.project)
+        server = ServerFile(stead.places.data).find_server(stead.places.project)
         assert server is not None
         person.private = {"Authorization": f"Bearer {server.token}"}
         try:

@@ -81,7 +81,7 @@ async def test_a_tool_that_fails_is_an_answer_a_log_line_and_an_event_and_the_se
             assert text in reply.json["content"][0]["text"]
             assert "the inside of a tool" not in reply.body.decode()
         assert caplog.text.count("bad failed (") == 3
-        assert [event.data["isError"] for event in live.events.recent] == [True] * 3
+        assert [event.data["isError"] for event in live.events.recent_events] == [True] * 3
         assert (await live.call("say")).status == 200
 
 
@@ -112,7 +112,7 @@ async def test_a_client_that_goes_away_cancels_its_call_and_nobody_elses(
             assert (await staying.reply()).json["content"][0]["text"] == "finished"
         assert "mine was cancelled" in caplog.text
         assert "Exception in ASGI" not in caplog.text
-        (event,) = live.events.recent
+        (event,) = live.events.recent_events
         assert (event.data["name"], event.data["isError"]) == ("mine", True)
 
 

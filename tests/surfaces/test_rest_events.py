@@ -252,7 +252,7 @@ async def test_a_stream_whose_database_fails_ends_and_can_be_taken_up_again(
         raise StorageError("the disk is gone")
 
     with monkeypatch.context() as patch:
-        patch.setattr(type(store), "events", fail)
+        patch.setattr(type(store), "list_events", fail)
         stream = await follow(client, "/api/events?after=0")
         assert await stream.rest() == []
         assert "the database does not answer" in stream.comments[-1]

@@ -15,7 +15,7 @@ from tests.programs.running import running as program
 from tests.surfaces.fake_plugins import FakePlugins
 from tests.surfaces.rest_server import SAY, Client, Live, Reply, running
 from tests.surfaces.test_rest_guard import Mcp
-from toolstead.adapters.http.asgi import Answer, Message, Request
+from toolstead.adapters.http.asgi import HttpRequest, HttpResponse, Message
 from toolstead.adapters.http.options import ServerOptions
 from toolstead.adapters.http.routing import Endpoint, Routes
 from toolstead.adapters.http.token import AccessToken
@@ -147,7 +147,7 @@ async def test_another_page_changes_nothing_though_the_browser_sends_the_cookie_
 
 
 async def test_a_private_route_admits_nobody_where_no_private_token_was_made() -> None:
-    async def handler(_: Request) -> Answer:
+    async def handler(_: HttpRequest) -> HttpResponse:
         raise AssertionError("nobody may come here")
 
     async with running(SAY, plugins=FakePlugins(), private_token="") as live:
@@ -205,7 +205,7 @@ async def test_the_token_of_a_served_project_is_in_its_private_file_and_nowhere_
     environ = {"TOOLSTEAD_TOOLS_DIR": str(tools), "TOOLSTEAD_TOKEN": TOKEN}
     command = [*TOOLSTEAD, "-v", "-v", "serve", "--port", "0"]
     async with program(command, errors=tmp_path / "stderr.txt", cwd=project, env=environ) as served:
-        found = await until(lambda: ServerFile(data).find(project.resolve()))
+        found = await until(lambda: ServerFile(data).find_server(project.resolve()))
         await served.stderr_with("/docs")
         private = found.token
         assert private not in ("", TOKEN)

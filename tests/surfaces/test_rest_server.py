@@ -254,7 +254,7 @@ async def test_a_call_that_ignores_its_cancellation_does_not_keep_the_server_up(
 async def test_new_requests_during_the_end_are_refused_with_a_hint_when_to_come_back() -> None:
     async with running(SAY) as live:
         connection = await live.connect()
-        live.app.stopping.begin()
+        live.app.stopping.begin_stop()
         await connection.send(request("POST", "/api/tools/say/call", {}, host=connection.host))
         reply = await connection.reply()
         assert (reply.status, reply.headers["retry-after"]) == (503, "5")

@@ -187,7 +187,7 @@ async def test_arguments_that_do_not_fit_are_an_answer_a_model_can_read_a_log_li
         assert reply.json["isError"] is True
         assert "/text: expected string, got number 5" in reply.json["content"][0]["text"]
         assert "say failed (invalid_arguments) in thread t7" in caplog.text
-        (event,) = live.events.recent
+        (event,) = live.events.recent_events
         assert (event.type, event.thread_id, event.data["isError"]) == ("tool_result", "t7", True)
 
 
@@ -199,7 +199,7 @@ async def test_calling_an_unknown_or_a_blocked_tool_is_404_with_the_nearest_name
         assert reply.status == 404
         assert reply.problem["type"] == "/docs#unknown-tool"
         assert ("'say'" in reply.problem["detail"]) is not hidden
-        assert live.events.recent[-1].data["isError"] is True
+        assert live.events.recent_events[-1].data["isError"] is True
 
 
 async def test_every_kind_of_content_has_mcps_shape() -> None:

@@ -293,7 +293,7 @@ async def server(folder: Path, *arguments: str, **environ: str) -> AsyncIterator
     environ["TOOLSTEAD_TOOLS_DIR"] = str(folder / "tools")
     command = [*TOOLSTEAD, "serve", "--port", "0", *arguments]
     async with running(command, errors=folder / "stderr.txt", cwd=folder, env=environ) as program:
-        yield program, await until(lambda: servers().find(folder.resolve()))
+        yield program, await until(lambda: servers().find_server(folder.resolve()))
 
 
 def servers() -> ServerFile:
@@ -320,7 +320,7 @@ async def test_reload_asks_the_running_server_of_this_project_and_says_so(folder
         assert f"{tools / 'b.json'}:1:1: not valid JSON" in by_url.stdout
         os.kill(program.pid, 15)
         await program.ended()
-        assert servers().find(folder.resolve()) is None
+        assert servers().find_server(folder.resolve()) is None
 
 
 @pytest.mark.promise("R5", "B4")
@@ -385,7 +385,7 @@ async def test_the_token_of_a_server_goes_nowhere_else(folder: Path) -> None:
             reply("302 Found", location="http://127.0.0.1:9/") if seen.target.startswith("/away") else reply(body="{}")
         )
 
-    with servers().announced(folder.resolve(), "http://127.0.0.1:9", "the-secret-token"):
+    with servers().announce_server(folder.resolve(), "http://127.0.0.1:9", "the-secret-token"):
         async with serving(script) as other:
             address = f"http://127.0.0.1:{other.port}"
             away = await asyncio.to_thread(toolstead, folder, "tools", "reload", "--url", f"{address}/away")

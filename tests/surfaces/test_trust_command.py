@@ -185,7 +185,7 @@ def test_a_copy_that_was_damaged_or_lost_is_made_whole_by_trusting_again(project
 
 def test_pins_that_are_broken_are_said_with_what_to_do_and_approve_nothing(project: HostileProject) -> None:
     project.approve()
-    (project.trust.approvals.place(project.folder) / "approval.json").write_text("{}")
+    (project.trust.approvals.approval_folder(project.folder) / "approval.json").write_text("{}")
     listed = project.toolstead("tools", "list")
     assert listed.returncode == 0
     assert "evil" not in listed.stdout
@@ -225,7 +225,7 @@ def test_a_project_that_brings_nothing_has_nothing_to_approve(tmp_path: Path) ->
     project = hostile_project(tmp_path)
     project.folder = tmp_path
     assert "brings no files of its own" in project.toolstead("--project", str(project.traces), "trust").stderr
-    assert project.trust.approvals.all() == []
+    assert project.trust.approvals.all_approvals() == []
 
 
 # on a terminal
@@ -279,10 +279,10 @@ def test_a_no_to_trust_is_exit_1_and_an_interrupt_approves_nothing(project: Host
         opened.until(QUESTION)
         opened.type("\x04")
         assert opened.end()[0] == 130
-    assert project.trust.approvals.all() == []
+    assert project.trust.approvals.all_approvals() == []
     status, _, shown = on_terminal(project, "trust", "--yes")
     assert (status, "[y/N]" in shown) == (0, False)
-    assert len(project.trust.approvals.all()) == 1
+    assert len(project.trust.approvals.all_approvals()) == 1
 
 
 def test_what_cannot_be_read_whole_is_said_and_the_command_goes_on(project: HostileProject) -> None:
@@ -312,7 +312,7 @@ def test_a_server_on_stdio_never_asks(project: HostileProject) -> None:
 
 async def test_following_approves_changes_while_it_runs_and_none_after(project: HostileProject, tmp_path: Path) -> None:
     def approved() -> bytes | None:
-        return project.trust.approvals.content(project.folder, ".toolstead/bin/program")
+        return project.trust.approvals.approved_content(project.folder, ".toolstead/bin/program")
 
     async with running([*TOOLSTEAD, "trust", "--follow"], errors=tmp_path / "stderr", cwd=project.folder) as following:
         await following.stderr_with("approving every change as it comes")

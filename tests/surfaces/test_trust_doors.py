@@ -30,7 +30,7 @@ async def serving_project(project: HostileProject, *options: str) -> AsyncIterat
     command = [*TOOLSTEAD, "serve", "--port", "0", *options]
     async with running(command, errors=project.traces.with_name("serve.txt"), cwd=project.folder):
         data = Path(os.environ["TOOLSTEAD_HOME"], "data")
-        yield (await until(lambda: ServerFile(data).find(project.folder))).url
+        yield (await until(lambda: ServerFile(data).find_server(project.folder))).url
 
 
 class Doors:

@@ -16,17 +16,17 @@ _LOCK = threading.RLock()
 
 
 @contextmanager
-def importing() -> Generator[None]:
+def import_lock() -> Generator[None]:
     """While open, nobody else imports. Nothing may be waited for in it that waits for an import."""
     with _LOCK:
         yield
 
 
-def imported(module: str) -> ModuleType:
+def import_module(module: str) -> ModuleType:
     """A module, whole, whoever else imports what it needs.
 
     Raises:
         ImportError: It cannot be imported.
     """
-    with importing():
+    with import_lock():
         return importlib.import_module(module)

@@ -24,7 +24,7 @@ Make = Callable[[ToolInfo], tuple[Copy, tuple[str, ...]]]
 """Makes the copy of a tool, and says what differs from the original."""
 
 
-class _Kept(Generic[Copy]):
+class _KeptCopy(Generic[Copy]):
     """A copy, and in how many sets it is."""
 
     __slots__ = ("copy", "sets", "tool")
@@ -48,17 +48,17 @@ class ToolCopies(Generic[Copy]):
         self._make = make
         self._reader = reader
         # By identity, with the object itself beside its copy, so that no other one can have the same identity.
-        self._sets: OrderedDict[int, tuple[Sequence[ToolInfo], list[_Kept[Copy]], list[Copy]]] = OrderedDict()
-        self._tools: dict[int, _Kept[Copy]] = {}
+        self._sets: OrderedDict[int, tuple[Sequence[ToolInfo], list[_KeptCopy[Copy]], list[Copy]]] = OrderedDict()
+        self._tools: dict[int, _KeptCopy[Copy]] = {}
         self._told: set[tuple[str, tuple[str, ...]]] = set()
 
-    def of(self, tools: Sequence[ToolInfo]) -> list[Copy]:
+    def copies_of(self, tools: Sequence[ToolInfo]) -> list[Copy]:
         """The copies of some tools, in their order; the same list for the same sequence."""
         kept = self._sets.get(id(tools))
         if kept is not None:
             self._sets.move_to_end(id(tools))
             return kept[2]
-        held = [self._one(tool) for tool in tools]
+        held = [self._copy_of(tool) for tool in tools]
         for one in held:  # not before all are made: where one cannot be, nothing is kept
             one.sets += 1
             self._tools[id(one.tool)] = one
@@ -68,14 +68,14 @@ class ToolCopies(Generic[Copy]):
             self._forget_oldest()
         return made
 
-    def _one(self, tool: ToolInfo) -> _Kept[Copy]:
+    def _copy_of(self, tool: ToolInfo) -> _KeptCopy[Copy]:
         kept = self._tools.get(id(tool))
         if kept is not None:
             return kept
         copy, changes = self._make(tool)
         if changes:
-            self._tell(tool.name, changes)
-        return _Kept(tool, copy)
+            self._log_changes(tool.name, changes)
+        return _KeptCopy(tool, copy)
 
     def _forget_oldest(self) -> None:
         _, (_, held, _) = self._sets.popitem(last=False)
@@ -84,7 +84,7 @@ class ToolCopies(Generic[Copy]):
             if not one.sets:
                 self._tools.pop(id(one.tool), None)
 
-    def _tell(self, name: str, changes: tuple[str, ...]) -> None:
+    def _log_changes(self, name: str, changes: tuple[str, ...]) -> None:
         if (name, changes) in self._told:
             return
         if len(self._told) >= MOST_TOOLS:

@@ -102,28 +102,28 @@ class InProcessClient:
 
     async def list_plugins(self) -> list[dict[str, Any]]:
         """See `SteadClient`."""
-        return self._stead.plugins.shown()
+        return self._stead.plugins.show_plugins()
 
     async def change_plugin(
         self, name: str, *, enabled: bool, settings: Mapping[str, Any] | None = None
     ) -> dict[str, Any]:
         """See `SteadClient`."""
-        return await self._stead.plugins.change(name, enabled=enabled, settings=settings)
+        return await self._stead.plugins.change_plugin(name, enabled=enabled, settings=settings)
 
     async def reset_plugin(self, name: str) -> dict[str, Any]:
         """See `SteadClient`."""
-        return await self._stead.plugins.reset(name)
+        return await self._stead.plugins.reset_plugin(name)
 
     async def list_threads(self, limit: int) -> list[dict[str, Any]]:
         """See `SteadClient`."""
         store = (await self._stead.conversations()).store
-        return [thread.to_json() for thread in await store.threads(limit=limit)]
+        return [thread.to_json() for thread in await store.list_threads(limit=limit)]
 
     async def read_thread(self, id: str) -> dict[str, Any]:
         """See `SteadClient`."""
         store = (await self._stead.conversations()).store
-        thread = await store.thread(id)
-        return {**thread.to_json(), "messages": [message.to_json() for message in await store.messages(id)]}
+        thread = await store.read_thread(id)
+        return {**thread.to_json(), "messages": [message.to_json() for message in await store.list_messages(id)]}
 
     async def rename_thread(self, id: str, title: str) -> None:
         """See `SteadClient`."""
@@ -147,7 +147,7 @@ class InProcessClient:
         store = (await self._stead.conversations()).store
         found: list[dict[str, Any]] = []
         after: str | None = None
-        while page := await store.events(EventFilter(thread_id=thread_id), after=after):
+        while page := await store.list_events(EventFilter(thread_id=thread_id), after=after):
             found.extend(event.to_json() for event in page)
             after = page[-1].id
         return found

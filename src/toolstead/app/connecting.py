@@ -30,7 +30,7 @@ async def open_client(
         ServeError: The one that was named has an address that cannot be asked.
     """
     servers = ServerFile(places.data)
-    known = servers.find(places.project) if url is None else servers.find_url(url)
+    known = servers.find_server(places.project) if url is None else servers.find_url(url)
     address = url if known is None else known.url
     if address is not None:
         from toolstead.app.http_client import HttpClient

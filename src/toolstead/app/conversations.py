@@ -15,7 +15,7 @@ import msgspec
 from toolstead.errors import InvocationError, StorageError
 
 if TYPE_CHECKING:
-    from toolstead.app.database import Database
+    from toolstead.app.database import StoreOpener
     from toolstead.app.keys import Keys
     from toolstead.app.places import Places
     from toolstead.app.runtimes import Runtimes
@@ -52,7 +52,7 @@ class ConversationParts(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     places: Places
-    database: Database
+    database: StoreOpener
     log: EventLog
     call_tool: CallTool
     own_tools: OwnFor
@@ -64,7 +64,7 @@ class ConversationParts(msgspec.Struct, frozen=True, kw_only=True):
     recover: Callable[[], Awaitable[None]]
 
 
-class Conversations:
+class OrchestratorOpener:
     """Opens what conversations need, once, and closes it."""
 
     def __init__(self, parts: ConversationParts) -> None:
@@ -84,19 +84,19 @@ class Conversations:
         """
         if self._orchestrator is not None and self._knows_keys:
             return self._orchestrator
-        orchestrator = await self._opened(settings)
+        orchestrator = await self._open_orchestrator(settings)
         async with self._opening:
             if not self._knows_keys:
                 await self._look_for_keys(settings)
         return orchestrator
 
-    async def _opened(self, settings: Settings) -> Orchestrator:
+    async def _open_orchestrator(self, settings: Settings) -> Orchestrator:
         """Open, and leave the keyring alone: a server that nobody asks for an agent needs no key."""
         async with self._opening:
             if self._closing:
                 raise InvocationError("everything is being closed; try again when it runs again")
             if self._orchestrator is None:
-                self._orchestrator = await self._begin(await self._parts.database.open(), settings)
+                self._orchestrator = await self._begin_orchestrator(await self._parts.database.open(), settings)
             return self._orchestrator
 
     async def _look_for_keys(self, settings: Settings) -> None:
@@ -146,18 +146,18 @@ class Conversations:
     async def _open_early(self, settings: Settings, after: float) -> None:
         await asyncio.sleep(after)
         try:
-            await self._opened(settings)
+            await self._open_orchestrator(settings)
         except StorageError as error:
             logger.warning("there are no threads and runs for now: %s", error)
 
-    async def _begin(self, store: Store, settings: Settings) -> Orchestrator:
+    async def _begin_orchestrator(self, store: Store, settings: Settings) -> Orchestrator:
         for part in _PARTS:  # in a worker: calls go on meanwhile
             await asyncio.to_thread(importlib.import_module, part)
         from toolstead.app.runtimes import Runtimes
         from toolstead.invoker.invoker import Invoker
         from toolstead.invoker.pool import SessionPool
         from toolstead.orchestrator.orchestrator import Orchestrator
-        from toolstead.orchestrator.request import Defaults
+        from toolstead.orchestrator.request import RunDefaults
 
         sessions, find_view = settings.sessions, self._parts.find_view
         pool = SessionPool(ttl=sessions.ttl, most_idle=sessions.max, most_live=sessions.max_live)
@@ -178,7 +178,7 @@ class Conversations:
             call_tool=self._parts.call_tool,
             own_tools=self._parts.own_tools,
             hooks=self._parts.hooks,
-            defaults=Defaults(
+            defaults=RunDefaults(
                 agent=settings.runtime.agent,
                 model=settings.runtime.model,
                 cwd=self._parts.places.project,
@@ -191,14 +191,14 @@ class Conversations:
         await self._parts.recover()
         if settings.storage.retention_days:
             self._expiring = asyncio.create_task(
-                self._expire(store, settings.storage.retention_days * _DAY), name="toolstead-retention"
+                self._expire_rows(store, settings.storage.retention_days * _DAY), name="toolstead-retention"
             )
         return orchestrator
 
-    async def _expire(self, store: Store, seconds: float) -> None:
+    async def _expire_rows(self, store: Store, seconds: float) -> None:
         while True:
             try:
-                if count := await store.expire(time.time() - seconds):
+                if count := await store.expire_rows(time.time() - seconds):
                     logger.info(
                         "%s stored events and results were older than %.0f days: deleted", count, seconds / _DAY
                     )

@@ -22,7 +22,7 @@ FILE = "toolstead.db"
 OpenStore = Callable[..., Awaitable[Store]]
 
 
-class Database:
+class StoreOpener:
     """Opens the store once, lets the event log write into it, and closes it."""
 
     def __init__(self, places: Places, *, environ: Mapping[str, str], log: EventLog) -> None:
@@ -58,7 +58,7 @@ class Database:
                 storage = await asyncio.to_thread(importlib.import_module, "toolstead.adapters.storage.store")
                 open_store: OpenStore = storage.open_store
                 self._store = await open_store(self._url, locks=self._locks)
-                self._log.attach(self._store)
+                self._log.attach_store(self._store)
                 for listener in self._listeners:
                     listener(self._store)
             return self._store
@@ -67,6 +67,6 @@ class Database:
         """Store what waits, and close it; it is not opened again."""
         async with self._opening:
             self._closed = True
-            await self._log.detach()
+            await self._log.detach_store()
             if self._store is not None:
                 await self._store.close()

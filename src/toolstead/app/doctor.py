@@ -13,11 +13,19 @@ from importlib.util import find_spec
 from typing import Any
 
 from toolstead.adapters.installing import install_command, reinstall_command
-from toolstead.adapters.providers.catalogue import MAIN, VENDORS, VendorState, find, state_of
+from toolstead.adapters.providers.catalogue import MAIN, VENDORS, VendorState, find_model, state_of
 from toolstead.app.keys import SERVICE, Keys
-from toolstead.app.masks import masked
+from toolstead.app.masks import mask_value
 from toolstead.app.models import Models
-from toolstead.app.runtime_choice import PROGRAMS, Choice, Program, absence, lacking_keys, usual_keys, usual_runtime
+from toolstead.app.runtime_choice import (
+    PROGRAMS,
+    Choice,
+    RuntimeProgram,
+    absence_reason,
+    lacking_keys,
+    usual_keys,
+    usual_runtime,
+)
 from toolstead.app.settings import RuntimeSettings
 from toolstead.errors import RuntimeFailureError
 
@@ -32,7 +40,7 @@ EXTRAS = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Finding:
+class DoctorFinding:
     """One thing that was looked at.
 
     Attributes:
@@ -53,7 +61,7 @@ class Finding:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Report:
+class DoctorReport:
     """Everything that was looked at.
 
     Attributes:
@@ -66,19 +74,19 @@ class Report:
 
     choice: Choice
     model: str | None
-    runtimes: list[Finding] = field(default_factory=list[Finding])
-    models: list[Finding] = field(default_factory=list[Finding])
-    extras: list[Finding] = field(default_factory=list[Finding])
+    runtimes: list[DoctorFinding] = field(default_factory=list[DoctorFinding])
+    models: list[DoctorFinding] = field(default_factory=list[DoctorFinding])
+    extras: list[DoctorFinding] = field(default_factory=list[DoctorFinding])
 
     @property
-    def good(self) -> bool:
+    def can_answer(self) -> bool:
         """Whether `toolstead ask` would get as far as asking somebody."""
         return self.choice.name is not None and not any(item.good is False for item in self.extras)
 
     def to_json(self) -> dict[str, Any]:
         """The shape of `doctor --json`."""
         return {
-            "good": self.good,
+            "good": self.can_answer,
             "runtime": self.choice.name,
             "runtimeReason": self.choice.why,
             "model": self.model,
@@ -88,60 +96,60 @@ class Report:
         }
 
 
-def examine(settings: RuntimeSettings, keys: Keys | None = None) -> Report:
+def examine_setup(settings: RuntimeSettings, keys: Keys | None = None) -> DoctorReport:
     """Look at everything; keys are those of the process's environment unless given."""
     keys = Keys(os.environ) if keys is None else keys
     keys.load(lacking_keys(settings, keys))  # as whoever asks an agent does it, so that the same is chosen here
-    choice, model = _chosen(settings, keys)
+    choice, model = _chosen_runtime(settings, keys)
     keys.load(usual_keys())
-    vendor_in_use = find(model)[0] if model is not None else None
-    vendors = [vendor for vendor in VENDORS if vendor.name in MAIN or vendor is vendor_in_use or vendor.key(keys)]
-    extras = [_extra(name, packages, "models" if model else None) for name, packages in EXTRAS.items()]
-    models = [_api(state_of(vendor, keys), keys) for vendor in vendors]
-    return Report(
+    vendor_in_use = find_model(model)[0] if model is not None else None
+    vendors = [vendor for vendor in VENDORS if vendor.name in MAIN or vendor is vendor_in_use or vendor.find_key(keys)]
+    extras = [_examine_extra(name, packages, "models" if model else None) for name, packages in EXTRAS.items()]
+    models = [_examine_api(state_of(vendor, keys), keys) for vendor in vendors]
+    return DoctorReport(
         choice=choice,
         model=model,
         runtimes=[
-            *(_program(program, settings, keys) for program in PROGRAMS),
-            _kernel(extras[0], models),
-            _scripted(settings),
+            *(_examine_program(program, settings, keys) for program in PROGRAMS),
+            _examine_kernel(extras[0], models),
+            _examine_scripted(settings),
         ],
         models=models,
         extras=extras,
     )
 
 
-def _chosen(settings: RuntimeSettings, keys: Keys) -> tuple[Choice, str | None]:
+def _chosen_runtime(settings: RuntimeSettings, keys: Keys) -> tuple[Choice, str | None]:
     """The runtime that answers and its model; none with what is missing, when asking would be refused."""
     choice = usual_runtime(settings, keys)
-    if choice.name is not None and (why := absence(choice.name)):
+    if choice.name is not None and (why := absence_reason(choice.name)):
         return Choice(name=None, why=f"runtime.default: {why}"), None
     if choice.name == "scripted" and not settings.scripted.script:
         return Choice(name=None, why="runtime.default is scripted, and runtime.scripted.script is not set"), None
     program = next((one for one in PROGRAMS if one.name == choice.name), None)
     if program is not None:
-        found = _program(program, settings, keys)
+        found = _examine_program(program, settings, keys)
         if not found.good:
             why = f"{choice.why or f'runtime.default is {program.name}'}; {found.says}"
             return Choice(name=None, why=why), None
-        unfit = _unfit(program, settings.model)
+        unfit = _unfit_reason(program, settings.model)
         return (Choice(name=None, why=unfit) if unfit else choice), None
     if choice.name != "kernel":
         return choice, None
     try:
-        model = Models(keys).resolve(settings.model)
+        model = Models(keys).resolve_model(settings.model)
     except RuntimeFailureError as error:
         return Choice(name=None, why=str(error)), None
-    state = state_of(find(model)[0], keys)
+    state = state_of(find_model(model)[0], keys)
     if not state.usable:
         return Choice(name=None, why=f"for {model} {state.advice}"), None
     return choice, model
 
 
-def _unfit(program: Program, model: str) -> str:
+def _unfit_reason(program: RuntimeProgram, model: str) -> str:
     """Why a program cannot ask the model of the settings; empty when it can, or may know it where we do not."""
     try:
-        vendor = find(model)[0] if model else None
+        vendor = find_model(model)[0] if model else None
     except RuntimeFailureError as error:
         return "" if program.name == "codex" else str(error)
     if vendor is None or vendor.name == program.vendor:
@@ -149,60 +157,62 @@ def _unfit(program: Program, model: str) -> str:
     return f"runtime.model is {model}, a model of {vendor.title}, and {program.title} cannot ask it"
 
 
-def _program(program: Program, settings: RuntimeSettings, keys: Keys) -> Finding:
+def _examine_program(program: RuntimeProgram, settings: RuntimeSettings, keys: Keys) -> DoctorFinding:
     name, title = program.name, program.title
-    if not program.installed:
-        return Finding(name=name, good=None, says=f"{title}: not installed", todo=(install_command(name),))
+    if not program.is_installed:
+        return DoctorFinding(name=name, good=None, says=f"{title}: not installed", todo=(install_command(name),))
     login = getattr(settings, name).login
-    if fault := program.fault():
+    if fault := program.find_fault():
         todo = (reinstall_command(program.brought_by),)
         wanted = settings.default in ("auto", name) and (login or keys(program.key))
         good = False if wanted else None
-        return Finding(name=name, good=good, says=f"{title} cannot be started: {fault}", todo=todo)
+        return DoctorFinding(name=name, good=good, says=f"{title} cannot be started: {fault}", todo=todo)
     if login:
         log_in = f"{shlex.quote(str(program.file))} {program.log_in}"
         says = f"{title}: with your own login; whether there is one is not looked at. If there is none:"
-        return Finding(name=name, good=True, says=says, todo=(log_in,))
+        return DoctorFinding(name=name, good=True, says=says, todo=(log_in,))
     if keys(program.key):
-        return Finding(name=name, good=True, says=f"{title}: {program.key} from {keys.origin(program.key)}")
+        return DoctorFinding(name=name, good=True, says=f"{title}: {program.key} from {keys.origin_of(program.key)}")
     todo = (f"export {program.key}=…", f"toolstead ask --set runtime.{name}.login=true …")
-    return Finding(name=name, good=None, says=f"{title}: no key, and no login allowed", todo=todo)
+    return DoctorFinding(name=name, good=None, says=f"{title}: no key, and no login allowed", todo=todo)
 
 
-def _kernel(extra: Finding, models: list[Finding]) -> Finding:
+def _examine_kernel(extra: DoctorFinding, models: list[DoctorFinding]) -> DoctorFinding:
     """Our own loop: it needs the extra, and a model that can be asked."""
     usable = next((model.name for model in models if model.good), None)
     if extra.todo:
-        return Finding(name="kernel", good=extra.good, says=f"our own loop: {extra.says}", todo=extra.todo)
+        return DoctorFinding(name="kernel", good=extra.good, says=f"our own loop: {extra.says}", todo=extra.todo)
     if usable is None:
-        return Finding(name="kernel", good=None, says="our own loop: no key of a model, see below")
-    return Finding(name="kernel", good=True, says=f"our own loop: can ask {usable}")
+        return DoctorFinding(name="kernel", good=None, says="our own loop: no key of a model, see below")
+    return DoctorFinding(name="kernel", good=True, says=f"our own loop: can ask {usable}")
 
 
-def _scripted(settings: RuntimeSettings) -> Finding:
+def _examine_scripted(settings: RuntimeSettings) -> DoctorFinding:
     if script := settings.scripted.script:
-        return Finding(name="scripted", good=True, says=f"a script instead of a model: {script}")
+        return DoctorFinding(name="scripted", good=True, says=f"a script instead of a model: {script}")
     todo = ("toolstead ask --set runtime.scripted.script=FILE …",)
-    return Finding(name="scripted", good=None, says="a script instead of a model: none is set", todo=todo)
+    return DoctorFinding(name="scripted", good=None, says="a script instead of a model: none is set", todo=todo)
 
 
-def _api(state: VendorState, keys: Keys) -> Finding:
+def _examine_api(state: VendorState, keys: Keys) -> DoctorFinding:
     vendor = state.vendor
     if not state.usable:
         missing = state.advice.removeprefix("set ").partition(" or ")[0]
         kept = (f"keyring set {SERVICE} {missing}",) if find_spec("keyring") is not None else ()
         todo = (f"export {missing}=…", *kept)
-        return Finding(name=vendor.name, good=None, says=f"{vendor.title}: no key", todo=todo)
-    says = f"{state.source} from {keys.origin(state.source)}" if state.source else "needs no key"
-    address = vendor.address(keys)
-    elsewhere = f", at {masked((), address)}" if address != vendor.url or not vendor.needs_key else ""
-    return Finding(name=vendor.name, good=True, says=f"{vendor.title}: {says}{elsewhere}")
+        return DoctorFinding(name=vendor.name, good=None, says=f"{vendor.title}: no key", todo=todo)
+    says = f"{state.source} from {keys.origin_of(state.source)}" if state.source else "needs no key"
+    address = vendor.find_address(keys)
+    elsewhere = f", at {mask_value((), address)}" if address != vendor.url or not vendor.needs_key else ""
+    return DoctorFinding(name=vendor.name, good=True, says=f"{vendor.title}: {says}{elsewhere}")
 
 
-def _extra(name: str, packages: tuple[str, ...], needed: str | None) -> Finding:
+def _examine_extra(name: str, packages: tuple[str, ...], needed: str | None) -> DoctorFinding:
     try:
-        return Finding(name=name, good=True, says=", ".join(f"{package} {version(package)}" for package in packages))
+        return DoctorFinding(
+            name=name, good=True, says=", ".join(f"{package} {version(package)}" for package in packages)
+        )
     except PackageNotFoundError as error:
         good = False if name == needed else None
         todo = (install_command(name),)
-        return Finding(name=name, good=good, says=f"{error.name} is not installed", todo=todo)
+        return DoctorFinding(name=name, good=good, says=f"{error.name} is not installed", todo=todo)

@@ -11,8 +11,8 @@ from typing import Any
 import msgspec
 
 from toolstead.app.leaves import KeyPath, Leaf
-from toolstead.app.masks import masked
-from toolstead.app.settings import IN_EFFECT, OPEN_IN_EFFECT, OPEN_TABLES, UNIONS, Settings, keys
+from toolstead.app.masks import mask_value
+from toolstead.app.settings import IN_EFFECT, OPEN_IN_EFFECT, OPEN_TABLES, UNIONS, Settings, known_keys
 from toolstead.app.toml_text import toml_key
 
 DEFAULT = "default"
@@ -46,27 +46,27 @@ class LoadedSettings(msgspec.Struct, frozen=True, kw_only=True):
     settings: Settings
     explained: tuple[Explained, ...]
 
-    def explain(self) -> list[Explained]:
+    def explain_values(self) -> list[Explained]:
         """Every value with its origin, in the order of the documentation."""
         return list(self.explained)
 
 
-def merge(leaves: Iterable[Leaf]) -> LoadedSettings:
+def merge_layers(leaves: Iterable[Leaf]) -> LoadedSettings:
     """Put the layers on top of the defaults, lowest first."""
     said: dict[KeyPath, list[_Said]] = {
-        path: [_Said(value=key.default, origin=DEFAULT)] for path, key in keys().items()
+        path: [_Said(value=key.default, origin=DEFAULT)] for path, key in known_keys().items()
     }
     for leaf in leaves:
-        if leaf.path in keys():
+        if leaf.path in known_keys():
             said[leaf.path].append(_Said(value=leaf.value, origin=leaf.origin))
         else:
             _say_open(said, leaf)
     tree: dict[str, Any] = {}
     explained: list[Explained] = []
     for path in _in_order(said):
-        effective = _settled(path, said[path])
-        _plant(tree, path, effective.value)
-        explained.append(_explain(path, effective, said[path]))
+        effective = _settle_value(path, said[path])
+        _plant_value(tree, path, effective.value)
+        explained.append(_explain_value(path, effective, said[path]))
     return LoadedSettings(settings=msgspec.convert(tree, Settings), explained=tuple(explained))
 
 
@@ -97,7 +97,7 @@ def nest_value(path: KeyPath, value: Any) -> Any:
     return value
 
 
-def _settled(path: KeyPath, history: list[_Said]) -> _Said:
+def _settle_value(path: KeyPath, history: list[_Said]) -> _Said:
     if ".".join(path) not in UNIONS:
         return history[-1]
     everything = [item for old in history for item in old.value]
@@ -105,15 +105,15 @@ def _settled(path: KeyPath, history: list[_Said]) -> _Said:
     return _Said(value=list(dict.fromkeys(everything)), origin=" + ".join(dict.fromkeys(origins)))
 
 
-def _explain(path: KeyPath, effective: _Said, history: list[_Said]) -> Explained:
+def _explain_value(path: KeyPath, effective: _Said, history: list[_Said]) -> Explained:
     union = ".".join(path) in UNIONS
-    value = masked(path, effective.value)
+    value = mask_value(path, effective.value)
     return Explained(
         key=toml_key(path),
         path=path,
         value=value,
         origin=effective.origin,
-        overrode=() if union else tuple((masked(path, old.value), old.origin) for old in reversed(history[:-1])),
+        overrode=() if union else tuple((mask_value(path, old.value), old.origin) for old in reversed(history[:-1])),
         in_effect=".".join(path) in IN_EFFECT or path[0] in OPEN_IN_EFFECT,
         masked=value != effective.value,
     )
@@ -128,7 +128,7 @@ def _in_order(said: Mapping[KeyPath, object]) -> list[KeyPath]:
     return order
 
 
-def _plant(tree: dict[str, Any], path: KeyPath, value: Any) -> None:
+def _plant_value(tree: dict[str, Any], path: KeyPath, value: Any) -> None:
     for name in path[:-1]:
         tree = tree.setdefault(name, {})
     tree[path[-1]] = value

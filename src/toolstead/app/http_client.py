@@ -75,50 +75,50 @@ class HttpClient:
 
     async def describe_state(self) -> Mapping[str, Any]:
         """See `SteadClient`."""
-        return await self._ask("GET", "/api/health")
+        return await self._send_request("GET", "/api/health")
 
     async def reload_tools(self) -> dict[str, Any]:
         """See `SteadClient`."""
-        return self._check(await self._ask("POST", "/api/tools/reload", {}), _RELOAD)
+        return self._check_keys(await self._send_request("POST", "/api/tools/reload", {}), _RELOAD)
 
     async def list_plugins(self) -> list[dict[str, Any]]:
         """See `SteadClient`."""
-        found: Any = self._check(await self._ask("GET", "/api/plugins"), {"plugins"})["plugins"]
+        found: Any = self._check_keys(await self._send_request("GET", "/api/plugins"), {"plugins"})["plugins"]
         if not isinstance(found, list):
-            raise self._foreign()
-        return [self._check(plugin, _PLUGIN) for plugin in cast("list[Any]", found)]
+            raise self._foreign_server()
+        return [self._check_keys(plugin, _PLUGIN) for plugin in cast("list[Any]", found)]
 
     async def change_plugin(
         self, name: str, *, enabled: bool, settings: Mapping[str, Any] | None = None
     ) -> dict[str, Any]:
         """See `SteadClient`."""
         body = {"enabled": enabled, **({"settings": dict(settings)} if settings is not None else {})}
-        return self._check(await self._ask("PATCH", f"/api/plugins/{_quote(name)}", body), _PLUGIN)
+        return self._check_keys(await self._send_request("PATCH", f"/api/plugins/{_quote_id(name)}", body), _PLUGIN)
 
     async def reset_plugin(self, name: str) -> dict[str, Any]:
         """See `SteadClient`."""
-        return self._check(await self._ask("POST", f"/api/plugins/{_quote(name)}/reset"), _PLUGIN)
+        return self._check_keys(await self._send_request("POST", f"/api/plugins/{_quote_id(name)}/reset"), _PLUGIN)
 
     async def list_threads(self, limit: int) -> list[dict[str, Any]]:
         """See `SteadClient`."""
-        return self._check(await self._ask("GET", f"/api/threads?limit={limit}"), {"threads"})["threads"]
+        return self._check_keys(await self._send_request("GET", f"/api/threads?limit={limit}"), {"threads"})["threads"]
 
     async def read_thread(self, id: str) -> dict[str, Any]:
         """See `SteadClient`."""
-        return await self._ask("GET", f"/api/threads/{_quote(id)}")
+        return await self._send_request("GET", f"/api/threads/{_quote_id(id)}")
 
     async def rename_thread(self, id: str, title: str) -> None:
         """See `SteadClient`."""
-        await self._ask("PATCH", f"/api/threads/{_quote(id)}", {"title": title})
+        await self._send_request("PATCH", f"/api/threads/{_quote_id(id)}", {"title": title})
 
     async def delete_thread(self, id: str) -> None:
         """See `SteadClient`."""
-        await self._ask("DELETE", f"/api/threads/{_quote(id)}")
+        await self._send_request("DELETE", f"/api/threads/{_quote_id(id)}")
 
     async def run_agent(self, prompt: str, options: RunOptions, on_event: OnEvent) -> dict[str, Any]:
         """See `SteadClient`."""
         body = {"prompt": prompt, **msgspec.to_builtins(options)}
-        run = f"/api/runs/{self._check(await self._ask('POST', '/api/runs', body), {'runId'})['runId']}"
+        run = f"/api/runs/{self._check_keys(await self._send_request('POST', '/api/runs', body), {'runId'})['runId']}"
         try:
             async with self._open("GET", f"{run}/events", accept="text/event-stream", seconds=None) as response:
                 async for line in response.aiter_lines():
@@ -126,11 +126,11 @@ class HttpClient:
                         event = json.loads(line[5:])
                         on_event(event["type"], event["data"])
         except asyncio.CancelledError:
-            await self._ask("POST", f"{run}/cancel", {})
+            await self._send_request("POST", f"{run}/cancel", {})
             raise
-        return await self._ask("GET", run)
+        return await self._send_request("GET", run)
 
-    async def _ask(self, method: str, path: str, body: Any = None) -> Any:
+    async def _send_request(self, method: str, path: str, body: Any = None) -> Any:
         """The JSON that a route answers; None for an answer without a body.
 
         Raises:
@@ -142,7 +142,7 @@ class HttpClient:
         try:
             return json.loads(data) if data else None
         except ValueError:
-            raise self._foreign(path) from None
+            raise self._foreign_server(path) from None
 
     @asynccontextmanager
     async def _open(
@@ -165,16 +165,16 @@ class HttpClient:
         except httpx2.TransportError as error:
             raise ServeError(f"{address} broke off in the middle of its answer: {error!r}") from None
 
-    def _check(self, answer: Any, keys: frozenset[str] | set[str]) -> dict[str, Any]:
+    def _check_keys(self, answer: Any, keys: frozenset[str] | set[str]) -> dict[str, Any]:
         if not isinstance(answer, dict) or not keys.issubset(cast("dict[str, Any]", answer)):
-            raise self._foreign()
+            raise self._foreign_server()
         return cast("dict[str, Any]", answer)
 
-    def _foreign(self, path: str = "") -> ServeError:
+    def _foreign_server(self, path: str = "") -> ServeError:
         return ServeError(f"{self.url}{path} answered, but not as a Toolstead server does")
 
 
-def _quote(id: str) -> str:
+def _quote_id(id: str) -> str:
     return quote(id, safe="")
 
 

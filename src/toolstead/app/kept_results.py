@@ -44,7 +44,7 @@ class KeptResults:
             return None
         handle = f"res_{secrets.token_urlsafe(16)}"
         self._waiting += len(data)
-        task = asyncio.create_task(self._keep(handle, data), name=f"toolstead-keep-{handle}")
+        task = asyncio.create_task(self._keep_result(handle, data), name=f"toolstead-keep-{handle}")
         self._writing.add(task)
         task.add_done_callback(self._writing.discard)
         return handle
@@ -56,16 +56,16 @@ class KeptResults:
             NotFoundError: No such result.
             StorageError: It cannot be read.
         """
-        await self.settled()
+        await self.wait_until_written()
         store = await self._opened()
-        return msgspec.json.decode(await store.result(handle))
+        return msgspec.json.decode(await store.read_result(handle))
 
-    async def settled(self) -> None:
+    async def wait_until_written(self) -> None:
         """Wait until what is being written is written."""
         if self._writing:
             await asyncio.wait(tuple(self._writing))
 
-    async def _keep(self, handle: str, data: bytes) -> None:
+    async def _keep_result(self, handle: str, data: bytes) -> None:
         try:
             await (await self._opened()).keep_result(handle, data)
         except StorageError as error:

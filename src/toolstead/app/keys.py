@@ -32,7 +32,7 @@ class Keys:
         """The value of an environment's name; None when there is none, or an empty one."""
         return self.environ.get(name, "").strip() or self._kept.get(name)
 
-    def origin(self, name: str) -> str:
+    def origin_of(self, name: str) -> str:
         """Where the value comes from, in words."""
         return "the environment" if self.environ.get(name, "").strip() else "the keyring"
 

@@ -12,10 +12,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from toolstead.app.effective import LoadedSettings, merge, nest_value
+from toolstead.app.effective import LoadedSettings, merge_layers, nest_value
 from toolstead.app.leaves import KeyPath, Leaf, OriginOf, checked_leaves
 from toolstead.app.places import Places
-from toolstead.app.settings import keys
+from toolstead.app.settings import known_keys
 from toolstead.errors import SettingsError, find_nearest
 
 PREFIX = "TOOLSTEAD_"
@@ -93,12 +93,12 @@ def load_settings(
     leaves.extend(checked_leaves(given or {}, _said_by(GIVEN)))
     for override in overrides:
         leaves.extend(_from_override(override))
-    return merge(leaves)
+    return merge_layers(leaves)
 
 
 def environment_name(path: KeyPath) -> str:
     """Write a key as the environment does: `tools.timeout` is `TOOLSTEAD_TOOLS__TIMEOUT`."""
-    return PREFIX + "__".join(path).upper() + ("" if path in keys() else "__<KEY>")
+    return PREFIX + "__".join(path).upper() + ("" if path in known_keys() else "__<KEY>")
 
 
 def _from_file(path: Path) -> list[Leaf]:
@@ -172,7 +172,7 @@ def _from_environment(environ: Mapping[str, str]) -> Iterator[Leaf]:
             reason = f"settings in the environment are written in capitals: {name.upper()}"
             raise SettingsError(key="", origin=origin, reason=reason)
         path = tuple(part.lower() for part in parts)
-        yield from checked_leaves(nest_value(path, _parsed(environ[name])), _said_by(origin), environment_name)
+        yield from checked_leaves(nest_value(path, _parse_value(environ[name])), _said_by(origin), environment_name)
 
 
 def _from_override(override: str) -> list[Leaf]:
@@ -184,14 +184,14 @@ def _from_override(override: str) -> list[Leaf]:
         reason = f"{shown!r} is not of the form section.key=value, such as tools.timeout=30"
         raise SettingsError(key="", origin=SET, reason=reason)
     path, value = key
-    return checked_leaves(nest_value(path, _parsed(value)), _said_by(SET))
+    return checked_leaves(nest_value(path, _parse_value(value)), _said_by(SET))
 
 
 def _said_by(origin: str) -> OriginOf:
     return lambda _: origin
 
 
-def _parsed(text: str) -> Any:
+def _parse_value(text: str) -> Any:
     """Read a value as TOML; what is no TOML value is text."""
     import tomllib
 
@@ -204,6 +204,6 @@ def _parsed(text: str) -> Any:
 
 
 def _unknown_name(name: str) -> str:
-    names = [*FIXED_NAMES, *(environment_name(path) for path in keys())]
+    names = [*FIXED_NAMES, *(environment_name(path) for path in known_keys())]
     (nearest,) = find_nearest(name.upper(), names, cutoff=0)
     return f"unknown name; the nearest is {nearest} (settings are written TOOLSTEAD_<SECTION>__<KEY>)"

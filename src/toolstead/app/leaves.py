@@ -12,8 +12,8 @@ from typing import Any, cast
 
 import msgspec
 
-from toolstead.app.masks import masked
-from toolstead.app.settings import OPEN_TABLES, Key, keys, sections
+from toolstead.app.masks import mask_value
+from toolstead.app.settings import OPEN_TABLES, Key, known_keys, known_sections
 from toolstead.app.toml_text import kind_of, toml_key, toml_value
 from toolstead.errors import SettingsError, find_nearest, suggest
 
@@ -43,8 +43,8 @@ def checked_leaves(table: Mapping[Any, Any], origin_of: OriginOf, spelling: Spel
     Raises:
         SettingsError: Something is unknown or has a bad value; all such faults are in its text.
     """
-    walk = _Walk(origin_of, spelling)
-    walk.table((), table)
+    walk = _SettingsWalk(origin_of, spelling)
+    walk.walk_table((), table)
     if walk.faults:
         first, *others = walk.faults
         more = "".join(f"\n{other}" for other in others)
@@ -52,82 +52,84 @@ def checked_leaves(table: Mapping[Any, Any], origin_of: OriginOf, spelling: Spel
     return walk.leaves
 
 
-class _Walk:
+class _SettingsWalk:
     def __init__(self, origin_of: OriginOf, spelling: Spelling) -> None:
         self.leaves: list[Leaf] = []
         self.faults: list[SettingsError] = []
         self._origin_of = origin_of
         self._spelling = spelling
 
-    def table(self, path: KeyPath, table: Mapping[Any, Any]) -> None:
+    def walk_table(self, path: KeyPath, table: Mapping[Any, Any]) -> None:
         for name, value in table.items():
             if isinstance(name, str):
-                self._value((*path, name), value)
+                self._walk_value((*path, name), value)
             else:
-                self._fault(path, f"{name!r} is no name of a setting; names are text")
+                self._report_fault(path, f"{name!r} is no name of a setting; names are text")
 
-    def _value(self, path: KeyPath, value: Any) -> None:
-        key = keys().get(path)
+    def _walk_value(self, path: KeyPath, value: Any) -> None:
+        key = known_keys().get(path)
         if key is not None:
-            self._known(key, value)
+            self._check_known(key, value)
         elif path[0] in OPEN_TABLES:
             self._open(path, value)
-        elif path in sections():
+        elif path in known_sections():
             if isinstance(value, Mapping):
-                self.table(path, cast("Mapping[Any, Any]", value))
+                self.walk_table(path, cast("Mapping[Any, Any]", value))
             else:
-                self._fault(path, f"found {_shown(path, value)}; it must be a table: {_heading(path)}")
+                self._report_fault(
+                    path, f"found {_show_value(path, value)}; it must be a table: {_table_heading(path)}"
+                )
         else:
-            self._fault(path, _unknown(path, self._spelling))
+            self._report_fault(path, _unknown_key(path, self._spelling))
 
-    def _known(self, key: Key, value: Any) -> None:
+    def _check_known(self, key: Key, value: Any) -> None:
         try:
-            plain = _plain(value)
+            plain = _plain_value(value)
             if isinstance(plain, float) and not math.isfinite(plain):
                 raise _NoTomlError("that is not finite")
             msgspec.convert(plain, key.type)
         except (msgspec.ValidationError, _NoTomlError):
-            self._bad(key, value)
+            self._report_bad(key, value)
         else:
-            self._leaf(key.path, plain)
+            self._add_leaf(key.path, plain)
 
-    def _bad(self, key: Key, value: Any) -> None:
+    def _report_bad(self, key: Key, value: Any) -> None:
         where: tuple[str | int, ...] = key.path
-        found = _shown(key.path, value)
+        found = _show_value(key.path, value)
         if isinstance(value, list | tuple):
             for position, item in enumerate(cast("list[Any]", value)):
-                if not _fits([item], key.type):
+                if not _fits_kind([item], key.type):
                     where = (*key.path, position)
-                    found = f"{_shown(key.path, item)} as item {position + 1}"
+                    found = f"{_show_value(key.path, item)} as item {position + 1}"
                     break
         wanted = key.type.__origin__
         hint = ""
         if wanted is str and isinstance(value, bool | int | float):
             hint = "; in quotes it is text"
-        elif isinstance(value, str) and _fits([value], key.type):
+        elif isinstance(value, str) and _fits_kind([value], key.type):
             hint = f"; write {toml_value([value])}"
-        self._fault(key.path, f"found {found}; it must be {key.allowed}{hint}", where)
+        self._report_fault(key.path, f"found {found}; it must be {key.allowed}{hint}", where)
 
     def _open(self, path: KeyPath, value: Any) -> None:
         if path[0] == "plugins" and path[2:] == ("enabled",) and not isinstance(value, bool):
-            self._fault(path, f"found {_shown(path, value)}; it must be true or false")
+            self._report_fault(path, f"found {_show_value(path, value)}; it must be true or false")
         elif isinstance(value, Mapping):
             table = cast("Mapping[Any, Any]", value)
-            self.table(path, table)
+            self.walk_table(path, table)
             if not table and len(path) > 1:
-                self._leaf(path, {})
+                self._add_leaf(path, {})
         elif len(path) < 3:
-            self._fault(path, f"found {_shown(path, value)}; it must be a table: {_heading(path)}")
+            self._report_fault(path, f"found {_show_value(path, value)}; it must be a table: {_table_heading(path)}")
         else:
             try:
-                self._leaf(path, _plain(value))
+                self._add_leaf(path, _plain_value(value))
             except _NoTomlError as error:
-                self._fault(path, f"found {error}; it must be a value that TOML can hold")
+                self._report_fault(path, f"found {error}; it must be a value that TOML can hold")
 
-    def _leaf(self, path: KeyPath, value: Any) -> None:
+    def _add_leaf(self, path: KeyPath, value: Any) -> None:
         self.leaves.append(Leaf(path=path, value=value, origin=self._origin_of(path)))
 
-    def _fault(self, path: KeyPath, reason: str, where: tuple[str | int, ...] | None = None) -> None:
+    def _report_fault(self, path: KeyPath, reason: str, where: tuple[str | int, ...] | None = None) -> None:
         origin = self._origin_of(path if where is None else where)
         self.faults.append(SettingsError(key=toml_key(path), origin=origin, reason=reason))
 
@@ -136,19 +138,19 @@ class _NoTomlError(Exception):
     """A value TOML cannot hold; its text names the kind. Never leaves this module."""
 
 
-def _plain(value: Any) -> Any:
+def _plain_value(value: Any) -> Any:
     """Give the value as `tomllib` would have made it: Python's tuples become lists.
 
     Raises:
         _NoTomlError: TOML has no such value.
     """
     if isinstance(value, list | tuple):
-        return [_plain(item) for item in cast("list[Any]", value)]
+        return [_plain_value(item) for item in cast("list[Any]", value)]
     if isinstance(value, Mapping):
         table = cast("Mapping[Any, Any]", value)
         if not all(isinstance(name, str) for name in table):
             raise _NoTomlError("a table with names that are not text")
-        return {name: _plain(item) for name, item in table.items()}
+        return {name: _plain_value(item) for name, item in table.items()}
     try:
         toml_value(value).encode()
     except TypeError:
@@ -158,7 +160,7 @@ def _plain(value: Any) -> Any:
     return value
 
 
-def _fits(value: Any, kind: Any) -> bool:
+def _fits_kind(value: Any, kind: Any) -> bool:
     try:
         msgspec.convert(value, kind)
     except msgspec.ValidationError:
@@ -166,13 +168,13 @@ def _fits(value: Any, kind: Any) -> bool:
     return True
 
 
-def _shown(path: KeyPath, value: Any) -> str:
+def _show_value(path: KeyPath, value: Any) -> str:
     """Show what was found, but no secret and nothing endless."""
     kind = kind_of(value)
     if isinstance(value, Mapping) or path[0] in OPEN_TABLES:
         return kind
     try:
-        text = toml_value(masked(path, _plain(value)))
+        text = toml_value(mask_value(path, _plain_value(value)))
     except _NoTomlError as error:
         return str(error)
     if len(text) > _LONGEST_SHOWN:
@@ -180,20 +182,23 @@ def _shown(path: KeyPath, value: Any) -> str:
     return f"{text} ({kind})"
 
 
-def _heading(path: KeyPath) -> str:
+def _table_heading(path: KeyPath) -> str:
     return f"[{path[0]}.NAME]" if path in {(name,) for name in OPEN_TABLES} else f"[{toml_key(path)}]"
 
 
-def _unknown(path: KeyPath, spelling: Spelling) -> str:
+def _unknown_key(path: KeyPath, spelling: Spelling) -> str:
     """Say that a key is unknown, and which one comes nearest."""
     apart = tuple(".".join(path).split("."))
-    if apart != path and (apart in keys() or apart in sections() or apart[0] in OPEN_TABLES):
+    if apart != path and (apart in known_keys() or apart in known_sections() or apart[0] in OPEN_TABLES):
         return f"unknown key: the dot is inside a name here; write {spelling(apart)} as nested tables, without quotes"
-    known = {".".join(found): found for found in (*keys(), *sorted(sections()), *((name,) for name in OPEN_TABLES))}
+    known = {
+        ".".join(found): found
+        for found in (*known_keys(), *sorted(known_sections()), *((name,) for name in OPEN_TABLES))
+    }
     siblings = {found[-1]: found for found in known.values() if found[:-1] == path[:-1]}
     if hint := suggest(path[-1], siblings, show=lambda name: spelling(siblings[name])):
         return f"unknown key; {hint}"
-    elsewhere = [found for found in keys() if found[-1] == path[-1]]
+    elsewhere = [found for found in known_keys() if found[-1] == path[-1]]
     if elsewhere:
         return f"unknown key; did you mean {' or '.join(spelling(found) for found in elsewhere)}?"
     (nearest,) = find_nearest(".".join(path), known, cutoff=0)

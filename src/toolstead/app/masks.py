@@ -29,7 +29,7 @@ def is_secret(path: Sequence[str]) -> bool:
     return any(_TELLING.search(part) for part in path[2:])
 
 
-def masked(path: Sequence[str], value: Any) -> Any:
+def mask_value(path: Sequence[str], value: Any) -> Any:
     """Give the value as it may be shown; secrets become `********`, whatever their length.
 
     Nothing is hidden by showing that a secret is empty, a switch, or the word "auto" that asks
@@ -43,9 +43,9 @@ def masked(path: Sequence[str], value: Any) -> Any:
         case str():
             return _USER_INFO.sub(MASK, value)
         case list():
-            return [masked(path, item) for item in cast("list[Any]", value)]
+            return [mask_value(path, item) for item in cast("list[Any]", value)]
         case Mapping():
             table = cast("Mapping[str, Any]", value)
-            return {key: masked((*path, key), item) for key, item in table.items()}
+            return {key: mask_value((*path, key), item) for key, item in table.items()}
         case _:
             return value

@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
-from toolstead.adapters.importing import importing
-from toolstead.adapters.providers.catalogue import complete, default_model, find, states
+from toolstead.adapters.importing import import_lock
+from toolstead.adapters.providers.catalogue import complete_name, default_model, find_model, vendor_states
 from toolstead.app.keys import Keys
 from toolstead.errors import RuntimeFailureError
 from toolstead.kernel.model import Model
@@ -23,17 +23,17 @@ class Models:
         self._connecting = asyncio.Lock()
         self._connected: dict[str, ProviderModel] = {}
 
-    def resolve(self, name: str) -> str:
+    def resolve_model(self, name: str) -> str:
         """The full name of a model; an empty one means the usual model of the first API with a key.
 
         Raises:
             RuntimeFailureError: There is no such model, or no key at all.
         """
         if name:
-            return complete(name)
+            return complete_name(name)
         usual = default_model(self._keys)
         if usual is None:
-            keys = ", ".join(state.vendor.keys[0] for state in states(self._keys))
+            keys = ", ".join(state.vendor.keys[0] for state in vendor_states(self._keys))
             raise RuntimeFailureError(
                 f"no model can be asked: no key is set ({keys}), and no model is named that needs none; `toolstead"
                 " doctor` says what to do. Without a model, a script can answer: --set"
@@ -57,8 +57,8 @@ class Models:
 
     def _connect(self, name: str) -> ProviderModel:
         """Not on the event loop: importing an SDK takes most of a second, and a keyring may ask a person."""
-        self._keys.load(find(name)[0].keys)
-        with importing():
+        self._keys.load(find_model(name)[0].keys)
+        with import_lock():
             from toolstead.adapters.providers.connect import connect
 
             return connect(name, self._keys)

@@ -104,7 +104,7 @@ def _is_folder(path: Path) -> bool:
 
 
 def _own_folder(own: str, cwd: Path, environ: Mapping[str, str]) -> Path:
-    folder = _home(environ) / own[2:] if own.startswith("~/") else cwd / own
+    folder = _home_folder(environ) / own[2:] if own.startswith("~/") else cwd / own
     if os.path.lexists(folder) and not _is_folder(folder):
         reason = f"{str(folder)!r} is not a folder; it must name the folder for settings and data"
         raise SettingsError(key="", origin="environment TOOLSTEAD_HOME", reason=reason)
@@ -114,10 +114,10 @@ def _own_folder(own: str, cwd: Path, environ: Mapping[str, str]) -> Path:
 def _xdg_folder(environ: Mapping[str, str], name: str, usual: str) -> Path:
     # The XDG specification: a relative path is invalid and has to be ignored.
     chosen = Path(environ.get(name, ""))
-    return (chosen if chosen.is_absolute() else _home(environ) / usual) / "toolstead"
+    return (chosen if chosen.is_absolute() else _home_folder(environ) / usual) / "toolstead"
 
 
-def _home(environ: Mapping[str, str]) -> Path:
+def _home_folder(environ: Mapping[str, str]) -> Path:
     named = Path(environ.get("HOME", ""))
     if named.is_absolute():
         return named

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 from toolstead.app.version import VERSION
 from toolstead.errors import TrustError
 from toolstead.plugins.discovery import Discovered, entry_point_plugins, file_plugins
-from toolstead.schema.visible import escaped
+from toolstead.schema.visible import escape_unseen
 from toolstead.types.tool import Problem
 
 if TYPE_CHECKING:
@@ -59,7 +59,7 @@ class PluginPlaces:
         self._installed = installed
         self.problems: list[Problem] = []
 
-    def discover(self) -> list[Discovered]:
+    def discover_plugins(self) -> list[Discovered]:
         """What there is, in the order in which it is registered. Nobody's code is run for it."""
         first = [
             Discovered(
@@ -77,7 +77,7 @@ class PluginPlaces:
             for plugin in self._given
         ]
         self.problems = []
-        others = entry_point_plugins(self._path()) if self._installed else []
+        others = entry_point_plugins(self._search_path()) if self._installed else []
         users = file_plugins(self._users_files())
         projects = file_plugins(self._approved_files())
         return [*first, *sorted([*given, *others], key=lambda found: found.name), *users, *projects]
@@ -97,10 +97,10 @@ class PluginPlaces:
                     raise OSError(f"it is larger than {LARGEST_FILE:,} bytes")
                 read.append((path, path.read_bytes()))
             except OSError as error:
-                self._unreadable(str(path), f"cannot be read: {error.strerror or error}")
+                self._note_unreadable(str(path), f"cannot be read: {error.strerror or error}")
         return read
 
-    def _path(self) -> list[str]:
+    def _search_path(self) -> list[str]:
         """Where installed packages are. `python -m` puts the current folder there, which may be anybody's clone."""
         here = {os.path.realpath(folder) for folder in (os.curdir, self._places.project)}
         return [folder for folder in sys.path if folder and os.path.realpath(folder) not in here]
@@ -110,23 +110,23 @@ class PluginPlaces:
         try:
             approval = self._trust.approvals.read(self._places.project)  # as it is now: it may just have been revoked
         except TrustError as error:
-            self._unreadable(escaped(str(self._places.project)), str(error))
+            self._note_unreadable(escape_unseen(str(self._places.project)), str(error))
             return read
         for within in sorted(approval.files) if approval is not None else ():
             name = within.removeprefix(PROJECT_FOLDER)
             if name == within or "/" in name or not name.endswith(".py"):
                 continue
-            shown = Path(escaped(str(self._places.project / within)))
+            shown = Path(escape_unseen(str(self._places.project / within)))
             try:
-                content = self._trust.approvals.content(self._places.project, within)
+                content = self._trust.approvals.approved_content(self._places.project, within)
             except TrustError as error:
-                self._unreadable(str(shown), str(error))
+                self._note_unreadable(str(shown), str(error))
                 continue
             if content is not None:
                 read.append((shown, content))
         return read
 
-    def _unreadable(self, source: str, message: str) -> None:
+    def _note_unreadable(self, source: str, message: str) -> None:
         logger.warning("%s: %s", source, message)
         self.problems.append(Problem(source=source, message=message))
 

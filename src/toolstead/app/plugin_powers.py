@@ -15,7 +15,7 @@ import msgspec
 
 from toolstead.errors import RefusedError, ToolError
 from toolstead.plugins.contract import PluginContext
-from toolstead.plugins.ports import HttpAnswer, absent
+from toolstead.plugins.ports import HttpAnswer, absent_power
 from toolstead.types.call import Caller
 from toolstead.types.event import TYPES
 from toolstead.types.result import Failure, ToolResult
@@ -74,9 +74,9 @@ def create_context(name: str, parts: Parts, *, first_party: bool) -> PluginConte
         store=PluginStore(name, parts),
         invoker=PluginAgents(parts),
         threads=PluginThreads(name, parts, first_party=first_party),
-        tasks=absent("tasks", "this version cannot delegate"),
+        tasks=absent_power("tasks", "this version cannot delegate"),
         http=PluginHttp(parts),
-        search=absent("search", "no search provider is configured"),
+        search=absent_power("search", "no search provider is configured"),
         call_tool=PluginCalls(name, parts),
     )
 
@@ -90,7 +90,7 @@ class PluginStore:
 
     async def get(self, key: str, default: Any = None) -> Any:
         """The value, or the default."""
-        data = await (await self._parts.open_store()).get_value(self._space, _key(key))
+        data = await (await self._parts.open_store()).get_value(self._space, _check_key(key))
         return default if data is None else msgspec.json.decode(data)
 
     async def set(self, key: str, value: Any) -> None:
@@ -99,15 +99,15 @@ class PluginStore:
         data = msgspec.json.encode(value)
         if len(data) > LARGEST_VALUE:
             raise ValueError(f"the value of {key!r} has {len(data):,} bytes; at most {LARGEST_VALUE:,} are kept")
-        await (await self._parts.open_store()).set_value(self._space, _key(key), data)
+        await (await self._parts.open_store()).set_value(self._space, _check_key(key), data)
 
     async def delete(self, key: str) -> bool:
         """Forget it; False when there was none."""
-        return await (await self._parts.open_store()).delete_value(self._space, _key(key))
+        return await (await self._parts.open_store()).delete_value(self._space, _check_key(key))
 
     async def keys(self, prefix: str = "") -> list[str]:
         """The keys, sorted."""
-        return await (await self._parts.open_store()).keys(self._space, prefix)
+        return await (await self._parts.open_store()).list_keys(self._space, prefix)
 
 
 class PluginAgents:
@@ -160,7 +160,7 @@ class PluginThreads:
 
     async def history(self, thread_id: str, *, limit: int | None = None) -> list[Message]:
         """Its messages, oldest first; with a limit the newest of them."""
-        return await (await self._parts.open_store()).messages(thread_id, limit=limit)
+        return await (await self._parts.open_store()).list_messages(thread_id, limit=limit)
 
     async def send(self, thread_id: str, content: str, *, kind: str = "text", wake: bool = False) -> str:
         """Put a message into a thread, and give its id."""
@@ -216,7 +216,7 @@ class PluginHttp:
         max_bytes: int = 1_048_576,
     ) -> HttpAnswer:
         """Send a request, and read at most so much of the answer."""
-        from toolstead.tools.handlers.http_client import Request
+        from toolstead.tools.handlers.http_client import OutgoingRequest
         from toolstead.tools.handlers.http_url import parse_url
 
         try:
@@ -224,11 +224,11 @@ class PluginHttp:
         except ValueError as error:
             raise RefusedError(f"{url[:200]!r} is refused: {error}") from None
         body = None if json is None else msgspec.json.encode(json)
-        request = Request(method=method.upper(), url=place, headers=dict(headers or {}), body=body)
+        request = OutgoingRequest(method=method.upper(), url=place, headers=dict(headers or {}), body=body)
         client, allowed = self._parts.http()
         deadline = asyncio.timeout(timeout)
         try:
-            async with deadline, client.stream(request, allowed=allowed) as response:
+            async with deadline, client.stream_response(request, allowed=allowed) as response:
                 content = bytearray()
                 async for chunk in response.aiter_bytes():
                     content += chunk
@@ -261,9 +261,9 @@ class PluginCalls:
         caller = meta.caller if meta is not None else Caller()
         if caller.nested >= MOST_NESTED:
             reason = f"{MOST_NESTED} tools call each other already; that is probably a circle"
-            return self._refused(name, reason)
+            return self._refuse_call(name, reason)
         if self._open >= MOST_CALLS:
-            return self._refused(name, f"{MOST_CALLS} calls of this plugin are open already")
+            return self._refuse_call(name, f"{MOST_CALLS} calls of this plugin are open already")
         self._open += 1
         try:
             inner = msgspec.structs.replace(caller, nested=caller.nested + 1, call_id=None)
@@ -271,12 +271,12 @@ class PluginCalls:
         finally:
             self._open -= 1
 
-    def _refused(self, name: str, reason: str) -> ToolResult:
+    def _refuse_call(self, name: str, reason: str) -> ToolResult:
         logger.warning("plugin %r may not call %r now: %s", self._plugin, name, reason)
         return ToolResult.error(f"{name} was refused: {reason}", Failure.REFUSED)
 
 
-def _key(key: str) -> str:
+def _check_key(key: str) -> str:
     if not isinstance(key, str) or not 0 < len(key) <= LONGEST_KEY:  # pyright: ignore[reportUnnecessaryIsInstance] - plugins are other people's code
         raise ValueError(f"a key is a text of 1 to {LONGEST_KEY} characters, not {key!r:.100}")
     return key

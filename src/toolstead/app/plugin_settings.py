@@ -8,12 +8,12 @@ from typing import Any, cast
 
 import msgspec
 
-from toolstead.app.masks import MASK, masked
+from toolstead.app.masks import MASK, mask_value
 from toolstead.errors import PluginError
 from toolstead.plugins.host import PluginView
 
 
-def merged(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:
+def merge_tables(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:
     """Tables merge, and null takes a key back."""
     table = dict(below)
     for key, value in above.items():
@@ -21,13 +21,13 @@ def merged(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]
         if value is None:
             table.pop(key, None)
         elif isinstance(value, Mapping) and isinstance(inner, Mapping):
-            table[key] = merged(cast("Mapping[str, Any]", inner), cast("Mapping[str, Any]", value))
+            table[key] = merge_tables(cast("Mapping[str, Any]", inner), cast("Mapping[str, Any]", value))
         else:
             table[key] = value
     return table
 
 
-def meant(view: PluginView, sent: Mapping[str, Any]) -> dict[str, Any]:
+def unmask_settings(view: PluginView, sent: Mapping[str, Any]) -> dict[str, Any]:
     """What somebody who was shown a plugin's settings wants to set: a masked value that comes back changes nothing.
 
     Raises:
@@ -41,9 +41,9 @@ def meant(view: PluginView, sent: Mapping[str, Any]) -> dict[str, Any]:
     return _without_masks(view.name, (), plain, table_of(view.settings) or {})
 
 
-def shown(view: PluginView) -> dict[str, Any]:
+def show_plugin(view: PluginView) -> dict[str, Any]:
     """A plugin as doors show it, its secrets masked."""
-    settings = masked(("plugins", view.name), table_of(view.settings))
+    settings = mask_value(("plugins", view.name), table_of(view.settings))
     return msgspec.structs.replace(view, settings=settings, error=view.error or None).to_json()
 
 
@@ -66,7 +66,7 @@ def _without_masks(
         elif isinstance(value, Mapping) and isinstance(now, Mapping):
             inner = cast("Mapping[str, Any]", value), cast("Mapping[str, Any]", now)
             table[key] = _without_masks(plugin, (*path, key), *inner)
-        elif value not in (MASK, masked(("plugins", plugin, *path, key), now)):
+        elif value not in (MASK, mask_value(("plugins", plugin, *path, key), now)):
             place = ".".join((*path, key))
             reason = f"{place}: a part of it is masked ({MASK}), and cannot be kept in something else; write all of it"
             raise PluginError(plugin=plugin, field="settings", reason=reason)

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from toolstead.errors import DefinitionError
-from toolstead.tools.definition import RegisteredTool, define
-from toolstead.tools.sources import Delta, Offers
+from toolstead.tools.definition import RegisteredTool, define_tool
+from toolstead.tools.sources import Offers, SourceChanges
 from toolstead.types.tool import Problem, Provenance
 
 if TYPE_CHECKING:
@@ -40,12 +40,12 @@ class PluginTools:
         self._define_tools()
         return Offers(tools=self._list_tools(), problems=self._list_problems())
 
-    async def refresh(self, paths: Collection[Path] | None = None) -> Delta:
+    async def refresh(self, paths: Collection[Path] | None = None) -> SourceChanges:
         """What became of the tools since; nothing here is a file."""
         before = {id(tool): tool for tool in self._list_tools()}
         self._define_tools()
         after = {id(tool): tool for tool in self._list_tools()}
-        return Delta(
+        return SourceChanges(
             gone=[tool for key, tool in before.items() if key not in after],
             fresh=[tool for key, tool in after.items() if key not in before],
             problems=self._list_problems(),
@@ -53,7 +53,7 @@ class PluginTools:
 
     def _define_tools(self) -> None:
         before, self._defined = self._defined, {}
-        for offered in self._host.tools():
+        for offered in self._host.list_tools():
             known = before.get(id(offered))
             self._defined[id(offered)] = known if known is not None else (offered, _define_tool(offered))
 
@@ -64,7 +64,7 @@ class PluginTools:
         bad = [defined for _, defined in self._defined.values() if isinstance(defined, Problem)]
         failed = [
             Problem(source=view.origin, message=f"plugin {view.name!r}: {view.error}")
-            for view in self._host.plugins()
+            for view in self._host.list_plugins()
             if view.state == "failed" and view.error
         ]
         return [*bad, *self._find_problems(), *failed]
@@ -77,7 +77,7 @@ def _define_tool(offered: PluginTool) -> RegisteredTool | Problem:
         plugin_name=None if offered.bare else offered.plugin,
     )
     try:
-        return define(offered.tool, provenance, offered.context)
+        return define_tool(offered.tool, provenance, offered.context)
     except DefinitionError as error:
         logger.warning("plugin %r (%s): %s", offered.plugin, offered.origin, error)
         message = f"plugin {offered.plugin!r}: {error.field}: {error.reason}"

@@ -12,7 +12,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from toolstead.app.plugin_powers import create_context
-from toolstead.app.plugin_settings import meant, merged, shown
+from toolstead.app.plugin_settings import merge_tables, show_plugin, unmask_settings
 from toolstead.app.plugin_source import PluginTools
 from toolstead.concurrency.owned_tasks import finish_despite_cancellation
 from toolstead.errors import NotFoundError, StateError, StorageError
@@ -85,7 +85,7 @@ class Plugins:
         self._host = PluginHost(
             make_context=lambda name, _, first_party: create_context(name, parts, first_party=first_party),
             runner=runner,
-            on_status=self._tell,
+            on_status=self._emit_status,
             on_tools=self._tools_changed,
         )
         self.source = PluginTools(self._host, lambda: found.problems)
@@ -93,7 +93,7 @@ class Plugins:
     async def rescan(self) -> None:
         """Look for plugins anew, and make it so that those run that should."""
         async with self._changing:
-            await self._apply()
+            await self._apply_state()
 
     async def close(self) -> None:
         """Stop them all, the last one first."""
@@ -107,21 +107,21 @@ class Plugins:
         """Begin with what the switches say."""
         self._rows = state.plugins
 
-    def take(self, state: State) -> None:
+    def take_state(self, state: State) -> None:
         """Somebody, perhaps in another process, set something: make it so."""
         if state.plugins != self._rows:
-            self._own(self._take(), "toolstead-plugin-switches")
+            self._own_task(self._take_now(), "toolstead-plugin-switches")
 
-    def follow(self, store: Store, *, shared: bool) -> None:
+    def follow_store(self, store: Store, *, shared: bool) -> None:
         """The database is open: what it says counts. One that other machines share is looked at again and again."""
         self._store = store
-        self._own(self._follow(store, shared=shared), "toolstead-plugin-settings")
+        self._own_task(self._follow_now(store, shared=shared), "toolstead-plugin-settings")
 
-    def shown(self) -> list[dict[str, Any]]:
+    def show_plugins(self) -> list[dict[str, Any]]:
         """Every plugin as doors show it, its secrets masked."""
-        return [shown(view) for view in self._host.plugins()]
+        return [show_plugin(view) for view in self._host.list_plugins()]
 
-    async def change(
+    async def change_plugin(
         self, name: str, *, enabled: bool | None = None, settings: Mapping[str, Any] | None = None
     ) -> dict[str, Any]:
         """Switch a plugin, or set some of its settings, here and in every process; null takes one back.
@@ -132,9 +132,9 @@ class Plugins:
             StorageError: It cannot be kept.
             StateError: It cannot be told to the other processes.
         """
-        return await finish_despite_cancellation(self._change(name, enabled, settings))
+        return await finish_despite_cancellation(self._change_now(name, enabled, settings))
 
-    async def reset(self, name: str) -> dict[str, Any]:
+    async def reset_plugin(self, name: str) -> dict[str, Any]:
         """Forget what was set, so that the settings files count again.
 
         Raises:
@@ -142,116 +142,116 @@ class Plugins:
             StorageError: It cannot be kept.
             StateError: It cannot be told to the other processes.
         """
-        return await finish_despite_cancellation(self._reset(name))
+        return await finish_despite_cancellation(self._reset_now(name))
 
     def context_for(self, name: str) -> PluginContext:
         """What a tool that the program registers itself is given."""
         return create_context(name, self._parts, first_party=False)
 
-    def _find(self, name: str) -> PluginView:
-        view = next((view for view in self._host.plugins() if view.name == name), None)
+    def _find_plugin(self, name: str) -> PluginView:
+        view = next((view for view in self._host.list_plugins() if view.name == name), None)
         if view is None:
             raise NotFoundError("plugin", name)
         return view
 
-    async def _change(self, name: str, enabled: bool | None, settings: Mapping[str, Any] | None) -> dict[str, Any]:
+    async def _change_now(self, name: str, enabled: bool | None, settings: Mapping[str, Any] | None) -> dict[str, Any]:
         async with self._changing:
-            view = self._find(name)
-            sent = None if settings is None else meant(view, settings)
+            view = self._find_plugin(name)
+            sent = None if settings is None else unmask_settings(view, settings)
             self._switches.read()  # what others could not be told is not begun
             store = await self._parts.open_store()
             for _ in range(MOST_ATTEMPTS):
-                before = (await store.plugins()).get(name, PluginRow())
-                if await store.replace_plugin(name, before, self._changed(name, before, enabled, sent)):
+                before = (await store.list_plugins()).get(name, PluginRow())
+                if await store.replace_plugin(name, before, self._changed_row(name, before, enabled, sent)):
                     break
             else:
                 raise StorageError(f"other processes change plugin {name!r} all the time; try again")
-            await self._mirror(store)
+            await self._mirror_store(store)
             if enabled:
-                await self._host.restart(name)
-            return shown(self._find(name))
+                await self._host.restart_plugin(name)
+            return show_plugin(self._find_plugin(name))
 
-    def _changed(
+    def _changed_row(
         self, name: str, before: PluginRow, enabled: bool | None, settings: Mapping[str, Any] | None
     ) -> PluginRow:
         """What is set after a change, if it fits."""
         table = before.settings
         if settings is not None:
-            table = merged(before.settings or {}, settings)
-            self._host.check_settings(name, self._table(name, table))
+            table = merge_tables(before.settings or {}, settings)
+            self._host.check_settings(name, self._settings_table(name, table))
         return PluginRow(enabled=before.enabled if enabled is None else enabled, settings=table)
 
-    async def _reset(self, name: str) -> dict[str, Any]:
+    async def _reset_now(self, name: str) -> dict[str, Any]:
         async with self._changing:
             self._switches.read()
             store = await self._parts.open_store()
             if not await store.reset_plugin(name):
-                self._find(name)
-            await self._mirror(store)
-            view = next((view for view in self._host.plugins() if view.name == name), None)
-            return shown(view) if view is not None else {"name": name, "enabled": False, "state": "disabled"}
+                self._find_plugin(name)
+            await self._mirror_store(store)
+            view = next((view for view in self._host.list_plugins() if view.name == name), None)
+            return show_plugin(view) if view is not None else {"name": name, "enabled": False, "state": "disabled"}
 
-    async def _take(self) -> None:
+    async def _take_now(self) -> None:
         async with self._changing:
             if self._store is not None:  # who has it open asks it, and mends a file that says something else
-                await self._mirror(self._store)
+                await self._mirror_store(self._store)
                 return
             rows = self._switches.read().plugins  # as it is by now: a change of ours may have come in between
             if rows != self._rows:
                 self._rows = rows
-                await self._apply()
+                await self._apply_state()
 
-    async def _follow(self, store: Store, *, shared: bool) -> None:
+    async def _follow_now(self, store: Store, *, shared: bool) -> None:
         while True:
             try:
                 async with self._changing:
-                    await self._mirror(store)
+                    await self._mirror_store(store)
             except (StorageError, StateError) as error:
                 logger.warning("what is set for plugins could not be taken from the database: %s", error)
             if not shared:
                 return
             await asyncio.sleep(LOOK_SECONDS)
 
-    async def _mirror(self, store: Store) -> None:
+    async def _mirror_store(self, store: Store) -> None:
         """The database knows: tell the other processes, and make it so here.
 
         Raises:
             StorageError: It does not answer.
             StateError: They cannot be told; here it is so.
         """
-        rows = await store.plugins()
+        rows = await store.list_plugins()
         untold: StateError | None = None
         try:
             if rows != self._switches.read().plugins:
-                look = _looking(store, asyncio.get_running_loop())
+                look = _store_reader(store, asyncio.get_running_loop())
                 rows = await asyncio.to_thread(self._switches.mirror_plugins, look)
         except StateError as error:
             untold = error
         if rows != self._rows:
             self._rows = rows
-            await self._apply()
+            await self._apply_state()
         if untold is not None:
             where = "it is kept in the database and counts here; processes that run already hear of it later"
             raise StateError(f"{untold} ({where})") from untold
 
-    async def _apply(self) -> None:
-        await self._host.apply([self._wanted(found) for found in self._found.discover()])
+    async def _apply_state(self) -> None:
+        await self._host.apply_plugins([self._wanted_plugin(found) for found in self._found.discover_plugins()])
         if self._found.problems:
             await self._tools_changed()
 
-    def _wanted(self, found: Discovered) -> Wanted:
+    def _wanted_plugin(self, found: Discovered) -> Wanted:
         row = self._rows.get(found.name, PluginRow())
         said = self._settings().plugins.get(found.name, {})
         enabled = row.enabled if row.enabled is not None else said.get("enabled", True)
         if found.first_party and found.name == "plan" and not self._settings().tools.include_plan_tool:
             enabled = False
-        return Wanted(discovered=found, enabled=enabled, settings=self._table(found.name, row.settings))
+        return Wanted(discovered=found, enabled=enabled, settings=self._settings_table(found.name, row.settings))
 
-    def _table(self, name: str, stored: Mapping[str, Any] | None) -> dict[str, Any]:
+    def _settings_table(self, name: str, stored: Mapping[str, Any] | None) -> dict[str, Any]:
         said = {key: value for key, value in self._settings().plugins.get(name, {}).items() if key != "enabled"}
-        return merged(said, stored or {})
+        return merge_tables(said, stored or {})
 
-    def _tell(self, health: Health) -> None:
+    def _emit_status(self, health: Health) -> None:
         data = {"name": health.plugin, "state": health.state}
         self._log.emit("plugin.status", {**data, **({"error": health.error} if health.error else {})})
 
@@ -259,12 +259,12 @@ class Plugins:
         if self.source.is_loaded:
             await self._refresh()
 
-    def _own(self, work: Any, name: str) -> None:
+    def _own_task(self, work: Any, name: str) -> None:
         task = asyncio.create_task(work, name=name)
         self._tasks.add(task)
-        task.add_done_callback(self._ended)
+        task.add_done_callback(self._forget_task)
 
-    def _ended(self, task: asyncio.Task[None]) -> None:
+    def _forget_task(self, task: asyncio.Task[None]) -> None:
         self._tasks.discard(task)
         error = None if task.cancelled() else task.exception()
         if isinstance(error, StorageError | StateError):
@@ -273,19 +273,19 @@ class Plugins:
             logger.error("a change of plugins could not be taken in", exc_info=error)
 
 
-def _looking(store: Store, loop: asyncio.AbstractEventLoop) -> Callable[[], Mapping[str, PluginRow]]:
+def _store_reader(store: Store, loop: asyncio.AbstractEventLoop) -> Callable[[], Mapping[str, PluginRow]]:
     """Reads what is set, for a worker thread."""
 
-    def look() -> Mapping[str, PluginRow]:
-        asked = asyncio.run_coroutine_threadsafe(_plugins(store), loop)
+    def read_rows() -> Mapping[str, PluginRow]:
+        asked = asyncio.run_coroutine_threadsafe(_read_plugins(store), loop)
         try:
             return asked.result(LOOK_LIMIT)
         except TimeoutError:
             asked.cancel()
             raise StorageError(f"the database does not say within {LOOK_LIMIT:g} seconds what is set") from None
 
-    return look
+    return read_rows
 
 
-async def _plugins(store: Store) -> Mapping[str, PluginRow]:
-    return await store.plugins()
+async def _read_plugins(store: Store) -> Mapping[str, PluginRow]:
+    return await store.list_plugins()

@@ -16,7 +16,7 @@ _LOCK_STEP = 0.005
 
 
 @contextmanager
-def locked(path: Path) -> Generator[None]:
+def lock_file(path: Path) -> Generator[None]:
     """Be the only writer of a file; its folder is made, private to the user, where there is none.
 
     Raises:

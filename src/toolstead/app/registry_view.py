@@ -77,7 +77,7 @@ class RegistryView:
 
     def unknown_tool(self, name: str) -> UnknownToolError:
         """The error for a name that cannot be called here: why, or which names look like it."""
-        return self._view.unknown(name)
+        return self._view.unknown_tool(name)
 
     def preview_call(self, name: str, input: Mapping[str, Any]) -> dict[str, Any]:
         """What a tool from a file would run for these arguments; nothing is executed.
@@ -86,13 +86,13 @@ class RegistryView:
             UnknownToolError: No such tool.
             ToolError: It is no tool from a file, or the arguments do not fit.
         """
-        registered = self._view.find(name)
+        registered = self._view.find_tool(name)
         handler: Any = registered.tool.handler
         if not hasattr(handler, "preview"):
             raise ToolError(f"{name} is written in Python; only tools from files can be shown before they run")
         schema = registered.input
-        filled = schema.defaults.fill(input) if schema.defaults is not None else dict(input)
-        if problems := schema.problems(filled):
+        filled = schema.defaults.fill_object(input) if schema.defaults is not None else dict(input)
+        if problems := schema.describe_problems(filled):
             raise ToolError(f"Invalid arguments for {name}:\n" + "\n".join(problems))
         return handler.preview(filled)
 

@@ -11,7 +11,16 @@ from pathlib import Path
 from shutil import which
 
 from toolstead.adapters.installing import install_command
-from toolstead.adapters.providers.catalogue import MAIN, VENDORS, Lookup, Vendor, default_model, find, state_of, states
+from toolstead.adapters.providers.catalogue import (
+    MAIN,
+    VENDORS,
+    Lookup,
+    Vendor,
+    default_model,
+    find_model,
+    state_of,
+    vendor_states,
+)
 from toolstead.app.settings import RuntimeSettings
 from toolstead.errors import RuntimeFailureError, suggest
 from toolstead.invoker.runtime import Runtime
@@ -22,7 +31,7 @@ _LATER = ("demo",)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Program:
+class RuntimeProgram:
     """A coding agent that can be driven.
 
     Attributes:
@@ -48,7 +57,7 @@ class Program:
     found_on_path: bool = False
 
     @property
-    def installed(self) -> bool:
+    def is_installed(self) -> bool:
         """Whether its package is there."""
         return _is_there(self.package)
 
@@ -59,7 +68,7 @@ class Program:
         found = find_spec(package)
         return Path(found.origin).parent / path if found is not None and found.origin is not None else None
 
-    def fault(self) -> str:
+    def find_fault(self) -> str:
         """Why the program that comes with the extra cannot be started, as far as a look at it tells; else empty."""
         file, shown = self.file, "/".join(self.inside)
         if file is None:
@@ -70,7 +79,7 @@ class Program:
 
 
 PROGRAMS = (
-    Program(
+    RuntimeProgram(
         name="claude",
         title="Claude Code",
         package="claude_agent_sdk",
@@ -81,7 +90,7 @@ PROGRAMS = (
         log_in="auth login",
         found_on_path=True,
     ),
-    Program(
+    RuntimeProgram(
         name="codex",
         title="Codex",
         package="openai_codex",
@@ -125,28 +134,28 @@ def usual_runtime(settings: RuntimeSettings, lookup: Lookup, given: Sequence[Run
     vendor: Vendor | None = None
     if wanted := model or settings.model:
         try:
-            vendor = find(wanted)[0]
+            vendor = find_model(wanted)[0]
         except RuntimeFailureError as error:
             return Choice(name=None, why=str(error) if model else f"runtime.model: {error}")
     for program in PROGRAMS:
-        if program.installed and (vendor is None or vendor.name == program.vendor):
+        if program.is_installed and (vendor is None or vendor.name == program.vendor):
             if getattr(settings, program.name).login:
                 return Choice(name=program.name, why=f"runtime.{program.name}.login is set")
             if lookup(program.key):
                 return Choice(name=program.name, why=f"{program.key} is set, {program.title} is installed")
-    return _kernel(vendor, lookup, "the model" if model else "runtime.model")
+    return _choose_kernel(vendor, lookup, "the model" if model else "runtime.model")
 
 
-def _kernel(vendor: Vendor | None, lookup: Lookup, what: str) -> Choice:
+def _choose_kernel(vendor: Vendor | None, lookup: Lookup, what: str) -> Choice:
     """Our own loop, where a model can be asked at all."""
     if vendor is not None:
         state = state_of(vendor, lookup)
         why = "is set" if state.usable else f"is set, and for {vendor.title} {state.advice}"
         return Choice(name="kernel" if state.usable else None, why=f"{what} {why}")
-    usable = next((state for state in states(lookup) if state.usable), None)
+    usable = next((state for state in vendor_states(lookup) if state.usable), None)
     if usable is not None:
         return Choice(name="kernel", why=f"{usable.source} is set")
-    needed = ", ".join(key for state in states(lookup) for key in state.vendor.keys[:1])
+    needed = ", ".join(key for state in vendor_states(lookup) for key in state.vendor.keys[:1])
     return Choice(name=None, why=f"no model key is set ({needed}), and no runtime.model that needs none")
 
 
@@ -165,16 +174,18 @@ def lacking_keys(settings: RuntimeSettings, lookup: Lookup) -> list[str]:
     if not settings.model:
         return [] if default_model(lookup) else usual_keys()
     try:
-        state = state_of(find(settings.model)[0], lookup)
+        state = state_of(find_model(settings.model)[0], lookup)
     except RuntimeFailureError:
         return []  # it is refused when somebody asks, with the nearest name
     return [] if state.usable else list(state.vendor.keys)
 
 
-def absence(name: str) -> str:
+def absence_reason(name: str) -> str:
     """Why there is no runtime of this name; empty when there is one."""
     program = next((one for one in PROGRAMS if one.name == name), None)
-    if program is not None and not program.installed and find_spec(program.package) is None:  # it may be there by now
+    if (
+        program is not None and not program.is_installed and find_spec(program.package) is None
+    ):  # it may be there by now
         return f"{program.title} is not installed: {install_command(name)}"
     if program is not None or name in ("kernel", "scripted"):
         return ""

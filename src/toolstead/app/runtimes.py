@@ -7,7 +7,7 @@ from pathlib import Path
 
 from toolstead.app.keys import Keys
 from toolstead.app.models import Models
-from toolstead.app.runtime_choice import absence, usual_runtime
+from toolstead.app.runtime_choice import absence_reason, usual_runtime
 from toolstead.app.settings import LimitSettings, RuntimeSettings
 from toolstead.app.version import VERSION
 from toolstead.errors import RuntimeFailureError
@@ -60,16 +60,16 @@ class Runtimes:
         Raises:
             RuntimeFailureError: There is none of this name, or it cannot be had; what to do is said.
         """
-        wanted = self._usual(model) if name in ("", "auto") else name
+        wanted = self._usual_runtime(model) if name in ("", "auto") else name
         if wanted not in self._made:
-            self._made[wanted] = self._make(wanted)
+            self._made[wanted] = self._make_runtime(wanted)
         return self._made[wanted]
 
     async def aclose(self) -> None:
         """Close what sessions share: connections to model APIs."""
         await self._models.aclose()
 
-    def _usual(self, model: str) -> str:
+    def _usual_runtime(self, model: str) -> str:
         choice = usual_runtime(self._settings, self._keys, self._given, model)
         if choice.name is not None:
             return choice.name
@@ -77,19 +77,24 @@ class Runtimes:
             return "kernel"  # the caller may name a model that needs no key; without one it says what is missing
         raise RuntimeFailureError(f"no runtime can be had: {choice.why}; `toolstead doctor` says what to do")
 
-    def _make(self, name: str) -> Runtime:
-        if why := absence(name):
+    def _make_runtime(self, name: str) -> Runtime:
+        if why := absence_reason(name):
             raise RuntimeFailureError(why)
-        ways = {"kernel": self._kernel, "scripted": self._scripted, "claude": self._claude, "codex": self._codex}
+        ways = {
+            "kernel": self._make_kernel,
+            "scripted": self._make_scripted,
+            "claude": self._make_claude,
+            "codex": self._make_codex,
+        }
         return ways[name]()
 
-    def _kernel(self) -> Runtime:
+    def _make_kernel(self) -> Runtime:
         from toolstead.invoker.kernel_runtime import KernelRuntime
         from toolstead.kernel.activation import Limits
 
         return KernelRuntime(
             connect=self._models.connect,
-            resolve=self._models.resolve,
+            resolve=self._models.resolve_model,
             offered=self._offered,
             limits=Limits(
                 turns=self._settings.kernel.max_turns,
@@ -98,7 +103,7 @@ class Runtimes:
             ),
         )
 
-    def _claude(self) -> Runtime:
+    def _make_claude(self) -> Runtime:
         from toolstead.adapters.claude.runtime import ClaudeRuntime
 
         own = self._settings.claude
@@ -112,7 +117,7 @@ class Runtimes:
             max_turns=own.max_turns,
         )
 
-    def _codex(self) -> Runtime:
+    def _make_codex(self) -> Runtime:
         from toolstead.adapters.codex.runtime import CodexRuntime
 
         own = self._settings.codex
@@ -126,7 +131,7 @@ class Runtimes:
             version=VERSION,
         )
 
-    def _scripted(self) -> Runtime:
+    def _make_scripted(self) -> Runtime:
         from toolstead.adapters.scripted.runtime import ScriptedRuntime
         from toolstead.adapters.scripted.script_file import load_script
 
@@ -135,6 +140,6 @@ class Runtimes:
             raise RuntimeFailureError("the scripted runtime needs a script: set runtime.scripted.script to its file")
         # A script in the project's own folder counts as it was approved, like everything there.
         path = self._project / Path(script).expanduser()
-        path = path if self._pinned is None else self._pinned.path(path)
+        path = path if self._pinned is None else self._pinned.pin_path(path)
         kept = self._settings.scripted.folder
         return ScriptedRuntime(load_script(path), folder=self._project / Path(kept).expanduser() if kept else None)

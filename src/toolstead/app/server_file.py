@@ -16,11 +16,11 @@ from typing import Any, cast
 
 import msgspec
 
-from toolstead.app.private_file import locked, write_private
+from toolstead.app.private_file import lock_file, write_private
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Address:
+class ServerAddress:
     """Where a server listens, and the token that was made for it, if one was."""
 
     url: str
@@ -41,7 +41,7 @@ class ServerFile:
     def __init__(self, folder: Path) -> None:
         self._path = folder / "server.json"
 
-    def find(self, project: Path) -> RunningServer | None:
+    def find_server(self, project: Path) -> RunningServer | None:
         """The running server of a project, or None."""
         return _read_entry(self._read().get(str(project)))
 
@@ -51,16 +51,16 @@ class ServerFile:
         return next((server for server in found if server is not None and server.url == url.rstrip("/")), None)
 
     @contextmanager
-    def announced(self, project: Path, url: str, token: str) -> Generator[None]:
+    def announce_server(self, project: Path, url: str, token: str) -> Generator[None]:
         """Name this process as the project's server while open."""
-        self._change(project, RunningServer(url=url, token=token, pid=os.getpid()))
+        self._change_entry(project, RunningServer(url=url, token=token, pid=os.getpid()))
         try:
             yield
         finally:
-            self._change(project, None)
+            self._change_entry(project, None)
 
-    def _change(self, project: Path, entry: RunningServer | None) -> None:
-        with locked(self._path):
+    def _change_entry(self, project: Path, entry: RunningServer | None) -> None:
+        with lock_file(self._path):
             entries = {key: server for key, value in self._read().items() if (server := _read_entry(value)) is not None}
             own = entries.get(str(project))
             if entry is not None:

@@ -9,12 +9,12 @@ from contextlib import AsyncExitStack
 from functools import partial
 from typing import TYPE_CHECKING
 
-from toolstead.adapters.importing import imported
-from toolstead.app.server_file import Address, ServerFile
+from toolstead.adapters.importing import import_module
+from toolstead.app.server_file import ServerAddress, ServerFile
 from toolstead.app.version import VERSION
 
 if TYPE_CHECKING:
-    from toolstead.adapters.mcp.lane.calls import Lane
+    from toolstead.adapters.mcp.lane.calls import FastPath
     from toolstead.adapters.mcp.server import ToolsteadServer
     from toolstead.app.wiring import Wiring
 
@@ -26,7 +26,7 @@ def create_server(
     parts: Wiring, thread_id: str, *, agent: str | None = None, tells_changes: bool = True
 ) -> ToolsteadServer:
     """A fresh MCP server; never share one between two connections."""
-    imported("toolstead.adapters.mcp.server")
+    import_module("toolstead.adapters.mcp.server")
     from toolstead.adapters.mcp.server import create_server
 
     return create_server(
@@ -39,11 +39,11 @@ def create_server(
     )
 
 
-def create_lane(parts: Wiring) -> Lane:
+def create_lane(parts: Wiring) -> FastPath:
     """What answers plain MCP messages without the SDK."""
-    from toolstead.adapters.mcp.lane.calls import Lane
+    from toolstead.adapters.mcp.lane.calls import FastPath
 
-    return Lane(registry=parts.registry, dispatcher=parts.dispatcher, version=VERSION)
+    return FastPath(registry=parts.registry, dispatcher=parts.dispatcher, version=VERSION)
 
 
 async def serve_stdio(parts: Wiring, *, lane: bool) -> None:
@@ -70,12 +70,12 @@ async def serve_http(
     *,
     host: str | None,
     port: int | None,
-    on_ready: Callable[[Address], None],
+    on_ready: Callable[[ServerAddress], None],
     stop: asyncio.Event | None,
     lane: bool,
 ) -> None:
     """Serve REST and MCP over HTTP; see `Toolstead.serve_http`."""
-    imported("toolstead.adapters.mcp.http")
+    import_module("toolstead.adapters.mcp.http")
     from toolstead.adapters.http.options import ServerOptions
     from toolstead.adapters.http.server import serve
     from toolstead.adapters.mcp.http import McpEndpoint
@@ -110,9 +110,9 @@ async def serve_http(
     async with AsyncExitStack() as announcing:
 
         def announce(url: str) -> None:
-            entry = ServerFile(parts.places.data).announced(parts.places.project, url, options.private_token)
+            entry = ServerFile(parts.places.data).announce_server(parts.places.project, url, options.private_token)
             announcing.enter_context(entry)
             announcing.push_async_callback(parts.conversations.open_early(parts.loaded.settings))
-            on_ready(Address(url=url, new_token=made))
+            on_ready(ServerAddress(url=url, new_token=made))
 
-        await serve(app, options, lifespan=endpoint.running(), on_ready=announce, stop=stop)
+        await serve(app, options, lifespan=endpoint.run_sessions(), on_ready=announce, stop=stop)

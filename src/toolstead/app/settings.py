@@ -237,29 +237,29 @@ class Key(Struct, frozen=True, kw_only=True):
 
 
 @cache
-def keys() -> Mapping[tuple[str, ...], Key]:
+def known_keys() -> Mapping[tuple[str, ...], Key]:
     """Every known key by its path, in the documented order; what is in open tables is not among them."""
-    return {key.path: key for key in _walk(Settings, ())}
+    return {key.path: key for key in _walk_section(Settings, ())}
 
 
 @cache
-def sections() -> frozenset[tuple[str, ...]]:
+def known_sections() -> frozenset[tuple[str, ...]]:
     """The paths of all tables with a fixed list of keys."""
-    return frozenset(path[:depth] for path in keys() for depth in range(1, len(path)))
+    return frozenset(path[:depth] for path in known_keys() for depth in range(1, len(path)))
 
 
-def _walk(section: type[Struct], above: tuple[str, ...]) -> list[Key]:
+def _walk_section(section: type[Struct], above: tuple[str, ...]) -> list[Key]:
     found: list[Key] = []
     for field in fields(section):
         kind: Any = field.type
         if isinstance(kind, type) and issubclass(kind, Struct):
-            found.extend(_walk(kind, (*above, field.name)))
+            found.extend(_walk_section(kind, (*above, field.name)))
         elif field.name not in OPEN_TABLES:
-            found.append(_key(field, above))
+            found.append(_key_of(field, above))
     return found
 
 
-def _key(field: FieldInfo, above: tuple[str, ...]) -> Key:
+def _key_of(field: FieldInfo, above: tuple[str, ...]) -> Key:
     default: Any = field.default
     return Key(
         path=(*above, field.name),

@@ -15,7 +15,7 @@ from typing import Any, cast
 
 import msgspec
 
-from toolstead.app.private_file import locked, write_private
+from toolstead.app.private_file import lock_file, write_private
 from toolstead.app.watching import POLL_SECONDS, PollingWatcher, is_young
 from toolstead.errors import StateError
 from toolstead.orchestrator.store import PluginRow
@@ -62,11 +62,11 @@ class Switches:
             StateError: The file cannot be read, understood or written.
         """
 
-        def switch(content: dict[str, Any]) -> dict[str, Any]:
+        def switch_tool(content: dict[str, Any]) -> dict[str, Any]:
             before = self._parse(content).disabled_tools
             return {"disabledTools": sorted(before - {name} if enabled else before | {name})}
 
-        return self._change(switch)
+        return self._change_file(switch_tool)
 
     def mirror_plugins(self, look: Callable[[], Mapping[str, PluginRow]]) -> Mapping[str, PluginRow]:
         """Write what the database says of plugins, and give it.
@@ -82,17 +82,17 @@ class Switches:
         """
         rows: Mapping[str, PluginRow] = {}
 
-        def change(_: dict[str, Any]) -> dict[str, Any]:
+        def replace_plugins(_: dict[str, Any]) -> dict[str, Any]:
             nonlocal rows
             rows = look()
             return {"plugins": {name: _drop_none(row) for name, row in sorted(rows.items())}}
 
-        self._change(change)
+        self._change_file(replace_plugins)
         return rows
 
-    def _change(self, change: Callable[[dict[str, Any]], dict[str, Any]]) -> bool:
+    def _change_file(self, change: Callable[[dict[str, Any]], dict[str, Any]]) -> bool:
         try:
-            with locked(self.path):
+            with lock_file(self.path):
                 content = self._read()
                 fresh = {"version": VERSION, **content, **change(content)}
                 if {**_EMPTY, **fresh} == {**_EMPTY, **content}:
@@ -112,9 +112,9 @@ class Switches:
         try:
             content: Any = msgspec.json.decode(data)
         except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
-            raise self._broken(f"it is not valid JSON ({error})") from None
+            raise self._broken_state(f"it is not valid JSON ({error})") from None
         if not isinstance(content, dict):
-            raise self._broken("it holds no JSON object")
+            raise self._broken_state("it holds no JSON object")
         content = cast("dict[str, Any]", content)
         version = content.get("version")
         if isinstance(version, int) and version > VERSION:
@@ -123,7 +123,7 @@ class Switches:
                 " wrote it; update Toolstead, or give this one a folder of its own with TOOLSTEAD_HOME"
             )
         if type(version) is not int or version != VERSION:
-            raise self._broken(f'"version" must be {VERSION}')
+            raise self._broken_state(f'"version" must be {VERSION}')
         self._parse(content)
         return content
 
@@ -133,9 +133,9 @@ class Switches:
         except msgspec.ValidationError as error:
             names = '"disabledTools" must be a list of names'
             rows = '"plugins" must hold, by name, objects with "enabled" and "settings"'
-            raise self._broken(names if "$.disabledTools" in str(error) else rows) from None
+            raise self._broken_state(names if "$.disabledTools" in str(error) else rows) from None
 
-    def _broken(self, reason: str) -> StateError:
+    def _broken_state(self, reason: str) -> StateError:
         return StateError(
             f"{self.path} cannot be understood and is left as it is: {reason};"
             " repair it, or delete it to turn every tool on again"

@@ -18,7 +18,7 @@ from toolstead.types.call import ANONYMOUS, Caller
 
 if TYPE_CHECKING:
     from toolstead.app.effective import LoadedSettings
-    from toolstead.app.server_file import Address
+    from toolstead.app.server_file import ServerAddress
     from toolstead.invoker.runtime import Runtime
     from toolstead.orchestrator.event_log import EventStream
     from toolstead.orchestrator.orchestrator import Orchestrator
@@ -196,7 +196,7 @@ class Toolstead:
 
     def tool_files(self) -> list[LoadedFile]:
         """The tool files that were read, with their examples."""
-        return self._parts.files.loaded()
+        return self._parts.files.loaded_files()
 
     @property
     def waiting(self) -> tuple[Problem, ...]:
@@ -205,7 +205,7 @@ class Toolstead:
 
     def events(self, types: Collection[str] | None = None) -> EventStream:
         """Events from now on: `with stead.events() as stream: async for event in stream: …`."""
-        return self._parts.events.stream(types)
+        return self._parts.events.open_stream(types)
 
     async def serve_stdio(self, *, lane: bool = True) -> None:
         """Be an MCP server on this process's stdin and stdout until the client leaves.
@@ -221,7 +221,7 @@ class Toolstead:
         *,
         host: str | None = None,
         port: int | None = None,
-        on_ready: Callable[[Address], None] = lambda _: None,
+        on_ready: Callable[[ServerAddress], None] = lambda _: None,
         stop: asyncio.Event | None = None,
         lane: bool = True,
     ) -> None:

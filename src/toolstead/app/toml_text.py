@@ -13,7 +13,7 @@ _BARE = re.compile(r"[A-Za-z0-9_-]+")
 
 def toml_key(path: Sequence[str]) -> str:
     """Write a dotted key; parts that need quotes get them."""
-    return ".".join(part if _BARE.fullmatch(part) else _text(part) for part in path)
+    return ".".join(part if _BARE.fullmatch(part) else _quote_text(part) for part in path)
 
 
 def toml_value(value: Any) -> str:
@@ -26,7 +26,7 @@ def toml_value(value: Any) -> str:
         case bool():
             return "true" if value else "false"
         case str():
-            return _text(value)
+            return _quote_text(value)
         case int() | float():
             return repr(value)
         case datetime.datetime() | datetime.date() | datetime.time():
@@ -64,6 +64,6 @@ def kind_of(value: Any) -> str:
             return f"a Python {type(cast('object', value)).__name__}"
 
 
-def _text(text: str) -> str:
+def _quote_text(text: str) -> str:
     # JSON's escapes are TOML's, but JSON leaves DEL as it is, and TOML does not.
     return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")

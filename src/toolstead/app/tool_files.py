@@ -41,7 +41,7 @@ class ToolFiles:
         self._clients = AsyncExitStack()
         self._settings = settings
         named = named_tools_folder(environ, tools_dir)
-        own, approved = self._readers(settings)
+        own, approved = self._make_readers(settings)
         self.users = JsonFiles((named or places.user / "tools",), own)
         self.projects = None if named else ApprovedFiles(trust, approved)
 
@@ -50,9 +50,9 @@ class ToolFiles:
         """In the order in which names are taken."""
         return [self.users, self._trust, *([self.projects] if self.projects is not None else [])]
 
-    def loaded(self) -> list[LoadedFile]:
+    def loaded_files(self) -> list[LoadedFile]:
         """Every file's good version, with its examples."""
-        return [*self.users.files(), *(self.projects.files() if self.projects is not None else ())]
+        return [*self.users.loaded_files(), *(self.projects.loaded_files() if self.projects is not None else ())]
 
     def read_aside(self, paths: Sequence[Path], taken: Mapping[str, str]) -> list[LoadedFile]:
         """Read files and folders without taking them in; without any, the folders that are in use."""
@@ -62,28 +62,28 @@ class ToolFiles:
         held = {**taken, **{tool.info.name: str(file.path) for file in own for tool in file.tools}}
         return [*own, *self.projects.read_aside(self.projects.folders, held)]
 
-    def apply(self, settings: ToolsSettings) -> bool:
+    def apply_settings(self, settings: ToolsSettings) -> bool:
         """Let the tools obey other settings; say whether that concerns them. They must be loaded again then."""
         before, self._settings = self._settings, settings
         if _for_handlers(before) == _for_handlers(settings):
             return False
-        own, approved = self._readers(settings)
+        own, approved = self._make_readers(settings)
         self.users.read_with(own)
         if self.projects is not None:
             self.projects.read_with(approved)
         return True
 
-    def http(self) -> tuple[GuardedClient, AllowedHosts]:
+    def http_parts(self) -> tuple[GuardedClient, AllowedHosts]:
         """The guarded client, and the hosts that the settings allow."""
         from toolstead.tools.handlers.http_guard import AllowedHosts
 
-        return self._client(), AllowedHosts.of(self._settings.allowed_hosts)
+        return self._client(), AllowedHosts.parse_entries(self._settings.allowed_hosts)
 
     async def aclose(self) -> None:
         """Close the connections of http tools."""
         await self._clients.aclose()
 
-    def _readers(self, settings: ToolsSettings) -> tuple[Reader, ApprovedReader]:
+    def _make_readers(self, settings: ToolsSettings) -> tuple[Reader, ApprovedReader]:
         """The readers for these settings. They, and the client they share, are made when something needs them.
 
         Raises:

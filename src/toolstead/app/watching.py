@@ -34,11 +34,11 @@ OnChange = Callable[[Collection[Path]], Awaitable[Any]]
 class Watched(Protocol):
     """The files in the folders, as whoever reads them knows them."""
 
-    def changed(self, paths: Collection[Path]) -> Collection[Path]:
+    def find_changed(self, paths: Collection[Path]) -> Collection[Path]:
         """The files among these that are not as they were; a folder stands for all that is in it."""
         ...
 
-    def unsettled(self, paths: Collection[Path]) -> Collection[Path]:
+    def find_unsettled(self, paths: Collection[Path]) -> Collection[Path]:
         """The files among these that look as if somebody were still writing them."""
         ...
 
@@ -113,9 +113,9 @@ class FolderWatcher(BackgroundWatcher):
 
     async def start(self) -> Mapping[str, Coroutine[Any, Any, None]]:
         """One task for each folder."""
-        return {f"watch-{folder}": self._watch(folder) for folder in self._folders}
+        return {f"watch-{folder}": self._watch_folder(folder) for folder in self._folders}
 
-    async def _watch(self, folder: Path) -> None:
+    async def _watch_folder(self, folder: Path) -> None:
         polling, seen = False, True
         while True:
             if await asyncio.to_thread(folder.is_dir):
@@ -123,17 +123,17 @@ class FolderWatcher(BackgroundWatcher):
                 watchfiles = await asyncio.to_thread(importlib.import_module, "watchfiles")
                 polling = polling or await asyncio.to_thread(is_network_folder, folder)
                 try:
-                    await self._follow(watchfiles.awatch, folder, polling=polling)
+                    await self._follow_changes(watchfiles.awatch, folder, polling=polling)
                 except (OSError, RuntimeError, StopAsyncIteration) as error:  # as the library says it
                     how = "trying again" if polling else "it is polled from now on"
                     logger.warning("%s cannot be watched (%s); %s", folder, error or "it ended", how)
                     polling = True
             elif seen:  # it went, with all that was in it
                 seen = False
-                await self._tell([folder])
+                await self._report_changes([folder])
             await asyncio.sleep(MISSING_FOLDER_POLL)
 
-    async def _follow(self, awatch: Callable[..., Any], folder: Path, *, polling: bool) -> None:
+    async def _follow_changes(self, awatch: Callable[..., Any], folder: Path, *, polling: bool) -> None:
         """Tell of changes until the folder is gone, or is another one."""
         watching = awatch(
             folder,
@@ -148,11 +148,11 @@ class FolderWatcher(BackgroundWatcher):
         following = asyncio.ensure_future(anext(watching))
         try:
             await asyncio.sleep(0)  # now the watch stands
-            await self._tell([folder])
+            await self._report_changes([folder])
             while await asyncio.to_thread(folder.is_dir):
                 paths = {Path(path) for _, path in await following}
                 if paths:
-                    await self._tell(paths)
+                    await self._report_changes(paths)
                 if folder in paths:  # it went, and another may have taken its place
                     return
                 following = asyncio.ensure_future(anext(watching))
@@ -161,16 +161,16 @@ class FolderWatcher(BackgroundWatcher):
             await asyncio.gather(following, return_exceptions=True)
             await watching.aclose()
 
-    async def _tell(self, paths: Collection[Path]) -> None:
+    async def _report_changes(self, paths: Collection[Path]) -> None:
         try:
-            changed = self._files.changed(paths)
-            unsettled = self._files.unsettled(changed)
+            changed = self._files.find_changed(paths)
+            unsettled = self._files.find_unsettled(changed)
             if settled := [path for path in changed if path not in unsettled]:
                 await self._on_change(settled)
             if unsettled:
                 logger.debug("%s: not finished, looking again", ", ".join(map(str, unsettled)))
                 await asyncio.sleep(SECOND_LOOK)
-                if changed := self._files.changed(unsettled):
+                if changed := self._files.find_changed(unsettled):
                     await self._on_change(changed)
         except Exception:
             logger.exception("a change of %s could not be taken", ", ".join(sorted(map(str, paths))[:5]))

@@ -20,8 +20,8 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from toolstead.app.conversations import ConversationParts, Conversations
-from toolstead.app.database import Database
+from toolstead.app.conversations import ConversationParts, OrchestratorOpener
+from toolstead.app.database import StoreOpener
 from toolstead.app.kept_results import KeptResults
 from toolstead.app.keys import Keys
 from toolstead.app.layers import settings_for
@@ -88,11 +88,11 @@ class Wiring:
         self._watch, self._follow = options.watch, options.follow
         if self._follow:
             approve_changes(self.trust)
-        self.trust.look()
+        self.trust.refresh_approval()
         self._load_settings = partial(
             settings_for, self.places, environ=environ, overrides=options.overrides, given=options.settings
         )
-        self._config = self.trust.config()
+        self._config = self.trust.approved_config()
         self.loaded = self._load_settings(approved_config=self._config)
         tools = self.loaded.settings.tools
         self._switches = Switches(self.places.data)
@@ -105,7 +105,7 @@ class Wiring:
             tools_dir=options.tools_dir,
             schemas=options.schemas,
         )
-        self._database = Database(self.places, environ=environ, log=self.events)
+        self._database = StoreOpener(self.places, environ=environ, log=self.events)
         self.kept = KeptResults(self._database.open)
         self.approvals = Approvals(open_store=self._database.open, log=self.events, problems_of=self._find_problems)
         self.builtin = builtin_offers(self.places.project, environ, self.places.data)
@@ -120,7 +120,7 @@ class Wiring:
                 dispatcher=lambda: self.dispatcher,
                 log=self.events,
                 broadcast=self.hooks.on_broadcast,
-                http=self.files.http,
+                http=self.files.http_parts,
             ),
             runner=self.hooks,
             log=self.events,
@@ -141,9 +141,9 @@ class Wiring:
             max_output=tools.max_output,
             gates=options.gates,
             keep=self.kept,
-            approve=self.approvals.ask,
+            approve=self.approvals.ask_person,
         )
-        self.conversations = Conversations(
+        self.conversations = OrchestratorOpener(
             ConversationParts(
                 places=self.places,
                 database=self._database,
@@ -155,10 +155,10 @@ class Wiring:
                 runtimes=options.runtimes,
                 pinned=lambda: self.trust.pinned,
                 hooks=self.hooks,
-                recover=self.approvals.recover,
+                recover=self.approvals.recover_approvals,
             )
         )
-        self._database.on_open(lambda store: self.plugins.follow(store, shared=self._database.is_shared))
+        self._database.on_open(lambda store: self.plugins.follow_store(store, shared=self._database.is_shared))
 
     async def open(self) -> AsyncExitStack:
         """Read the tools, start the plugins and watch for changes; closing the stack ends all of it in reverse."""
@@ -166,7 +166,7 @@ class Wiring:
             stack.callback(self.events.close)
             stack.callback(self.registry.subscribe(self._publish_swap))
             state = self._switches.read()
-            self.registry.switch(state.disabled_tools)
+            self.registry.apply_switches(state.disabled_tools)
             self.plugins.start_with(state)
             stack.push_async_callback(self.files.aclose)
             stack.push_async_callback(self._database.close)
@@ -174,7 +174,7 @@ class Wiring:
             stack.push_async_callback(self.hooks.close)
             stack.push_async_callback(self.plugins.close)
             stack.push_async_callback(self.conversations.close)
-            stack.push_async_callback(self.kept.settled)
+            stack.push_async_callback(self.kept.wait_until_written)
             await self.registry.reload()
             if self._watch:
                 users = self.files.users
@@ -209,7 +209,7 @@ class Wiring:
 
     def _set_hooks(self) -> None:
         """Other plugins run now, so the gates and observers of a call are others too."""
-        self.dispatcher.set_hooks(self.hooks.gates(), self.hooks.observers())
+        self.dispatcher.set_hooks(self.hooks.list_gates(), self.hooks.list_observers())
 
     def _find_problems(self, name: str, input: Mapping[str, Any]) -> list[str]:
         """Why arguments that a person wrote do not fit; defaults are filled in later, as for any call."""
@@ -217,7 +217,7 @@ class Wiring:
         if registered is None:
             return []
         defaults = registered.input.defaults
-        return registered.input.problems(input if defaults is None else defaults.fill(input))
+        return registered.input.describe_problems(input if defaults is None else defaults.fill_object(input))
 
     def _publish_swap(self, swap: Swap) -> None:
         self.events.emit(
@@ -230,23 +230,25 @@ class Wiring:
         )
 
     def _apply_state(self, state: State) -> None:
-        self.registry.switch(state.disabled_tools)
-        self.plugins.take(state)
+        self.registry.apply_switches(state.disabled_tools)
+        self.plugins.take_state(state)
 
     async def _refresh_files(self, paths: Collection[Path]) -> None:
         await self.registry.refresh(self.files.users, paths)
 
     async def _apply_trust(self) -> None:
         """Apply what the user approved or revoked, and what waits for that."""
-        await asyncio.to_thread(self.trust.look)
-        config = self.trust.config()
+        await asyncio.to_thread(self.trust.refresh_approval)
+        config = self.trust.approved_config()
         if config != self._config:
             try:
                 self._apply_settings(self._load_settings(approved_config=config))
                 self._config = config
             except SettingsError as error:
                 logger.warning("the settings stay as they were, but for what the project allowed: %s", error)
-                self.files.apply(msgspec.structs.replace(self.loaded.settings.tools, allowed_hosts=(), proxy=""))
+                self.files.apply_settings(
+                    msgspec.structs.replace(self.loaded.settings.tools, allowed_hosts=(), proxy="")
+                )
         await self.registry.reload()
         tools = self.loaded.settings.tools
         self.registry.restrict(allowed=tools.allowed, blocked=tools.blocked)  # last: nothing shows with old handlers
@@ -254,7 +256,7 @@ class Wiring:
     def _apply_settings(self, loaded: LoadedSettings) -> None:
         before, self.loaded = self.loaded.settings, loaded
         tools = loaded.settings.tools
-        self.files.apply(tools)
+        self.files.apply_settings(tools)
         self.dispatcher.set_limits(timeout=tools.timeout, max_output=tools.max_output)
         if loaded.settings.server != before.server:
             logger.warning("the [server] settings of %s changed; they count after a restart", self.places.project)

@@ -81,7 +81,7 @@ class OwnedTasks:
         while self._tasks:
             await asyncio.wait(self._tasks)
 
-    async def end(self) -> None:
+    async def end_all(self) -> None:
         """Cancel all of them, and wait for them as long as `GRACE`."""
         await cancel_tasks(set(self._tasks))
 

@@ -76,7 +76,7 @@ def start_coroutine(steps: Awaitable[Any]) -> Any:
     ends with a `StopIteration`, which has to be raised and caught (3.12 and 3.13 alike).
     """
     if type(steps) is not CoroutineType:
-        steps = _await(steps)
+        steps = _await_anything(steps)
     try:
         runner = _idle_runners.pop()
     except IndexError:
@@ -90,7 +90,7 @@ def start_coroutine(steps: Awaitable[Any]) -> Any:
     return answer
 
 
-async def _await(something: Awaitable[Any]) -> Any:
+async def _await_anything(something: Awaitable[Any]) -> Any:
     return await something
 
 
@@ -183,7 +183,7 @@ class SuspendedCoroutine:
         self._timeout = asyncio.timeout(seconds)
         try:
             async with self._timeout:
-                answer = await self._drive()
+                answer = await self._drive_steps()
         except TimeoutError as error:
             if self._timeout.expired():
                 raise DeadlineError(seconds) from error.__cause__
@@ -251,7 +251,7 @@ class SuspendedCoroutine:
         return self._task.cancelling() > self._base
 
     @types.coroutine
-    def _drive(self) -> Generator[Any, Any, Any]:
+    def _drive_steps(self) -> Generator[Any, Any, Any]:
         """Do what a task does with its coroutine, until it ends or is abandoned."""
         runner, waiting = self._runner, self._waiting
         try:
@@ -322,9 +322,9 @@ class SuspendedCoroutine:
             if self._task.cancelling() > self._base + 1 and ends_at >= self._timer.when():
                 return
             self._timer.cancel()
-        self._timer = self._loop.call_at(ends_at, self._abandon)
+        self._timer = self._loop.call_at(ends_at, self._abandon_coroutine)
 
-    def _abandon(self) -> None:
+    def _abandon_coroutine(self) -> None:
         self._timer = None
         if self._is_cancelled:
             self._abandoned = True

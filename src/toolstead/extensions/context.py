@@ -63,7 +63,7 @@ class ContextSettings:
 
 def estimated_tokens(text: str) -> int:
     """How many tokens a text has, rather too many than too few."""
-    return -(-_size(text) // BYTES_PER_TOKEN)
+    return -(-_text_size(text) // BYTES_PER_TOKEN)
 
 
 async def _register(ctx: PluginContext) -> Hooks:
@@ -78,7 +78,7 @@ async def _register(ctx: PluginContext) -> Hooks:
             ctx.logger.warning(
                 "thread %s: a new session was told nothing of %s: max_tokens = %d has no room for a message",
                 thread_id,
-                _counted(history.left_out, history.more),
+                _count_messages(history.left_out, history.more),
                 most,
             )
             return prompt
@@ -110,7 +110,7 @@ class _History:
     @property
     def note(self) -> str:
         """The line that says what is missing; none when nothing is."""
-        return f"[{_counted(self.left_out, self.more)} left out]\n" if self.left_out else ""
+        return f"[{_count_messages(self.left_out, self.more)} left out]\n" if self.left_out else ""
 
 
 async def _read(threads: Threads, thread_id: str, run_id: str, room: int) -> _History:
@@ -118,14 +118,14 @@ async def _read(threads: Threads, thread_id: str, run_id: str, room: int) -> _Hi
     limit = FIRST_READ
     while True:
         messages = await threads.history(thread_id, limit=limit + 1)
-        earlier, more = _before(messages, run_id), len(messages) > limit
-        history = _History(earlier=earlier, quoted=_newest(earlier, room), more=more)
+        earlier, more = _messages_before(messages, run_id), len(messages) > limit
+        history = _History(earlier=earlier, quoted=_newest_that_fit(earlier, room), more=more)
         if not more or history.left_out > 1:  # of one more than was asked for, "more than" can be said
             return history
         limit *= 4
 
 
-def _before(messages: Iterable[Message], run_id: str) -> list[Message]:
+def _messages_before(messages: Iterable[Message], run_id: str) -> list[Message]:
     """What was said before a run's own message, or came while the run waited for its turn.
 
     Messages are stored when they arrive, so the answer to the one before may stand behind this run's own
@@ -149,15 +149,15 @@ def _before(messages: Iterable[Message], run_id: str) -> list[Message]:
     return earlier
 
 
-def _newest(messages: Sequence[Message], room: int) -> list[str]:
+def _newest_that_fit(messages: Sequence[Message], room: int) -> list[str]:
     """The newest messages that fit whole; when not even one does, the newest without its middle."""
     quoted: list[str] = []
     left = room
     for message in reversed(messages):
         if len(message.content) > left:  # it has at least as many bytes
             break
-        text = _quoted(message, _harmless(message.content))
-        left -= _size(text)
+        text = _quote_message(message, _defuse_tags(message.content))
+        left -= _text_size(text)
         if left < 0:
             break
         quoted.append(text)
@@ -167,12 +167,12 @@ def _newest(messages: Sequence[Message], room: int) -> list[str]:
     return quoted
 
 
-def _quoted(message: Message, content: str) -> str:
+def _quote_message(message: Message, content: str) -> str:
     kind = f' kind="{message.kind}"' if message.kind != "text" and re.fullmatch(r"[\w.-]{1,32}", message.kind) else ""
     return f'<{_TAG} role="{message.role}"{kind}>\n{content}\n</{_TAG}>\n'
 
 
-def _harmless(content: str) -> str:
+def _defuse_tags(content: str) -> str:
     """What was said, unable to end the quotation or to begin another: our tags in it lose their bracket."""
     return re.sub(rf"<(?=[^\w<>]*{_TAG})", "&lt;", content, flags=re.IGNORECASE)
 
@@ -181,26 +181,26 @@ def _without_middle(message: Message, room: int) -> list[str]:
     """A message that is too long for the room, with a mark where its middle was; nothing if there is no room."""
     content = message.content
     mark = "\n[… {} characters of this message left out …]\n"
-    half = (room - _size(_quoted(message, mark.format(len(content))))) // 2
+    half = (room - _text_size(_quote_message(message, mark.format(len(content))))) // 2
     if half < _LEAST_HALF:
         return []
     head = content[:half]
-    while (size := _size(_harmless(head))) > half:
+    while (size := _text_size(_defuse_tags(head))) > half:
         head = head[: len(head) * half // size]  # always shorter
     tail = content[-half:]
-    while (size := _size(_harmless(tail))) > half:
+    while (size := _text_size(_defuse_tags(tail))) > half:
         tail = tail[len(tail) - len(tail) * half // size :]
     cut = mark.format(len(content) - len(head) - len(tail))
-    return [_quoted(message, _harmless(head) + cut + _harmless(tail))]
+    return [_quote_message(message, _defuse_tags(head) + cut + _defuse_tags(tail))]
 
 
-def _counted(messages: int, more: bool) -> str:
+def _count_messages(messages: int, more: bool) -> str:
     if more:
         return f"more than {messages - 1} earlier messages"
     return f"{messages} earlier message{'' if messages == 1 else 's'}"
 
 
-def _size(text: str) -> int:
+def _text_size(text: str) -> int:
     return len(text.encode("utf-8", "surrogatepass"))
 
 

@@ -39,8 +39,8 @@ class TimeSettings:
 
     def __post_init__(self) -> None:
         """Refuse a zone that nobody knows, now and not at the first call."""
-        if self.timezone and _zone(self.timezone) is None:
-            raise ValueError(f"timezone: {_unknown(self.timezone)}")
+        if self.timezone and _find_zone(self.timezone) is None:
+            raise ValueError(f"timezone: {_unknown_zone(self.timezone)}")
 
 
 _SCHEMA: Mapping[str, Any] = {
@@ -71,14 +71,14 @@ _OUTPUT_SCHEMA: Mapping[str, Any] = {
 async def _current_time(ctx: PluginContext, input: dict[str, Any], _: ToolMeta) -> ToolResult:
     name: str = input.get("timezone") or ctx.settings.timezone
     if not name:
-        return _answer(datetime.now(UTC).astimezone(), "")
-    zone = _zone(name)
+        return _answer_time(datetime.now(UTC).astimezone(), "")
+    zone = _find_zone(name)
     if zone is None:
-        raise ToolError(await asyncio.to_thread(_unknown, name))  # it looks at some 600 files
-    return _answer(datetime.now(zone), name)
+        raise ToolError(await asyncio.to_thread(_unknown_zone, name))  # it looks at some 600 files
+    return _answer_time(datetime.now(zone), name)
 
 
-def _answer(now: datetime, name: str) -> ToolResult:
+def _answer_time(now: datetime, name: str) -> ToolResult:
     """The moment, in words and as values; the machine's own zone is known by its short name only."""
     name = name or now.tzname() or "local"
     iso, weekday = now.isoformat(timespec="seconds"), WEEKDAYS[now.weekday()]
@@ -88,7 +88,7 @@ def _answer(now: datetime, name: str) -> ToolResult:
     )
 
 
-def _zone(name: str) -> tzinfo | None:
+def _find_zone(name: str) -> tzinfo | None:
     """The zone of a name, or None for a name that is none."""
     if name == "UTC":  # also where there are no zone files
         return UTC
@@ -100,7 +100,7 @@ def _zone(name: str) -> tzinfo | None:
         return None
 
 
-def _unknown(name: str) -> str:
+def _unknown_zone(name: str) -> str:
     """Why there is no such zone, and which ones may be meant."""
     from zoneinfo import available_timezones
 
@@ -108,12 +108,12 @@ def _unknown(name: str) -> str:
     said = f"unknown time zone {name[:LONGEST_NAME]!r}"
     if not known:
         return f"{said}: this machine has no time zone files (the Python package tzdata brings them); UTC always works"
-    nearest = _nearest(name[:LONGEST_NAME], known)
+    nearest = _nearest_zones(name[:LONGEST_NAME], known)
     meant = f"did you mean {' or '.join(nearest)}?" if nearest else "IANA names look like Europe/Berlin"
     return f"{said}; {meant}"
 
 
-def _nearest(name: str, known: set[str]) -> list[str]:
+def _nearest_zones(name: str, known: set[str]) -> list[str]:
     """Names that look like it, best first; a city alone finds its zone."""
     from difflib import get_close_matches
 

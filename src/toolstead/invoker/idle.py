@@ -29,7 +29,7 @@ class IdleSessions:
         return iter(list(self._slots))
 
     @property
-    def rooms(self) -> int:
+    def rooms_taken(self) -> int:
         """How many of them own a process."""
         return len(self._with_room)
 
@@ -48,14 +48,14 @@ class IdleSessions:
         self._slots[slot] = None
         if slot.has_room:
             self._with_room[slot] = None
-        self._arm()
+        self._arm_timer()
 
     def discard(self, slot: Slot) -> None:
         """It is not idle any more, or gone."""
         self._slots.pop(slot, None)
         self._with_room.pop(slot, None)
 
-    def touch(self, slot: Slot) -> None:
+    def note_use(self, slot: Slot) -> None:
         """An invocation ended in it just now, or it was opened ahead of one."""
         slot.idle_since = self._clock()
 
@@ -69,7 +69,7 @@ class IdleSessions:
             if not self.is_due(slot):
                 break
             self._expired(slot)
-        self._arm()
+        self._arm_timer()
 
     def stop(self) -> None:
         """Disarm the timer."""
@@ -77,12 +77,12 @@ class IdleSessions:
             self._timer.cancel()
             self._timer = None
 
-    def _arm(self) -> None:
+    def _arm_timer(self) -> None:
         if self._timer is None and self._slots:
             first = next(iter(self._slots))
             seconds = max(0.0, first.idle_since + self._ttl - self._clock())
-            self._timer = asyncio.get_running_loop().call_later(seconds, self._ring)
+            self._timer = asyncio.get_running_loop().call_later(seconds, self._on_timer)
 
-    def _ring(self) -> None:
+    def _on_timer(self) -> None:
         self._timer = None
         self.expire()

@@ -81,14 +81,14 @@ class Invoker:
             if timeout is not None:
                 deadline.reschedule(asyncio.get_running_loop().time() + timeout)
 
-        async def attempt(lease: Lease) -> Answer:
+        async def run_once(lease: Lease) -> Answer:
             told = prompt if before is None else await before(prompt, lease.warmth)
             calls = ToolCalls(lease.session, caller, call_tool, own_tools)
             return await self._run(lease, Turn(prompt=told, caller=calls.caller, tell=tell, call_tool=calls, own=calls))
 
         try:
             async with deadline:
-                return await self._invoke(await self.pool.acquire(session, on_room=start_clock), attempt, note_id)
+                return await self._invoke(await self.pool.acquire(session, on_room=start_clock), run_once, note_id)
         except TimeoutError:
             if deadline.expired() and timeout is not None:
                 raise TimedOutError(timeout) from None
@@ -106,7 +106,7 @@ class Invoker:
 
     async def close(self) -> None:
         """End what runs, and every session. Idempotent."""
-        await self._turns.end()
+        await self._turns.end_all()
         await self.pool.close()
 
     async def _invoke(
@@ -140,13 +140,13 @@ class Invoker:
             await self.pool.release(lease, keep=keep, lost=lost)
 
     async def _run(self, lease: Lease, turn: Turn) -> Answer:
-        if lease.ended:
+        if lease.has_ended:
             raise InvocationError("the turn was not begun: everything is being closed")
         key, runtime = lease.slot.key, lease.request.runtime.name
         self._running[key] = lease.session
         lease.slot.has_run_turn = True
         try:
             work = run_turn(lease.session, turn, runtime=runtime)
-            return await self._turns.run(work, name=f"the {runtime} turn of {key!r}", on_abandoned=lease.doom)
+            return await self._turns.run(work, name=f"the {runtime} turn of {key!r}", on_abandoned=lease.end_on_release)
         finally:
             del self._running[key]

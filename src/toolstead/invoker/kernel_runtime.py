@@ -57,7 +57,7 @@ class KernelRuntime:
         """False: a session is a list of messages."""
         return False
 
-    def resolve(self, model: str) -> str:
+    def resolve_model(self, model: str) -> str:
         """The full name of the model that answers."""
         return self._resolve(model)
 

@@ -58,12 +58,12 @@ class KernelSession:
         return self._conversation.id if self._conversation.messages else None
 
     @property
-    def resumed(self) -> bool:
+    def is_resumed(self) -> bool:
         """Whether it was opened with an earlier conversation in it."""
         return self._resumed
 
     @property
-    def usable(self) -> bool:
+    def is_usable(self) -> bool:
         """Until it is closed: a model that failed may answer the next time."""
         return not self._closed
 
@@ -81,7 +81,7 @@ class KernelSession:
             instructions=instructions_of(spec),
             limits=self._limits,
         )
-        conversation.hear(turn.prompt)
+        conversation.add_user_text(turn.prompt)
         conversation.busy = True
         self._running = end = asyncio.timeout(None)
         try:
@@ -104,7 +104,7 @@ class KernelSession:
         self._conversation.steered.append(text)
         return True
 
-    async def adapt(self, spec: SessionSpec) -> bool:
+    async def adapt_to(self, spec: SessionSpec) -> bool:
         """Become a session of another specification: every request is made anew, so any will do."""
         if spec.model != self._spec.model:
             self._model = await self._connect(spec.model)

@@ -60,14 +60,14 @@ class Lease:
     @property
     def has_conversation(self) -> bool:
         """Whether there is anything to resume: a turn was run in it, or it was resumed."""
-        return self.slot.has_run_turn or self.session.resumed
+        return self.slot.has_run_turn or self.session.is_resumed
 
     @property
-    def ended(self) -> bool:
+    def has_ended(self) -> bool:
         """Whether its session was ended while it was held: everything is being closed."""
         return self.slot.session is not self.session
 
-    def doom(self) -> None:
+    def end_on_release(self) -> None:
         """Have it ended when it is given back, whatever else is said then."""
         self.slot.after_use = max(self.slot.after_use, AfterUse.END)
 

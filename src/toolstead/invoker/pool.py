@@ -62,7 +62,7 @@ class SessionPool:
         self._most_idle = most_idle
         self._most_kept = most_kept
         self._rooms = Rooms(most_live)
-        self._idle = IdleSessions(ttl=ttl, clock=clock, expired=self._end)
+        self._idle = IdleSessions(ttl=ttl, clock=clock, expired=self._end_session)
         self._slots: dict[str, Slot] = {}
         self._starts = asyncio.Semaphore(STARTS)
         self._openings = OwnedTasks()
@@ -92,9 +92,9 @@ class SessionPool:
                 )
             await asyncio.wait((slot.prewarmed,))
         try:
-            return await self._fill(slot, request, on_room, counted=True)
+            return await self._fill_slot(slot, request, on_room, counted=True)
         except BaseException:
-            self._leave(slot)
+            self._leave_slot(slot)
             raise
 
     async def release(self, lease: Lease, *, keep: bool, lost: bool = False) -> None:
@@ -106,7 +106,7 @@ class SessionPool:
             lost: Its conversation is gone: ended, and never resumed.
         """
         ended = self._end_lost(lease.slot) if lost else None
-        ended = self._leave(lease.slot, keep=keep) or ended
+        ended = self._leave_slot(lease.slot, keep=keep) or ended
         if ended is not None:
             await asyncio.wait((ended,))
 
@@ -143,11 +143,11 @@ class SessionPool:
             raise AssertionError("nothing was awaited since it was free")
         slot.prewarmed = asyncio.get_running_loop().create_future()
         try:
-            await self._fill(slot, request, None, counted=False)
+            await self._fill_slot(slot, request, None, counted=False)
         except NoRoomError:
             return False
         finally:
-            self._leave(slot)
+            self._leave_slot(slot)
         return slot.session is not None
 
     def evict(self, key: str, *, outdated: bool = False) -> bool:
@@ -163,7 +163,7 @@ class SessionPool:
             return False
         found = slot.is_live
         if not slot.is_used:
-            self._end(slot)
+            self._end_session(slot)
             if outdated:
                 slot.conversation = Remembered.NOTHING
         elif found or outdated:
@@ -191,18 +191,18 @@ class SessionPool:
         self._idle.stop()
         self._rooms.send_home()
         for slot in list(self._slots.values()):
-            self._end(slot)
-        await self._openings.end()
-        if self._holders():
+            self._end_session(slot)
+        await self._openings.end_all()
+        if self._list_holders():
             with suppress(TimeoutError):
                 async with asyncio.timeout(CLOSING):
                     await self._nobody_holds.wait()
-        if holders := self._holders():
+        if holders := self._list_holders():
             logger.error("all sessions are closed, but invocations do not end: %s", ", ".join(holders))
         while self._closings:
             await asyncio.wait(self._closings)
 
-    def _holders(self) -> list[str]:
+    def _list_holders(self) -> list[str]:
         return sorted(key for key, slot in self._slots.items() if slot.is_used)
 
     def _take_slot(self, key: str) -> Slot | None:
@@ -218,7 +218,7 @@ class SessionPool:
         slot.state = SlotState.TAKEN if slot.session is None else SlotState.BUSY
         return slot
 
-    async def _fill(
+    async def _fill_slot(
         self,
         slot: Slot,
         request: SessionRequest,
@@ -228,8 +228,8 @@ class SessionPool:
     ) -> Lease:
         """See to it that a slot in use has a session as wanted."""
         found, runtime = slot.session, request.runtime
-        if found is not None and (self._idle.is_due(slot) or not found.usable):
-            self._end(slot, room_to=slot)
+        if found is not None and (self._idle.is_due(slot) or not found.is_usable):
+            self._end_session(slot, room_to=slot)
             found = None
         if found is None:
             self._misses += counted
@@ -242,7 +242,7 @@ class SessionPool:
             if same and await adapt_session(found, request.spec):
                 slot.fingerprint = fingerprint(request.spec)
                 return self._lease_of_open(slot, found, request, on_room)
-            self._end(slot, room_to=slot, evicted=False)
+            self._end_session(slot, room_to=slot, evicted=False)
         if not runtime.owns_process:
             self._give_room_back(slot)
         elif not slot.has_room:
@@ -266,7 +266,7 @@ class SessionPool:
             return
         oldest = self._idle.oldest_with_room
         if oldest is not None:
-            self._end(oldest, room_to=slot)
+            self._end_session(oldest, room_to=slot)
         elif not may_wait:
             raise NoRoomError(
                 f"all {self._rooms.most} sessions are in use ([sessions] max_live), and a child may not wait for one: "
@@ -300,9 +300,9 @@ class SessionPool:
         slot.has_run_turn = False
         slot.conversation = Remembered.NOTHING
         if self._closed:
-            self._end(slot)
+            self._end_session(slot)
             raise _closed_error()
-        warmth: Warmth = "resumed" if session.resumed else "cold"
+        warmth: Warmth = "resumed" if session.is_resumed else "cold"
         return Lease(request=request, session=session, warmth=warmth, fresh=warmth == "cold", slot=slot)
 
     async def _open_or_reopen(self, slot: Slot, request: SessionRequest) -> Session:
@@ -327,7 +327,7 @@ class SessionPool:
         """Close a session that was opened after whoever wanted it had left; its room is free after that."""
         slot.closing = slot.room_after = self._close_in_background(slot, session, has_room=False)
 
-    def _leave(self, slot: Slot, *, keep: bool = True) -> asyncio.Task[None] | None:
+    def _leave_slot(self, slot: Slot, *, keep: bool = True) -> asyncio.Task[None] | None:
         """Be the user of a slot no more: its session is idle, or it is gone.
 
         Returns:
@@ -336,10 +336,10 @@ class SessionPool:
         session, ended = slot.session, None
         if session is None:
             self._give_room_back(slot)
-        elif not keep or slot.after_use is not AfterUse.KEEP or not session.usable:
-            ended = self._end(slot)
+        elif not keep or slot.after_use is not AfterUse.KEEP or not session.is_usable:
+            ended = self._end_session(slot)
         elif slot.has_room and self._rooms.is_wanted:
-            self._end(slot)
+            self._end_session(slot)
         if slot.after_use is AfterUse.FORGET:
             slot.conversation = Remembered.NOTHING
         slot.after_use = AfterUse.KEEP
@@ -347,32 +347,34 @@ class SessionPool:
         if slot.prewarmed is not None:
             slot.prewarmed.set_result(None)
             slot.prewarmed = None
-        self._idle.touch(slot)
+        self._idle.note_use(slot)
         if slot.session is not None:
             self._end_dead()
             self._idle.add(slot)
-            if self._idle.rooms > self._most_idle:
+            if self._idle.rooms_taken > self._most_idle:
                 ended = self._end_idle(self._idle.oldest_with_room, besides=slot)
             elif len(self._idle) > self._most_kept:
                 self._end_idle(self._idle.oldest, besides=slot)
-        self._forget(slot)
-        if self._closed and not self._holders():
+        self._forget_slot(slot)
+        if self._closed and not self._list_holders():
             self._nobody_holds.set()
         return ended
 
     def _end_dead(self) -> None:
         """End idle sessions whose process has died; the longest idle ones suffice: it was everybody's, or one's own."""
-        while (oldest := self._idle.oldest) is not None and oldest.session is not None and not oldest.session.usable:
-            self._end(oldest)
+        while (oldest := self._idle.oldest) is not None and oldest.session is not None and not oldest.session.is_usable:
+            self._end_session(oldest)
 
     def _end_idle(self, oldest: Slot | None, *, besides: Slot) -> asyncio.Task[None] | None:
         """End the longest idle session; its closing, when it is this one's own."""
         if oldest is None:
             return None
-        closing = self._end(oldest)
+        closing = self._end_session(oldest)
         return closing if oldest is besides else None
 
-    def _end(self, slot: Slot, *, room_to: Slot | None = None, evicted: bool = True) -> asyncio.Task[None] | None:
+    def _end_session(
+        self, slot: Slot, *, room_to: Slot | None = None, evicted: bool = True
+    ) -> asyncio.Task[None] | None:
         """Close a slot's session in the background; its room goes to a slot, or back when it is closed."""
         session = slot.session
         if session is None:
@@ -391,7 +393,7 @@ class SessionPool:
 
     def _end_lost(self, slot: Slot) -> asyncio.Task[None] | None:
         """End a session whose conversation is gone, and let nobody resume it; the slot keeps its room."""
-        closing = self._end(slot, room_to=slot)
+        closing = self._end_session(slot, room_to=slot)
         slot.conversation = Remembered.LOST
         return closing
 
@@ -399,13 +401,13 @@ class SessionPool:
         closing = asyncio.create_task(close_session(session, key=slot.key))
         self._closings.add(closing)
 
-        def closed(task: asyncio.Task[None]) -> None:
+        def note_closed(task: asyncio.Task[None]) -> None:
             self._closings.discard(task)
             if has_room:
                 self._rooms.give_back()
-            self._forget(slot)
+            self._forget_slot(slot)
 
-        closing.add_done_callback(closed)
+        closing.add_done_callback(note_closed)
         return closing
 
     def _give_room_back(self, slot: Slot) -> None:
@@ -419,7 +421,7 @@ class SessionPool:
             slot.room_after.add_done_callback(lambda _: self._rooms.give_back())
         slot.room_after = None
 
-    def _forget(self, slot: Slot) -> None:
+    def _forget_slot(self, slot: Slot) -> None:
         """Drop a slot in which there is nothing, and nobody."""
         if slot.is_used or slot.session is not None or (slot.closing is not None and not slot.closing.done()):
             return

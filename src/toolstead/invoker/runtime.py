@@ -40,13 +40,13 @@ class SessionSpec:
 class OwnTools(Protocol):
     """For a runtime that has tools of its own: our gates stand before them, and our log tells of them."""
 
-    async def ask(
+    async def ask_gates(
         self, name: str, input: Mapping[str, Any], *, call_id: str, parent_call_id: str | None = None
     ) -> Mapping[str, Any] | ToolResult:
         """Before one is used: the arguments to use it with, or the refusal, which the model is to read."""
         ...
 
-    async def tell(
+    async def report_result(
         self,
         name: str,
         input: Mapping[str, Any],
@@ -62,13 +62,13 @@ class OwnTools(Protocol):
 class NoOwnTools:
     """Nobody can check a tool of a runtime's own here, so none is used."""
 
-    async def ask(
+    async def ask_gates(
         self, name: str, input: Mapping[str, Any], *, call_id: str, parent_call_id: str | None = None
     ) -> Mapping[str, Any] | ToolResult:
         """Refuse it."""
         return ToolResult.error(f"{name} was refused: nobody can check it here", Failure.REFUSED)
 
-    async def tell(
+    async def report_result(
         self,
         name: str,
         input: Mapping[str, Any],
@@ -119,12 +119,12 @@ class Session(Protocol):
         ...
 
     @property
-    def resumed(self) -> bool:
+    def is_resumed(self) -> bool:
         """Whether it was opened with an earlier conversation in it."""
         ...
 
     @property
-    def usable(self) -> bool:
+    def is_usable(self) -> bool:
         """Whether it can run another turn; a dead process cannot."""
         ...
 
@@ -141,7 +141,7 @@ class Session(Protocol):
         """Give the running turn another message; False when it takes none now."""
         ...
 
-    async def adapt(self, spec: SessionSpec) -> bool:
+    async def adapt_to(self, spec: SessionSpec) -> bool:
         """Become a session of another specification; False when only a new one can."""
         ...
 
@@ -163,7 +163,7 @@ class Runtime(Protocol):
         """Whether a session is a process of its own; the pool counts those."""
         ...
 
-    def resolve(self, model: str) -> str:
+    def resolve_model(self, model: str) -> str:
         """The full name of the model that answers when this one is asked for; an empty name asks for the usual one.
 
         Raises:

@@ -72,21 +72,21 @@ class ToolCalls:
         parent_call_id: str | None = None,
     ) -> ToolResult:
         """Call a tool."""
-        caller = self._below(parent_call_id)
+        caller = self._caller_below(parent_call_id)
         try:
             return await self._call(name, input, structs.replace(caller, call_id=call_id) if call_id else caller)
         except UnknownToolError as error:
             return ToolResult.error(str(error))
 
-    async def ask(
+    async def ask_gates(
         self, name: str, input: Mapping[str, Any], *, call_id: str, parent_call_id: str | None = None
     ) -> Mapping[str, Any] | ToolResult:
         """A tool of the runtime's own is about to be used."""
         if self._own is None:
-            return await NoOwnTools().ask(name, input, call_id=call_id)
-        return await self._own.ask_own(self._below(parent_call_id), name, input, call_id=call_id)
+            return await NoOwnTools().ask_gates(name, input, call_id=call_id)
+        return await self._own.ask_own(self._caller_below(parent_call_id), name, input, call_id=call_id)
 
-    async def tell(
+    async def report_result(
         self,
         name: str,
         input: Mapping[str, Any],
@@ -97,9 +97,9 @@ class ToolCalls:
     ) -> None:
         """A tool of the runtime's own was used."""
         if self._own is not None:
-            await self._own.tell_own(self._below(parent_call_id), name, input, result, call_id=call_id)
+            await self._own.tell_own(self._caller_below(parent_call_id), name, input, result, call_id=call_id)
 
-    def _below(self, parent_call_id: str | None) -> Caller:
+    def _caller_below(self, parent_call_id: str | None) -> Caller:
         """The caller, or an agent that a call of it started."""
         return (
             structs.replace(self.caller, parent_call_id=parent_call_id) if parent_call_id is not None else self.caller
@@ -123,7 +123,7 @@ async def open_session(runtime: Runtime, spec: SessionSpec, *, thread_id: str, r
         if deadline.expired():
             text = f"the {runtime.name} runtime did not open a session within {OPENING:g} seconds"
             raise RuntimeFailureError(text) from error
-        raise _crashed(f"the {runtime.name} runtime", "opening a session", error) from error
+        raise _crash_error(f"the {runtime.name} runtime", "opening a session", error) from error
 
 
 async def run_turn(session: Session, turn: Turn, *, runtime: str) -> Answer:
@@ -138,14 +138,14 @@ async def run_turn(session: Session, turn: Turn, *, runtime: str) -> Answer:
     except InvocationError:
         raise
     except Exception as error:
-        raise _crashed(f"the {runtime} runtime", "running a turn", error) from error
+        raise _crash_error(f"the {runtime} runtime", "running a turn", error) from error
 
 
 async def adapt_session(session: Session, spec: SessionSpec) -> bool:
     """Whether the session is one of this specification now; one that fails at that is not."""
     try:
         async with asyncio.timeout(ADAPTING):
-            return await session.adapt(spec)
+            return await session.adapt_to(spec)
     except InvocationError as error:
         logger.warning("a session could not adapt to what is wanted now, and a new one takes its place: %s", error)
         return False
@@ -173,7 +173,7 @@ async def close_session(session: Session, *, key: str) -> None:
         logger.exception("the session of %r could not be closed; what it started may still run", key)
 
 
-def _crashed(who: str, what: str, error: Exception) -> RuntimeFailureError:
+def _crash_error(who: str, what: str, error: Exception) -> RuntimeFailureError:
     crash = secrets.token_hex(4)
     logger.error("crash %s: %s, %s", crash, who, what, exc_info=error)
     return RuntimeFailureError(f"{who} crashed while {what} (id {crash}); the log has the details")

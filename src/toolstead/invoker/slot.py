@@ -95,7 +95,7 @@ class Slot:
     @property
     def has_conversation(self) -> bool:
         """Whether there is anything in its session: a turn was run in it, or it was resumed."""
-        return self.session is not None and (self.has_run_turn or self.session.resumed)
+        return self.session is not None and (self.has_run_turn or self.session.is_resumed)
 
     def resume_for(self, runtime: Runtime, asked: str | None) -> str | None:
         """The conversation to open a session with.

@@ -14,10 +14,10 @@ from contextlib import aclosing
 from toolstead.errors import ModelError
 from toolstead.kernel.activation import Activation
 from toolstead.kernel.conversation import Conversation
-from toolstead.kernel.messages import Replied
-from toolstead.kernel.model import Request
-from toolstead.kernel.receiving import received
-from toolstead.kernel.shortening import shorten
+from toolstead.kernel.messages import ModelReply
+from toolstead.kernel.model import ModelRequest
+from toolstead.kernel.receiving import clean_reply
+from toolstead.kernel.shortening import shorten_messages
 from toolstead.types.content import whole_text
 from toolstead.types.run import NOTHING_USED
 from toolstead.types.tool import ToolInfo
@@ -47,7 +47,7 @@ class Asking:
         self._tools: Sequence[ToolInfo] = ()
         self._attempt = 1
 
-    async def reply(self) -> Replied:
+    async def next_reply(self) -> ModelReply:
         """The next reply: it says something, or calls something.
 
         Raises:
@@ -58,10 +58,10 @@ class Asking:
             try:
                 reply = await self._ask_within_budget()
             except ModelError as error:
-                await self._mend(error)
+                await self._mend_request(error)
                 continue
             name = self._activation.model.name
-            reply = received(reply, self._activation.limits, model=name)
+            reply = clean_reply(reply, self._activation.limits, model=name)
             if reply.calls or reply.text.strip():
                 return reply
             empty += 1
@@ -70,12 +70,12 @@ class Asking:
             logger.warning("%s answered nothing; it is asked again", name)
             self._attempt += 1
 
-    async def _ask_within_budget(self) -> Replied:
+    async def _ask_within_budget(self) -> ModelReply:
         """One request: reserved before, settled after, however it ends."""
         activation, usage = self._activation, NOTHING_USED
         most_output = await activation.budget.reserve()
         try:
-            reply = await self._ask(most_output)
+            reply = await self._ask_once(most_output)
             usage = reply.usage
             return reply
         finally:
@@ -84,22 +84,22 @@ class Asking:
                 self.used += counted
                 activation.tell("usage", counted.to_json())
 
-    async def _ask(self, most_output: int | None) -> Replied:
+    async def _ask_once(self, most_output: int | None) -> ModelReply:
         """One request. What was said is told as it comes; it stays said when the user interrupts it."""
         activation, tell, attempt = self._activation, self._activation.tell, self._attempt
-        request = Request(
+        request = ModelRequest(
             instructions=activation.instructions,
             messages=self._conversation.messages,
-            tools=self._offer(),
+            tools=self._offered_tools(),
             max_tokens=most_output,
         )
         name, limits, stall = activation.model.name, activation.limits, activation.limits.stall
         loop, said, size, reply = asyncio.get_running_loop(), "", 0, None
         deadline = asyncio.timeout(stall)
         try:
-            async with deadline, aclosing(activation.model.stream(request)) as pieces:
+            async with deadline, aclosing(activation.model.stream_reply(request)) as pieces:
                 async for piece in pieces:
-                    if isinstance(piece, Replied):
+                    if isinstance(piece, ModelReply):
                         reply = piece
                         break
                     deadline.reschedule(loop.time() + stall)
@@ -120,22 +120,22 @@ class Asking:
             logger.warning("%s answered, but the request could not be closed for %g seconds", name, stall)
         except asyncio.CancelledError:
             if said.strip():
-                self._conversation.messages.append(Replied(text=said))
+                self._conversation.messages.append(ModelReply(text=said))
             raise
         if reply is None:
             raise ModelError(f"{name} ended its answer in the middle", fault="network")
         return reply
 
-    async def _mend(self, error: ModelError) -> None:
+    async def _mend_request(self, error: ModelError) -> None:
         """Make the next try better than the one that failed, or give up."""
         name, conversation = self._activation.model.name, self._conversation
         if error.fault == "overflow":
-            done = shorten(conversation.messages)
+            done = shorten_messages(conversation.messages)
             if done is None:
                 text = "and nothing in it is left to shorten; begin a new thread"
                 raise ModelError(f"the conversation is too long for {name} ({error}), {text}", fault="overflow")
             logger.warning("the conversation is too long for %s: %s", name, done)
-        elif error.fault == "schema" and (tool := self._find(error.tool)) is not None:
+        elif error.fault == "schema" and (tool := self._find_tool(error.tool)) is not None:
             conversation.refused[tool.name] = tool
             logger.warning("%s does not take the schema of %r, so it is left out: %s", name, tool.name, error)
         elif error.fault in PASSING and self._attempt < self._activation.limits.attempts:
@@ -156,7 +156,7 @@ class Asking:
         logger.warning("%s; try %s of %s in %.1f seconds", error, self._attempt + 1, limits.attempts, wait)
         await asyncio.sleep(wait)
 
-    def _offer(self) -> Sequence[ToolInfo]:
+    def _offered_tools(self) -> Sequence[ToolInfo]:
         """The tools of this moment without those that the API refuses; one object as long as they are the same."""
         tools, refused = self._activation.offer(), self._conversation.refused
         if not refused:
@@ -166,5 +166,5 @@ class Asking:
             self._tools = [tool for tool in tools if refused.get(tool.name) is not tool]
         return self._tools
 
-    def _find(self, name: str | None) -> ToolInfo | None:
-        return next((tool for tool in self._offer() if tool.name == name), None)
+    def _find_tool(self, name: str | None) -> ToolInfo | None:
+        return next((tool for tool in self._offered_tools() if tool.name == name), None)

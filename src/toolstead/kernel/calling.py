@@ -62,21 +62,23 @@ class Calling:
         self._begun.clear()
         self._counted.clear()
         try:
-            for group in self._groups(calls):
+            for group in self._group_calls(calls):
                 if len(group) == 1:
-                    answers[group[0]] = await self._answer(group[0], calls[group[0]])
+                    answers[group[0]] = await self._answer_call(group[0], calls[group[0]])
                 else:
-                    await self._together(calls, group, answers)
+                    await self._call_together(calls, group, answers)
         finally:
-            self._conversation.answer([answers.get(at) or self._missed(at, call) for at, call in enumerate(calls)])
-        self._judge(answers)
+            self._conversation.add_answers(
+                [answers.get(at) or self._missed_answer(at, call) for at, call in enumerate(calls)]
+            )
+        self._judge_answers(answers)
 
-    def _groups(self, calls: Sequence[ToolUse]) -> Iterator[list[int]]:
+    def _group_calls(self, calls: Sequence[ToolUse]) -> Iterator[list[int]]:
         """The places of calls that may be made at once, in order: neighbours that all only read."""
         if len(calls) == 1:
             yield [0]
             return
-        tools, group = self._known(), list[int]()
+        tools, group = self._known_tools(), list[int]()
         for at, call in enumerate(calls):
             tool = tools.get(call.name)
             reads = tool is None or tool.annotations.read_only is True  # what is not there does nothing
@@ -91,24 +93,26 @@ class Calling:
         if group:
             yield group
 
-    async def _together(self, calls: Sequence[ToolUse], group: Sequence[int], answers: dict[int, Answered]) -> None:
-        async def one(at: int) -> None:
-            answers[at] = await self._answer(at, calls[at])
+    async def _call_together(
+        self, calls: Sequence[ToolUse], group: Sequence[int], answers: dict[int, Answered]
+    ) -> None:
+        async def call_one(at: int) -> None:
+            answers[at] = await self._answer_call(at, calls[at])
 
         async with asyncio.TaskGroup() as tasks:
             for at in group:
-                tasks.create_task(one(at))
+                tasks.create_task(call_one(at))
 
-    def _missed(self, at: int, call: ToolUse) -> Answered:
+    def _missed_answer(self, at: int, call: ToolUse) -> Answered:
         content = _INTERRUPTED if at in self._begun else _NOT_MADE
         return Answered(call=call, content=content, is_error=True)
 
-    async def _answer(self, at: int, call: ToolUse) -> Answered:
+    async def _answer_call(self, at: int, call: ToolUse) -> Answered:
         self._begun.add(at)
         if call.input is None:
-            result = self._refuse(call, _broken(call))
-        elif call.name not in self._known():
-            result = self._refuse(call, self._unknown(call.name))
+            result = self._refuse_call(call, _broken_arguments(call))
+        elif call.name not in self._known_tools():
+            result = self._refuse_call(call, self._unknown_text(call.name))
         else:
             try:
                 result = await self._activation.call_tool(call.name, call.input, call_id=call.id)
@@ -119,24 +123,24 @@ class Calling:
                 logger.warning("call %s: %s was cancelled, and not by whoever asked for it", call.id, call.name)
                 result = ToolResult(content=_INTERRUPTED, is_error=True)
         if not result.is_error:
-            return Answered(call=call, content=_whole(result.content))
-        return self._failure(call, result)
+            return Answered(call=call, content=_whole_content(result.content))
+        return self._count_failure(call, result)
 
-    def _failure(self, call: ToolUse, result: ToolResult) -> Answered:
+    def _count_failure(self, call: ToolUse, result: ToolResult) -> Answered:
         """Count it; the second time the model is told that it goes in circles."""
-        key = (call.name, _fingerprint(call))
+        key = (call.name, _call_fingerprint(call))
         count = self._failed.get(key, 0)
         if key not in self._counted:  # the model has not seen the error yet when it makes a call twice in one reply
             self._counted.add(key)
             count = self._failed[key] = count + 1
-        content = tuple(_whole(result.content))
+        content = tuple(_whole_content(result.content))
         if count > 1:
             most = self._activation.limits.same_failure
             note = f"this very call has failed {count} times now; at {most} you are stopped. Do something else."
             content = (*content, Text(f"[toolstead: {note}]"))
         return Answered(call=call, content=content, is_error=True)
 
-    def _judge(self, answers: Mapping[int, Answered]) -> None:
+    def _judge_answers(self, answers: Mapping[int, Answered]) -> None:
         if not any(answer.is_error for answer in answers.values()):
             self._failing_turns = 0
             self._failed.clear()
@@ -154,7 +158,7 @@ class Calling:
         else:
             self._failing_turns = 0
 
-    def _refuse(self, call: ToolUse, text: str) -> ToolResult:
+    def _refuse_call(self, call: ToolUse, text: str) -> ToolResult:
         """A call that never reaches the dispatcher is told and logged here, as it would be there."""
         logger.warning("call %s: %s", call.id, text)
         tell = self._activation.tell
@@ -163,19 +167,19 @@ class Calling:
         tell("tool_result", shown)
         return ToolResult.error(text)
 
-    def _unknown(self, name: str) -> str:
+    def _unknown_text(self, name: str) -> str:
         known = ", ".join(list(self._tools)[:20]) or "none"
         hint = suggest(name, self._tools, otherwise=f"the tools are {known}", most=2)
         return f"there is no tool {name[:200]!r}; {hint}"
 
-    def _known(self) -> Mapping[str, ToolInfo]:
+    def _known_tools(self) -> Mapping[str, ToolInfo]:
         offered = self._activation.offer()
         if offered is not self._offered:
             self._offered, self._tools = offered, {tool.name: tool for tool in offered}
         return self._tools
 
 
-def _broken(call: ToolUse) -> str:
+def _broken_arguments(call: ToolUse) -> str:
     """What is wrong with arguments that are no JSON object."""
     text = call.text
     try:
@@ -186,13 +190,13 @@ def _broken(call: ToolUse) -> str:
     return f"the arguments of {call.name[:200]!r} must be one JSON object, not {type(value).__name__}"
 
 
-def _fingerprint(call: ToolUse) -> bytes:
+def _call_fingerprint(call: ToolUse) -> bytes:
     """What tells one call of a tool from another, in a few bytes; the asking made sure that it can be encoded."""
     written = call.text.encode() if call.input is None else msgspec.json.encode(call.input, order="sorted")
     return blake2b(written, digest_size=16).digest()
 
 
-def _whole(content: Sequence[Content]) -> Sequence[Content]:
+def _whole_content(content: Sequence[Content]) -> Sequence[Content]:
     """What a tool answered, without half characters: no API takes them."""
     if all(not isinstance(part, Text) or whole_text(part.text) is part.text for part in content):
         return content

@@ -36,15 +36,15 @@ class Conversation:
         self.steered: deque[str] = deque()
         self.refused: dict[str, ToolInfo] = {}
 
-    def hear(self, text: str) -> None:
+    def add_user_text(self, text: str) -> None:
         """The user says something; no API takes a message without a word."""
         self.messages.append(Said(text=whole_text(text) if text.strip() else EMPTY))
 
     def take_steered(self) -> None:
         """Tell the model what the user said meanwhile."""
         while self.steered:
-            self.hear(self.steered.popleft())
+            self.add_user_text(self.steered.popleft())
 
-    def answer(self, answers: Sequence[Answered]) -> None:
+    def add_answers(self, answers: Sequence[Answered]) -> None:
         """Tools answered, all calls of one reply together."""
         self.messages.extend(answers)

@@ -36,7 +36,7 @@ async def converse(conversation: Conversation, activation: Activation) -> Conclu
     while True:
         activation.budget.begin_turn()
         conversation.take_steered()
-        reply = await asking.reply()
+        reply = await asking.next_reply()
         conversation.messages.append(reply)
         if reply.calls:
             await calling.carry_out(reply.calls)

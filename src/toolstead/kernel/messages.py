@@ -36,7 +36,7 @@ class Said(msgspec.Struct, frozen=True, kw_only=True):
     text: str
 
 
-class Replied(msgspec.Struct, frozen=True, kw_only=True):
+class ModelReply(msgspec.Struct, frozen=True, kw_only=True):
     """What the model said: text, calls, or both.
 
     Attributes:
@@ -62,4 +62,4 @@ class Answered(msgspec.Struct, frozen=True, kw_only=True):
     is_error: bool = False
 
 
-Message = Said | Replied | Answered
+Message = Said | ModelReply | Answered

@@ -10,11 +10,11 @@ from typing import Literal, Protocol
 
 import msgspec
 
-from toolstead.kernel.messages import Message, Replied
+from toolstead.kernel.messages import Message, ModelReply
 from toolstead.types.tool import ToolInfo
 
 
-class Request(msgspec.Struct, frozen=True, kw_only=True):
+class ModelRequest(msgspec.Struct, frozen=True, kw_only=True):
     """What a model is asked.
 
     Attributes:
@@ -30,7 +30,7 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
     max_tokens: int | None = None
 
 
-class Delta(msgspec.Struct, frozen=True, gc=False):
+class ModelDelta(msgspec.Struct, frozen=True, gc=False):
     """A piece of an answer on its way."""
 
     text: str
@@ -45,7 +45,7 @@ class Model(Protocol):
         """`provider:name`, such as `anthropic:claude-sonnet-4-6`."""
         ...
 
-    def stream(self, request: Request) -> AsyncGenerator[Delta | Replied, None]:
+    def stream_reply(self, request: ModelRequest) -> AsyncGenerator[ModelDelta | ModelReply, None]:
         """Ask once: pieces as they come, then the whole reply as the last item.
 
         Closing the generator early ends the request.

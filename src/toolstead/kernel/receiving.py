@@ -19,7 +19,7 @@ from msgspec import structs
 
 from toolstead.errors import ModelError
 from toolstead.kernel.activation import Limits
-from toolstead.kernel.messages import Replied, ToolUse
+from toolstead.kernel.messages import ModelReply, ToolUse
 from toolstead.types.content import whole_text
 
 logger = logging.getLogger(__name__)
@@ -32,7 +32,7 @@ DEEPEST = 100
 _TOO_DEEP = "(nested too deeply to be read)"
 
 
-def received(reply: Replied, limits: Limits, *, model: str) -> Replied:
+def clean_reply(reply: ModelReply, limits: Limits, *, model: str) -> ModelReply:
     """The reply, fit to be kept: the same object when nothing is wrong with it.
 
     Raises:
@@ -46,7 +46,7 @@ def received(reply: Replied, limits: Limits, *, model: str) -> Replied:
     text, seen, size = whole_text(reply.text), set[str](), len(reply.text)
     calls: list[ToolUse] = []
     for call in reply.calls:
-        fit, length = _fit(call, seen)
+        fit, length = _fit_call(call, seen)
         calls.append(fit)
         seen.add(fit.id)
         size += length
@@ -60,7 +60,7 @@ def received(reply: Replied, limits: Limits, *, model: str) -> Replied:
     return structs.replace(reply, text=text, calls=tuple(calls), kept=None)
 
 
-def _fit(call: ToolUse, seen: set[str]) -> tuple[ToolUse, int]:
+def _fit_call(call: ToolUse, seen: set[str]) -> tuple[ToolUse, int]:
     """The call as it can be sent back, and the characters of it."""
     known, name, given, text = call.id, call.name, call.input, call.text
     length = len(name) + len(text)
@@ -74,7 +74,7 @@ def _fit(call: ToolUse, seen: set[str]) -> tuple[ToolUse, int]:
             if b"null" in written:  # which may have been NaN
                 json.dumps(given, allow_nan=False)
         except (TypeError, ValueError, RecursionError):  # half characters are a ValueError
-            given, text = None, _shown(given)
+            given, text = None, _show_arguments(given)
             length += len(text)
         else:
             length += len(written)
@@ -93,19 +93,19 @@ def _is_too_deep(value: object) -> bool:
     """Whether it is nested so deeply that whoever reads it next may fail at that; itself it goes level by level."""
     level = [value]
     for _ in range(DEEPEST):
-        level = [inner for one in level for inner in _inside(one)]
+        level = [inner for one in level for inner in _inner_values(one)]
         if not level:
             return False
     return True
 
 
-def _inside(value: object) -> Iterable[object]:
+def _inner_values(value: object) -> Iterable[object]:
     if isinstance(value, Mapping):
         return cast("Mapping[object, object]", value).values()
     return cast("list[object]", value) if isinstance(value, list) else ()
 
 
-def _shown(input: object) -> str:
+def _show_arguments(input: object) -> str:
     """Arguments that are no JSON, as near to it as they can be shown; half characters are escaped."""
     try:
         return json.dumps(input, default=repr)

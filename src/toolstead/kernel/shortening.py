@@ -10,7 +10,7 @@ from collections.abc import Sequence
 import msgspec
 from msgspec import structs
 
-from toolstead.kernel.messages import Answered, Message, Replied, Said, ToolUse
+from toolstead.kernel.messages import Answered, Message, ModelReply, Said, ToolUse
 from toolstead.types.content import Content, EmbeddedResource, ResourceLink, Text
 
 LONG = 600
@@ -20,7 +20,7 @@ LEFT = 200
 _THIS = "this was shortened, because the conversation grew too long"
 
 
-def shorten(messages: list[Message]) -> str | None:
+def shorten_messages(messages: list[Message]) -> str | None:
     """Cut about half of what can be cut, oldest first; tool results before anything that was said.
 
     What the user said last stays as it is. Every time something is cut, so this ends.
@@ -29,40 +29,40 @@ def shorten(messages: list[Message]) -> str | None:
         What was done, in words; None when nothing is left to cut.
     """
     last = max((at for at, message in enumerate(messages) if isinstance(message, Said)), default=-1)
-    for kind, what in ((Answered, "tool results"), (Said | Replied, "earlier messages")):
+    for kind, what in ((Answered, "tool results"), (Said | ModelReply, "earlier messages")):
         sizes = [
-            (at, _size(message))
+            (at, _message_size(message))
             for at, message in enumerate(messages)
             if isinstance(message, kind) and at != last and _is_long(message)
         ]
         if sizes:
-            return _cut(messages, sizes, what)
+            return _cut_messages(messages, sizes, what)
     return None
 
 
-def _cut(messages: list[Message], sizes: Sequence[tuple[int, int]], what: str) -> str:
+def _cut_messages(messages: list[Message], sizes: Sequence[tuple[int, int]], what: str) -> str:
     before, goal, gone, count = sum(size for _, size in sizes), sum(size for _, size in sizes) / 2, 0, 0
     for at, size in sizes:
         if gone >= goal:
             break
-        messages[at] = _shorter(messages[at])
-        gone += size - _size(messages[at])
+        messages[at] = _shorten_message(messages[at])
+        gone += size - _message_size(messages[at])
         count += 1
     return f"the {count} oldest of {len(sizes)} long {what} were shortened, {gone:,} of {before:,} characters cut"
 
 
-def _shorter(message: Message) -> Message:
+def _shorten_message(message: Message) -> Message:
     match message:
         case Said(text=text):
-            return Said(text=_ends(text, _THIS))
-        case Replied(text=text):
-            cut = _ends(text, _THIS) if len(text) > LONG else text
+            return Said(text=_keep_ends(text, _THIS))
+        case ModelReply(text=text):
+            cut = _keep_ends(text, _THIS) if len(text) > LONG else text
             return structs.replace(message, text=cut, calls=tuple(map(_shorter_call, message.calls)), kept=None)
         case Answered(call=call, content=content):
-            text = "\n".join(_words(part) for part in content)
+            text = "\n".join(_part_words(part) for part in content)
             what = f"this answer of {call.name[:64]}"  # a model may call what has a name of any length
             note = f"{what} was shortened, because the conversation grew too long; call it again"
-            return structs.replace(message, content=(Text(_ends(text, note)),))
+            return structs.replace(message, content=(Text(_keep_ends(text, note)),))
 
 
 def _shorter_call(call: ToolUse) -> ToolUse:
@@ -70,44 +70,44 @@ def _shorter_call(call: ToolUse) -> ToolUse:
     if _size_of_call(call) <= LONG:
         return call
     if call.input is None:
-        return structs.replace(call, text=_ends(call.text, _THIS))
+        return structs.replace(call, text=_keep_ends(call.text, _THIS))
     cut: dict[str, object] = {}
     for name, value in call.input.items():
-        text = value if isinstance(value, str) else _json(value)
-        cut[name] = _ends(text, _THIS) if len(text) > LEFT else value
+        text = value if isinstance(value, str) else _to_json(value)
+        cut[name] = _keep_ends(text, _THIS) if len(text) > LEFT else value
     shorter = structs.replace(call, input=cut)
     if _size_of_call(shorter) > LONG:
-        shorter = structs.replace(call, input={"shortened": _ends(_json(call.input), _THIS)})
+        shorter = structs.replace(call, input={"shortened": _keep_ends(_to_json(call.input), _THIS)})
     return shorter
 
 
-def _ends(text: str, note: str) -> str:
+def _keep_ends(text: str, note: str) -> str:
     if len(text) <= LEFT:  # what was large cannot be shown in words
         return f"{text}\n[toolstead: {note}]"
     half = LEFT // 2
     return f"{text[:half]}\n[toolstead: {len(text) - LEFT:,} characters left out: {note}]\n{text[-half:]}"
 
 
-def _size(message: Message) -> int:
+def _message_size(message: Message) -> int:
     if isinstance(message, Answered):
         return sum(_size_of(part) for part in message.content)
-    if isinstance(message, Replied):
+    if isinstance(message, ModelReply):
         return len(message.text) + sum(map(_size_of_call, message.calls))
     return len(message.text)
 
 
 def _is_long(message: Message) -> bool:
     """Whether it has something to shorten: once that is done, it has not."""
-    if isinstance(message, Replied):
+    if isinstance(message, ModelReply):
         return len(message.text) > LONG or any(_size_of_call(call) > LONG for call in message.calls)
-    return _size(message) > LONG
+    return _message_size(message) > LONG
 
 
 def _size_of_call(call: ToolUse) -> int:
-    return len(call.text) if call.input is None else len(_json(call.input))
+    return len(call.text) if call.input is None else len(_to_json(call.input))
 
 
-def _json(value: object) -> str:
+def _to_json(value: object) -> str:
     return msgspec.json.encode(value).decode()
 
 
@@ -123,7 +123,7 @@ def _size_of(part: Content) -> int:
             return len(part.data)
 
 
-def _words(part: Content) -> str:
+def _part_words(part: Content) -> str:
     match part:
         case Text(text=text):
             return text

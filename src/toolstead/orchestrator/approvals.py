@@ -18,11 +18,11 @@ from toolstead.orchestrator.ids import Ids
 from toolstead.orchestrator.resolutions import (
     approval_event,
     as_json,
+    build_resolution,
     check_decision,
-    resolved,
     sorted_text,
     too_late,
-    verdict,
+    verdict_of,
 )
 from toolstead.types.call import Allow, Ask, Deny, Rewrite, ToolCall
 
@@ -80,18 +80,18 @@ class Approvals:
         self._watching: asyncio.Task[None] | None = None
         self._closed = False
 
-    async def ask(self, call: ToolCall, ask: Ask, asked_by: str) -> Allow | Deny | Rewrite:
+    async def ask_person(self, call: ToolCall, ask: Ask, asked_by: str) -> Allow | Deny | Rewrite:
         """Have a person decide about a call, and wait for it; whatever goes wrong is a no.
 
         Raises:
             asyncio.CancelledError: The caller left; the question is withdrawn.
         """
-        refusal = self._refusal(ask, asked_by)
+        refusal = self._refusal_reason(ask, asked_by)
         if refusal is not None:
             return Deny(refusal)
         self._asking += 1
         try:
-            return await self._ask(call, ask, asked_by)
+            return await self._ask_and_wait(call, ask, asked_by)
         except (StorageError, InvalidApprovalError) as error:
             return Deny(f"{asked_by} wants a person to decide ({ask.reason}), and nobody can be asked: {error}")
         except Exception:
@@ -102,7 +102,7 @@ class Approvals:
         finally:
             self._asking -= 1
 
-    async def decide(
+    async def decide_approval(
         self, id: str, decision: ApprovalDecision, *, input: Mapping[str, Any] | None = None, reason: str = ""
     ) -> Approval:
         """Decide about a call that waits, here or in another process.
@@ -121,9 +121,9 @@ class Approvals:
         """
         check_decision(decision, input, reason)
         store = await self._open_store()
-        approval = await store.approval(id)
+        approval = await store.read_approval(id)
         if approval.decision is None and await self._settle_abandoned(store, [approval]):
-            approval = await store.approval(id)
+            approval = await store.read_approval(id)
         if approval.decision is not None:
             raise too_late(approval)
         edited = None if input is None else as_json(input)
@@ -133,10 +133,10 @@ class Approvals:
             if sorted_text(edited) == sorted_text(approval.input):
                 edited = None  # sent back as it was shown
         # What was begun is finished also when whoever decided does not wait for it: the waiting call is told at once.
-        resolution = resolved(approval, decision, reason, edited)
-        return await asyncio.shield(self._own(self._decide(store, approval, resolution)))
+        resolution = build_resolution(approval, decision, reason, edited)
+        return await asyncio.shield(self._own_task(self._store_decision(store, approval, resolution)))
 
-    async def pending(self) -> list[Approval]:
+    async def pending_approvals(self) -> list[Approval]:
         """The questions that wait for a person, oldest first, of all processes on the database.
 
         Raises:
@@ -146,32 +146,32 @@ class Approvals:
         found = await store.pending_approvals()
         return await store.pending_approvals() if await self._settle_abandoned(store, found) else found
 
-    async def recover(self) -> None:
+    async def recover_approvals(self) -> None:
         """Deny what processes that are dead have asked.
 
         Raises:
             StorageError: The database does not answer.
         """
         store = await self._open_store()
-        for approval, events in await store.recover_approvals(lambda one: resolved(one, "deny", STOPPED)):
+        for approval, events in await store.recover_approvals(lambda one: build_resolution(one, "deny", STOPPED)):
             logger.warning("approval %s is denied: its process %s was stopped", approval.id, approval.owner)
             self._log.publish(events)
 
     async def close(self) -> None:
         """Deny what waits, and what is asked later; store what is owed, if that is possible."""
         self._closed = True
-        await asyncio.gather(*(self._end(question, CLOSING) for question in tuple(self._waiting.values())))
+        await asyncio.gather(*(self._end_question(question, CLOSING) for question in tuple(self._waiting.values())))
         while self._tasks:
             await asyncio.wait(self._tasks)
         if self._watching is not None:
             self._watching.cancel()
             await asyncio.gather(self._watching, return_exceptions=True)
         try:
-            await self._pay()
+            await self._pay_decisions()
         except StorageError as error:
             logger.warning("%s approvals will be denied at the next start: %s", len(self._owed), error)
 
-    def _refusal(self, ask: Ask, asked_by: str) -> str | None:
+    def _refusal_reason(self, ask: Ask, asked_by: str) -> str | None:
         """Why a question is not even asked."""
         if type(ask.timeout) not in (int, float) or not 0 < ask.timeout <= LONGEST_WAIT:
             bounds = f"more than 0 and at most {LONGEST_WAIT:,.0f}"
@@ -185,7 +185,7 @@ class Approvals:
             return f"{asked_by} wants a person to decide ({ask.reason}), and {most} calls wait for one already"
         return None
 
-    async def _ask(self, call: ToolCall, ask: Ask, asked_by: str) -> Allow | Deny | Rewrite:
+    async def _ask_and_wait(self, call: ToolCall, ask: Ask, asked_by: str) -> Allow | Deny | Rewrite:
         from toolstead.types.approval import Approval
 
         store = await self._open_store()
@@ -194,7 +194,7 @@ class Approvals:
         now = time.time()
         caller = call.caller
         approval = Approval(
-            id=self._ids.new("approval"),
+            id=self._ids.new_id("approval"),
             call_id=call.call_id or caller.call_id or "",
             tool=call.name,
             input=as_json(call.input),
@@ -207,28 +207,28 @@ class Approvals:
             expires_at=now + ask.timeout,
             owner=store.owner,
         )
-        question = _Question(approval, store, self._own(self._store_question(store, approval)))
+        question = _Question(approval, store, self._own_task(self._store_question(store, approval)))
         self._waiting[approval.id] = question
         try:
             await asyncio.shield(question.stored)
-            self._watch()
+            self._watch_decisions()
             await asyncio.wait([question.decided], timeout=ask.timeout)
             if not question.decided.done():
-                await self._settle(question, f"nobody answered within {ask.timeout:g} seconds")
+                await self._settle_question(question, f"nobody answered within {ask.timeout:g} seconds")
         except asyncio.CancelledError:
             # It is told before the caller's own end is; a caller who does not even wait for that is not held.
-            await asyncio.wait([self._own(self._end(question, WITHDRAWN))])
+            await asyncio.wait([self._own_task(self._end_question(question, WITHDRAWN))])
             raise
         except StorageError:
             # When the line was cut during the commit, the question may be there: it must not stay open.
-            self._owe(question, resolved(approval, "deny", UNSTORED))
+            self._owe_decision(question, build_resolution(approval, "deny", UNSTORED))
             raise
         finally:
             del self._waiting[approval.id]
-        return verdict(question.decided.result())
+        return verdict_of(question.decided.result())
 
     async def _store_question(self, store: Store, approval: Approval) -> None:
-        earlier = [] if approval.run_id is None else await self._log.take(approval.run_id)
+        earlier = [] if approval.run_id is None else await self._log.take_unstored(approval.run_id)
         data = {
             "approvalId": approval.id,
             "callId": approval.call_id,
@@ -245,57 +245,57 @@ class Approvals:
             self._log.put_back(earlier)
             raise
 
-    async def _decide(self, store: Store, approval: Approval, resolution: Resolution) -> Approval:
+    async def _store_decision(self, store: Store, approval: Approval, resolution: Resolution) -> Approval:
         events = await store.resolve_approval(approval.id, resolution)
         if events is None:
-            raise too_late(await store.approval(approval.id))
+            raise too_late(await store.read_approval(approval.id))
         self._log.publish(events)
         logger.info("approval %s: a person decided %s", approval.id, resolution.decision)
         decided = resolution.given_to(approval)
         if (question := self._waiting.get(approval.id)) is not None:
-            question.tell(decided)
+            question.resolve_question(decided)
         return decided
 
-    async def _end(self, question: _Question, reason: str) -> None:
+    async def _end_question(self, question: _Question, reason: str) -> None:
         """Deny a question for whatever reason; it may not be stored yet."""
         await asyncio.wait([question.stored])
-        await self._settle(question, reason)
+        await self._settle_question(question, reason)
 
-    async def _settle(self, question: _Question, reason: str) -> None:
+    async def _settle_question(self, question: _Question, reason: str) -> None:
         """Deny a question, unless somebody decided about it: what they said counts then."""
-        resolution = resolved(question.approval, "deny", reason)
+        resolution = build_resolution(question.approval, "deny", reason)
         try:
             events = await question.store.resolve_approval(question.approval.id, resolution)
             if events is None:
-                question.tell(await _found(question))
+                question.resolve_question(await _decided_approval(question))
                 return
             self._log.publish(events)
         except StorageError as error:
             logger.warning("that approval %s is denied waits for the database: %s", question.approval.id, error)
-            self._owe(question, resolution)
-        question.tell(resolution.given_to(question.approval))
+            self._owe_decision(question, resolution)
+        question.resolve_question(resolution.given_to(question.approval))
 
     async def _settle_abandoned(self, store: Store, found: list[Approval]) -> bool:
         """Deny those for which nobody waits any more; False when there are none."""
         if self._owed:
-            await self._pay()
+            await self._pay_decisions()
         elif all(approval.owner == store.owner for approval in found):
             return False
-        await self.recover()
+        await self.recover_approvals()
         return True
 
-    def _owe(self, question: _Question, resolution: Resolution) -> None:
+    def _owe_decision(self, question: _Question, resolution: Resolution) -> None:
         self._owed[question.approval.id] = (question, resolution)
-        self._watch()
+        self._watch_decisions()
 
-    async def _pay(self) -> None:
+    async def _pay_decisions(self) -> None:
         """Store the decisions that could not be stored before."""
         for approval_id, (question, resolution) in tuple(self._owed.items()):
             events = await question.store.resolve_approval(approval_id, resolution)
             self._owed.pop(approval_id, None)
             self._log.publish(events or [])
 
-    def _watch(self) -> None:
+    def _watch_decisions(self) -> None:
         if self._watching is None and not self._closed:
             self._watching = asyncio.create_task(self._look_again(), name="toolstead-approvals")
 
@@ -304,7 +304,7 @@ class Approvals:
         while self._waiting or self._owed:
             await asyncio.sleep(LOOK_SECONDS)
             try:
-                await self._look()
+                await self._find_decided()
                 failing = False
             except Exception as error:  # noqa: BLE001 - whatever it met, it looks again
                 if not failing:
@@ -312,9 +312,9 @@ class Approvals:
                 failing = True
         self._watching = None
 
-    async def _look(self) -> None:
+    async def _find_decided(self) -> None:
         """Find what was decided in other processes."""
-        await self._pay()
+        await self._pay_decisions()
         open_here = [one for one in self._waiting.values() if one.stored.done() and not one.decided.done()]
         if not open_here:
             return
@@ -322,9 +322,9 @@ class Approvals:
         still = await store.pending_ids(store.owner)
         for question in open_here:
             if question.approval.id not in still:
-                question.tell(await _found(question))
+                question.resolve_question(await _decided_approval(question))
 
-    def _own(self, work: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
+    def _own_task(self, work: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
         """Run something that is finished whoever stops waiting for it."""
         task = asyncio.create_task(work, name="toolstead-approval")
         self._tasks.add(task)
@@ -348,16 +348,16 @@ class _Question:
         self.stored = stored
         self.decided: asyncio.Future[Approval] = asyncio.get_running_loop().create_future()
 
-    def tell(self, decided: Approval) -> None:
+    def resolve_question(self, decided: Approval) -> None:
         """Tell the call how it was decided; the first word counts."""
         if not self.decided.done():
             self.decided.set_result(decided)
 
 
-async def _found(question: _Question) -> Approval:
+async def _decided_approval(question: _Question) -> Approval:
     """The approval as somebody decided it."""
     approval = question.approval
     try:
-        return await question.store.approval(approval.id)
+        return await question.store.read_approval(approval.id)
     except NotFoundError:
-        return resolved(approval, "deny", GONE).given_to(approval)
+        return build_resolution(approval, "deny", GONE).given_to(approval)

@@ -64,7 +64,7 @@ class RunCommands:
     ) -> Accepted | None:
         """Give a message to the turn that a run is in, and store it; None when the turn does not take it."""
         async with active.steering:
-            if key is not None and (before := await self._store.accepted(message.thread_id, key)) is not None:
+            if key is not None and (before := await self._store.find_accepted(message.thread_id, key)) is not None:
                 if command_id is not None:
                     await self._store.remove_command(command_id)
                 return before
@@ -77,24 +77,24 @@ class RunCommands:
             logger.warning("run %s was told a message that another process took at the same time", active.run.id)
             return accepted
         self._parts.log.publish(accepted.events)
-        await self._performer.observe(self._parts.hooks.on_message(message.thread_id, "user", message.content))
+        await self._performer.run_observer(self._parts.hooks.on_message(message.thread_id, "user", message.content))
         return accepted
 
     async def send_steer(self, run: Run, text: str, key: str | None) -> Accepted | None:
         """Have another process give a message to its run; None when it must be sent as any message."""
-        message_id = self._parts.ids.new("msg")
+        message_id = self._parts.ids.new_id("msg")
         key, now = key or message_id, self._parts.clock.now()
         command = RunCommand(id=message_id, run_id=run.id, kind="steer", text=text, created_at=now, key=key)
         if not await self._store.add_command(command):
             return None
         for seconds in repeat_pauses():
-            if (await self._store.run(run.id)).ended:
+            if (await self._store.read_run(run.id)).has_ended:
                 await self._store.remove_command(message_id)
                 break
             if not await self._store.has_command(message_id):
                 break
-            await self._recovery.pause(seconds)
-        used = await self._store.accepted(run.thread_id, key)
+            await self._recovery.pause_for(seconds)
+        used = await self._store.find_accepted(run.thread_id, key)
         return used if used is None or used.message_id != message_id else structs.replace(used, fresh=True)
 
     async def _look_again(self) -> None:
@@ -105,7 +105,7 @@ class RunCommands:
                 continue
             try:
                 await self._store_sessions()
-                commands = await self._store.commands()
+                commands = await self._store.list_commands()
                 self._forget_settled({command.id for command in commands})
                 for command in commands:
                     await self._carry_out(command)
@@ -130,13 +130,13 @@ class RunCommands:
 
     async def _steer(self, active: ActiveRun | None, command: RunCommand) -> None:
         try:
-            if active is not None and await self._take(active, command):
+            if active is not None and await self._take_command(active, command):
                 return
             await self._store.remove_command(command.id)
         except (StorageError, NotFoundError) as error:
             logger.warning("run %s: a message that another process sent to it waits: %s", command.run_id, error)
 
-    async def _take(self, active: ActiveRun, command: RunCommand) -> bool:
+    async def _take_command(self, active: ActiveRun, command: RunCommand) -> bool:
         message = Message(
             id=command.id,
             thread_id=active.run.thread_id,

@@ -62,7 +62,7 @@ class EventStream:
 
     def close(self) -> None:
         """End the stream: what waits is still read, then iteration stops."""
-        self._log.forget(self)
+        self._log.forget_stream(self)
         self._closed = True
         self._arrived.set()
 
@@ -102,7 +102,7 @@ class EventLog:
         """Whether anyone reads along right now; a plain attribute, asked on every call."""
 
     @property
-    def recent(self) -> list[Event]:
+    def recent_events(self) -> list[Event]:
         """The last failures and changes that no store has, oldest first."""
         return list(self._kept)
 
@@ -134,13 +134,13 @@ class EventLog:
             task_id=caller.task_id if caller else None,
         )
         if lasting:
-            self._keep(event)
+            self._keep_event(event)
         for stream in self._streams:
             stream.offer(event)
         if self.feed is not None and self.feed.has_readers:
-            self.feed.mention(replace(event, id=""))
+            self.feed.mention_event(replace(event, id=""))
 
-    def _keep(self, event: Event) -> None:
+    def _keep_event(self, event: Event) -> None:
         """Keep an event until there is a store."""
         if len(self._kept) == self._kept.maxlen and not self._is_full:
             self._is_full = True
@@ -149,7 +149,7 @@ class EventLog:
             )
         self._kept.append(event)
 
-    def attach(self, store: Store) -> None:
+    def attach_store(self, store: Store) -> None:
         """Store events from now on; those kept in memory so far are stored first."""
         from toolstead.orchestrator.feed import Feed
         from toolstead.orchestrator.journal import Journal
@@ -175,11 +175,11 @@ class EventLog:
             for event in events:
                 stream.offer(event)
         if self.feed is not None:
-            self.feed.notice()
+            self.feed.notice_stored()
 
-    async def take(self, run_id: str) -> list[NewEvent]:
+    async def take_unstored(self, run_id: str) -> list[NewEvent]:
         """What a run told that is not stored yet; what is being stored is waited for."""
-        return await self._journal.take(run_id) if self._journal is not None else []
+        return await self._journal.take_unstored(run_id) if self._journal is not None else []
 
     def put_back(self, events: Sequence[NewEvent]) -> None:
         """Store what was taken after all: it could not be stored with what it was taken for."""
@@ -192,7 +192,7 @@ class EventLog:
         if self.feed is not None:
             await self.feed.catch_up()
 
-    async def detach(self) -> None:
+    async def detach_store(self) -> None:
         """Store what waits, and end the readers of stored events."""
         journal, self._journal = self._journal, None
         feed, self.feed = self.feed, None
@@ -201,14 +201,14 @@ class EventLog:
         if feed is not None:
             await feed.close()
 
-    def stream(self, types: Collection[str] | None = None) -> EventStream:
+    def open_stream(self, types: Collection[str] | None = None) -> EventStream:
         """Read along from now on; close it when done."""
         stream = EventStream(self, types)
         self._streams.append(stream)
         self.listening = True
         return stream
 
-    def forget(self, stream: EventStream) -> None:
+    def forget_stream(self, stream: EventStream) -> None:
         """Stop handing events to a stream."""
         if stream in self._streams:
             self._streams.remove(stream)

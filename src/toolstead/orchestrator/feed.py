@@ -42,7 +42,7 @@ class EventReader:
 
     def offer(self, event: Event) -> None:
         """Take an event; a reader that is too far behind will ask the store for it later."""
-        if not _fits(event, self.wanted):
+        if not _fits_filter(event, self.wanted):
             return
         if len(self._fresh) >= MOST_WAITING:
             self._fresh.clear()
@@ -52,7 +52,7 @@ class EventReader:
 
     def close(self) -> None:
         """End it: iteration stops."""
-        self._feed.forget(self)
+        self._feed.forget_reader(self)
         self._closed = True
         self._arrived.set()
 
@@ -62,7 +62,7 @@ class EventReader:
     async def __anext__(self) -> Event:
         while not self._closed:
             if self._replaying and not self._page:
-                await self._replay()
+                await self._replay_page()
             waiting = self._page or self._fresh
             if waiting:
                 event = waiting.popleft()
@@ -78,9 +78,9 @@ class EventReader:
             await self._arrived.wait()
         raise StopAsyncIteration
 
-    async def _replay(self) -> None:
+    async def _replay_page(self) -> None:
         """Fetch the next page from the store; an empty one means that nothing is missing any more."""
-        page = await self._feed.store.events(self.wanted, after=self._sent or None, limit=PAGE)
+        page = await self._feed.store.list_events(self.wanted, after=self._sent or None, limit=PAGE)
         self._page.extend(page)
         self._replaying = bool(page)
 
@@ -119,7 +119,7 @@ class Feed:
         """Whether anybody reads along right now."""
         return bool(self._readers)
 
-    async def reader(self, wanted: EventFilter = EVERYTHING, *, after: str | None = None) -> EventReader:
+    async def open_reader(self, wanted: EventFilter = EVERYTHING, *, after: str | None = None) -> EventReader:
         """Read events after an id, or from now on; an empty id is before the first.
 
         An id above all others is that of an event that was deleted: nothing that is still there comes after it.
@@ -131,19 +131,19 @@ class Feed:
         self._readers.add(reader)
         self._on_readers()
         if self._task is None:
-            self._task = asyncio.create_task(self._pump(), name="toolstead-feed")
+            self._task = asyncio.create_task(self._pump_events(), name="toolstead-feed")
         return reader
 
-    def notice(self) -> None:
+    def notice_stored(self) -> None:
         """This process just stored something: look at once."""
         self._wake.set()
 
-    def mention(self, event: Event) -> None:
+    def mention_event(self, event: Event) -> None:
         """Tell of an event that is not stored to those who are here."""
         for reader in self._readers:
             reader.offer(event)
 
-    def forget(self, reader: EventReader) -> None:
+    def forget_reader(self, reader: EventReader) -> None:
         """A reader has left."""
         self._readers.discard(reader)
         self._on_readers()
@@ -161,12 +161,12 @@ class Feed:
     async def catch_up(self) -> None:
         """Hand out all that is stored by now, so that what is deleted next was told."""
         while self._readers:
-            found = await self.store.events(EVERYTHING, after=self._last or None, limit=PAGE)
+            found = await self.store.list_events(EVERYTHING, after=self._last or None, limit=PAGE)
             self._hand_out(found)
             if len(found) < PAGE:
                 return
 
-    async def _pump(self) -> None:
+    async def _pump_events(self) -> None:
         while self._readers:
             try:
                 async with asyncio.timeout(self._look_seconds):
@@ -175,15 +175,15 @@ class Feed:
                 pass
             self._wake.clear()
             try:
-                self._hand_out(await self._next())
+                self._hand_out(await self._next_events())
             except Exception:
                 logger.exception("events could not be read; looking again")
                 await asyncio.sleep(self._look_seconds)
         self._task = None
 
-    async def _next(self) -> list[Event]:
+    async def _next_events(self) -> list[Event]:
         """What comes after the last event handed out, in order, whoever stored it."""
-        found = await self.store.events(EVERYTHING, after=self._last or None, limit=PAGE)
+        found = await self.store.list_events(EVERYTHING, after=self._last or None, limit=PAGE)
         if len(found) == PAGE:
             self._wake.set()
         return found
@@ -197,7 +197,7 @@ class Feed:
                 reader.offer(event)
 
 
-def _fits(event: Event, wanted: EventFilter) -> bool:
+def _fits_filter(event: Event, wanted: EventFilter) -> bool:
     return (
         (wanted.run_id is None or event.run_id == wanted.run_id)
         and (wanted.thread_id is None or event.thread_id == wanted.thread_id)

@@ -30,15 +30,15 @@ class SessionFreshness:
 
         One that is open and is not up to date is ended.
         """
-        newest = await self._store.runs(thread_id=thread_id, limit=MOST_NEVER_BEGUN)
+        newest = await self._store.list_runs(thread_id=thread_id, limit=MOST_NEVER_BEGUN)
         last = next((run for run in newest if run.started_at is not None), None)
         if last is not None and last.owner == self._store.owner:
             return True
-        if last is not None and not last.ended:
+        if last is not None and not last.has_ended:
             return False
         after = NO_RUN if last is None else last.id
         if self._prewarmed.get(thread_id) != after:
-            self.outdate(thread_id)
+            self.mark_outdated(thread_id)
         while len(self._prewarmed) >= MOST_PREWARMED:
             del self._prewarmed[next(iter(self._prewarmed))]
         self._prewarmed[thread_id] = after
@@ -50,8 +50,8 @@ class SessionFreshness:
         if last is not None and last.owner == self._store.owner:
             return
         if ahead != (NO_RUN if last is None else last.id):
-            self.outdate(thread_id)
+            self.mark_outdated(thread_id)
 
-    def outdate(self, thread_id: str) -> None:
+    def mark_outdated(self, thread_id: str) -> None:
         """What the pool has of a thread may be out of date."""
         self._pool.evict(session_key(thread_id), outdated=True)

@@ -17,7 +17,7 @@ class Ids:
         self._time_ns = time_ns
         self._numbers = itertools.count(1)
 
-    def new(self, kind: str) -> str:
+    def new_id(self, kind: str) -> str:
         """An id such as `run_…`; a later one of the same process sorts after it."""
         return f"{kind}_{self._time_ns() // 1000:013x}{self._process}{next(self._numbers) & 0xFFFF:04x}"
 

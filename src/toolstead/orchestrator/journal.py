@@ -53,7 +53,7 @@ class Journal:
         self._waiting.setdefault(event.run_id, []).append(event)
         self._wake.set()
 
-    async def take(self, run_id: str) -> list[NewEvent]:
+    async def take_unstored(self, run_id: str) -> list[NewEvent]:
         """What a run told that is not stored yet: to be stored with its end.
 
         What is being stored is waited for: if that fails, it would come after the end.
@@ -81,7 +81,7 @@ class Journal:
             batch = [event for events in self._storing.values() for event in events]
             self._settled.clear()
             try:
-                self._on_stored(await self._store.append(batch))
+                self._on_stored(await self._store.append_events(batch))
             except StorageError as error:
                 if self._closing and failures:
                     logger.exception("%s events could not be stored", len(batch))
@@ -107,7 +107,7 @@ class Journal:
     async def _store_each(self, batch: Sequence[NewEvent]) -> None:
         for event in batch:
             try:
-                self._on_stored(await self._store.append([event]))
+                self._on_stored(await self._store.append_events([event]))
             except Exception:
                 logger.exception("an event %s of run %s cannot be stored, and is left out", event.type, event.run_id)
 

@@ -27,7 +27,7 @@ from toolstead.orchestrator.order import ThreadOrder
 from toolstead.orchestrator.parts import OrchestratorParts
 from toolstead.orchestrator.performer import RunPerformer
 from toolstead.orchestrator.recovery import Recovery
-from toolstead.orchestrator.request import Defaults, RunRequest
+from toolstead.orchestrator.request import RunDefaults, RunRequest
 from toolstead.orchestrator.store import Accepted, RunCommand, Store
 from toolstead.types.call import CallTool
 from toolstead.types.event import Event
@@ -55,7 +55,7 @@ class Orchestrator:
         log: EventLog,
         invoker: Invoker,
         call_tool: CallTool,
-        defaults: Defaults,
+        defaults: RunDefaults,
         own_tools: OwnFor | None = None,
         hooks: MessageHooks | None = None,
         clock: Clock = REAL_CLOCK,
@@ -111,7 +111,7 @@ class Orchestrator:
             RuntimeFailureError: No such runtime, or no such model of it.
             NotFoundError: The thread must exist, and does not.
         """
-        thread_id = request.thread_id or self._parts.ids.new("thread")
+        thread_id = request.thread_id or self._parts.ids.new_id("thread")
         # Reads end in any order, and messages that come at once are to be stored in the order in which they came.
         async with self._reading.setdefault(thread_id, asyncio.Lock()):
             thread = await self._find_thread(thread_id, request)
@@ -123,7 +123,7 @@ class Orchestrator:
         # It is known before it is stored: closing waits for it from here on.
         self._active.add(active)
         try:
-            accepted = await self.store.accept(
+            accepted = await self.store.accept_message(
                 message,
                 run,
                 thread=thread,
@@ -138,11 +138,11 @@ class Orchestrator:
             raise
         except BaseException as error:
             if isinstance(error, StorageError):
-                self._recovery.doubt(run)
-            self._drop(active)
+                self._recovery.note_doubtful(run)
+            self._drop_run(active)
             raise
         if not accepted.fresh:
-            self._drop(active)
+            self._drop_run(active)
             return accepted
         self.log.publish(accepted.events)
         self._performer.start(active)
@@ -162,7 +162,7 @@ class Orchestrator:
         """Put a message of the system into a thread; nobody answers it. Raises NotFoundError for the thread."""
         now = self._parts.clock.now()
         message = Message(
-            id=self._parts.ids.new("msg"),
+            id=self._parts.ids.new_id("msg"),
             thread_id=thread_id,
             role="system",
             content=content,
@@ -170,7 +170,7 @@ class Orchestrator:
             kind=kind,
         )
         self.log.publish((await self.store.add_message(message, [create_message_event(message, now)])).events)
-        await self._performer.observe(self._parts.hooks.on_message(thread_id, "system", content))
+        await self._performer.run_observer(self._parts.hooks.on_message(thread_id, "system", content))
         return message
 
     async def cancel(self, run_id: str, why: str = CANCELLED) -> Run:
@@ -183,11 +183,13 @@ class Orchestrator:
         if active is not None:
             active.request_end("cancelled", why)
             return await asyncio.shield(active.ended)
-        run = await self.store.run(run_id)
-        if run.ended:
+        run = await self.store.read_run(run_id)
+        if run.has_ended:
             return run
         now = self._parts.clock.now()
-        command = RunCommand(id=self._parts.ids.new("cancel"), run_id=run_id, kind="cancel", text=why, created_at=now)
+        command = RunCommand(
+            id=self._parts.ids.new_id("cancel"), run_id=run_id, kind="cancel", text=why, created_at=now
+        )
         await self.store.add_command(command)
         return await self._recovery.wait_for_end(run_id)
 
@@ -208,7 +210,7 @@ class Orchestrator:
             RuntimeFailureError: No session can be had.
         """
         is_fresh = await self._freshness.may_prewarm(thread_id)
-        thread = await self.store.thread(thread_id)
+        thread = await self.store.read_thread(thread_id)
         model = thread.model or self._defaults.model
         runtime = self._defaults.runtime(thread.runtime, model)
         if not is_fresh:
@@ -218,8 +220,8 @@ class Orchestrator:
             runtime,
             stored=thread.session_id,
             agent=thread.agent or self._defaults.agent,
-            model=runtime.resolve(model),
-            has_history=bool(await self.store.messages(thread_id, limit=1)),
+            model=runtime.resolve_model(model),
+            has_history=bool(await self.store.list_messages(thread_id, limit=1)),
         )
         return await self.invoker.pool.prewarm(request), runtime.name
 
@@ -229,23 +231,23 @@ class Orchestrator:
         Raises:
             NotFoundError: No such thread.
         """
-        await self.store.thread(thread_id)
+        await self.store.read_thread(thread_id)
         ours = [active for active in self._active.values() if active.run.thread_id == thread_id]
         await self._end_runs(ours, "cancelled", DELETED)
-        others = await self.store.runs(thread_id=thread_id, unfinished=True, limit=MOST_WAITING)
+        others = await self.store.list_runs(thread_id=thread_id, unfinished=True, limit=MOST_WAITING)
         await asyncio.gather(*(self.cancel(run.id, DELETED) for run in others))
-        self._freshness.outdate(thread_id)
+        self._freshness.mark_outdated(thread_id)
         await self.log.catch_up()  # who reads along learns how its runs ended
         await self.store.delete_thread(thread_id)
 
     async def recover(self) -> None:
         """End the runs of processes that are dead."""
-        await self._recovery.recover()
+        await self._recovery.recover_runs()
 
     async def _find_thread(self, thread_id: str, request: RunRequest) -> Thread:
         """The thread as it is stored, or as it will be made with its first message."""
         try:
-            return await self.store.thread(thread_id)
+            return await self.store.read_thread(thread_id)
         except NotFoundError:
             if request.thread_must_exist:
                 raise
@@ -258,14 +260,14 @@ class Orchestrator:
         model = request.model or thread.model or self._defaults.model
         runtime = self._defaults.runtime(request.runtime or thread.runtime, model)
         run = Run(
-            id=self._parts.ids.new("run"),
+            id=self._parts.ids.new_id("run"),
             thread_id=thread.id,
             prompt=request.prompt,
             created_at=self._parts.clock.now(),
             owner=self.store.owner,
             agent=request.agent or thread.agent or self._defaults.agent,
             runtime=runtime.name,
-            model=runtime.resolve(model),
+            model=runtime.resolve_model(model),
             parent_run_id=request.parent_run_id,
             parent_agent=request.parent_agent,
             task_id=request.task_id,
@@ -277,13 +279,13 @@ class Orchestrator:
         thread_id, key = request.thread_id, request.idempotency_key
         if thread_id is None:
             return await self.submit(request)
-        if key is not None and (used := await self.store.accepted(thread_id, key)) is not None:
+        if key is not None and (used := await self.store.find_accepted(thread_id, key)) is not None:
             return used
         active = self._active.running.get(thread_id)
         if active is not None:
             message = self._performer.create_message(active.run, "user", request.prompt, self._parts.clock.now())
             return await self._commands.give_message(active, message, key=key) or await self.submit(request)
-        unfinished = await self.store.runs(thread_id=thread_id, unfinished=True, limit=MOST_WAITING)
+        unfinished = await self.store.list_runs(thread_id=thread_id, unfinished=True, limit=MOST_WAITING)
         for run in unfinished:
             if run.status == "running" and run.owner != self.store.owner:
                 return await self._commands.send_steer(run, request.prompt, key) or await self.submit(request)
@@ -295,7 +297,7 @@ class Orchestrator:
         if runs:
             await asyncio.wait([active.ended for active in runs])
 
-    def _drop(self, active: ActiveRun) -> None:
+    def _drop_run(self, active: ActiveRun) -> None:
         """Forget a run that was not stored."""
         self._active.remove(active)
         active.ended.cancel()
@@ -305,7 +307,7 @@ async def watched_run(
     orchestrator: Orchestrator, log: EventLog, request: RunRequest, on_event: Callable[[Event], object] | None
 ) -> Run:
     """Submit a request and wait for its end; every event of the run is told, in order. Cancelling cancels the run."""
-    with log.stream() if on_event is not None else nullcontext() as stream:
+    with log.open_stream() if on_event is not None else nullcontext() as stream:
         accepted = await orchestrator.submit(request, only_for_caller=True)
         try:
             if stream is not None and on_event is not None:

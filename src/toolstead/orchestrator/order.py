@@ -28,7 +28,7 @@ class ThreadOrder:
         self._store, self._active, self._clock = parts.store, parts.active, parts.clock
         self._recovery, self._freshness = recovery, freshness
 
-    async def begin(self, active: ActiveRun) -> Begun | None:
+    async def begin_run(self, active: ActiveRun) -> Begun | None:
         """Begin a run when its turn has come; None when it got its end meanwhile.
 
         Raises:
@@ -41,7 +41,7 @@ class ThreadOrder:
                 outcome = await self._store.begin_run(run, started, [create_start_event(run, started)])
             except BaseException:
                 # It may have begun, and then the next run will not see who talked here before this one.
-                self._freshness.outdate(run.thread_id)
+                self._freshness.mark_outdated(run.thread_id)
                 raise
             if isinstance(outcome, Behind):
                 if not active.request.may_wait:
@@ -64,7 +64,7 @@ class ThreadOrder:
         if ours is not None:
             await asyncio.wait((ours.ended,))
         elif before.owner == self._store.owner:  # nobody performs it: recovery gives it its end
-            await self._recovery.pause(seconds)
+            await self._recovery.pause_for(seconds)
         else:
             with suppress(NotFoundError):
                 await self._recovery.wait_for_end(before.id)

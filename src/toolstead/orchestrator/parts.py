@@ -11,7 +11,7 @@ from toolstead.orchestrator.active_run import ActiveRuns
 from toolstead.orchestrator.event_log import EventLog
 from toolstead.orchestrator.hooks import MessageHooks
 from toolstead.orchestrator.ids import Ids
-from toolstead.orchestrator.request import Defaults
+from toolstead.orchestrator.request import RunDefaults
 from toolstead.orchestrator.store import Store
 from toolstead.types.call import CallTool
 
@@ -30,7 +30,7 @@ class OrchestratorParts:
     log: EventLog
     invoker: Invoker
     call_tool: CallTool
-    defaults: Defaults
+    defaults: RunDefaults
     hooks: MessageHooks
     own_tools: OwnFor | None = None
     clock: Clock = REAL_CLOCK

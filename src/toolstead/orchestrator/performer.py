@@ -55,14 +55,14 @@ class RunPerformer:
 
     def start(self, active: ActiveRun) -> None:
         """Perform a run in the background, up to its stored end."""
-        task = asyncio.create_task(self._perform(active), name=f"toolstead-{active.run.id}")
+        task = asyncio.create_task(self._perform_run(active), name=f"toolstead-{active.run.id}")
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
     def create_message(self, run: Run, role: Role, content: str, now: float) -> Message:
         """A message of a run."""
         return Message(
-            id=self._parts.ids.new("msg"),
+            id=self._parts.ids.new_id("msg"),
             thread_id=run.thread_id,
             role=role,
             content=content,
@@ -94,50 +94,50 @@ class RunPerformer:
             may_wait=may_wait,
         )
 
-    async def observe(self, hook: Awaitable[None]) -> None:
+    async def run_observer(self, hook: Awaitable[None]) -> None:
         """Await a hook that only watches: whatever comes of it, the run goes on."""
         try:
             await hook
         except Exception:
             logger.exception("a hook failed; the run goes on without it")
 
-    async def _perform(self, active: ActiveRun) -> None:
+    async def _perform_run(self, active: ActiveRun) -> None:
         """See a run through, from waiting for its turn to its stored end; never raises, also when it is cancelled."""
         active.task = task = asyncio.current_task()
         try:
             ending = await self._invoke(active)
         except asyncio.CancelledError:
             status, why = active.wanted_end or ("cancelled", "it was cancelled")
-            ending = self._fail(active, status, status, why)
+            ending = self._fail_run(active, status, status, why)
         except TimedOutError as error:
-            ending = self._fail(active, "timeout", "timeout", str(error))
+            ending = self._fail_run(active, "timeout", "timeout", str(error))
         except InvocationError as error:
-            ending = self._fail(active, "failed", find_error_code(error), str(error))
+            ending = self._fail_run(active, "failed", find_error_code(error), str(error))
         except StorageError as error:
-            ending = self._fail(active, "failed", "storage", str(error))
+            ending = self._fail_run(active, "failed", "storage", str(error))
         except Exception:
-            crash = self._parts.ids.new("run_crash")
+            crash = self._parts.ids.new_id("run_crash")
             logger.exception("crash %s: run %s", crash, active.run.id)
-            ending = self._fail(
+            ending = self._fail_run(
                 active, "failed", "crash", f"something went wrong inside ({crash}); the log has the details"
             )
         active.is_ending = True
         while task is not None and task.cancelling():
             task.uncancel()  # what interrupted the turn is not meant for the hooks
-        await self._finish(active, ending)
+        await self._finish_run(active, ending)
 
-    def _fail(self, active: ActiveRun, status: RunEnd, code: str, message: str) -> Ending:
+    def _fail_run(self, active: ActiveRun, status: RunEnd, code: str, message: str) -> Ending:
         return end_with_error(active.run, status, code, message, self._parts.clock.now())
 
     async def _invoke(self, active: ActiveRun) -> Ending:
         if active.wanted_end is not None:
             raise asyncio.CancelledError
-        begun = await self._order.begin(active)
+        begun = await self._order.begin_run(active)
         if begun is None:
-            return self._fail(active, "cancelled", "cancelled", "another process gave it an end")
+            return self._fail_run(active, "cancelled", "cancelled", "another process gave it an end")
         run, request = active.run, active.request
         self._log.publish(begun.events)
-        await self.observe(self._hooks.on_message(run.thread_id, "user", run.prompt))
+        await self.run_observer(self._hooks.on_message(run.thread_id, "user", run.prompt))
         caller = Caller(
             thread_id=run.thread_id,
             run_id=run.id,
@@ -154,7 +154,7 @@ class RunPerformer:
             stored=stored,
             agent=run.agent,
             model=run.model,
-            has_history=stored is not None or len(await self._store.messages(run.thread_id, limit=2)) > 1,
+            has_history=stored is not None or len(await self._store.list_messages(run.thread_id, limit=2)) > 1,
             cwd=request.cwd,
             resume=request.session_id,
             may_wait=request.may_wait,
@@ -163,7 +163,7 @@ class RunPerformer:
             session,
             prompt=run.prompt,
             caller=caller,
-            tell=partial(self._tell, active, caller),
+            tell=partial(self._emit_event, active, caller),
             call_tool=self._parts.call_tool,
             own_tools=self._parts.own_tools,
             timeout=request.timeout if request.timeout is not None else self._parts.defaults.timeout,
@@ -176,12 +176,12 @@ class RunPerformer:
         about = Invoking(run_id=run.id, agent=run.agent, model=run.model, runtime=run.runtime, session=warmth)
         return await self._hooks.on_before_invoke(run.thread_id, prompt, about)
 
-    def _tell(self, active: ActiveRun, caller: Caller, type: str, data: Mapping[str, Any]) -> None:
+    def _emit_event(self, active: ActiveRun, caller: Caller, type: str, data: Mapping[str, Any]) -> None:
         if type == "usage":
             active.used += read_usage(data)
         self._log.emit(type, data, caller)
 
-    async def _finish(self, active: ActiveRun, ending: Ending) -> None:
+    async def _finish_run(self, active: ActiveRun, ending: Ending) -> None:
         """Store a run's end with everything it told before; then whoever waits for it gets it."""
         run = active.run
         await self._end_steering(active)
@@ -211,14 +211,14 @@ class RunPerformer:
         What it told before goes with it, unless that cannot be stored: then `least` is.
         """
         run = active.run
-        ending = structs.replace(least, events=[*await self._log.take(run.id), *least.events])
+        ending = structs.replace(least, events=[*await self._log.take_unstored(run.id), *least.events])
         failures = 0
         while True:
             try:
                 if active.session is not None and ending.session_id is None:
                     await self._store.update_thread(run.thread_id, session_id=None)
                 events = await self._store.end_run(run.id, ending)
-                return (ending.given_to(run) if events is not None else await self._store.run(run.id)), events
+                return (ending.given_to(run) if events is not None else await self._store.read_run(run.id)), events
             except NotFoundError:  # it is gone with its thread
                 return ending.given_to(run), None
             except StorageError as error:
@@ -231,16 +231,16 @@ class RunPerformer:
             except Exception:
                 logger.exception("run %s told something that cannot be stored", run.id)
                 if ending is least:
-                    self._recovery.doubt(run)
+                    self._recovery.note_doubtful(run)
                     return ending.given_to(run), None
                 ending = least
 
     async def _report_end(self, run: Run) -> None:
         hooks = self._hooks
         if run.result is not None:
-            await self.observe(hooks.on_message(run.thread_id, "assistant", run.result))
-        await self.observe(hooks.on_after_invoke(run.thread_id, run))
-        await self.observe(hooks.on_broadcast(choose_end_type(run.status), run.to_json()))
+            await self.run_observer(hooks.on_message(run.thread_id, "assistant", run.result))
+        await self.run_observer(hooks.on_after_invoke(run.thread_id, run))
+        await self.run_observer(hooks.on_broadcast(choose_end_type(run.status), run.to_json()))
 
 
 def _note_session(active: ActiveRun, session_id: str | None) -> None:

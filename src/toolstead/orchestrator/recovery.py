@@ -45,7 +45,7 @@ class Recovery:
 
     async def open(self) -> None:
         """End the runs of processes that died, now and from time to time."""
-        await self.recover()
+        await self.recover_runs()
         self._task = asyncio.create_task(self._recover_again(), name="toolstead-recovery")
 
     async def close(self) -> None:
@@ -54,11 +54,11 @@ class Recovery:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
 
-    async def recover(self) -> None:
+    async def recover_runs(self) -> None:
         """End the runs of processes that are dead, and those of our own that were given up."""
         self._looked = self._clock.monotonic()
         now = self._clock.now()
-        for run, events in await self._store.recover(lambda run: end_lost_run(run, now)):
+        for run, events in await self._store.recover_runs(lambda run: end_lost_run(run, now)):
             logger.warning("run %s was lost with its process %s", run.id, run.owner)
             self._log.publish(events)
         for run in list(self._doubtful.values()):
@@ -68,7 +68,7 @@ class Recovery:
                 logger.warning("run %s was found without anybody who performs it, and got its end", run.id)
                 self._log.publish(events)
 
-    def doubt(self, run: Run) -> None:
+    def note_doubtful(self, run: Run) -> None:
         """A run of ours that nobody performs, and of which the database may keep that it is unfinished.
 
         Its thread would wait for it in every process, so it gets its end when the database can be written again.
@@ -85,13 +85,13 @@ class Recovery:
             NotFoundError: No such run, or it is gone with its thread.
         """
         for seconds in repeat_pauses():
-            run = await self._store.run(run_id)
-            if run.ended:
+            run = await self._store.read_run(run_id)
+            if run.has_ended:
                 return run
-            await self.pause(seconds)
+            await self.pause_for(seconds)
         raise AssertionError("there is always another pause")
 
-    async def pause(self, seconds: float) -> None:
+    async def pause_for(self, seconds: float) -> None:
         """Wait a moment for another process; recover first, unless that was done a moment ago."""
         if self._clock.monotonic() - self._looked >= LEAST_SECONDS:
             await self._try_to_recover()
@@ -104,6 +104,6 @@ class Recovery:
 
     async def _try_to_recover(self) -> None:
         try:
-            await self.recover()
+            await self.recover_runs()
         except StorageError as error:
             logger.warning("runs of dead processes could not be looked for: %s", error)

@@ -24,7 +24,7 @@ class FindRuntime(Protocol):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Defaults:
+class RunDefaults:
     """What a run takes when neither it nor its thread says otherwise.
 
     Attributes:

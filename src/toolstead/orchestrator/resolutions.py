@@ -21,14 +21,14 @@ LONGEST_REASON = 2_000
 UNSAID = "a person said no"
 
 
-def verdict(approval: Approval) -> Allow | Deny | Rewrite:
+def verdict_of(approval: Approval) -> Allow | Deny | Rewrite:
     """What a decision means for the call."""
     if approval.decision != "allow":
         return Deny(approval.decision_reason or UNSAID)
     return Allow() if approval.decided_input is None else Rewrite(approval.decided_input)
 
 
-def resolved(
+def build_resolution(
     approval: Approval, decision: ApprovalDecision, reason: str, input: Mapping[str, Any] | None = None
 ) -> Resolution:
     """A decision of this moment, with the event that tells of it."""

@@ -158,11 +158,11 @@ class ThreadStore(Protocol):
         """Keep a new thread; one that is there already stays as it is."""
         ...
 
-    async def thread(self, id: str) -> Thread:
+    async def read_thread(self, id: str) -> Thread:
         """Raises NotFoundError."""
         ...
 
-    async def threads(self, *, limit: int = 100, before: str | None = None) -> list[Thread]:
+    async def list_threads(self, *, limit: int = 100, before: str | None = None) -> list[Thread]:
         """The newest first; `before` is the id of the last one of the page before. Raises NotFoundError for it."""
         ...
 
@@ -177,7 +177,7 @@ class ThreadStore(Protocol):
         """
         ...
 
-    async def messages(self, thread_id: str, *, limit: int | None = None) -> list[Message]:
+    async def list_messages(self, thread_id: str, *, limit: int | None = None) -> list[Message]:
         """Its messages, oldest first; with a limit the newest of them."""
         ...
 
@@ -196,7 +196,7 @@ class ThreadStore(Protocol):
         """
         ...
 
-    async def accepted(self, thread_id: str, idempotency_key: str) -> Accepted | None:
+    async def find_accepted(self, thread_id: str, idempotency_key: str) -> Accepted | None:
         """What a key of a thread was used for, not fresh; None when it was not used."""
         ...
 
@@ -207,7 +207,7 @@ class RunStore(Protocol):
     owner: str
     """This process, as runs name it."""
 
-    async def accept(
+    async def accept_message(
         self,
         message: Message,
         run: Run,
@@ -235,7 +235,7 @@ class RunStore(Protocol):
         """Give a run its one end; None when it has one already, or is gone with its thread."""
         ...
 
-    async def run(self, id: str) -> Run:
+    async def read_run(self, id: str) -> Run:
         """Raises NotFoundError."""
         ...
 
@@ -243,7 +243,7 @@ class RunStore(Protocol):
         """Keep a command for the process that holds an unfinished run; False when the run has ended."""
         ...
 
-    async def commands(self) -> list[RunCommand]:
+    async def list_commands(self) -> list[RunCommand]:
         """The commands for this process's runs, oldest first."""
         ...
 
@@ -255,11 +255,11 @@ class RunStore(Protocol):
         """Remove a command that is refused, carried out or withdrawn; False when it was there no more."""
         ...
 
-    async def runs(self, *, thread_id: str | None = None, unfinished: bool = False, limit: int = 100) -> list[Run]:
+    async def list_runs(self, *, thread_id: str | None = None, unfinished: bool = False, limit: int = 100) -> list[Run]:
         """The newest first."""
         ...
 
-    async def recover(self, ending_for: Callable[[Run], Ending]) -> list[tuple[Run, list[Event]]]:
+    async def recover_runs(self, ending_for: Callable[[Run], Ending]) -> list[tuple[Run, list[Event]]]:
         """End the runs of processes that are dead, and only those: `ending_for(run)` gives each its Ending.
 
         What comes back are the runs as they ended, each with the events stored with its end.
@@ -270,11 +270,11 @@ class RunStore(Protocol):
 class EventStore(Protocol):
     """The numbered log."""
 
-    async def append(self, events: Sequence[NewEvent]) -> list[Event]:
+    async def append_events(self, events: Sequence[NewEvent]) -> list[Event]:
         """Keep events in this order; their ids are assigned in commit order."""
         ...
 
-    async def events(self, wanted: EventFilter, *, after: str | None = None, limit: int = 500) -> list[Event]:
+    async def list_events(self, wanted: EventFilter, *, after: str | None = None, limit: int = 500) -> list[Event]:
         """Events after an id, oldest first. Raises NotFoundError for an `after` that cannot be an id."""
         ...
 
@@ -290,11 +290,11 @@ class KeptStore(Protocol):
         """Keep a whole result."""
         ...
 
-    async def result(self, handle: str) -> bytes:
+    async def read_result(self, handle: str) -> bytes:
         """Raises NotFoundError."""
         ...
 
-    async def plugins(self) -> Mapping[str, PluginRow]:
+    async def list_plugins(self) -> Mapping[str, PluginRow]:
         """What was set, by plugin."""
         ...
 
@@ -321,7 +321,7 @@ class KeptStore(Protocol):
         """Forget a value; False when there was none."""
         ...
 
-    async def keys(self, space: str, prefix: str = "") -> list[str]:
+    async def list_keys(self, space: str, prefix: str = "") -> list[str]:
         """The keys of a space, sorted."""
         ...
 
@@ -337,7 +337,7 @@ class ApprovalStore(Protocol):
         """Give a question its one decision; None when it has one already, or is gone."""
         ...
 
-    async def approval(self, id: str) -> Approval:
+    async def read_approval(self, id: str) -> Approval:
         """Raises NotFoundError."""
         ...
 
@@ -362,7 +362,7 @@ class ApprovalStore(Protocol):
 class Store(ThreadStore, RunStore, EventStore, KeptStore, ApprovalStore, Protocol):
     """Everything that is kept."""
 
-    async def expire(self, before: float, kinds: Collection[str] = ("events", "results", "keys")) -> int:
+    async def expire_rows(self, before: float, kinds: Collection[str] = ("events", "results", "keys")) -> int:
         """Delete what is older and belongs to no unfinished run; give the number of rows.
 
         `keys` are idempotency keys. A result belongs to no run.

@@ -21,20 +21,20 @@ _ATOMS: frozenset[Any] = frozenset({str, bool, Any, type(None), dict, list, obje
 _UNIONS = (typing.Union, types.UnionType)
 
 
-def injected(annotation: Any) -> type[PluginContext | ToolMeta] | None:
+def injected_type(annotation: Any) -> type[PluginContext | ToolMeta] | None:
     """`PluginContext` or `ToolMeta` when a parameter asks for one, be it `Annotated` or optional."""
-    for part in members(annotation):
+    for part in union_members(annotation):
         if part is PluginContext or part is ToolMeta:
             return part
     return None
 
 
-def members(annotation: Any) -> list[Any]:
+def union_members(annotation: Any) -> list[Any]:
     """The alternatives of a union, else the annotation alone; `Annotated` is looked through."""
     if typing.get_origin(annotation) is Annotated:
-        return members(typing.get_args(annotation)[0])
+        return union_members(typing.get_args(annotation)[0])
     if typing.get_origin(annotation) in _UNIONS:
-        return [part for argument in typing.get_args(annotation) for part in members(argument)]
+        return [part for argument in typing.get_args(annotation) for part in union_members(argument)]
     return [annotation]
 
 
@@ -53,16 +53,16 @@ def is_json(annotation: Any) -> bool:
     return (origin in _UNIONS or origin is list) and all(is_json(argument) for argument in arguments)
 
 
-def converter(annotation: Any) -> Converter | None:
+def value_converter(annotation: Any) -> Converter | None:
     """What turns a JSON value into the annotated type, or None where JSON already is it.
 
     Raises:
         PydanticUserError: Pydantic has no way to do it.
     """
     if annotation is int:
-        return _whole
+        return _to_whole
     if annotation is float:
-        return _real
+        return _to_real
     if is_json(annotation):
         return None
     from pydantic import TypeAdapter, ValidationError
@@ -73,21 +73,21 @@ def converter(annotation: Any) -> Converter | None:
         warnings.simplefilter("ignore", UnsupportedFieldAttributeWarning)
         adapter: TypeAdapter[Any] = TypeAdapter(annotation)
 
-    def convert(value: Any) -> Any:
+    def convert_value(value: Any) -> Any:
         try:
             return adapter.validate_python(value)
         except ValidationError:
             # A strict model takes a date from JSON text, not from a Python string; what came is JSON.
             return adapter.validate_json(json.dumps(value))
 
-    return convert
+    return convert_value
 
 
-def _whole(value: Any) -> Any:
+def _to_whole(value: Any) -> Any:
     return int(value) if type(value) is float else value
 
 
-def _real(value: Any) -> Any:
+def _to_real(value: Any) -> Any:
     return float(value) if type(value) is int else value
 
 
@@ -101,7 +101,7 @@ class Readable:
     def __init__(self) -> None:
         self._made: dict[Any, Any] = {}
 
-    def of(self, annotation: Any) -> Any:
+    def readable_form(self, annotation: Any) -> Any:
         """The annotation itself, or one like it.
 
         Raises:
@@ -113,10 +113,10 @@ class Readable:
             return self._typed_dict(annotation)
         origin, arguments = typing.get_origin(annotation), typing.get_args(annotation)
         if origin is Annotated:
-            return Annotated[(self.of(arguments[0]), *arguments[1:])]  # pyright: ignore[reportInvalidTypeForm] - built at run time
+            return Annotated[(self.readable_form(arguments[0]), *arguments[1:])]  # pyright: ignore[reportInvalidTypeForm] - built at run time
         if origin is None or origin is Literal:
             return annotation
-        changed = tuple(self.of(argument) for argument in arguments)
+        changed = tuple(self.readable_form(argument) for argument in arguments)
         if all(new is old for new, old in zip(changed, arguments, strict=True)):
             return annotation
         return typing.Union[changed] if origin in _UNIONS else origin[changed]  # noqa: UP007 - built at run time
@@ -129,7 +129,7 @@ class Readable:
             fields: dict[str, Any] = {}
             for key, hint in typing.get_type_hints(given, include_extras=True).items():
                 said = typing.get_origin(hint)
-                kind = self.of(typing.get_args(hint)[0] if said in (Required, NotRequired) else hint)
+                kind = self.readable_form(typing.get_args(hint)[0] if said in (Required, NotRequired) else hint)
                 needed = said is Required or (said is not NotRequired and key in given.__required_keys__)
                 fields[key] = kind if needed else typing_extensions.NotRequired[kind]
             made = cast("Any", typing_extensions.TypedDict)(given.__name__, fields)
@@ -144,7 +144,7 @@ class Readable:
         return self._made[given]
 
 
-def place(value: Any, steps: tuple[int | str, ...]) -> list[int | str]:
+def error_place(value: Any, steps: tuple[int | str, ...]) -> list[int | str]:
     """The steps of an error's location that lead through the value; pydantic also names union members there."""
     path: list[int | str] = []
     for step in steps:
@@ -163,9 +163,9 @@ def other_numbers(converters: Mapping[str, Converter]) -> list[tuple[str, type, 
     """For parameters that are all plain numbers: the kind that may come instead, and the kind it becomes."""
     found: list[tuple[str, type, type]] = []
     for key, convert in converters.items():
-        if convert is _whole:
+        if convert is _to_whole:
             found.append((key, float, int))
-        elif convert is _real:
+        elif convert is _to_real:
             found.append((key, int, float))
         else:
             return None

@@ -9,7 +9,7 @@ from collections.abc import Coroutine
 from typing import Any
 
 from toolstead.concurrency.owned_tasks import OwnedTasks
-from toolstead.plugins.crash import described
+from toolstead.plugins.crash import describe_crash
 from toolstead.plugins.health import Health
 
 logger = logging.getLogger(__name__)
@@ -43,23 +43,23 @@ class BackgroundTasks:
                 f"not {type(work).__name__}"
             )
         name = name or getattr(work, "__qualname__", "work")
-        if (refusal := self._refusal(name)) is not None:
+        if (refusal := self._refusal_reason(name)) is not None:
             work.close()
             raise RuntimeError(refusal)
         task = self._tasks.start(self._run(work, name), name=f"{self._plugin}: {name} (background)")
         # Cancelled before its first step, it would be lost with a warning.
         task.add_done_callback(lambda _: work.close())
 
-    async def settled(self) -> None:
+    async def wait_until_done(self) -> None:
         """Wait until all of it has ended by itself."""
         await self._tasks.wait_for_all()
 
-    async def end(self) -> None:
+    async def end_all(self) -> None:
         """Cancel all of it, and wait up to five seconds; what ignores that is named. Nothing new begins."""
         self._ended = True
-        await self._tasks.end()
+        await self._tasks.end_all()
 
-    def _refusal(self, name: str) -> str | None:
+    def _refusal_reason(self, name: str) -> str | None:
         begin = f"plugin {self._plugin!r} cannot begin {name!r} in the background"
         if self._ended:
             return f"{begin}: it is being stopped, or was"
@@ -76,4 +76,4 @@ class BackgroundTasks:
             await work
         except (Exception, SystemExit) as error:
             logger.exception("plugin %r: %r in the background failed", self._plugin, name)
-            self._health.report("degraded", f"background work {name!r}: {described(error)}")
+            self._health.report_status("degraded", f"background work {name!r}: {describe_crash(error)}")

@@ -21,7 +21,7 @@ class CallsUnderWay:
         self._closed = False
         self._none = asyncio.Event()
 
-    def counted(self, handler: Handler) -> Handler:
+    def count_calls(self, handler: Handler) -> Handler:
         """A handler that is counted while it runs, and everything else like it was."""
 
         @functools.wraps(handler)
@@ -42,7 +42,7 @@ class CallsUnderWay:
         """Let no further call begin."""
         self._closed = True
 
-    async def ended(self, seconds: float) -> int:
+    async def wait_until_done(self, seconds: float) -> int:
         """Wait until none is under way, so long at most; how many are left."""
         if self._count:
             self._none.clear()

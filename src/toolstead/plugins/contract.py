@@ -28,7 +28,7 @@ from toolstead.plugins.ports import (
     Search,
     Tasks,
     Threads,
-    absent,
+    absent_power,
 )
 from toolstead.plugins.tool_meta import ToolMeta
 from toolstead.types.call import Decision, ToolCall
@@ -65,15 +65,15 @@ class PluginContext:
     name: str
     settings: Any = field(default_factory=dict[str, Any])
     logger: logging.Logger = field(default_factory=lambda: logging.getLogger("toolstead.plugin"))
-    store: KeyValues = field(default_factory=lambda: absent("store"))
-    invoker: Agents = field(default_factory=lambda: absent("invoker"))
-    threads: Threads = field(default_factory=lambda: absent("threads"))
-    tasks: Tasks = field(default_factory=lambda: absent("tasks"))
-    http: Http = field(default_factory=lambda: absent("http"))
-    search: Search = field(default_factory=lambda: absent("search"))
-    call_tool: CallPluginTool = field(default_factory=lambda: absent("call_tool"))
-    run_background: RunBackground = field(default_factory=lambda: absent("run_background"))
-    report_status: ReportStatus = field(default_factory=lambda: absent("report_status"))
+    store: KeyValues = field(default_factory=lambda: absent_power("store"))
+    invoker: Agents = field(default_factory=lambda: absent_power("invoker"))
+    threads: Threads = field(default_factory=lambda: absent_power("threads"))
+    tasks: Tasks = field(default_factory=lambda: absent_power("tasks"))
+    http: Http = field(default_factory=lambda: absent_power("http"))
+    search: Search = field(default_factory=lambda: absent_power("search"))
+    call_tool: CallPluginTool = field(default_factory=lambda: absent_power("call_tool"))
+    run_background: RunBackground = field(default_factory=lambda: absent_power("run_background"))
+    report_status: ReportStatus = field(default_factory=lambda: absent_power("report_status"))
 
 
 Answer = str | ToolResult | Content | Mapping[str, Any] | list[Any] | int | float | bool

@@ -16,19 +16,19 @@ from toolstead.errors import DefinitionError, ToolError
 from toolstead.plugins.annotations import (
     Converter,
     Readable,
-    converter,
-    injected,
+    error_place,
+    injected_type,
     is_json,
-    members,
     other_numbers,
-    place,
+    union_members,
+    value_converter,
 )
 from toolstead.plugins.contract import Handler, PluginContext, Tool
 from toolstead.plugins.docstring import read_docstring
 from toolstead.plugins.model_schema import input_schema, output_schema
 from toolstead.plugins.plain_schema import plain_schema
 from toolstead.plugins.tool_meta import ToolMeta
-from toolstead.schema.explanation import MOST_LINES, pointer
+from toolstead.schema.explanation import MOST_LINES, render_pointer
 from toolstead.types.content import Audio, EmbeddedResource, Image, ResourceLink, Text
 from toolstead.types.result import ToolResult
 from toolstead.types.tool import Annotations
@@ -78,14 +78,14 @@ def tool(
             returns cannot become JSON.
     """
 
-    def build(function: Function) -> Tool:
+    def build_tool(function: Function) -> Tool:
         called = name or getattr(function, "__name__", "tool")
         text, argument_texts = read_docstring(function)
         signature = _Signature(function, called, argument_texts)
         return Tool(
             name=called,
             description=description if description is not None else text,
-            handler=signature.handler(),
+            handler=signature.build_handler(),
             schema=signature.schema,
             output_schema=signature.output_schema,
             annotations=annotations or Annotations(),
@@ -96,7 +96,7 @@ def tool(
             title=title,
         )
 
-    return build if function is None else build(function)
+    return build_tool if function is None else build_tool(function)
 
 
 class _Signature:
@@ -118,35 +118,35 @@ class _Signature:
         except DefinitionError:
             raise
         except Exception as error:  # isolation: types and their schemas are the author's own code
-            raise self._bad("signature", f"no schema for it: {_first_line(error)}") from error
+            raise self._bad_field("signature", f"no schema for it: {_first_line(error)}") from error
         returned = hints.get("return", inspect.Parameter.empty)
-        self.may_be_none = any(part in _NOTHING for part in members(returned))
+        self.may_be_none = any(part in _NOTHING for part in union_members(returned))
         try:
             self._read_return(returned)
         except Exception as error:  # isolation: as above
             reason = (
                 "it cannot become JSON; return text, a ToolResult, JSON, a dataclass, a TypedDict or a pydantic model"
             )
-            raise self._bad("return", f"{reason} ({_first_line(error)})") from error
+            raise self._bad_field("return", f"{reason} ({_first_line(error)})") from error
 
-    def handler(self) -> Handler:
+    def build_handler(self) -> Handler:
         """What the dispatcher calls: as little as this signature needs."""
         function, converters, fallbacks, dump = self.function, self.converters, self.fallbacks, self.dump
         numbers = other_numbers(converters)
         if not (self.context_names or self.meta_names or fallbacks or dump or self.may_be_none) and numbers is not None:
-            return _named(_plain(function, self.name, numbers), function)
+            return _copy_name(_plain_handler(function, self.name, numbers), function)
 
         name, may_be_none = self.name, self.may_be_none
         context_names, meta_names = tuple(self.context_names), tuple(self.meta_names)
 
-        async def full(ctx: PluginContext, input: dict[str, Any], meta: ToolMeta) -> Any:
+        async def call_function(ctx: PluginContext, input: dict[str, Any], meta: ToolMeta) -> Any:
             arguments = dict(input)
             for key, convert in converters.items():
                 if key in arguments:
                     try:
                         arguments[key] = convert(arguments[key])
                     except (ValueError, OverflowError) as error:
-                        raise _refusal(name, key, arguments[key], error) from None
+                        raise _refuse_value(name, key, arguments[key], error) from None
             for key, default in fallbacks.items():
                 if key not in arguments:
                     arguments[key] = default()
@@ -159,22 +159,22 @@ class _Signature:
                 return ""
             return dump(value) if dump is not None and not isinstance(value, _OURS) else value
 
-        return _named(full, function)
+        return _copy_name(call_function, function)
 
     def _check_function(self) -> None:
         if isinstance(self.function, functools.partial):
-            raise self._bad(
+            raise self._bad_field(
                 "handler", "a partial would show the model what is fixed in it; write an `async def` around it"
             )
         if not inspect.iscoroutinefunction(self.function):
-            raise self._bad(
+            raise self._bad_field(
                 "handler",
                 "an `async def` function that returns its answer is needed; "
                 "put blocking work into `await asyncio.to_thread(…)`",
             )
         first = next(iter(inspect.signature(self.function).parameters.values()), None)
         if first is not None and first.name in ("self", "cls") and first.annotation is first.empty:
-            raise self._bad(
+            raise self._bad_field(
                 f"parameter {first.name!r}", "nobody can fill it; make the tool of a bound method: tool(thing.method)"
             )
 
@@ -182,20 +182,20 @@ class _Signature:
         try:
             hints = typing.get_type_hints(self.function, include_extras=True)
             readable = Readable()
-            return {name: readable.of(hint) for name, hint in hints.items()}
+            return {name: readable.readable_form(hint) for name, hint in hints.items()}
         except NameError as error:
             reason = (
                 f"unreadable annotation: {error}; it is read at run time, so import or define it in the module itself"
             )
-            raise self._bad("signature", reason) from error
+            raise self._bad_field("signature", reason) from error
         except Exception as error:  # isolation: annotations are the author's own code
-            raise self._bad("signature", f"unreadable annotation: {error}") from error
+            raise self._bad_field("signature", f"unreadable annotation: {error}") from error
 
     def _read_parameters(self, hints: Mapping[str, Any], texts: Mapping[str, str]) -> dict[str, Any]:
         parameters = inspect.signature(self.function).parameters
         plain = plain_schema(parameters.values(), hints, texts)
         if plain is not None:
-            self.converters = {key: convert for key in parameters if (convert := converter(hints[key]))}
+            self.converters = {key: convert for key in parameters if (convert := value_converter(hints[key]))}
             return plain
 
         from pydantic import ConfigDict, create_model
@@ -206,19 +206,19 @@ class _Signature:
         for parameter in parameters.values():
             key, annotation, default = parameter.name, hints.get(parameter.name, Any), parameter.default
             if parameter.kind not in (parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY):
-                raise self._bad(
+                raise self._bad_field(
                     f"parameter {key!r}",
                     "arguments come by name, so *args, **kwargs and positional-only ones cannot be filled",
                 )
-            if (wanted := injected(annotation)) is not None:
+            if (wanted := injected_type(annotation)) is not None:
                 (self.context_names if wanted is PluginContext else self.meta_names).append(key)
                 continue
             if isinstance(default, FieldInfo):
                 annotation, default = Annotated[annotation, default], parameter.empty
             elif default is not parameter.empty and type(default) not in (list, dict, set):
                 own_defaults.add(key)
-            fields[f"p{len(fields)}"] = (annotation, _field(key, annotation, default, texts.get(key)))
-            if convert := converter(annotation):
+            fields[f"p{len(fields)}"] = (annotation, _pydantic_field(key, annotation, default, texts.get(key)))
+            if convert := value_converter(annotation):
                 self.converters[key] = convert
         # Fields have names of our own and the parameters' as aliases: a model reserves `json`, `copy`, `_x` and others.
         model = create_model("Arguments", __config__=ConfigDict(extra="forbid"), **fields)
@@ -229,7 +229,7 @@ class _Signature:
 
     def _read_return(self, annotation: Any) -> None:
         """Find what turns a returned value into JSON, and its schema where it is of one model-like type."""
-        parts = members(annotation)
+        parts = union_members(annotation)
         rest = [part for part in parts if part not in _NOTHING and part not in _OURS]
         if all(is_json(part) or part in _NUMBERS for part in rest):
             return
@@ -248,39 +248,39 @@ class _Signature:
         if not others and (model_like or is_typeddict(first)):
             self.output_schema = output_schema(adapter)
 
-    def _bad(self, field: str, reason: str) -> DefinitionError:
+    def _bad_field(self, field: str, reason: str) -> DefinitionError:
         return DefinitionError(tool=self.name, field=field, reason=reason)
 
 
-def _plain(function: Function, name: str, numbers: Sequence[tuple[str, type, type]]) -> Handler:
+def _plain_handler(function: Function, name: str, numbers: Sequence[tuple[str, type, type]]) -> Handler:
     """A handler whose arguments are JSON as they are, but for numbers of the other kind.
 
     Not a coroutine function itself: it hands over the function's own coroutine, one layer less on
     every call. `__wrapped__` says what it stands for.
     """
 
-    def plain(_: PluginContext, input: dict[str, Any], __: ToolMeta | None) -> Any:
+    def call_plain(_: PluginContext, input: dict[str, Any], __: ToolMeta | None) -> Any:
         for key, other, wanted in numbers:
             if type(input.get(key)) is other:
                 try:
                     input[key] = wanted(input[key])
                 except (ValueError, OverflowError) as error:
-                    raise _refusal(name, key, input[key], error) from None
+                    raise _refuse_value(name, key, input[key], error) from None
         return function(**input)
 
-    plain.__wrapped__ = function  # pyright: ignore[reportFunctionMemberAccess] - as functools.wraps does
-    plain.ignores_meta = True  # pyright: ignore[reportFunctionMemberAccess] - read when the tool is defined
-    return plain
+    call_plain.__wrapped__ = function  # pyright: ignore[reportFunctionMemberAccess] - as functools.wraps does
+    call_plain.ignores_meta = True  # pyright: ignore[reportFunctionMemberAccess] - read when the tool is defined
+    return call_plain
 
 
-def _named(handler: Handler, function: Function) -> Handler:
+def _copy_name(handler: Handler, function: Function) -> Handler:
     """Let a handler bear the name and module of the function behind it; origins and logs tell them."""
     for attribute in ("__module__", "__name__", "__qualname__"):
         setattr(handler, attribute, getattr(function, attribute, getattr(handler, attribute)))
     return handler
 
 
-def _field(name: str, annotation: Any, default: Any, text: str | None) -> Any:
+def _pydantic_field(name: str, annotation: Any, default: Any, text: str | None) -> Any:
     """A parameter as pydantic's field; a description in the annotation wins over the docstring's."""
     from pydantic import Field
     from pydantic.fields import FieldInfo
@@ -294,15 +294,17 @@ def _field(name: str, annotation: Any, default: Any, text: str | None) -> Any:
     return Field(**said)
 
 
-def _refusal(tool: str, key: str, value: Any, error: Exception) -> ToolError:
+def _refuse_value(tool: str, key: str, value: Any, error: Exception) -> ToolError:
     """What the schema let through but the annotated type refuses, for the model to mend."""
     from pydantic import ValidationError
 
     if isinstance(error, ValidationError):
         problems = error.errors(include_url=False, include_context=False, include_input=False)
-        lines = [f"{pointer([key, *place(value, problem['loc'])])}: {problem['msg']}" for problem in problems]
+        lines = [
+            f"{render_pointer([key, *error_place(value, problem['loc'])])}: {problem['msg']}" for problem in problems
+        ]
     else:
-        lines = [f"{pointer([key])}: {error}"]
+        lines = [f"{render_pointer([key])}: {error}"]
     return ToolError(f"Invalid arguments for {tool}:\n" + "\n".join(dict.fromkeys(lines[:MOST_LINES])))
 
 

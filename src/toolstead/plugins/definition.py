@@ -14,7 +14,7 @@ from toolstead.plugins.contract import Hooks, Plugin, Tool
 from toolstead.plugins.settings import check_settings_class
 from toolstead.schema.compiled import compile_input_schema, compile_schema
 from toolstead.schema.parameters import schema_from_parameters
-from toolstead.schema.visible import escaped, first_unseen
+from toolstead.schema.visible import escape_unseen, first_unseen
 
 LONGEST_NAME = 32
 LONGEST_TOOL_NAME = 64
@@ -39,7 +39,7 @@ HOOKS = {
 """Every hook, and what it is called with."""
 
 
-def qualified(plugin: str, tool: str, *, bare: bool = False) -> str:
+def qualify_name(plugin: str, tool: str, *, bare: bool = False) -> str:
     """What a model calls a plugin's tool."""
     return tool if bare else f"{plugin}{BETWEEN}{tool}"
 
@@ -56,15 +56,15 @@ def check_plugin(value: Any, name: str, *, bare: bool = False) -> Plugin:
         PluginError: Something is wrong with it; it says with which field, and what would be right.
     """
     if not isinstance(value, Plugin):
-        raise _bad(name, "plugin", f"a Plugin(name={name!r}, …) is needed, not {_kind(value)}")
+        raise _bad_field(name, "plugin", f"a Plugin(name={name!r}, …) is needed, not {_describe_kind(value)}")
     _check_name(value.name, name)
     version: Any = value.version
     if not isinstance(version, str) or not version.strip():
-        raise _bad(name, "version", f'text such as "1.0.0" is needed, not {_shown(version)}')
+        raise _bad_field(name, "version", f'text such as "1.0.0" is needed, not {_show_value(version)}')
     if len(version) > LONGEST_VERSION:
-        raise _bad(name, "version", f"{len(version)} characters; at most {LONGEST_VERSION}")
+        raise _bad_field(name, "version", f"{len(version)} characters; at most {LONGEST_VERSION}")
     if (reason := first_unseen(version, "name")) is not None:
-        raise _bad(name, "version", reason)
+        raise _bad_field(name, "version", reason)
     for step in _STEPS:
         if (function := getattr(value, step)) is not None:
             _check_function(name, step, function, ("ctx",))
@@ -82,20 +82,22 @@ def check_hooks(plugin: str, value: Any) -> Hooks:
     if value is None:
         return Hooks()
     if not isinstance(value, Hooks):
-        raise _bad(plugin, "register", f"it must return Hooks(…) or None, not {_kind(value)}")
+        raise _bad_field(plugin, "register", f"it must return Hooks(…) or None, not {_describe_kind(value)}")
     for hook, arguments in HOOKS.items():
         if (function := getattr(value, hook)) is not None:
             _check_function(plugin, hook, function, arguments)
     for field in ("before", "after"):
         names: Any = getattr(value, field)
         if isinstance(names, str) or not isinstance(names, Sequence | set | frozenset):
-            raise _bad(plugin, field, f'a list of plugins\' names is needed, such as ["context"], not {_shown(names)}')
+            raise _bad_field(
+                plugin, field, f'a list of plugins\' names is needed, such as ["context"], not {_show_value(names)}'
+            )
         for item in cast("Sequence[Any]", names):
             if not isinstance(item, str):
-                raise _bad(plugin, field, f"names of plugins are text, not {_shown(item)}")
+                raise _bad_field(plugin, field, f"names of plugins are text, not {_show_value(item)}")
     seconds: Any = value.timeout
     if seconds is not None and not (type(seconds) in (int, float) and 0 < seconds < math.inf):
-        raise _bad(plugin, "timeout", f"seconds above 0 are needed, not {_shown(seconds)}")
+        raise _bad_field(plugin, "timeout", f"seconds above 0 are needed, not {_show_value(seconds)}")
     return value
 
 
@@ -112,42 +114,44 @@ def is_async(function: Any) -> bool:
 
 def _check_name(given: Any, found: str) -> None:
     if not isinstance(given, str) or not given:
-        raise _bad(found, "name", f"a name is needed, such as {found!r}, not {_shown(given)}")
+        raise _bad_field(found, "name", f"a name is needed, such as {found!r}, not {_show_value(given)}")
     if not _NAME.fullmatch(given):
         reason = first_unseen(given, "name") or "only letters, digits, `_` and `-` are allowed, such as `my-plugin`"
-        raise _bad(found, "name", f"{_shown(given)}: {reason}")
+        raise _bad_field(found, "name", f"{_show_value(given)}: {reason}")
     if len(given) > LONGEST_NAME:
-        raise _bad(found, "name", f"{given!r} has {len(given)} characters; at most {LONGEST_NAME}")
+        raise _bad_field(found, "name", f"{given!r} has {len(given)} characters; at most {LONGEST_NAME}")
     if BETWEEN in given:
-        raise _bad(found, "name", f"{given!r} has `{BETWEEN}` in it, which parts a plugin's name from its tool's")
+        raise _bad_field(found, "name", f"{given!r} has `{BETWEEN}` in it, which parts a plugin's name from its tool's")
     if given != found:
-        raise _bad(
+        raise _bad_field(
             found, "name", f"it calls itself {given!r}, but was found as {found!r}; give both the same name, any one"
         )
 
 
 def _check_tools(plugin: str, tools: Any, *, bare: bool) -> None:
     if isinstance(tools, str) or not isinstance(tools, Sequence):
-        raise _bad(plugin, "tools", f"a list of tools is needed, not {_kind(tools)}")
+        raise _bad_field(plugin, "tools", f"a list of tools is needed, not {_describe_kind(tools)}")
     seen: set[str] = set()
     for position, tool in enumerate(cast("Sequence[Any]", tools), start=1):
         if not isinstance(tool, Tool):
-            raise _bad(
+            raise _bad_field(
                 plugin,
                 "tools",
-                f"number {position} is {_kind(tool)}; decorate an async function with @tool, or build Tool(…)",
+                f"number {position} is {_describe_kind(tool)}; decorate an async function with @tool, or build Tool(…)",
             )
         name: Any = tool.name
         if not isinstance(name, str) or not _NAME.fullmatch(name):
-            raise _bad(
-                plugin, "tools", f"number {position}: name: letters, digits, `_` and `-` are needed, not {_shown(name)}"
+            raise _bad_field(
+                plugin,
+                "tools",
+                f"number {position}: name: letters, digits, `_` and `-` are needed, not {_show_value(name)}",
             )
         if name in seen:
-            raise _bad(plugin, "tools", f"two are called {name!r}; give one of them another name")
+            raise _bad_field(plugin, "tools", f"two are called {name!r}; give one of them another name")
         seen.add(name)
-        whole = qualified(plugin, name, bare=bare)
+        whole = qualify_name(plugin, name, bare=bare)
         if len(whole) > LONGEST_TOOL_NAME:
-            raise _bad(
+            raise _bad_field(
                 plugin,
                 "tools",
                 f"{name!r}: models see {whole!r}, which has {len(whole)} characters; at most {LONGEST_TOOL_NAME}",
@@ -159,11 +163,11 @@ def _check_tool(plugin: str, tool: Tool) -> None:
     """What would make the tool useless; the registry looks at the rest, and may set aside a tool alone."""
     description: Any = tool.description
     if not isinstance(description, str) or not description.strip():
-        raise _bad(plugin, "tools", f"{tool.name!r}: description: a sentence for the model is needed")
+        raise _bad_field(plugin, "tools", f"{tool.name!r}: description: a sentence for the model is needed")
     try:
         _check_function(plugin, "handler", tool.handler, ("ctx", "input", "meta"))
     except PluginError as error:
-        raise _bad(plugin, "tools", f"{tool.name!r}: handler: {error.reason}") from None
+        raise _bad_field(plugin, "tools", f"{tool.name!r}: handler: {error.reason}") from None
     try:
         schema = tool.schema
         if tool.parameters is not None:
@@ -172,16 +176,16 @@ def _check_tool(plugin: str, tool: Tool) -> None:
         if tool.output_schema is not None:
             compile_schema(tool.output_schema, tool=tool.name, field="output_schema")
     except DefinitionError as error:
-        raise _bad(plugin, "tools", f"{tool.name!r}: {error.field}: {error.reason}") from error
+        raise _bad_field(plugin, "tools", f"{tool.name!r}: {error.field}: {error.reason}") from error
 
 
 def _check_function(plugin: str, field: str, function: Any, arguments: tuple[str, ...]) -> None:
     """Refuse what cannot be awaited, or cannot be called with these."""
     call = f"({', '.join(arguments)})"
     if not callable(function):
-        raise _bad(plugin, field, f"an `async def` with {call} is needed, not {_kind(function)}")
+        raise _bad_field(plugin, field, f"an `async def` with {call} is needed, not {_describe_kind(function)}")
     if not is_async(function):
-        raise _bad(plugin, field, f"an `async def` with {call} is needed; put `async` before its `def`")
+        raise _bad_field(plugin, field, f"an `async def` with {call} is needed; put `async` before its `def`")
     try:
         # As it is called, not as it is documented: a decorator may take other arguments than what it wraps.
         signature = inspect.signature(function, follow_wrapped=False)
@@ -190,20 +194,22 @@ def _check_function(plugin: str, field: str, function: Any, arguments: tuple[str
     try:
         signature.bind(*arguments)
     except TypeError:
-        raise _bad(plugin, field, f"it is called with {call}, but takes {escaped(str(signature)[:200])}") from None
+        raise _bad_field(
+            plugin, field, f"it is called with {call}, but takes {escape_unseen(str(signature)[:200])}"
+        ) from None
 
 
-def _kind(value: Any) -> str:
+def _describe_kind(value: Any) -> str:
     if isinstance(value, type):
         return f"the class {value.__name__}"
     return "None" if value is None else f"{'an' if type(value).__name__[0] in 'aeiou' else 'a'} {type(value).__name__}"
 
 
-def _shown(value: Any) -> str:
+def _show_value(value: Any) -> str:
     if isinstance(value, str):
-        return repr(escaped(value[:80]))
-    return repr(value) if isinstance(value, int | float | None) else _kind(value)
+        return repr(escape_unseen(value[:80]))
+    return repr(value) if isinstance(value, int | float | None) else _describe_kind(value)
 
 
-def _bad(plugin: str, field: str, reason: str) -> PluginError:
+def _bad_field(plugin: str, field: str, reason: str) -> PluginError:
     return PluginError(plugin=plugin, field=field, reason=reason)

@@ -28,7 +28,7 @@ _METADATA = (".dist-info", ".egg-info")
 _numbers = itertools.count(1)
 
 
-def _nothing() -> None:
+def _undo_nothing() -> None:
     """What there is to undo for a module that stays imported."""
 
 
@@ -50,7 +50,7 @@ class Discovered(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     origin: str
     load: Callable[[], Any]
-    unload: Callable[[], None] = _nothing
+    unload: Callable[[], None] = _undo_nothing
     first_party: bool = False
     bare: bool = False
     version_key: str = ""
@@ -71,11 +71,11 @@ def entry_point_plugins(path: Sequence[str] | None = None) -> list[Discovered]:
     found: list[Discovered] = []
     seen: set[str] = set()
     for folder in dict.fromkeys(sys.path if path is None else path):
-        for name, distribution in _distributions(folder):
+        for name, distribution in _find_distributions(folder):
             if name not in seen:  # the first on the path is the one that is imported, whatever the others offer
                 seen.add(name)
                 if distribution is not None:
-                    found += _offered(name, distribution())
+                    found += _offered_plugins(name, distribution())
     return sorted(found, key=lambda one: (one.name, one.origin))
 
 
@@ -89,21 +89,21 @@ def file_plugins(files: Iterable[tuple[Path, bytes]]) -> list[Discovered]:
     return [_file_plugin(path, content) for path, content in files if not path.name.startswith(("_", "."))]
 
 
-def _distributions(folder: str) -> Iterator[tuple[str, Callable[[], Distribution] | None]]:
+def _find_distributions(folder: str) -> Iterator[tuple[str, Callable[[], Distribution] | None]]:
     """The distributions in one entry of the path; None for what cannot offer a plugin."""
     try:
         with os.scandir(folder or ".") as entries:
             metadata = sorted(entry.name for entry in entries if entry.name.lower().endswith(_METADATA))
     except NotADirectoryError:
-        yield from _archived(folder)
+        yield from _archived_distributions(folder)
         return
     except OSError:
         return  # as importing does: an entry that is missing or closed to us has nothing for us
     for name in metadata:
-        yield _project(name), _offering(os.path.join(folder, name))  # noqa: PTH118 - hundreds of them at every start
+        yield _project_name(name), _offering_distribution(os.path.join(folder, name))  # noqa: PTH118 - hundreds of them at every start
 
 
-def _offering(metadata: str) -> Callable[[], Distribution] | None:
+def _offering_distribution(metadata: str) -> Callable[[], Distribution] | None:
     try:
         with open(os.path.join(metadata, "entry_points.txt"), "rb") as file:  # noqa: PTH118, PTH123 - as above
             if _MARK not in file.read():
@@ -111,41 +111,41 @@ def _offering(metadata: str) -> Callable[[], Distribution] | None:
     except OSError:
         return None
 
-    def distribution() -> Distribution:
+    def find_distribution() -> Distribution:
         from importlib.metadata import PathDistribution
 
         return PathDistribution(Path(metadata))
 
-    return distribution
+    return find_distribution
 
 
-def _archived(archive: str) -> Iterator[tuple[str, Callable[[], Distribution]]]:
+def _archived_distributions(archive: str) -> Iterator[tuple[str, Callable[[], Distribution]]]:
     from importlib.metadata import distributions
 
     for distribution in distributions(path=[archive]):
-        yield _project(distribution.metadata["Name"] or archive), lambda found=distribution: found
+        yield _project_name(distribution.metadata["Name"] or archive), lambda found=distribution: found
 
 
-def _project(name: str) -> str:
+def _project_name(name: str) -> str:
     """A distribution's name as all spellings of it have it, from its own or that of its metadata's folder."""
     stem = re.sub(r"(-.*)?\.(dist|egg)-info$", "", name, flags=re.IGNORECASE)
     return re.sub(r"[-_.]+", "-", stem).lower()
 
 
-def _offered(project: str, distribution: Distribution) -> list[Discovered]:
+def _offered_plugins(project: str, distribution: Distribution) -> list[Discovered]:
     """What a distribution offers. Metadata that cannot be read is a plugin that cannot be loaded, so people see it."""
     try:
         points = distribution.entry_points.select(group=GROUP)
         key = f"{project} {distribution.metadata['Version']}"
     except (ValueError, LookupError, AttributeError, OSError) as error:
-        return [_unreadable(project, f"the entry points of {project!r} cannot be read: {error}")]
+        return [_unreadable_plugin(project, f"the entry points of {project!r} cannot be read: {error}")]
     return [
         Discovered(name=point.name, origin=point.value, load=point.load, version_key=f"{key} {point.value}")
         for point in points
     ]
 
 
-def _unreadable(project: str, reason: str) -> Discovered:
+def _unreadable_plugin(project: str, reason: str) -> Discovered:
     def load() -> Any:
         raise PluginError(plugin=project, field="entry point", reason=reason)
 
@@ -160,7 +160,7 @@ def _file_plugin(path: Path, content: bytes) -> Discovered:
         name=path.stem,
         origin=str(path),
         load=modules.load,
-        unload=modules.unload,
+        unload=modules.unload_modules,
         version_key=sha256(content).hexdigest(),
     )
 
@@ -207,7 +207,7 @@ class _FileModules:
             raise
         return module.plugin
 
-    def unload(self) -> None:
+    def unload_modules(self) -> None:
         """Take its modules away; what still runs in them runs on."""
         self._forget_modules()
         linecache.cache.pop(str(self._path), None)

@@ -16,8 +16,8 @@ from toolstead.errors import PluginError
 from toolstead.plugins.background import BackgroundTasks
 from toolstead.plugins.calls import CallsUnderWay
 from toolstead.plugins.contract import Hooks, Plugin, PluginContext, Tool
-from toolstead.plugins.crash import described
-from toolstead.plugins.definition import check_hooks, check_plugin, qualified
+from toolstead.plugins.crash import describe_crash
+from toolstead.plugins.definition import check_hooks, check_plugin, qualify_name
 from toolstead.plugins.discovery import Discovered
 from toolstead.plugins.health import Health
 from toolstead.plugins.hook_runner import Hooked
@@ -57,7 +57,7 @@ class PluginTool(msgspec.Struct, frozen=True, kw_only=True):
     context: PluginContext
 
 
-class Guest:
+class PluginInstance:
     """One plugin, from being wanted to being gone.
 
     Attributes:
@@ -80,7 +80,7 @@ class Guest:
         *,
         enabled: bool,
         on_status: Callable[[Health], None],
-        before: Guest | None = None,
+        before: PluginInstance | None = None,
     ) -> None:
         """A plugin that nothing was done with yet.
 
@@ -115,7 +115,7 @@ class Guest:
         return self.discovered.name
 
     @property
-    def failed(self) -> bool:
+    def has_failed(self) -> bool:
         """Whether it cannot be used."""
         return self.health.state == "failed"
 
@@ -129,18 +129,18 @@ class Guest:
         """Its tools, while it is in use."""
         return self._tools if self.live else ()
 
-    def hooked(self) -> Hooked | None:
+    def active_hooks(self) -> Hooked | None:
         """Its hooks while it is in use; while it is not, a gate that it has is there and closed."""
         if self.live:
             return Hooked(plugin=self.name, hooks=self.hooks, health=self.health)
         if not (self.enabled and self.has_gate):
             return None
 
-        async def closed(_: ToolCall) -> Deny:
-            why = self.health.error if self.failed else "it is not running at this moment"
+        async def deny_call(_: ToolCall) -> Deny:
+            why = self.health.error if self.has_failed else "it is not running at this moment"
             return Deny(f"plugin {self.name!r} has to check it first and cannot: {why}")
 
-        hooks = Hooks(on_before_tool=closed, before=self.hooks.before, after=self.hooks.after)
+        hooks = Hooks(on_before_tool=deny_call, before=self.hooks.before, after=self.hooks.after)
         return Hooked(plugin=self.name, hooks=hooks, health=self.health)
 
     def load(self, make_context: MakeContext) -> None:
@@ -152,61 +152,61 @@ class Guest:
             settings = read_settings(plugin, self.table)
             context = make_context(found.name, self.health, found.first_party)
         except PluginError as error:
-            self._fail(error)
+            self._note_failure(error)
         except KeyboardInterrupt:
             raise
         except BaseException as error:  # importing runs anything; sys.exit() ends only the plugin
             logger.info("plugin %r cannot be loaded", found.name, exc_info=True)  # the line below names file and line
-            self._fail(PluginError(plugin=found.name, field="load", reason=described(error, found.origin)))
+            self._note_failure(PluginError(plugin=found.name, field="load", reason=describe_crash(error, found.origin)))
         else:
             context.settings = settings
             context.run_background = self._background
-            context.report_status = self.health.report
+            context.report_status = self.health.report_status
             self.context = context
 
     async def register(self) -> None:
         """Let it say which hooks it has."""
-        if self.plugin is None or self.context is None or self.failed:
+        if self.plugin is None or self.context is None or self.has_failed:
             return
         try:
             if self.plugin.register is not None:
                 self.hooks = check_hooks(
-                    self.name, await self._step("register", self.plugin.register, self.context, REGISTER_SECONDS)
+                    self.name, await self._run_step("register", self.plugin.register, self.context, REGISTER_SECONDS)
                 )
         except PluginError as error:
-            self._fail(error)
+            self._note_failure(error)
             await self._wind_up()
         else:
             self._has_gate = False
-            self._tools = tuple(self._tool(tool, self.plugin, self.context) for tool in self.plugin.tools)
+            self._tools = tuple(self._qualify_tool(tool, self.plugin, self.context) for tool in self.plugin.tools)
 
     async def start(self) -> None:
         """Let it open what it needs; what was begun and failed is stopped at once."""
-        if self.plugin is None or self.context is None or self.failed:
+        if self.plugin is None or self.context is None or self.has_failed:
             return
         self._start_begun = True
         try:
             if self.plugin.start is not None:
-                await self._step("start", self.plugin.start, self.context, START_SECONDS)
+                await self._run_step("start", self.plugin.start, self.context, START_SECONDS)
         except PluginError as error:
-            self._fail(error)
+            self._note_failure(error)
             await self._wind_up()
 
     def go_live(self) -> None:
         """Put its tools and hooks to use, unless it failed."""
-        if not self.failed:
+        if not self.has_failed:
             self.live = True
             self.health.set_state("running")
 
-    def interrupt(self) -> None:
+    def note_interrupted(self) -> None:
         """Its start was cancelled, or would have come after one that was."""
-        if not self.failed and not self.live:
+        if not self.has_failed and not self.live:
             self.interrupted = True
-            self._fail(PluginError(plugin=self.name, field="start", reason="it was interrupted"))
+            self._note_failure(PluginError(plugin=self.name, field="start", reason="it was interrupted"))
 
-    def refuse(self, field: str, reason: str) -> None:
+    def refuse_plugin(self, field: str, reason: str) -> None:
         """It cannot be taken in at all."""
-        self._fail(PluginError(plugin=self.name, field=field, reason=reason))
+        self._note_failure(PluginError(plugin=self.name, field=field, reason=reason))
 
     def change_settings(self, table: Mapping[str, Any]) -> Any:
         """Give it other settings while it runs.
@@ -221,7 +221,7 @@ class Guest:
         self.context.settings = settings
         if self._settings_refused:
             self._settings_refused = False
-            self.health.report("running")
+            self.health.report_status("running")
         return settings
 
     def refuse_settings(self, table: Mapping[str, Any], error: PluginError) -> None:
@@ -229,40 +229,42 @@ class Guest:
         self.table = dict(table)
         self._settings_refused = True
         logger.error("%s; the settings before stay", error)
-        self.health.report("degraded", f"{error.field}: {error.reason}; the settings before stay")
+        self.health.report_status("degraded", f"{error.field}: {error.reason}; the settings before stay")
 
-    async def end(self) -> None:
+    async def end_plugin(self) -> None:
         """Wait for calls of its tools, end its background work, stop it. Its tools and hooks are gone already."""
         self._calls.close()
-        if left := await self._calls.ended(CALLS_SECONDS):
+        if left := await self._calls.wait_until_done(CALLS_SECONDS):
             logger.warning("plugin %r is stopped while %s calls of its tools go on", self.name, left)
         await self._wind_up()
         self.discovered.unload()
         self.plugin = None
 
     async def _wind_up(self) -> None:
-        await self._background.end()
+        await self._background.end_all()
         if self._start_begun and self.plugin is not None and self.context is not None:
             self._start_begun = False
             if self.plugin.stop is not None:
                 with contextlib.suppress(PluginError):  # the log has it, and there is nothing left that could fail
-                    await self._step("stop", self.plugin.stop, self.context, STOP_SECONDS)
+                    await self._run_step("stop", self.plugin.stop, self.context, STOP_SECONDS)
 
-    async def _step(self, field: str, function: Callable[[PluginContext], Any], ctx: PluginContext, most: float) -> Any:
+    async def _run_step(
+        self, field: str, function: Callable[[PluginContext], Any], ctx: PluginContext, most: float
+    ) -> Any:
         return await take_step(function, ctx, field=field, origin=self.discovered.origin, seconds=most)
 
-    def _fail(self, error: PluginError) -> None:
+    def _note_failure(self, error: PluginError) -> None:
         logger.error("plugin %r is not in use: %s: %s", self.name, error.field, error.reason)
-        self.health.fail(f"{error.field}: {error.reason}")
+        self.health.note_failure(f"{error.field}: {error.reason}")
         if self.plugin is None:
             self.discovered.unload()
 
-    def _tool(self, tool: Tool, plugin: Plugin, context: PluginContext) -> PluginTool:
+    def _qualify_tool(self, tool: Tool, plugin: Plugin, context: PluginContext) -> PluginTool:
         """The tool under its full name; calls are counted where something would be stopped under them."""
-        name = qualified(self.name, tool.name, bare=self.discovered.bare)
+        name = qualify_name(self.name, tool.name, bare=self.discovered.bare)
         handler = tool.handler
         if plugin.register is not None or plugin.start is not None or plugin.stop is not None:
-            handler = self._calls.counted(handler)
+            handler = self._calls.count_calls(handler)
         return PluginTool(
             plugin=self.name,
             name=name,

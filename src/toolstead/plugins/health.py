@@ -59,7 +59,7 @@ class Health:
         if self._stage == "disabled":
             return None
         parts = [] if self._failure is None else [self._failure]
-        parts += [self._told(hook) for hook in self._counts]
+        parts += [self._hook_text(hook) for hook in self._counts]
         parts += [] if self._reported is None else [self._reported]
         return "; ".join(parts) or None
 
@@ -67,24 +67,24 @@ class Health:
         """A hook failed; after `FAILURES_UNTIL_CUT_OFF` in a row it is cut off."""
         if self.is_cut_off(hook):  # a call that was under way meanwhile: what cut it off stays the reason
             return
-        before = self._seen()
+        before = self._visible_state()
         self._counts[hook] = self._counts.get(hook, 0) + 1
         self._reasons[hook] = reason
-        self._tell(before)
+        self._notify_change(before)
 
     def succeeded_hook(self, hook: str) -> None:
         """A hook went well: its failures are forgotten, unless it is cut off already."""
         if hook not in self._counts or self.is_cut_off(hook):
             return
-        before = self._seen()
+        before = self._visible_state()
         del self._counts[hook], self._reasons[hook]
-        self._tell(before)
+        self._notify_change(before)
 
     def is_cut_off(self, hook: str) -> bool:
         """Whether a hook failed too often to be called again."""
         return self._counts.get(hook, 0) >= FAILURES_UNTIL_CUT_OFF
 
-    def report(self, status: Status, message: str = "") -> None:
+    def report_status(self, status: Status, message: str = "") -> None:
         """The plugin's own word: `degraded` with a reason, `running` to take it back.
 
         Raises:
@@ -92,31 +92,31 @@ class Health:
         """
         if status not in get_args(Status):
             raise ValueError(f"plugin {self.plugin!r}: a plugin reports 'running' or 'degraded', not {status!r}")
-        before = self._seen()
+        before = self._visible_state()
         self._reported = None if status == "running" else str(message) or "the plugin says so, without a reason"
-        self._tell(before)
+        self._notify_change(before)
 
-    def fail(self, reason: str) -> None:
+    def note_failure(self, reason: str) -> None:
         """It cannot be used: it was not loaded, registered or started."""
-        before = self._seen()
+        before = self._visible_state()
         self._stage, self._failure = "failed", reason
-        self._tell(before)
+        self._notify_change(before)
 
     def set_state(self, stage: Literal["loaded", "running", "disabled"]) -> None:
         """It came further in its life; a failure before is over. What is wrong with hooks stays wrong."""
-        before = self._seen()
+        before = self._visible_state()
         self._stage, self._failure = stage, None
-        self._tell(before)
+        self._notify_change(before)
 
-    def _told(self, hook: str) -> str:
+    def _hook_text(self, hook: str) -> str:
         count, text = self._counts[hook], f"{hook}: {self._reasons[hook]}"
         if count >= FAILURES_UNTIL_CUT_OFF:
             return f"{text} ({count} in a row: cut off until the plugin is enabled again)"
         return f"{text} ({count} in a row)" if count > 1 else text
 
-    def _seen(self) -> tuple[State, str | None]:
+    def _visible_state(self) -> tuple[State, str | None]:
         return self.state, self.error
 
-    def _tell(self, before: tuple[State, str | None]) -> None:
-        if self._seen() != before:
+    def _notify_change(self, before: tuple[State, str | None]) -> None:
+        if self._visible_state() != before:
             self._on_change(self)

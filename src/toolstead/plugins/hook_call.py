@@ -20,7 +20,7 @@ from toolstead.concurrency.suspended_coroutine import (
     SuspendedCoroutine,
     start_coroutine,
 )
-from toolstead.plugins.crash import described
+from toolstead.plugins.crash import describe_crash
 from toolstead.plugins.health import FAILURES_UNTIL_CUT_OFF, Health
 
 logger = logging.getLogger(__name__)
@@ -35,7 +35,7 @@ class Failed(msgspec.Struct, frozen=True):
     why: str
 
 
-class NonsenseError(Exception):
+class BadHookAnswerError(Exception):
     """A hook answered something that means nothing."""
 
 
@@ -90,26 +90,26 @@ class HookCall:
             error = raised
         else:
             if type(answer) is SuspendedCoroutine:
-                answer, error = await self._finish(answer)
+                answer, error = await self._finish_hook(answer)
         if isinstance(error, self._foreseen):
             answer, error = error, None
         elif error is None and self._check is not None:
-            error = self._nonsense(answer)
+            error = self._check_answer(answer)
         if error is None:
             self._health.succeeded_hook(self.hook)
             return answer
         if isinstance(error, KeyboardInterrupt):
             raise error
-        return self._failed(error)
+        return self._report_failure(error)
 
-    async def _finish(self, suspended: SuspendedCoroutine) -> tuple[Any, BaseException | None]:
+    async def _finish_hook(self, suspended: SuspendedCoroutine) -> tuple[Any, BaseException | None]:
         self._waiting.add(suspended)
         try:
             return await suspended.finish_strictly(self._seconds)
         except asyncio.CancelledError as cancelled:
             match cancelled.__cause__:
                 case IgnoredCancellationError() as ignored:
-                    self._failed(ignored)
+                    self._report_failure(ignored)
                 case None | asyncio.CancelledError():
                     pass
                 case error:
@@ -120,23 +120,23 @@ class HookCall:
         finally:
             self._waiting.discard(suspended)
 
-    def _nonsense(self, answer: Any) -> BaseException | None:
+    def _check_answer(self, answer: Any) -> BaseException | None:
         try:
             problem = self._check(answer) if self._check is not None else None
         except Exception as error:  # noqa: BLE001 - looking at an answer may run the plugin's own code
             return error
-        return None if problem is None else NonsenseError(problem)
+        return None if problem is None else BadHookAnswerError(problem)
 
-    def _failed(self, error: BaseException) -> Failed:
+    def _report_failure(self, error: BaseException) -> Failed:
         match error:
             case ClosingError():
                 logger.warning("plugin %r: %s was ended: %s", self.plugin, self.hook, error)
                 return Failed(str(error))  # no fault of its own
-            case DeadlineError() | IgnoredCancellationError() | NonsenseError():
+            case DeadlineError() | IgnoredCancellationError() | BadHookAnswerError():
                 reason = why = str(error)
                 logger.error("plugin %r: %s failed: %s", self.plugin, self.hook, reason, exc_info=error.__cause__)
             case _:
-                reason, why = described(error), f"it crashed ({type(error).__name__}); the log has the details"
+                reason, why = describe_crash(error), f"it crashed ({type(error).__name__}); the log has the details"
                 logger.error("plugin %r: %s failed: %s", self.plugin, self.hook, reason, exc_info=error)
         was_cut_off = self._health.is_cut_off(self.hook)
         self._health.failed_hook(self.hook, reason)
@@ -153,4 +153,6 @@ class HookCall:
 def _check_awaitable(returned: Any) -> Awaitable[Any]:
     if inspect.isawaitable(returned):
         return returned
-    raise NonsenseError(f"it gave back {type(returned).__name__} where something to await is needed: write `async def`")
+    raise BadHookAnswerError(
+        f"it gave back {type(returned).__name__} where something to await is needed: write `async def`"
+    )

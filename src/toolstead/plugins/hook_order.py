@@ -19,27 +19,27 @@ def hook_order(plugins: Sequence[tuple[str, Hooks]]) -> tuple[list[int], list[st
         plugins that ask for each other in a circle none gets its wish: they keep the order given.
     """
     problems: list[str] = []
-    later = _wishes(plugins, problems)
+    later = _later_plugins(plugins, problems)
     if not any(later):
         return list(range(len(plugins))), problems
-    reach = [_reached(later, start) for start in range(len(plugins))]
-    for circle in _circles(reach):
+    reach = [_find_reachable(later, start) for start in range(len(plugins))]
+    for circle in _find_circles(reach):
         names = ", ".join(repr(plugins[index][0]) for index in circle)
         problems.append(f"plugins {names}: before and after of their hooks go in a circle; they keep the given order")
         for index, following in zip(circle, [*circle[1:], None], strict=True):
             later[index] -= set(circle)
             if following is not None:
                 later[index].add(following)
-    return _sorted(later), problems
+    return _sort_plugins(later), problems
 
 
-def _wishes(plugins: Sequence[tuple[str, Hooks]], problems: list[str]) -> list[set[int]]:
+def _later_plugins(plugins: Sequence[tuple[str, Hooks]], problems: list[str]) -> list[set[int]]:
     """For each plugin the ones that come later."""
     where: dict[str, int] = {name: index for index, (name, _) in enumerate(plugins)}
     later: list[set[int]] = [set() for _ in plugins]
     for index, (name, hooks) in enumerate(plugins):
         for word in ("before", "after"):
-            for other in _names(name, word, getattr(hooks, word), problems):
+            for other in _read_names(name, word, getattr(hooks, word), problems):
                 if other == name:
                     problems.append(
                         f"plugin {name!r}: {word} of its hooks names the plugin itself, which means nothing"
@@ -50,7 +50,7 @@ def _wishes(plugins: Sequence[tuple[str, Hooks]], problems: list[str]) -> list[s
     return later
 
 
-def _names(plugin: str, word: str, value: Any, problems: list[str]) -> list[str]:
+def _read_names(plugin: str, word: str, value: Any, problems: list[str]) -> list[str]:
     if isinstance(value, Iterable) and not isinstance(value, str | bytes):
         given = list(cast("Iterable[Any]", value))
         names = [name for name in given if isinstance(name, str)]
@@ -62,7 +62,7 @@ def _names(plugin: str, word: str, value: Any, problems: list[str]) -> list[str]
     return names
 
 
-def _reached(later: list[set[int]], start: int) -> set[int]:
+def _find_reachable(later: list[set[int]], start: int) -> set[int]:
     found: set[int] = set()
     ahead = list(later[start])
     while ahead:
@@ -73,7 +73,7 @@ def _reached(later: list[set[int]], start: int) -> set[int]:
     return found
 
 
-def _circles(reach: list[set[int]]) -> list[list[int]]:
+def _find_circles(reach: list[set[int]]) -> list[list[int]]:
     """Those who come later than themselves, each circle in the order given."""
     circles: list[list[int]] = []
     for index, found in enumerate(reach):
@@ -82,7 +82,7 @@ def _circles(reach: list[set[int]]) -> list[list[int]]:
     return circles
 
 
-def _sorted(later: list[set[int]]) -> list[int]:
+def _sort_plugins(later: list[set[int]]) -> list[int]:
     """Always the first of those whom nobody left comes before; there is no circle any more."""
     left = list(range(len(later)))
     order: list[int] = []

@@ -93,7 +93,7 @@ class HookRunner:
         self._observers: tuple[Observer, ...] = ()
         self._waiting: set[SuspendedCoroutine] = set()
 
-    def set(self, hooked: Sequence[Hooked]) -> list[str]:
+    def set_hooks(self, hooked: Sequence[Hooked]) -> list[str]:
         """From now on these are there; what is being called ends with those it began with.
 
         Args:
@@ -105,7 +105,7 @@ class HookRunner:
         order, problems = hook_order([(one.plugin, one.hooks) for one in hooked])
         calls: dict[str, list[HookCall]] = {name: [] for name in HOOKS}
         for one in (hooked[index] for index in order):
-            seconds, problem = _seconds(one)
+            seconds, problem = _hook_timeout(one)
             problems += [problem] if problem else []
             for name in HOOKS:
                 function = getattr(one.hooks, name)
@@ -113,7 +113,7 @@ class HookRunner:
                     calls[name].append(self._call(one, name, function, seconds))
         self._calls = _Calls(**{name: tuple(found) for name, found in calls.items()})
         self._gates = tuple(PluginGate(call) for call in self._calls.on_before_tool)
-        self._observers = tuple(_observer(call) for call in self._calls.on_after_tool)
+        self._observers = tuple(_build_observer(call) for call in self._calls.on_after_tool)
         self._on_set()
         return problems
 
@@ -149,7 +149,7 @@ class HookRunner:
     async def on_task_complete(self, thread_id: str, task_id: str, result: str) -> list[Review]:
         """What every reviewer says of a finished attempt; one that fails, or is cut off, could not tell."""
         return [
-            Review(plugin=call.plugin, verdict=_verdict(call.plugin, await call(thread_id, task_id, result)))
+            Review(plugin=call.plugin, verdict=_read_verdict(call.plugin, await call(thread_id, task_id, result)))
             for call in self._calls.on_task_complete
         ]
 
@@ -164,17 +164,17 @@ class HookRunner:
             if call.plugin == plugin:
                 await call(settings)
 
-    def gates(self) -> tuple[PluginGate, ...]:
+    def list_gates(self) -> tuple[PluginGate, ...]:
         """Every `on_before_tool`, in order."""
         return self._gates
 
-    def observers(self) -> tuple[Observer, ...]:
+    def list_observers(self) -> tuple[Observer, ...]:
         """Every `on_after_tool`, in order; they raise nothing."""
         return self._observers
 
     async def close(self) -> None:
         """Call nobody any more, and end what is being called; what ignores its cancellation is abandoned."""
-        self.set(())
+        self.set_hooks(())
         others = [call for call in self._waiting if not call.is_in_running_task]  # a hook may close everything itself
         await asyncio.gather(*(call.end() for call in others))
 
@@ -195,7 +195,7 @@ HOOKS: Final = tuple(_Calls.__struct_fields__)
 """The hooks' names."""
 
 
-def _seconds(one: Hooked) -> tuple[float | None, str]:
+def _hook_timeout(one: Hooked) -> tuple[float | None, str]:
     """How long this plugin's hooks may take, where it says so; and what is wrong with that."""
     given: Any = one.hooks.timeout
     if given is None or (type(given) in (int, float) and 0 < given < math.inf):
@@ -203,14 +203,14 @@ def _seconds(one: Hooked) -> tuple[float | None, str]:
     return None, f"plugin {one.plugin!r}: timeout of its hooks must be seconds above 0, not {given!r:.100}"
 
 
-def _observer(call: HookCall) -> Observer:
-    async def observe(tool_call: ToolCall, result: ToolResult) -> None:
+def _build_observer(call: HookCall) -> Observer:
+    async def call_observer(tool_call: ToolCall, result: ToolResult) -> None:
         await call(tool_call, result)
 
-    return observe
+    return call_observer
 
 
-def _verdict(plugin: str, answer: Any) -> Verdict | None:
+def _read_verdict(plugin: str, answer: Any) -> Verdict | None:
     match answer:
         case Failed(why=why):
             return Verdict(None, f"plugin {plugin!r} could not review it: {why}")
@@ -221,7 +221,7 @@ def _verdict(plugin: str, answer: Any) -> Verdict | None:
 
 
 def _no_text(answer: Any) -> str | None:
-    return None if isinstance(answer, str) else f"it must answer with the prompt, a text, not {_shown(answer)}"
+    return None if isinstance(answer, str) else f"it must answer with the prompt, a text, not {_show_answer(answer)}"
 
 
 def _no_decision(answer: Any) -> str | None:
@@ -233,7 +233,9 @@ def _no_decision(answer: Any) -> str | None:
             fits = isinstance(given, Mapping) and all(isinstance(key, str) for key in cast("Mapping[Any, Any]", given))
             return None if fits else "the input of a Rewrite must be a mapping of names to values"
         case _:
-            return f"it must answer Allow(), Deny(reason), Rewrite(input), Ask(reason) or None, not {_shown(answer)}"
+            return (
+                f"it must answer Allow(), Deny(reason), Rewrite(input), Ask(reason) or None, not {_show_answer(answer)}"
+            )
 
 
 def _no_verdict(answer: Any) -> str | None:
@@ -241,10 +243,10 @@ def _no_verdict(answer: Any) -> str | None:
         case None | Verdict(accepted=True | False | None, feedback=str()):
             return None
         case _:
-            return f"it must answer Verdict(True, False or None, feedback as text) or None, not {_shown(answer)}"
+            return f"it must answer Verdict(True, False or None, feedback as text) or None, not {_show_answer(answer)}"
 
 
-def _shown(answer: Any) -> str:
+def _show_answer(answer: Any) -> str:
     kind = type(cast("object", answer))
     if kind in {Deny, Ask, Verdict}:
         return f"a {kind.__name__} with something else in it"

@@ -17,7 +17,7 @@ import msgspec
 from toolstead.concurrency.owned_tasks import finish_despite_cancellation
 from toolstead.errors import NotFoundError, PluginError
 from toolstead.plugins.discovery import Discovered
-from toolstead.plugins.guest import Guest, MakeContext, PluginTool
+from toolstead.plugins.guest import MakeContext, PluginInstance, PluginTool
 from toolstead.plugins.health import Health
 from toolstead.plugins.hook_runner import HookRunner
 from toolstead.plugins.settings import read_settings
@@ -73,14 +73,14 @@ class PluginHost:
         self._runner = runner
         self._on_status = on_status
         self._on_tools = on_tools
-        self._guests: list[Guest] = []
-        self._refused: list[Guest] = []
-        self._begun: list[Guest] = []
+        self._guests: list[PluginInstance] = []
+        self._refused: list[PluginInstance] = []
+        self._begun: list[PluginInstance] = []
         self._lock = asyncio.Lock()
         self._bringing: asyncio.Task[None] | None = None
         self._closed = False
 
-    async def apply(self, wanted: Sequence[Wanted]) -> None:
+    async def apply_plugins(self, wanted: Sequence[Wanted]) -> None:
         """Make the world so. What is the same stays as it is; one that failed is tried again when it changed.
 
         Args:
@@ -94,16 +94,16 @@ class PluginHost:
         async with self._lock:
             self._check_open()
             before = {guest.name: guest for guest in self._guests}
-            self._guests, new, changed = self._arranged(wanted, before)
+            self._guests, new, changed = self._arrange_plugins(wanted, before)
             going = [guest for guest in before.values() if guest not in self._guests]
             try:
-                await finish_despite_cancellation(self._end(going))
+                await finish_despite_cancellation(self._end_plugins(going))
                 self._tell_disabled()
                 await self._change_all(changed)
                 await self._bring_in(new)
             except BaseException:
                 for guest in new:  # those that it did not come to
-                    guest.interrupt()
+                    guest.note_interrupted()
                 raise
 
     def check_settings(self, name: str, table: Mapping[str, Any]) -> None:
@@ -113,11 +113,11 @@ class PluginHost:
             NotFoundError: There is no such plugin.
             PluginError: They do not fit.
         """
-        guest = self._find(name)
+        guest = self._find_plugin(name)
         if guest.plugin is not None:
             read_settings(guest.plugin, table)
 
-    async def restart(self, name: str) -> None:
+    async def restart_plugin(self, name: str) -> None:
         """Stop a plugin that is not well, and start it anew: what failed is forgotten. A well one is left alone.
 
         Raises:
@@ -125,18 +125,18 @@ class PluginHost:
         """
         async with self._lock:
             self._check_open()
-            guest = self._find(name)
+            guest = self._find_plugin(name)
             if guest.enabled and guest.health.state in ("degraded", "failed"):
-                again = self._guest(Wanted(discovered=guest.discovered, settings=guest.table), guest)
+                again = self._guest_of(Wanted(discovered=guest.discovered, settings=guest.table), guest)
                 self._guests[self._guests.index(guest)] = again
-                await finish_despite_cancellation(self._end([guest]))
+                await finish_despite_cancellation(self._end_plugins([guest]))
                 await self._bring_in([again])
 
-    def plugins(self) -> list[PluginView]:
+    def list_plugins(self) -> list[PluginView]:
         """All of them, failed and disabled ones too, in the order wanted; those whose name was taken come last."""
         return [view_of(guest) for guest in (*self._guests, *self._refused)]
 
-    def tools(self) -> list[PluginTool]:
+    def list_tools(self) -> list[PluginTool]:
         """The tools of all that are in use, in the order wanted."""
         return [tool for guest in self._guests for tool in guest.tools]
 
@@ -152,9 +152,9 @@ class PluginHost:
 
     async def _close(self) -> None:
         async with self._lock:
-            await self._end(self._guests)
+            await self._end_plugins(self._guests)
 
-    def _find(self, name: str) -> Guest:
+    def _find_plugin(self, name: str) -> PluginInstance:
         for guest in self._guests:
             if guest.name == name:
                 return guest
@@ -164,22 +164,22 @@ class PluginHost:
         if self._closed:
             raise RuntimeError("the host of the plugins is closed; open a new stead")
 
-    def _arranged(
-        self, wanted: Sequence[Wanted], before: Mapping[str, Guest]
-    ) -> tuple[list[Guest], list[Guest], list[tuple[Guest, Mapping[str, Any]]]]:
+    def _arrange_plugins(
+        self, wanted: Sequence[Wanted], before: Mapping[str, PluginInstance]
+    ) -> tuple[list[PluginInstance], list[PluginInstance], list[tuple[PluginInstance, Mapping[str, Any]]]]:
         """Who will be there in which order, who of them is new and enabled, and who gets other settings."""
-        holders = _holders(wanted, before)
-        guests: list[Guest] = []
-        new: list[Guest] = []
-        changed: list[tuple[Guest, Mapping[str, Any]]] = []
-        refused: list[Guest] = []
+        holders = _name_holders(wanted, before)
+        guests: list[PluginInstance] = []
+        new: list[PluginInstance] = []
+        changed: list[tuple[PluginInstance, Mapping[str, Any]]] = []
+        refused: list[PluginInstance] = []
         for one in wanted:
             name = one.discovered.name
             guest = before.get(name)
             if holders[name] is not one:
-                refused.append(self._refusal(one, holders[name]))
-            elif guest is None or not _stays(guest, one):
-                made = self._guest(one, guest)
+                refused.append(self._refused_plugin(one, holders[name]))
+            elif guest is None or not _stays_same(guest, one):
+                made = self._guest_of(one, guest)
                 guests.append(made)
                 new += [made] if one.enabled else []
             else:
@@ -191,16 +191,18 @@ class PluginHost:
         self._refused = refused
         return guests, new, changed
 
-    def _guest(self, one: Wanted, before: Guest | None) -> Guest:
-        return Guest(one.discovered, one.settings, enabled=one.enabled, on_status=self._on_status, before=before)
+    def _guest_of(self, one: Wanted, before: PluginInstance | None) -> PluginInstance:
+        return PluginInstance(
+            one.discovered, one.settings, enabled=one.enabled, on_status=self._on_status, before=before
+        )
 
-    def _refusal(self, one: Wanted, holder: Wanted) -> Guest:
+    def _refused_plugin(self, one: Wanted, holder: Wanted) -> PluginInstance:
         """A second plugin of one name. The status of that name is the holder's, so this one's is not told."""
         for known in self._refused:
             if _same_code(known, one):
                 return known
-        guest = Guest(one.discovered, one.settings, enabled=one.enabled, on_status=_note_nothing)
-        guest.refuse(
+        guest = PluginInstance(one.discovered, one.settings, enabled=one.enabled, on_status=_note_nothing)
+        guest.refuse_plugin(
             "name", f"{one.discovered.name!r} is already held by {holder.discovered.origin}; rename one of them"
         )
         return guest
@@ -210,18 +212,18 @@ class PluginHost:
             if not guest.enabled and guest.health.state != "disabled":
                 guest.health.set_state("disabled")
 
-    async def _change_all(self, changed: Sequence[tuple[Guest, Mapping[str, Any]]]) -> None:
+    async def _change_all(self, changed: Sequence[tuple[PluginInstance, Mapping[str, Any]]]) -> None:
         for guest, table in changed:
             try:
-                await self._change(guest, table)
+                await self._change_settings(guest, table)
             except PluginError as error:
                 guest.refuse_settings(table, error)
 
-    async def _change(self, guest: Guest, table: Mapping[str, Any]) -> None:
+    async def _change_settings(self, guest: PluginInstance, table: Mapping[str, Any]) -> None:
         settings = guest.change_settings(table)
         await self._runner.on_settings_change(guest.name, settings)
 
-    async def _bring_in(self, new: Sequence[Guest]) -> None:
+    async def _bring_in(self, new: Sequence[PluginInstance]) -> None:
         """Take new ones through their steps, in a task that `close` can cancel alone."""
         if not new:
             self._set_hooks()  # the order may be another
@@ -236,7 +238,7 @@ class PluginHost:
         finally:
             self._bringing = None
 
-    async def _take_in(self, new: Sequence[Guest]) -> None:
+    async def _take_in(self, new: Sequence[PluginInstance]) -> None:
         try:
             for guest in new:
                 guest.load(self._make_context)
@@ -244,13 +246,13 @@ class PluginHost:
                 await guest.register()
             self._set_hooks()
             for guest in new:
-                if not guest.failed:
+                if not guest.has_failed:
                     self._begun.append(guest)
                     await guest.start()
         except BaseException:
             for guest in new:
-                guest.interrupt()
-            await finish_despite_cancellation(self._end(new))
+                guest.note_interrupted()
+            await finish_despite_cancellation(self._end_plugins(new))
             raise
         for guest in new:
             guest.go_live()
@@ -258,7 +260,7 @@ class PluginHost:
         if any(guest.tools for guest in new):
             await self._tell_tools()
 
-    async def _end(self, going: Sequence[Guest]) -> None:
+    async def _end_plugins(self, going: Sequence[PluginInstance]) -> None:
         """Tools first, then hooks, then each of them from the last that was started to the first."""
         had_tools = any(guest.tools for guest in going)
         for guest in going:
@@ -269,11 +271,11 @@ class PluginHost:
         last_first = [guest for guest in reversed(self._begun) if guest in going]
         self._begun = [guest for guest in self._begun if guest not in going]
         for guest in (*last_first, *(guest for guest in going if guest not in last_first)):
-            await guest.end()
+            await guest.end_plugin()
 
     def _set_hooks(self) -> None:
-        hooked = [found for guest in self._guests if (found := guest.hooked()) is not None]
-        for problem in self._runner.set(hooked):
+        hooked = [found for guest in self._guests if (found := guest.active_hooks()) is not None]
+        for problem in self._runner.set_hooks(hooked):
             logger.warning("the order of hooks: %s", problem)
 
     async def _tell_tools(self) -> None:
@@ -283,7 +285,7 @@ class PluginHost:
             logger.exception("the tools of plugins changed, and who was told of it failed")
 
 
-def _holders(wanted: Sequence[Wanted], before: Mapping[str, Guest]) -> dict[str, Wanted]:
+def _name_holders(wanted: Sequence[Wanted], before: Mapping[str, PluginInstance]) -> dict[str, Wanted]:
     """Who has each name: whoever has it already and is still wanted, else the first."""
     holders: dict[str, Wanted] = {}
     for one in wanted:
@@ -296,12 +298,12 @@ def _holders(wanted: Sequence[Wanted], before: Mapping[str, Guest]) -> dict[str,
     return holders
 
 
-def _stays(guest: Guest, one: Wanted) -> bool:
-    again = guest.failed and (guest.interrupted or dict(one.settings) != guest.table)
+def _stays_same(guest: PluginInstance, one: Wanted) -> bool:
+    again = guest.has_failed and (guest.interrupted or dict(one.settings) != guest.table)
     return guest.enabled == one.enabled and _same_code(guest, one) and not again
 
 
-def _same_code(guest: Guest, one: Wanted) -> bool:
+def _same_code(guest: PluginInstance, one: Wanted) -> bool:
     old, new = guest.discovered, one.discovered
     return (old.name, old.origin, old.version_key, old.first_party, old.bare) == (
         new.name,

@@ -16,12 +16,12 @@ _VALUES = ("default", "const", "enum", "examples")
 
 def input_schema(model: type[BaseModel]) -> dict[str, Any]:
     """The schema of what a model is made from."""
-    return without_titles(model.model_json_schema(schema_generator=_generator()))
+    return without_titles(model.model_json_schema(schema_generator=_schema_generator()))
 
 
 def output_schema(adapter: TypeAdapter[Any]) -> dict[str, Any]:
     """The schema of what a value is turned into."""
-    schema = without_titles(adapter.json_schema(mode="serialization", schema_generator=_generator()))
+    schema = without_titles(adapter.json_schema(mode="serialization", schema_generator=_schema_generator()))
     target = schema.get("$defs", {}).get(str(schema.get("$ref", "")).removeprefix("#/$defs/"), {})
     # A model that contains itself is a bare reference; readers look for the type beside it.
     return {"type": target["type"], **schema} if "type" in target else schema
@@ -32,7 +32,7 @@ def without_titles(schema: Any) -> Any:
     match schema:
         case dict():
             return {
-                key: _member(key, value)
+                key: _clean_member(key, value)
                 for key, value in cast("dict[str, Any]", schema).items()
                 if not (key == "title" and isinstance(value, str))
             }
@@ -42,7 +42,7 @@ def without_titles(schema: Any) -> Any:
             return schema
 
 
-def _member(key: str, value: Any) -> Any:
+def _clean_member(key: str, value: Any) -> Any:
     if key in _VALUES:
         return value
     if key in _NAMED and isinstance(value, dict):  # here `title` is the name of a property, or of a definition
@@ -51,7 +51,7 @@ def _member(key: str, value: Any) -> Any:
 
 
 @functools.cache
-def _generator() -> type[GenerateJsonSchema]:
+def _schema_generator() -> type[GenerateJsonSchema]:
     from pydantic.json_schema import GenerateJsonSchema
     from pydantic_core import PydanticSerializationError
 

@@ -23,7 +23,7 @@ def plain_schema(
     required: list[str] = []
     for parameter in parameters:
         name, default = parameter.name, parameter.default
-        schema = _of(hints.get(name))
+        schema = _schema_of(hints.get(name))
         if schema is None or parameter.kind not in (parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY):
             return None
         if name in texts:
@@ -39,7 +39,7 @@ def plain_schema(
     return {**schema, "required": required} if required else schema
 
 
-def _of(annotation: Any) -> dict[str, Any] | None:
+def _schema_of(annotation: Any) -> dict[str, Any] | None:
     if isinstance(annotation, type) and annotation in _TYPES:
         return {"type": _TYPES[annotation]}
     if typing.get_origin(annotation) is list:

@@ -216,6 +216,6 @@ class _Absent:
         raise UnavailableError(f"ctx.{self._what}", self._why)
 
 
-def absent(what: str, why: str = "only a plugin has it, while its stead is open") -> Any:
+def absent_power(what: str, why: str = "only a plugin has it, while its stead is open") -> Any:
     """A power that is not there: using it raises UnavailableError."""
     return _Absent(what, why)

@@ -19,7 +19,7 @@ from typing import Any, Literal, cast
 import msgspec
 
 from toolstead.errors import PluginError, suggest
-from toolstead.plugins.annotations import members
+from toolstead.plugins.annotations import union_members
 from toolstead.plugins.contract import Plugin
 
 MASK = "********"
@@ -47,7 +47,7 @@ def read_settings(plugin: Plugin, table: Mapping[str, Any]) -> Any:
     except _Faults as found:
         faults += found.texts
     except (Exception, SystemExit) as error:  # noqa: BLE001 - `__init__`, validators: the author's own code
-        faults.append(f"{type(error).__name__}: {_scrubbed(_text(error), table)}")
+        faults.append(f"{type(error).__name__}: {_scrub_values(_error_text(error), table)}")
     else:
         if not faults:
             return value
@@ -65,26 +65,28 @@ def check_settings_class(plugin: Plugin) -> None:
     if kind is None:
         return
     if not isinstance(kind, type) or not _is_record(kind):
-        raise _bad(
+        raise _bad_settings(
             plugin, f"a class is needed: a dataclass, a msgspec Struct or a pydantic model, not {_name_of(kind)}"
         )
     try:
-        hints = _hints(kind)
+        hints = _key_hints(kind)
         if not _is_pydantic(kind):
             for key, hint in hints.items():
                 _check_hint(plugin, key, hint)
-        required = _required(kind)
+        required = _required_keys(kind)
     except PluginError:
         raise
     except Exception as error:  # annotations are the author's own code, run when they are resolved
-        raise _bad(plugin, f"the fields of {kind.__name__} cannot be read: {_text(error)}") from error
+        raise _bad_settings(plugin, f"the fields of {kind.__name__} cannot be read: {_error_text(error)}") from error
     if required:
         names = ", ".join(repr(name) for name in required)
-        raise _bad(plugin, f"every field needs a default, because nobody has to set anything; without one: {names}")
+        raise _bad_settings(
+            plugin, f"every field needs a default, because nobody has to set anything; without one: {names}"
+        )
     try:
         read_settings(plugin, {})
     except PluginError as error:
-        raise _bad(plugin, f"{kind.__name__}() with its defaults alone: {error.reason}") from None
+        raise _bad_settings(plugin, f"{kind.__name__}() with its defaults alone: {error.reason}") from None
 
 
 class _Faults(Exception):  # noqa: N818 - a bundle of sentences on its way out; never leaves this module
@@ -95,15 +97,15 @@ class _Faults(Exception):  # noqa: N818 - a bundle of sentences on its way out; 
 
 def _read_by_msgspec(kind: type, table: Mapping[str, Any], faults: list[str]) -> Any:
     """Convert field by field, so that all faults are told at once, then let the class itself put them together."""
-    hints, names = _hints(kind), _names(kind)
+    hints, names = _key_hints(kind), _field_names(kind)
     values: dict[str, Any] = {}
     found: list[str] = []
     for key, value in table.items():
         if key in hints:
             try:
-                values[names[key]] = msgspec.convert(value, hints[key], dec_hook=_path)
+                values[names[key]] = msgspec.convert(value, hints[key], dec_hook=_read_path)
             except msgspec.ValidationError as error:
-                found.append(_explained(key, hints[key], str(error), table))
+                found.append(_explain_error(key, hints[key], str(error), table))
     if found:
         raise _Faults(found)
     return None if faults else kind(**values)
@@ -121,27 +123,27 @@ def _read_by_pydantic(kind: type, table: Mapping[str, Any]) -> Any:
 
 def _of_pydantic(place: tuple[int | str, ...], message: str, table: Mapping[str, Any]) -> str:
     where = ".".join(str(step) for step in place)
-    return f"{where}: {_scrubbed(message, table)}" if where else _scrubbed(message, table)
+    return f"{where}: {_scrub_values(message, table)}" if where else _scrub_values(message, table)
 
 
-def _explained(key: str, hint: Any, message: str, table: Mapping[str, Any]) -> str:
+def _explain_error(key: str, hint: Any, message: str, table: Mapping[str, Any]) -> str:
     """What msgspec says of a value, with the whole key first, and without the value where it would show it."""
     place = ""
     if found := _PLACE.fullmatch(message):
         message, place = found.groups()
     if message.startswith(_ENUM):
-        allowed = [] if place else [repr(value) for part in members(hint) for value in _choices(part)]
+        allowed = [] if place else [repr(value) for part in union_members(hint) for value in _allowed_choices(part)]
         message = f"one of {', '.join(allowed)} is needed" if allowed else "it is none of the values allowed here"
-    return f"{key}{place}: {_scrubbed(message, table)}"
+    return f"{key}{place}: {_scrub_values(message, table)}"
 
 
-def _choices(hint: Any) -> list[Any]:
+def _allowed_choices(hint: Any) -> list[Any]:
     if typing.get_origin(hint) is Literal:
         return list(typing.get_args(hint))
     return [member.value for member in hint] if isinstance(hint, type) and issubclass(hint, enum.Enum) else []
 
 
-def _path(kind: type, value: Any) -> Any:
+def _read_path(kind: type, value: Any) -> Any:
     """Paths are written as text; anything else that msgspec does not know must be what it is already."""
     if issubclass(kind, PurePath) and isinstance(value, str):
         return kind(value)
@@ -164,19 +166,19 @@ def _unknown_keys(hint: Any, value: Any, prefix: str) -> Iterator[str]:
         for key, item in table.items():
             yield from _unknown_keys(arguments[1], item, f"{prefix}.{key}" if prefix else str(key))
         return
-    records = [part for part in members(hint) if isinstance(part, type) and _is_record(part)]
+    records = [part for part in union_members(hint) if isinstance(part, type) and _is_record(part)]
     if len(records) != 1:  # none, or several that only the reader can tell apart
         return
-    known = _hints(records[0])
+    known = _key_hints(records[0])
     for key, item in table.items():
         whole = f"{prefix}.{key}" if prefix else str(key)
         if key in known:
             yield from _unknown_keys(known[key], item, whole)
         elif not _is_open(records[0]):
-            yield f"{whole}: unknown key; {_nearest(str(key), list(known))}"
+            yield f"{whole}: unknown key; {_nearest_key(str(key), list(known))}"
 
 
-def _nearest(key: str, known: list[str]) -> str:
+def _nearest_key(key: str, known: list[str]) -> str:
     return suggest(key, known, otherwise=f"known here: {', '.join(known)}" if known else "there is nothing to set")
 
 
@@ -200,7 +202,7 @@ def _is_open(kind: type) -> bool:
     )
 
 
-def _hints(kind: type) -> dict[str, Any]:
+def _key_hints(kind: type) -> dict[str, Any]:
     """The keys of a table → what they hold."""
     if _is_pydantic(kind):
         hints: dict[str, Any] = {}
@@ -215,14 +217,14 @@ def _hints(kind: type) -> dict[str, Any]:
     return {field.name: resolved[field.name] for field in dataclasses.fields(cast("Any", kind)) if field.init}
 
 
-def _names(kind: type) -> dict[str, str]:
+def _field_names(kind: type) -> dict[str, str]:
     """The keys of a table → the names that the class itself takes."""
     if issubclass(kind, msgspec.Struct):
         return {field.encode_name: field.name for field in msgspec.structs.fields(kind)}
     return {field.name: field.name for field in dataclasses.fields(cast("Any", kind))}
 
 
-def _required(kind: type) -> list[str]:
+def _required_keys(kind: type) -> list[str]:
     if _is_pydantic(kind):
         return [name for name, field in cast("Any", kind).__pydantic_fields__.items() if field.is_required()]
     if issubclass(kind, msgspec.Struct):
@@ -237,31 +239,31 @@ def _required(kind: type) -> list[str]:
 
 def _check_hint(plugin: Plugin, key: str, hint: Any) -> None:
     try:
-        msgspec.json.Decoder(hint, dec_hook=_path)
+        msgspec.json.Decoder(hint, dec_hook=_read_path)
     except (TypeError, ValueError, RecursionError) as error:
-        raise _bad(plugin, f"{key}: its annotation cannot be read: {_text(error)}") from None
+        raise _bad_settings(plugin, f"{key}: its annotation cannot be read: {_error_text(error)}") from None
 
 
-def _scrubbed(text: str, table: Mapping[str, Any]) -> str:
+def _scrub_values(text: str, table: Mapping[str, Any]) -> str:
     """A foreign text without the values of the table, as far as they are long enough to be secrets."""
-    for value in sorted(set(_leaves(table)), key=len, reverse=True):
+    for value in sorted(set(_leaf_texts(table)), key=len, reverse=True):
         if len(value) >= _SHORTEST_MASKED:
             text = text.replace(value, MASK).replace(repr(value)[1:-1], MASK)
     return " ".join(text.split())
 
 
-def _leaves(value: Any) -> Iterator[str]:
+def _leaf_texts(value: Any) -> Iterator[str]:
     if isinstance(value, Mapping):
         for item in cast("Mapping[Any, Any]", value).values():
-            yield from _leaves(item)
+            yield from _leaf_texts(item)
     elif isinstance(value, list | tuple):
         for item in cast("list[Any]", value):
-            yield from _leaves(item)
+            yield from _leaf_texts(item)
     elif value is not None and not isinstance(value, bool):
         yield str(value)
 
 
-def _text(error: BaseException) -> str:
+def _error_text(error: BaseException) -> str:
     return str(error) or "(no text)"
 
 
@@ -269,5 +271,5 @@ def _name_of(value: Any) -> str:
     return value.__name__ if isinstance(value, type) else type(value).__name__
 
 
-def _bad(plugin: Plugin, reason: str) -> PluginError:
+def _bad_settings(plugin: Plugin, reason: str) -> PluginError:
     return PluginError(plugin=plugin.name, field="settings", reason=reason)

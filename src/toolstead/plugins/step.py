@@ -10,7 +10,7 @@ from typing import Any
 from toolstead.concurrency.suspended_coroutine import DeadlineError, SuspendedCoroutine, start_coroutine
 from toolstead.errors import PluginError
 from toolstead.plugins.contract import PluginContext
-from toolstead.plugins.crash import described
+from toolstead.plugins.crash import describe_crash
 
 logger = logging.getLogger(__name__)
 
@@ -48,7 +48,7 @@ async def take_step(
     if isinstance(error, KeyboardInterrupt):
         raise error
     is_late = isinstance(error, DeadlineError)
-    reason = str(error) if is_late else described(error, origin)
+    reason = str(error) if is_late else describe_crash(error, origin)
     cause = error.__cause__ if is_late else error
     logger.error("plugin %r: %s failed: %s", context.name, field, reason, exc_info=cause)
     raise PluginError(plugin=context.name, field=field, reason=reason) from None

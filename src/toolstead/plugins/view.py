@@ -7,7 +7,7 @@ from typing import Annotated, Any, ClassVar
 import msgspec
 
 from toolstead.plugins.definition import HOOKS
-from toolstead.plugins.guest import Guest
+from toolstead.plugins.guest import PluginInstance
 from toolstead.plugins.health import State
 from toolstead.types.sent import SentStruct
 
@@ -40,7 +40,7 @@ class PluginView(SentStruct, frozen=True, kw_only=True):
     settings: Annotated[Any, msgspec.Meta(extra_json_schema={"type": "object"})]
 
 
-def view_of(guest: Guest) -> PluginView:
+def view_of(guest: PluginInstance) -> PluginView:
     """How it is at this moment."""
     return PluginView(
         name=guest.name,

@@ -16,11 +16,11 @@ OnLines = Callable[[list[bytes]], None]
 class Filter(Protocol):
     """Changes a stream on its way, such as a mask for secrets."""
 
-    def feed(self, data: bytes) -> bytes:
+    def filter_part(self, data: bytes) -> bytes:
         """The next part; some of it may be held back until it is known what follows."""
         ...
 
-    def end(self) -> bytes:
+    def filter_end(self) -> bytes:
         """What was held back."""
         ...
 
@@ -46,14 +46,14 @@ class Capture:
         self._through = through
         self._line = bytearray()
 
-    def feed(self, data: bytes) -> None:
+    def take_part(self, data: bytes) -> None:
         """Take the next part of the stream."""
-        self._keep_bytes(data if self._through is None else self._through.feed(data))
+        self._keep_bytes(data if self._through is None else self._through.filter_part(data))
 
-    def end(self) -> None:
+    def end_stream(self) -> None:
         """The stream is over: what was held back and a last line without a line break count too."""
         if self._through is not None:
-            self._keep_bytes(self._through.end())
+            self._keep_bytes(self._through.filter_end())
         if self._on_lines is not None and self._line:
             self._on_lines([bytes(self._line)])
             self._line.clear()

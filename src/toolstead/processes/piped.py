@@ -59,7 +59,7 @@ class PipedProcess(ProcessOwner):
             with ExitStack() as theirs:
                 self.stdin, stdin = self.open_input(theirs)
                 output, stdout = self.open_output(theirs, self.stdout.feed_data, self.stdout.feed_eof)
-                _, stderr = self.open_output(theirs, errors.feed, errors.end)
+                _, stderr = self.open_output(theirs, errors.take_part, errors.end_stream)
                 self.stdout.set_transport(output)
                 self.child = self.spawn(
                     argv, stdin=stdin, stdout=stdout, stderr=stderr, pass_fds=pass_fds, on_exit=self.close
@@ -74,14 +74,14 @@ class PipedProcess(ProcessOwner):
             self.close_pipes()
         return list(self._last_lines)
 
-    async def end(self, seconds: float, *, terminate: bool = False) -> None:
+    async def end_process(self, seconds: float, *, terminate: bool = False) -> None:
         """End it, and whatever it started.
 
         Args:
             seconds: That it may take to end by itself once its input has ended.
             terminate: Send it SIGTERM then, and wait as long again, before it is killed.
         """
-        self.stdin.end()
+        self.stdin.end_input()
         try:
             has_ended = await self.wait_for_exits(seconds)
             if terminate and not has_ended:

@@ -97,7 +97,7 @@ class InputPipe:
             self._loop.add_writer(self._descriptor, self._write)
             self._write()
 
-    def end(self) -> None:
+    def end_input(self) -> None:
         """Close it once everything is written: the process reads the end of its input."""
         self._is_ending = True
         if not self._rest:

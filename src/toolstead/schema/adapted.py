@@ -15,8 +15,8 @@ from types import MappingProxyType
 from typing import Any, cast
 
 from toolstead.schema.flattened import HANDLED, Flattener
-from toolstead.schema.phrases import phrase, shown, told
-from toolstead.schema.references import MANY, NAMED, ONE, Document, kept_whole, mapped
+from toolstead.schema.phrases import describe_keyword, extend_description, show_value
+from toolstead.schema.references import MANY, NAMED, ONE, Document, kept_whole, map_schemas
 from toolstead.schema.subset import Subset
 from toolstead.types.tool import JSONSchema
 
@@ -94,10 +94,10 @@ def adapted_schema(schema: JSONSchema, rules: Rules) -> Adapted:
     if not _top_level_is_taken(schema, rules):
         copy = _with_plain_top_level(schema, rules, changes)
     if rules.items_needed and _has_bare_array(copy):
-        copy = mapped(copy, lambda node: {**node, "items": {}} if _is_bare_array(node) else node, everywhere=True)
+        copy = map_schemas(copy, lambda node: {**node, "items": {}} if _is_bare_array(node) else node, everywhere=True)
         changes.append(f"every array without items: items that may be anything, because {rules.name} wants them told")
     if rules.subset is not None:
-        copy = rules.subset.applied(copy, rules.name, changes)
+        copy = rules.subset.apply_subset(copy, rules.name, changes)
     return Adapted(schema=copy, changes=tuple(dict.fromkeys(changes))) if changes else Adapted(schema=schema)
 
 
@@ -121,7 +121,7 @@ def _with_plain_top_level(schema: Any, rules: Rules, changes: list[str]) -> dict
     original = cast("Mapping[str, Any]", schema)
     top = dict(original)
     if not rules.refused.isdisjoint(top) or top.get("type") != "object":
-        top = _flattened(original, rules, changes)
+        top = _flatten_forms(original, rules, changes)
     if rules.property_names is not None and not all(map(rules.property_names.fullmatch, top.get("properties", ()))):
         top = _with_usual_names(top, rules.property_names, rules.name, changes)
     if rules.properties_needed and "properties" not in top:
@@ -130,7 +130,7 @@ def _with_plain_top_level(schema: Any, rules: Rules, changes: list[str]) -> dict
     return top
 
 
-def _flattened(original: Mapping[str, Any], rules: Rules, changes: list[str]) -> dict[str, Any]:
+def _flatten_forms(original: Mapping[str, Any], rules: Rules, changes: list[str]) -> dict[str, Any]:
     """A plain object with the properties of every form."""
     base = kept_whole(Document(original), rules.refused)
     if base is not original:
@@ -150,23 +150,23 @@ def _flattened(original: Mapping[str, Any], rules: Rules, changes: list[str]) ->
     for key in refused:
         how = "written out" if key in ("$ref", "allOf") else "told in the description instead"
         changes.append(f"/{key}: {how}, because {rules.name} does not take it at the top level")
-    sentences = [phrase(key, base[key]) for key in refused if key not in ("$ref", "allOf") and not alone]
-    place = document.place(base.get("$ref"))
-    if "$ref" in base and (place is None or document.at(place) is None):
-        sentences.append(phrase("$ref", base["$ref"]))
+    sentences = [describe_keyword(key, base[key]) for key in refused if key not in ("$ref", "allOf") and not alone]
+    place = document.resolve_reference(base.get("$ref"))
+    if "$ref" in base and (place is None or document.schema_at(place) is None):
+        sentences.append(describe_keyword("$ref", base["$ref"]))
     followed = [key for key in _FOLLOWED if key in refused]
     _show_properties(top, base, document, followed, changes)
     if followed and "unevaluatedProperties" in top:
-        sentences.append(phrase("unevaluatedProperties", top.pop("unevaluatedProperties")))
+        sentences.append(describe_keyword("unevaluatedProperties", top.pop("unevaluatedProperties")))
         changes.append("/unevaluatedProperties: told in the description instead, because what it looks at is")
     for node in _written_out(base, document, followed):
         for key in (key for key in node if key not in _WRITTEN_OUT_ELSEWHERE):
             if key not in top and (key == "description" or key in _CARRIED):
                 top[key] = node[key]
             elif key != "description":
-                sentences.append(phrase(key, node[key]))
+                sentences.append(describe_keyword(key, node[key]))
     if sentences:
-        top["description"] = told(top.get("description"), sentences)
+        top["description"] = extend_description(top.get("description"), sentences)
     last = {key: top.pop(key) for key in _DEFINITIONS if key in top}  # as people write them
     return top | last
 
@@ -176,8 +176,8 @@ def _show_properties(
 ) -> None:
     """Give the top level what holds in every form, and the properties of all of them."""
     flattener = Flattener(document)
-    shape = flattener.shape({**base, "type": "object"}, keywords=followed) or flattener.shape(top, keywords=())
-    keywords = shape.keywords() if shape is not None else {}
+    shape = flattener.shape_of({**base, "type": "object"}, keywords=followed) or flattener.shape_of(top, keywords=())
+    keywords = shape.to_keywords() if shape is not None else {}
     for key in HANDLED:
         top.pop(key, None)
     top |= keywords
@@ -196,10 +196,10 @@ def _written_out(base: Mapping[str, Any], document: Document, followed: list[str
         if node is not base and not alone:
             yield node
         found: list[Any] = [] if alone or "allOf" not in keys else list(node.get("allOf") or ())
-        place = document.place(node.get("$ref")) if "$ref" in keys else None
+        place = document.resolve_reference(node.get("$ref")) if "$ref" in keys else None
         if place is not None and place not in seen:
             seen.add(place)
-            found.append(document.at(place))
+            found.append(document.schema_at(place))
         waiting += [
             (cast("Mapping[str, Any]", inner), ["$ref", "allOf"]) for inner in found if isinstance(inner, Mapping)
         ]
@@ -212,8 +212,8 @@ def _with_usual_names(top: dict[str, Any], names: re.Pattern[str], api: str, cha
     odd = {name: schema for name, schema in properties.items() if names.fullmatch(name) is None}
     copy["properties"] = {name: schema for name, schema in properties.items() if name not in odd}
     closed = [key for key in ("additionalProperties", "unevaluatedProperties") if copy.pop(key, True) is not True]
-    said = [f"Also takes {json.dumps(name)}: {shown(schema)}." for name, schema in odd.items()]
-    copy["description"] = told(copy.get("description"), said)
+    said = [f"Also takes {json.dumps(name)}: {show_value(schema)}." for name, schema in odd.items()]
+    copy["description"] = extend_description(copy.get("description"), said)
     changes += [f"/{key}: left out, because not all properties can be named" for key in closed]
     changes += [
         f"/properties/{name}: told in the description instead, because {api} does not take its name" for name in odd

@@ -11,10 +11,10 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, cast
 
 from toolstead.errors import SchemaError
-from toolstead.schema.defaults import Defaults, find_defaults
-from toolstead.schema.explanation import Finding, explain, find_problems
+from toolstead.schema.defaults import SchemaDefaults, find_defaults
+from toolstead.schema.explanation import SchemaFinding, explain_problems, find_problems
 from toolstead.schema.plain import TYPES, is_obviously_plain
-from toolstead.schema.visible import HALF_CHARACTER, escaped
+from toolstead.schema.visible import HALF_CHARACTER, escape_unseen
 
 if TYPE_CHECKING:
     import jsonschema_rs
@@ -50,7 +50,9 @@ class CompiledSchema:
         "warnings",
     )
 
-    def __init__(self, document: Any, validator: Any, defaults: Defaults | None, warnings: tuple[str, ...]) -> None:
+    def __init__(
+        self, document: Any, validator: Any, defaults: SchemaDefaults | None, warnings: tuple[str, ...]
+    ) -> None:
         """Put its parts together; `validator` is None for a document that surely compiles, when it is needed."""
         self.document = document
         self.defaults = defaults
@@ -62,21 +64,21 @@ class CompiledSchema:
         # Not a property, and no `__getattr__`: either would double the cost of every look at a schema.
         self.is_valid: Callable[[Any], bool] = self._compile_and_check if validator is None else validator.is_valid
 
-    def findings(self, value: Any) -> list[Finding]:
+    def find_problems(self, value: Any) -> list[SchemaFinding]:
         """Why a value does not fit, each problem with its path; empty when it does."""
         return [] if self.is_valid(value) else find_problems(self._validator, self.document, value)
 
-    def problems(self, value: Any) -> list[str]:
+    def describe_problems(self, value: Any) -> list[str]:
         """Why a value does not fit: a few short lines, each with its JSON pointer."""
         if self._validator is None:
-            self._compile()
-        return explain(self._validator, self.document, value)
+            self._compile_now()
+        return explain_problems(self._validator, self.document, value)
 
     def _compile_and_check(self, value: Any) -> bool:
-        self._compile()
+        self._compile_now()
         return self.is_valid(value)
 
-    def _compile(self) -> None:
+    def _compile_now(self) -> None:
         self._validator = _validator_for(self._source)
         self.is_valid = self._validator.is_valid
 
@@ -106,7 +108,7 @@ def compile_schema(
         SchemaError: It is not valid, too large, too deep, or refers outside.
     """
     document = schema if owned else _private_copy(schema, tool=tool, field=field)
-    registry = _registry(documents) if documents else None
+    registry = _build_registry(documents) if documents else None
     waits = plain or (not owned and is_obviously_plain(document))
     validator = None if waits else _validator_or_reason(document, registry, tool=tool, field=field)
     if not isinstance(document, dict):
@@ -153,21 +155,23 @@ def _private_copy(value: Any, *, tool: str, field: str) -> Any:
     """Copy a schema, refusing what is no JSON, too deep or too large."""
     room = MAX_SIZE
 
-    def copy(node: Any, depth: int, path: str) -> Any:
+    def copy_node(node: Any, depth: int, path: str) -> Any:
         nonlocal room
         if depth > MAX_DEPTH:
             raise SchemaError(
-                tool=tool, field=field, reason=f"nested deeper than {MAX_DEPTH} levels at {escaped(path[:80])}…"
+                tool=tool, field=field, reason=f"nested deeper than {MAX_DEPTH} levels at {escape_unseen(path[:80])}…"
             )
         room -= len(node) if isinstance(node, str) else 1
         if room < 0:
             raise SchemaError(tool=tool, field=field, reason=f"larger than {MAX_SIZE:,} characters")
         match node:
             case float() if not math.isfinite(node):
-                raise SchemaError(tool=tool, field=escaped(path), reason=f"{node} is not a JSON value")
+                raise SchemaError(tool=tool, field=escape_unseen(path), reason=f"{node} is not a JSON value")
             case str():
                 if not node.isascii() and HALF_CHARACTER.search(node):
-                    raise SchemaError(tool=tool, field=escaped(path), reason="half of a surrogate pair is no character")
+                    raise SchemaError(
+                        tool=tool, field=escape_unseen(path), reason="half of a surrogate pair is no character"
+                    )
                 return node
             case bool() | int() | float() | None:
                 return node
@@ -175,16 +179,18 @@ def _private_copy(value: Any, *, tool: str, field: str) -> Any:
                 copied: dict[str, Any] = {}
                 for key, item in cast("Mapping[Any, Any]", node).items():
                     if not isinstance(key, str):
-                        raise SchemaError(tool=tool, field=escaped(path), reason=f"keys are strings, not {key!r}")
-                    copied[copy(key, depth, path)] = copy(item, depth + 1, f"{path}.{key}")
+                        raise SchemaError(tool=tool, field=escape_unseen(path), reason=f"keys are strings, not {key!r}")
+                    copied[copy_node(key, depth, path)] = copy_node(item, depth + 1, f"{path}.{key}")
                 return copied
             case list() | tuple():
                 items = cast("list[Any] | tuple[Any, ...]", node)
-                return [copy(item, depth + 1, f"{path}[{n}]") for n, item in enumerate(items)]
+                return [copy_node(item, depth + 1, f"{path}[{n}]") for n, item in enumerate(items)]
             case _:
-                raise SchemaError(tool=tool, field=escaped(path), reason=f"{type(node).__name__} is not a JSON value")
+                raise SchemaError(
+                    tool=tool, field=escape_unseen(path), reason=f"{type(node).__name__} is not a JSON value"
+                )
 
-    return copy(value, 0, field)
+    return copy_node(value, 0, field)
 
 
 def _validator_or_reason(document: Any, registry: jsonschema_rs.Registry | None, *, tool: str, field: str) -> Any:
@@ -195,12 +201,12 @@ def _validator_or_reason(document: Any, registry: jsonschema_rs.Registry | None,
     except jsonschema_rs.ValidationError as error:
         raise SchemaError(
             tool=tool,
-            field=escaped(_place(field, error)),
-            reason=escaped(_reason(error)),
+            field=escape_unseen(_error_place(field, error)),
+            reason=escape_unseen(_error_reason(error)),
             path=tuple(error.instance_path),
         ) from None
     except (jsonschema_rs.ReferencingError, ValueError) as error:
-        raise SchemaError(tool=tool, field=field, reason=escaped(str(error).split("\n", 1)[0])) from None
+        raise SchemaError(tool=tool, field=field, reason=escape_unseen(str(error).split("\n", 1)[0])) from None
 
 
 def _validator_for(document: Any, registry: jsonschema_rs.Registry | None = None) -> Any:
@@ -209,17 +215,17 @@ def _validator_for(document: Any, registry: jsonschema_rs.Registry | None = None
     return jsonschema_rs.validator_for(document, offline=True, validate_formats=False, registry=registry)
 
 
-def _registry(documents: Documents) -> jsonschema_rs.Registry:
+def _build_registry(documents: Documents) -> jsonschema_rs.Registry:
     import jsonschema_rs
 
     return jsonschema_rs.Registry(list(documents.items()))
 
 
-def _place(field: str, error: jsonschema_rs.ValidationError) -> str:
+def _error_place(field: str, error: jsonschema_rs.ValidationError) -> str:
     return ".".join([field, *(str(step) for step in error.instance_path)])
 
 
-def _reason(error: jsonschema_rs.ValidationError) -> str:
+def _error_reason(error: jsonschema_rs.ValidationError) -> str:
     text = error.message
     if "Retrieval is disabled" in text:
         address = text.split("'", 2)[1] if "'" in text else "?"

@@ -20,7 +20,7 @@ _NUMBERS = (int, float)
 _IMMUTABLE = (str, int, float, bool, type(None))
 
 
-class Defaults:
+class SchemaDefaults:
     """The defaults of one object, and of the plain objects inside it.
 
     Attributes:
@@ -30,7 +30,7 @@ class Defaults:
 
     __slots__ = ("_copied", "_nested", "flat", "has_deeper")
 
-    def __init__(self, plain: dict[str, Any], copied: dict[str, Any], nested: dict[str, Defaults]) -> None:
+    def __init__(self, plain: dict[str, Any], copied: dict[str, Any], nested: dict[str, SchemaDefaults]) -> None:
         self.flat = plain
         self._copied = copied
         self._nested = nested
@@ -41,7 +41,7 @@ class Defaults:
         """The properties of this object that are filled in."""
         return {**self.flat, **self._copied} if self._copied else self.flat
 
-    def fill(self, value: Mapping[str, Any]) -> dict[str, Any]:
+    def fill_object(self, value: Mapping[str, Any]) -> dict[str, Any]:
         """A copy of the object with what it lacks filled in; the original is not touched."""
         filled = {**self.flat, **value}
         self.fill_deeper(filled)
@@ -55,32 +55,32 @@ class Defaults:
         for key, inner in self._nested.items():
             item = filled.get(key)
             if isinstance(item, dict):
-                filled[key] = inner.fill(cast("dict[str, Any]", item))
+                filled[key] = inner.fill_object(cast("dict[str, Any]", item))
 
 
 def find_defaults(
     document: dict[str, Any], registry: jsonschema_rs.Registry | None
-) -> tuple[Defaults | None, tuple[str, ...]]:
+) -> tuple[SchemaDefaults | None, tuple[str, ...]]:
     """Find a schema's defaults, and warn of those that do not fit their own property."""
     warnings: list[str] = []
-    defaults = _collect(document, "", warnings, document, registry)
+    defaults = _collect_defaults(document, "", warnings, document, registry)
     return defaults, tuple(warnings)
 
 
-def _collect(
+def _collect_defaults(
     schema: dict[str, Any],
     pointer: str,
     warnings: list[str],
     document: dict[str, Any],
     registry: jsonschema_rs.Registry | None,
-) -> Defaults | None:
+) -> SchemaDefaults | None:
     """The defaults of one object schema; what does not fit becomes a warning."""
     properties = schema.get("properties")
     if not isinstance(properties, dict):
         return None
     plain: dict[str, Any] = {}
     copied: dict[str, Any] = {}
-    nested: dict[str, Defaults] = {}
+    nested: dict[str, SchemaDefaults] = {}
     for key, inner in cast("dict[str, dict[str, Any] | bool]", properties).items():
         if not isinstance(inner, dict):
             continue
@@ -88,22 +88,26 @@ def _collect(
             default = inner["default"]
             fits = _fits_easily(inner, default)
             if fits is None:
-                fits = _fits(inner, default, _inside(pointer, key), document=document, registry=registry)
+                fits = _fits_schema(
+                    inner, default, _property_pointer(pointer, key), document=document, registry=registry
+                )
             if fits:
                 (plain if isinstance(default, _IMMUTABLE) else copied)[key] = default
             else:
                 warnings.append(
-                    f"{_inside(pointer, key)}: the default {json.dumps(default)[:80]} does not fit its own schema "
-                    "and is not filled in"
+                    f"{_property_pointer(pointer, key)}: the default {json.dumps(default)[:80]} does not "
+                    "fit its own schema and is not filled in"
                 )
         if "properties" in inner and inner.get("type", "object") == "object" and _INDIRECT.isdisjoint(inner):
-            below = _collect(inner, _inside(pointer, key), warnings, document, registry)
+            below = _collect_defaults(inner, _property_pointer(pointer, key), warnings, document, registry)
             if below is not None:
                 nested[key] = below
-    return Defaults(plain, copied, nested) if plain or copied or nested else None
+    return SchemaDefaults(plain, copied, nested) if plain or copied or nested else None
 
 
-def _fits(schema: dict[str, Any], default: Any, pointer: str, *, document: dict[str, Any], registry: Any) -> bool:
+def _fits_schema(
+    schema: dict[str, Any], default: Any, pointer: str, *, document: dict[str, Any], registry: Any
+) -> bool:
     """Whether a default fits its property's schema, read in its place in the document."""
     import jsonschema_rs
 
@@ -153,6 +157,6 @@ def _fits_easily(schema: dict[str, Any], default: Any) -> bool | None:
             return kind in (None, "null")
 
 
-def _inside(pointer: str, key: str) -> str:
+def _property_pointer(pointer: str, key: str) -> str:
     """The JSON pointer of a property."""
     return f"{pointer}/properties/{key.replace('~', '~0').replace('/', '~1')}"

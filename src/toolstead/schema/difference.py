@@ -26,53 +26,55 @@ _LOWER = frozenset({"minimum", "exclusiveMinimum", "minLength", "minItems", "min
 def compare_schemas(before: Any, after: Any) -> list[SchemaChange]:
     """The differences, a bounded number of them, those of properties first."""
     found: list[SchemaChange] = []
-    _compare(before, after, "", found)
+    _compare_schemas(before, after, "", found)
     return found[:MOST_CHANGES]
 
 
-def _compare(before: Any, after: Any, pointer: str, found: list[SchemaChange]) -> None:
+def _compare_schemas(before: Any, after: Any, pointer: str, found: list[SchemaChange]) -> None:
     if before == after or len(found) >= MOST_CHANGES:
         return
     if not isinstance(before, Mapping) or not isinstance(after, Mapping):
         breaking = after is not True and before is not False
-        _add(found, pointer, f"{_shown(before)} became {_shown(after)}", breaking=breaking)
+        _add(found, pointer, f"{_show_value(before)} became {_show_value(after)}", breaking=breaking)
         return
     old, new = cast("Mapping[str, Any]", before), cast("Mapping[str, Any]", after)
-    _properties(old, new, pointer, found)
-    _required(old, new, pointer, found)
+    _compare_properties(old, new, pointer, found)
+    _compare_required(old, new, pointer, found)
     for key in dict.fromkeys((*old, *new)):
         if key in ("properties", "required") or old.get(key) == new.get(key):
             continue
         if key in _DEFINITIONS:
             was, now = old.get(key, {}), new.get(key, {})
             for name in (name for name in was if name in now):
-                _compare(was[name], now[name], f"{pointer}/{key}/{_escaped(name)}", found)
+                _compare_schemas(was[name], now[name], f"{pointer}/{key}/{_escape_step(name)}", found)
         elif key in _SCHEMAS and key in old and key in new:
-            _compare(old[key], new[key], f"{pointer}/{key}", found)
+            _compare_schemas(old[key], new[key], f"{pointer}/{key}", found)
         else:
-            _keyword(key, old, new, pointer, found)
+            _compare_keyword(key, old, new, pointer, found)
 
 
-def _properties(old: Mapping[str, Any], new: Mapping[str, Any], pointer: str, found: list[SchemaChange]) -> None:
+def _compare_properties(
+    old: Mapping[str, Any], new: Mapping[str, Any], pointer: str, found: list[SchemaChange]
+) -> None:
     was: dict[str, Any] = old.get("properties") or {}
     now: dict[str, Any] = new.get("properties") or {}
     needed: Collection[str] = new.get("required") or ()
     closed = new.get("additionalProperties", True) not in (True, {})
     for name, schema in was.items():
-        place = f"{pointer}/properties/{_escaped(name)}"
+        place = f"{pointer}/properties/{_escape_step(name)}"
         if name not in now:
             _add(found, place, "was removed", breaking=closed)
             continue
         if name in needed and _has_default(schema) and not _has_default(now[name]):
             _add(found, place, "is required, and has no default any more", breaking=True)
-        _compare(schema, now[name], place, found)
+        _compare_schemas(schema, now[name], place, found)
     for name, schema in now.items():
         if name not in was:
             required = name in needed and not _has_default(schema)
-            _add(found, f"{pointer}/properties/{_escaped(name)}", "was added", breaking=required)
+            _add(found, f"{pointer}/properties/{_escape_step(name)}", "was added", breaking=required)
 
 
-def _required(old: Mapping[str, Any], new: Mapping[str, Any], pointer: str, found: list[SchemaChange]) -> None:
+def _compare_required(old: Mapping[str, Any], new: Mapping[str, Any], pointer: str, found: list[SchemaChange]) -> None:
     was, now = set(old.get("required") or ()), set(new.get("required") or ())
     known: Mapping[str, Any] = old.get("properties") or {}
     described: Mapping[str, Any] = new.get("properties") or {}
@@ -88,11 +90,15 @@ def _required(old: Mapping[str, Any], new: Mapping[str, Any], pointer: str, foun
         _add(found, f"{pointer}/required", f"{name!r} is optional now", breaking=False)
 
 
-def _keyword(key: str, old: Mapping[str, Any], new: Mapping[str, Any], pointer: str, found: list[SchemaChange]) -> None:
+def _compare_keyword(
+    key: str, old: Mapping[str, Any], new: Mapping[str, Any], pointer: str, found: list[SchemaChange]
+) -> None:
     was, now = old.get(key), new.get(key)
-    change = f"{key}: {_shown(was)} became {_shown(now)}" if key in old else f"{key} {_shown(now)} was added"
+    change = (
+        f"{key}: {_show_value(was)} became {_show_value(now)}" if key in old else f"{key} {_show_value(now)} was added"
+    )
     if key not in new:
-        _add(found, f"{pointer}/{key}", f"{key} {_shown(was)} was removed", breaking=key in _NARROWER_WITHOUT)
+        _add(found, f"{pointer}/{key}", f"{key} {_show_value(was)} was removed", breaking=key in _NARROWER_WITHOUT)
     elif key in _SILENT:
         _add(found, f"{pointer}/{key}", change, breaking=False)
     elif key in _UPPER and isinstance(was, int | float) and isinstance(now, int | float):
@@ -116,7 +122,7 @@ def _has_default(schema: Any) -> bool:
     return isinstance(schema, Mapping) and "default" in schema
 
 
-def _escaped(name: str) -> str:
+def _escape_step(name: str) -> str:
     return name.replace("~", "~0").replace("/", "~1")
 
 
@@ -124,6 +130,6 @@ def _as_list(value: Any) -> list[Any]:
     return cast("list[Any]", value) if isinstance(value, list) else [value]
 
 
-def _shown(value: Any) -> str:
+def _show_value(value: Any) -> str:
     text = json.dumps(value, ensure_ascii=False)
     return text if len(text) <= 60 else text[:59] + "…"

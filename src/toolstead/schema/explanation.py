@@ -19,7 +19,7 @@ MOST_FINDINGS = 20
 _SHOWN = 60
 
 
-def explain(validator: Any, document: Any, value: Any) -> list[str]:
+def explain_problems(validator: Any, document: Any, value: Any) -> list[str]:
     """The first problems of a value, and how many more there are.
 
     Args:
@@ -31,14 +31,14 @@ def explain(validator: Any, document: Any, value: Any) -> list[str]:
         errors: list[Any] = list(islice(validator.iter_errors(value), MOST_LINES + 20))
     except ValueError as error:  # not JSON at all, such as a key that is no string
         return [f"(arguments): {str(error)[:LONGEST_LINE]}"]
-    lines = [_line(error, document) for error in errors[:MOST_LINES]]
+    lines = [_render_line(error, document) for error in errors[:MOST_LINES]]
     if len(errors) > MOST_LINES:
         more = len(errors) - MOST_LINES
         lines.append(f"… and {'at least ' if more >= 20 else ''}{more} more")
     return lines
 
 
-class Finding(NamedTuple):
+class SchemaFinding(NamedTuple):
     """One problem of a value: where, why, and the property's name where that is what is wrong."""
 
     path: tuple[str | int, ...]
@@ -46,21 +46,23 @@ class Finding(NamedTuple):
     key: str | None = None
 
 
-def find_problems(validator: Any, document: Any, value: Any) -> list[Finding]:
+def find_problems(validator: Any, document: Any, value: Any) -> list[SchemaFinding]:
     """The problems of a value with their places, for reports that point into a file."""
-    found: list[Finding] = []
+    found: list[SchemaFinding] = []
     for error in islice(validator.iter_errors(value), MOST_FINDINGS):
         unexpected: Sequence[Any] = getattr(error.kind, "unexpected", None) or ()
         path = tuple(error.instance_path)
         if not unexpected or not isinstance(unexpected[0], str):
-            found.append(Finding(path, _reason(error, document)))
+            found.append(SchemaFinding(path, _error_reason(error, document)))
             continue
-        allowed = _properties(document, error.schema_path)
-        found.extend(Finding(path, _unexpected([name], allowed), name) for name in unexpected[:MOST_FINDINGS])
+        allowed = _property_names(document, error.schema_path)
+        found.extend(
+            SchemaFinding(path, _unexpected_names([name], allowed), name) for name in unexpected[:MOST_FINDINGS]
+        )
     return found
 
 
-def preview(value: Any) -> str:
+def preview_value(value: Any) -> str:
     """A value's kind and beginning, in a few words."""
     match value:
         case None:
@@ -81,35 +83,37 @@ def preview(value: Any) -> str:
             return type(value).__name__
 
 
-def pointer(path: Iterable[Any]) -> str:
+def render_pointer(path: Iterable[Any]) -> str:
     """A JSON pointer, or `(arguments)` for the whole."""
     steps = [str(step).replace("~", "~0").replace("/", "~1") for step in path]
     return "/" + "/".join(steps) if steps else "(arguments)"
 
 
-def _line(error: Any, document: Any) -> str:
-    text = f"{pointer(error.instance_path)}: {_reason(error, document)}"
+def _render_line(error: Any, document: Any) -> str:
+    text = f"{render_pointer(error.instance_path)}: {_error_reason(error, document)}"
     return text if len(text) <= LONGEST_LINE else text[: LONGEST_LINE - 1] + "…"
 
 
-def _reason(error: Any, document: Any) -> str:
+def _error_reason(error: Any, document: Any) -> str:
     kind, value = error.kind, error.instance
     match kind.name:
         case "type":
-            return f"expected {' or '.join(kind.types)}, got {preview(value)}"
+            return f"expected {' or '.join(kind.types)}, got {preview_value(value)}"
         case "required":
             return f"{json.dumps(kind.property)} is missing"
         case "additionalProperties" | "unevaluatedProperties":
-            return _unexpected(kind.unexpected, _properties(document, error.schema_path))
+            return _unexpected_names(kind.unexpected, _property_names(document, error.schema_path))
         case "enum":
-            return f"expected one of {_shorten(json.dumps(kind.options, ensure_ascii=False))}, got {preview(value)}"
+            options = _shorten_text(json.dumps(kind.options, ensure_ascii=False))
+            return f"expected one of {options}, got {preview_value(value)}"
         case "const":
-            return f"expected {_shorten(json.dumps(kind.expected_value, ensure_ascii=False))}, got {preview(value)}"
+            expected = _shorten_text(json.dumps(kind.expected_value, ensure_ascii=False))
+            return f"expected {expected}, got {preview_value(value)}"
         case "anyOf" | "oneOfNotValid" | "oneOf" if getattr(kind, "context", None):
-            return _branches(error, document)
+            return _explain_branches(error, document)
         case "minimum" | "maximum" | "exclusiveMinimum" | "exclusiveMaximum":
             words = {"minimum": "at least", "maximum": "at most", "exclusiveMinimum": "more than"}
-            return f"expected {words.get(kind.name, 'less than')} {kind.limit}, got {preview(value)}"
+            return f"expected {words.get(kind.name, 'less than')} {kind.limit}, got {preview_value(value)}"
         case "minLength" | "maxLength":
             word = "at least" if kind.name == "minLength" else "at most"
             return f"expected {word} {kind.limit} characters, got {len(value)}"
@@ -117,19 +121,19 @@ def _reason(error: Any, document: Any) -> str:
             word = "at least" if kind.name == "minItems" else "at most"
             return f"expected {word} {kind.limit} items, got {len(value)}"
         case "pattern":
-            return f"expected text that matches {_shorten(kind.pattern)}, got {preview(value)}"
+            return f"expected text that matches {_shorten_text(kind.pattern)}, got {preview_value(value)}"
         case _:
-            return _shorten(str(error.message), 200)
+            return _shorten_text(str(error.message), 200)
 
 
-def _unexpected(names: Sequence[str], allowed: Sequence[str]) -> str:
+def _unexpected_names(names: Sequence[str], allowed: Sequence[str]) -> str:
     shown = ", ".join(json.dumps(name[:_SHOWN]) for name in names[:5])
-    otherwise = f"allowed: {_shorten(', '.join(allowed))}" if allowed else ""
+    otherwise = f"allowed: {_shorten_text(', '.join(allowed))}" if allowed else ""
     hint = suggest(names[0], allowed, show=json.dumps, otherwise=otherwise) if names else otherwise
     return f"{shown} {'is' if len(names) == 1 else 'are'} not allowed here{f'; {hint}' if hint else ''}"
 
 
-def _properties(document: Any, schema_path: Sequence[Any]) -> list[str]:
+def _property_names(document: Any, schema_path: Sequence[Any]) -> list[str]:
     """The property names of the schema that holds the failing keyword, where it can be walked to."""
     node = document
     for step in schema_path[:-1]:
@@ -144,18 +148,18 @@ def _properties(document: Any, schema_path: Sequence[Any]) -> list[str]:
     return list(cast("dict[str, Any]", properties)) if isinstance(properties, dict) else []
 
 
-def _branches(error: Any, document: Any) -> str:
+def _explain_branches(error: Any, document: Any) -> str:
     """What each alternative misses, by its first error."""
     context: Sequence[Sequence[Any]] = error.kind.context
-    here = pointer(error.instance_path)
+    here = render_pointer(error.instance_path)
     reasons: list[str] = []
     for branch in context[:4]:
         if branch:
-            where, reason = pointer(branch[0].instance_path), _reason(branch[0], document)
+            where, reason = render_pointer(branch[0].instance_path), _error_reason(branch[0], document)
             reasons.append(reason if where == here else f"{where}: {reason}")
-    listed = "; or ".join(_shorten(reason, 90) for reason in dict.fromkeys(reasons))
+    listed = "; or ".join(_shorten_text(reason, 90) for reason in dict.fromkeys(reasons))
     return f"fits none of {len(context)} alternatives: {listed}"
 
 
-def _shorten(text: str, limit: int = 100) -> str:
+def _shorten_text(text: str, limit: int = 100) -> str:
     return text if len(text) <= limit else text[: limit - 1] + "…"

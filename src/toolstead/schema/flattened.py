@@ -31,21 +31,21 @@ class Shape:
         self.others: Any = _OPEN
 
     @property
-    def closed(self) -> bool:
+    def is_closed(self) -> bool:
         """Whether no other properties may be given."""
         return self.others is False and not self.patterns
 
-    def together(self, other: Shape) -> None:
+    def merge_shape(self, other: Shape) -> None:
         """What holds for this shape and the other holds now; the first that speaks of a property is kept."""
         for name, schemas in other.properties.items():
-            if name not in self.properties and not self.closed:
+            if name not in self.properties and not self.is_closed:
                 self.properties[name] = schemas
         self.required |= other.required
         if self.others is _OPEN:
             self.others = other.others
         self.patterns = other.patterns | self.patterns
 
-    def keywords(self) -> dict[str, Any]:
+    def to_keywords(self) -> dict[str, Any]:
         """The shape as keywords of a schema."""
         found: dict[str, Any] = {}
         if self.properties:
@@ -67,7 +67,7 @@ class Flattener:
         self._known: dict[str, Shape | None] = {}
         self._depth = 0
 
-    def shape(self, schema: Any, *, keywords: Iterable[str] = ("$ref", "allOf", "anyOf", "oneOf")) -> Shape | None:
+    def shape_of(self, schema: Any, *, keywords: Iterable[str] = ("$ref", "allOf", "anyOf", "oneOf")) -> Shape | None:
         """The shape of the objects that fit a schema, or None when none can.
 
         Args:
@@ -81,29 +81,29 @@ class Flattener:
         kind = node.get("type", "object")
         if not alone and kind != "object" and not (isinstance(kind, list) and "object" in kind):
             return None
-        shape = Shape() if alone else _own(node)
+        shape = Shape() if alone else _own_shape(node)
         for key in keywords:
             if key not in node or (alone and key != "$ref"):
                 continue
             value = node[key]
             if key == "$ref":
-                found = [self._target(value)]
+                found = [self._follow_reference(value)]
             elif key == "allOf":
-                found = [self._form(branch) for branch in value]
+                found = [self._form_of(branch) for branch in value]
             else:
-                found = [_either([self._form(branch) for branch in value])]
+                found = [_union_shape([self._form_of(branch) for branch in value])]
             for other in found:
                 if other is None:
                     return None
-                shape.together(other)
+                shape.merge_shape(other)
         return shape
 
-    def _form(self, schema: Any) -> Shape | None:
-        return Shape() if has_address(schema) else self.shape(schema)  # its references would mean others elsewhere
+    def _form_of(self, schema: Any) -> Shape | None:
+        return Shape() if has_address(schema) else self.shape_of(schema)  # its references would mean others elsewhere
 
-    def _target(self, reference: Any) -> Shape | None:
-        place = self._document.place(reference)
-        target = None if place is None else self._document.at(place)
+    def _follow_reference(self, reference: Any) -> Shape | None:
+        place = self._document.resolve_reference(reference)
+        target = None if place is None else self._document.schema_at(place)
         if place is None or target is None:
             return Shape()
         if place not in self._known:
@@ -111,12 +111,12 @@ class Flattener:
                 return Shape()
             self._known[place] = Shape()  # while it is being found: a loop says nothing more
             self._depth += 1
-            self._known[place] = self.shape(target)
+            self._known[place] = self.shape_of(target)
             self._depth -= 1
         return self._known[place]
 
 
-def _own(node: Mapping[str, Any]) -> Shape:
+def _own_shape(node: Mapping[str, Any]) -> Shape:
     shape = Shape()
     properties: Mapping[str, Any] = node.get("properties") or {}
     shape.properties = {name: [schema] for name, schema in properties.items()}
@@ -128,7 +128,7 @@ def _own(node: Mapping[str, Any]) -> Shape:
     return shape
 
 
-def _either(shapes: Sequence[Shape | None]) -> Shape | None:
+def _union_shape(shapes: Sequence[Shape | None]) -> Shape | None:
     """What holds whichever of the forms an object has."""
     forms = [shape for shape in shapes if shape is not None]
     if not forms:
@@ -139,16 +139,16 @@ def _either(shapes: Sequence[Shape | None]) -> Shape | None:
         for form in forms:
             if name in form.properties:
                 schemas.extend(form.properties[name])
-            elif not form.closed:
+            elif not form.is_closed:
                 schemas.append({})  # this form takes anything of that name
-        both.properties[name] = _distinct(schemas)
+        both.properties[name] = _distinct_schemas(schemas)
     both.required = {name: None for name in forms[0].required if all(name in form.required for form in forms)}
-    if all(form.closed for form in forms):
+    if all(form.is_closed for form in forms):
         both.others = False
     return both
 
 
-def _distinct(schemas: Iterable[Any]) -> list[Any]:
+def _distinct_schemas(schemas: Iterable[Any]) -> list[Any]:
     """Each schema once, the one that takes anything last."""
     # Compared as JSON: to Python, `{"const": 1}` and `{"const": true}` are equal.
     found = {json.dumps(schema, sort_keys=True): schema for schema in schemas}

@@ -13,8 +13,8 @@ from typing import Any, Literal, cast
 
 import msgspec
 
-from toolstead.schema.explanation import pointer
-from toolstead.schema.visible import escaped, first_unseen, is_plain
+from toolstead.schema.explanation import render_pointer
+from toolstead.schema.visible import escape_unseen, first_unseen, is_plain
 
 Part = Literal["file", "tool", "schema", "schemas", "name", "value", "prose", "data"]
 """What stands somewhere: a file of tools, a tool, a schema, schemas by name, only texts of one kind, or data."""
@@ -66,12 +66,12 @@ class Hidden(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def shown_path(self) -> tuple[str | int, ...]:
         """The path with everything visible."""
-        return tuple(escaped(step) if isinstance(step, str) else step for step in self.path)
+        return tuple(escape_unseen(step) if isinstance(step, str) else step for step in self.path)
 
     @property
     def pointer(self) -> str:
         """The path as a JSON pointer with everything visible, or the end of a very long one."""
-        whole = pointer(self.shown_path) if self.path else "/"
+        whole = render_pointer(self.shown_path) if self.path else "/"
         return whole if len(whole) <= _LONGEST_POINTER else "…" + whole[-_LONGEST_POINTER:]
 
 
@@ -107,7 +107,7 @@ def unseen_in(document: Any, *, part: Part) -> Iterator[Hidden]:
         node, part, link = waiting.pop()
         if isinstance(node, str):
             if part in ("name", "value", "prose") and (reason := first_unseen(node, part)) is not None:
-                yield Hidden(path=_path(link), is_key=False, reason=reason)
+                yield Hidden(path=_path_of(link), is_key=False, reason=reason)
         elif isinstance(node, dict | Mapping | list | tuple):  # a dict first: it is found much faster
             known_as = (id(cast("object", node)), part)
             if part == "data" or known_as in looked_at:
@@ -117,7 +117,7 @@ def unseen_in(document: Any, *, part: Part) -> Iterator[Hidden]:
                 members = [item for item in cast("Mapping[Any, Any]", node).items() if isinstance(item[0], str)]
                 if part not in ("schema", "schemas"):
                     yield from _hidden_keys(members, link)
-                waiting.extend((item, _below(part, name), (link, name)) for name, item in reversed(members))
+                waiting.extend((item, _child_part(part, name), (link, name)) for name, item in reversed(members))
             else:
                 items = list(enumerate(cast("list[Any] | tuple[Any, ...]", node)))
                 waiting.extend((item, part, (link, at)) for at, item in reversed(items))
@@ -126,7 +126,7 @@ def unseen_in(document: Any, *, part: Part) -> Iterator[Hidden]:
 def _hidden_keys(members: list[tuple[str, Any]], link: _Link) -> Iterator[Hidden]:
     for name, _ in members:
         if (reason := first_unseen(name, "name")) is not None:
-            yield Hidden(path=_path((link, name)), is_key=True, reason=reason)
+            yield Hidden(path=_path_of((link, name)), is_key=True, reason=reason)
 
 
 def _is_odd(data: bytes) -> bool:
@@ -136,13 +136,13 @@ def _is_odd(data: bytes) -> bool:
     return not is_plain(data.decode("utf-8", "replace"), "value")
 
 
-def _below(part: Part, key: str) -> Part:
+def _child_part(part: Part, key: str) -> Part:
     others = _BELOW_OTHERS.get(part, part)
     known = _BELOW.get(part)
     return others if known is None else known.get(key, others)
 
 
-def _path(link: _Link) -> tuple[str | int, ...]:
+def _path_of(link: _Link) -> tuple[str | int, ...]:
     steps: list[str | int] = []
     while link is not None:
         link, step = link

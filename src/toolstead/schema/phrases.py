@@ -38,7 +38,7 @@ _BARE = frozenset({"pattern", "format", "contentEncoding", "contentMediaType", "
 """Keywords whose text is shown without quotes."""
 
 
-def phrase(keyword: str, value: Any) -> str:
+def describe_keyword(keyword: str, value: Any) -> str:
     """What a keyword asks for: a short sentence, or the keyword itself as JSON."""
     match keyword, value:
         case (("minItems" | "minProperties" | "minLength" | "maxItems" | "maxProperties" | "maxLength"), 1):
@@ -46,38 +46,38 @@ def phrase(keyword: str, value: Any) -> str:
         case "uniqueItems", True:
             return "No item twice."
         case "enum", list():
-            return _cut("One of: " + ", ".join(_json(item) for item in cast("list[Any]", value))) + "."
+            return _cut_text("One of: " + ", ".join(_to_json(item) for item in cast("list[Any]", value))) + "."
         case "required", list():
             return f"Needed: {', '.join(map(str, cast('list[Any]', value)))}."
         case "dependentRequired", dict():
             needs = cast("dict[str, list[str]]", value).items()
-            return _cut(" ".join(f"With {name}, also {_listed(others)}." for name, others in needs if others))
+            return _cut_text(" ".join(f"With {name}, also {_list_names(others)}." for name, others in needs if others))
         case (("anyOf" | "oneOf"), list()):
-            return choice(keyword, cast("list[Any]", value))
+            return describe_choice(keyword, cast("list[Any]", value))
         case _ if keyword in _PHRASES and (keyword in ("const", "default") or not isinstance(value, bool)):
-            return _cut(_PHRASES[keyword].format(value if keyword in _BARE else _json(value)))
+            return _cut_text(_PHRASES[keyword].format(value if keyword in _BARE else _to_json(value)))
         case _:
-            return f"Must fit {shown({keyword: value})}."
+            return f"Must fit {show_value({keyword: value})}."
 
 
-def choice(keyword: str, branches: Sequence[Any]) -> str:
+def describe_choice(keyword: str, branches: Sequence[Any]) -> str:
     """The forms of an `anyOf` or `oneOf`, told apart by what each of them needs."""
-    forms = [_form(branch) for branch in branches if branch is not False]
+    forms = [_read_form(branch) for branch in branches if branch is not False]
     if len(forms) > 1 and all(form.names_only for form in forms):
         *first, last = [str(form) for form in forms]
         only = (" Not both." if len(forms) == 2 else " Only one of these.") if keyword == "oneOf" else ""
-        return _cut(f"Give either {', or '.join([*first, last])}.{only}")
+        return _cut_text(f"Give either {', or '.join([*first, last])}.{only}")
     how = "exactly one" if keyword == "oneOf" else "one"
     numbered = "; ".join(f"({number}) {form}" for number, form in enumerate(forms, 1))
-    return _cut(f"Fits {how} of these forms: {numbered}.")
+    return _cut_text(f"Fits {how} of these forms: {numbered}.")
 
 
-def shown(value: Any) -> str:
+def show_value(value: Any) -> str:
     """A value as short JSON."""
-    return _cut(_json(value))
+    return _cut_text(_to_json(value))
 
 
-def told(description: Any, sentences: Iterable[str]) -> str:
+def extend_description(description: Any, sentences: Iterable[str]) -> str:
     """A description with more sentences."""
     text = description.strip() if isinstance(description, str) else ""
     if text and text[-1] not in ".!?:;…":
@@ -99,58 +99,62 @@ class _Form:
         return self._text
 
 
-def _form(branch: Any) -> _Form:
+def _read_form(branch: Any) -> _Form:
     if not isinstance(branch, Mapping):
         return _Form("anything", names_only=False)
     schema = cast("Mapping[str, Any]", branch)
     properties: Mapping[str, Any] = schema.get("properties") or {}
     required: list[str] = list(schema.get("required") or ())
-    notes = {name: _notes(properties[name]) for name in properties}
+    notes = {name: _form_notes(properties[name]) for name in properties}
     if (
         required
         and _SILENT.union(("required", "properties", "type")).issuperset(schema)
         and set(properties) <= {*required}
     ):
-        return _Form(_listed([name + notes.get(name, "") for name in required]), names_only=True)
+        return _Form(_list_names([name + notes.get(name, "") for name in required]), names_only=True)
     parts: list[str] = []
     if isinstance(schema.get("title"), str):
         parts.append(schema["title"])
     if "$ref" in schema:
         parts.append(f"as {schema['$ref']} says")
     if required:
-        parts.append("with " + _listed([name + notes.get(name, "") for name in required]))
+        parts.append("with " + _list_names([name + notes.get(name, "") for name in required]))
     optional = [name + note for name, note in notes.items() if name not in required]
     if optional:
-        parts.append(("and " if required else "") + "optionally " + _listed(optional))
+        parts.append(("and " if required else "") + "optionally " + _list_names(optional))
     if schema.get("additionalProperties") is False:
         parts.append("and nothing else")
     rest = {key: value for key, value in schema.items() if key not in _PLAIN and key != "$ref"}
     if rest:
-        parts.append(_json(rest))
+        parts.append(_to_json(rest))
     return _Form(" ".join(parts) or "anything", names_only=False)
 
 
-def _notes(schema: Any) -> str:
+def _form_notes(schema: Any) -> str:
     """What a form asks of a property, where it is short enough to stand behind its name."""
     if not isinstance(schema, Mapping):
         return " (never)" if schema is False else ""
     node = cast("Mapping[str, Any]", schema)
     if "const" in node:
-        return f" = {_json(node['const'])}"
-    said = [phrase(key, node[key]).rstrip(".").lower() for key in ("minItems", "maxItems", "minLength") if key in node]
+        return f" = {_to_json(node['const'])}"
+    said = [
+        describe_keyword(key, node[key]).rstrip(".").lower()
+        for key in ("minItems", "maxItems", "minLength")
+        if key in node
+    ]
     if "enum" in node:
-        said.append("one of " + ", ".join(_json(item) for item in node["enum"]))
+        said.append("one of " + ", ".join(_to_json(item) for item in node["enum"]))
     return f" ({', '.join(said)})" if said else ""
 
 
-def _listed(names: Sequence[str]) -> str:
+def _list_names(names: Sequence[str]) -> str:
     *first, last = names
     return f"{', '.join(first)} and {last}" if first else last
 
 
-def _json(value: Any) -> str:
+def _to_json(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False, separators=(", ", ": "), default=str)
 
 
-def _cut(text: str) -> str:
+def _cut_text(text: str) -> str:
     return text if len(text) <= _MOST_CHARACTERS else text[: _MOST_CHARACTERS - 1] + "…"

@@ -31,7 +31,7 @@ _COUNT = {"type": "integer", "minimum": 0, "maximum": 2**31}
 _TYPE = {"enum": list(TYPES)}
 
 
-def grammar(place: str = "#") -> dict[str, Any]:
+def plain_grammar(place: str = "#") -> dict[str, Any]:
     """The grammar as a JSON Schema, which refers to itself by the place where it will stand."""
     schema = {"$ref": place}
     schema_or_boolean = {"type": ["object", "boolean"], "if": {"type": "object"}, "then": schema}

@@ -46,7 +46,7 @@ class Document:
         """Whether keywords beside `$ref` mean nothing, as in old drafts."""
         return self.draft < _SIBLINGS_COUNT
 
-    def place(self, reference: Any) -> str | None:
+    def resolve_reference(self, reference: Any) -> str | None:
         """The JSON pointer that a reference inside this document means, or None for others."""
         if not isinstance(reference, str):
             return None
@@ -58,11 +58,11 @@ class Document:
         if not fragment or fragment.startswith("/"):
             return fragment
         if self._anchors is None:
-            found = ((node.get("$anchor"), at) for at, node in walk(self.root))
+            found = ((node.get("$anchor"), at) for at, node in walk_schemas(self.root))
             self._anchors = {anchor: at for anchor, at in found if isinstance(anchor, str)}
         return self._anchors.get(fragment)
 
-    def at(self, place: str) -> Any:
+    def schema_at(self, place: str) -> Any:
         """The schema at a JSON pointer, or None where there is none, or one with an address of its own."""
         node: Any = self.root
         for step in place.split("/")[1:]:
@@ -94,12 +94,12 @@ def has_address(node: Any) -> bool:
     return isinstance(schema.get("$id"), str) or isinstance(schema.get("id"), str)
 
 
-def children(node: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+def child_schemas(node: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
     """The schemas directly inside a schema, each with its path from there."""
     for key, value in node.items():
         if key in NAMED and isinstance(value, Mapping):
             for name, inner in cast("Mapping[str, Any]", value).items():
-                yield f"/{key}/{escaped(name)}", inner
+                yield f"/{key}/{escape_step(name)}", inner
         elif key in MANY and isinstance(value, list):
             for index, inner in enumerate(cast("list[Any]", value)):
                 yield f"/{key}/{index}", inner
@@ -107,15 +107,17 @@ def children(node: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
             yield f"/{key}", value
 
 
-def walk(node: Mapping[str, Any], place: str = "") -> Iterator[tuple[str, Mapping[str, Any]]]:
+def walk_schemas(node: Mapping[str, Any], place: str = "") -> Iterator[tuple[str, Mapping[str, Any]]]:
     """A schema and all schemas inside it, except those with an address of their own."""
     yield place, node
-    for path, inner in children(node):
+    for path, inner in child_schemas(node):
         if isinstance(inner, Mapping) and not has_address(inner):
-            yield from walk(cast("Mapping[str, Any]", inner), place + path)
+            yield from walk_schemas(cast("Mapping[str, Any]", inner), place + path)
 
 
-def mapped(node: Any, change: Callable[[Mapping[str, Any]], Mapping[str, Any]], *, everywhere: bool = False) -> Any:
+def map_schemas(
+    node: Any, change: Callable[[Mapping[str, Any]], Mapping[str, Any]], *, everywhere: bool = False
+) -> Any:
     """A copy in which every schema was changed, the inner ones first; what did not change is not copied.
 
     Args:
@@ -127,23 +129,23 @@ def mapped(node: Any, change: Callable[[Mapping[str, Any]], Mapping[str, Any]], 
         return node
     schema = cast("Mapping[str, Any]", node)
 
-    def inside(item: Any) -> Any:
-        return mapped(item, change, everywhere=everywhere) if everywhere or not has_address(item) else item
+    def map_item(item: Any) -> Any:
+        return map_schemas(item, change, everywhere=everywhere) if everywhere or not has_address(item) else item
 
     fresh: Node = {}
     for key, value in schema.items():
         if key in NAMED and isinstance(value, Mapping):
             named = cast("Mapping[str, Any]", value)
-            changed = {name: inside(item) for name, item in named.items()}
+            changed = {name: map_item(item) for name, item in named.items()}
             if any(changed[name] is not named[name] for name in named):
                 fresh[key] = changed
         elif key in MANY and isinstance(value, list):
             listed = cast("list[Any]", value)
-            inner = [inside(item) for item in listed]
+            inner = [map_item(item) for item in listed]
             if any(one is not other for one, other in zip(inner, listed, strict=True)):
                 fresh[key] = inner
         elif key in ONE:
-            single = inside(value)
+            single = map_item(value)
             if single is not value:
                 fresh[key] = single
     return change({**schema, **fresh} if fresh else schema)
@@ -157,27 +159,27 @@ def kept_whole(document: Document, gone: frozenset[str]) -> Mapping[str, Any]:
     root = document.root
 
     def means_root(node: Mapping[str, Any]) -> bool:
-        return any(_is_root(document.place(node.get(key)), gone) for key in _REFERENCES if key in node)
+        return any(_is_root(document.resolve_reference(node.get(key)), gone) for key in _REFERENCES if key in node)
 
-    if not any(means_root(node) for _, node in walk(root)):
+    if not any(means_root(node) for _, node in walk_schemas(root)):
         return root
     container = "definitions" if "definitions" in root and "$defs" not in root else "$defs"
     taken: Mapping[str, Any] = root.get(container) or {}
     name = next(name for name in ("whole", *(f"whole{n}" for n in range(2, len(taken) + 3))) if name not in taken)
     home = f"#/{container}/{name}"
 
-    def moved(node: Mapping[str, Any]) -> Mapping[str, Any]:
+    def move_references(node: Mapping[str, Any]) -> Mapping[str, Any]:
         fresh: Node = {}
         for key in _REFERENCES:
-            place = document.place(node.get(key)) if key in node else None
+            place = document.resolve_reference(node.get(key)) if key in node else None
             if _is_root(place, gone):
-                fresh["$ref"] = home + quoted(place or "")
+                fresh["$ref"] = home + quote_pointer(place or "")
         if not fresh:
             return node
         return {key: value for key, value in node.items() if key not in _REFERENCES} | fresh
 
     apart = ("$schema", "$id", "id", "$vocabulary", "$defs", "definitions")
-    copy: Node = dict(mapped(root, moved))
+    copy: Node = dict(map_schemas(root, move_references))
     whole = {key: value for key, value in copy.items() if key not in apart}
     for key in ("$anchor", "$dynamicAnchor", "$recursiveAnchor"):
         copy.pop(key, None)
@@ -189,12 +191,12 @@ def _is_root(place: str | None, gone: frozenset[str]) -> bool:
     return place is not None and (not place or place.split("/")[1] in gone)
 
 
-def escaped(name: str) -> str:
+def escape_step(name: str) -> str:
     """A name as a step of a JSON pointer."""
     return name.replace("~", "~0").replace("/", "~1")
 
 
-def quoted(place: str) -> str:
+def quote_pointer(place: str) -> str:
     """A JSON pointer as part of a reference."""
     return quote(place, safe="/~!$&'()*+,;=:@-._")
 
@@ -204,7 +206,7 @@ def last_name(reference: str) -> str:
     return unquote(reference.rsplit("/", 1)[-1]).replace("~1", "/").replace("~0", "~")
 
 
-def loops(leads: Mapping[str, set[str]]) -> dict[str, int]:
+def find_loops(leads: Mapping[str, set[str]]) -> dict[str, int]:
     """A number for each name: names that lead to each other have the same (strong components, after Kosaraju)."""
     back: dict[str, list[str]] = {name: [] for name in leads}
     for name, others in leads.items():

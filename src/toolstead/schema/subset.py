@@ -13,8 +13,17 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, cast
 
-from toolstead.schema.phrases import phrase, shown, told
-from toolstead.schema.references import Document, Node, children, escaped, has_address, last_name, loops, quoted
+from toolstead.schema.phrases import describe_keyword, extend_description, show_value
+from toolstead.schema.references import (
+    Document,
+    Node,
+    child_schemas,
+    escape_step,
+    find_loops,
+    has_address,
+    last_name,
+    quote_pointer,
+)
 
 _TAKEN = frozenset({"type", "title", "description", "required", "propertyOrdering"})
 _BOUNDS = frozenset({"minItems", "maxItems", "minimum", "maximum"})
@@ -36,13 +45,13 @@ _CONST_SINCE, _PREFIX_ITEMS_SINCE = 6, 2020
 class Subset:
     """The subset; a value, so that rules can hold it."""
 
-    def applied(self, schema: Mapping[str, Any], api: str, changes: list[str]) -> Mapping[str, Any]:
+    def apply_subset(self, schema: Mapping[str, Any], api: str, changes: list[str]) -> Mapping[str, Any]:
         """A copy of a schema cut to the subset; each difference is added to `changes`."""
-        return _Cut(schema, api, changes).document()
+        return _SubsetCut(schema, api, changes).cut_document()
 
 
 @dataclass(slots=True, kw_only=True)
-class _Place:
+class _SubsetPlace:
     """A schema that is being cut.
 
     Attributes:
@@ -60,7 +69,7 @@ class _Place:
     said: list[str] = field(default_factory=list[str])
 
 
-class _Cut:
+class _SubsetCut:
     """One document on its way into the subset."""
 
     def __init__(self, root: Mapping[str, Any], api: str, changes: list[str]) -> None:
@@ -70,31 +79,31 @@ class _Cut:
         self._names: dict[str, str] = {}
         self._waiting: list[str] = []
 
-    def document(self) -> Mapping[str, Any]:
+    def cut_document(self) -> Mapping[str, Any]:
         root = self._document.root
         for container in ("$defs", "definitions"):
             for name in root.get(container) or ():
-                place = f"/{container}/{escaped(name)}"
-                if self._document.at(place) is None:
-                    self._change(place, "left out, because it has an address of its own")
+                place = f"/{container}/{escape_step(name)}"
+                if self._document.schema_at(place) is None:
+                    self._record_change(place, "left out, because it has an address of its own")
                 else:
-                    self._define(place)
+                    self._define_place(place)
         if "definitions" in root:
-            self._change("/definitions", "moved to $defs")
-        top = self._schema(root, "", followed=True)
+            self._record_change("/definitions", "moved to $defs")
+        top = self._cut_schema(root, "", followed=True)
         found: dict[str, Node] = {}
         while self._waiting:
             place = self._waiting.pop()
-            found[self._names[place]] = self._schema(self._document.at(place), place, followed=True)
+            found[self._names[place]] = self._cut_schema(self._document.schema_at(place), place, followed=True)
         if self._names or "$defs" in root:
             top["$defs"] = {name: found[name] for name in self._names.values()}
             self._loosen_loops(top["$defs"])
         return top
 
-    def _schema(self, schema: Any, at: str, *, followed: bool) -> Node:
+    def _cut_schema(self, schema: Any, at: str, *, followed: bool) -> Node:
         """A schema cut to the subset."""
         if not isinstance(schema, Mapping):
-            self._change(at, "true became {}" if schema else "false told in the description instead")
+            self._record_change(at, "true became {}" if schema else "false told in the description instead")
             return {} if schema else {"description": "Never given."}
         node = cast("Mapping[str, Any]", schema)
         followed = followed and (not at or not has_address(node))
@@ -102,137 +111,141 @@ class _Cut:
             node = {key: node[key] for key in node if key in ("$ref", "title", "description", "default")}
         if "allOf" in node:
             node = self._without_all_of(node, at)
-        place = _Place(source=node, at=at, followed=followed)
+        place = _SubsetPlace(source=node, at=at, followed=followed)
         for key, value in node.items():
             if key in _TAKEN:
                 place.cut[key] = value
             elif key in _BOUNDS:
                 place.cut.setdefault(key, value)
             else:
-                self._keyword(key, value, place)
+                self._cut_keyword(key, value, place)
         if at and ("$defs" in node or "definitions" in node):
-            self._change(f"{at}/$defs", "left out; what is referred to stands at the top level")
+            self._record_change(f"{at}/$defs", "left out; what is referred to stands at the top level")
         self._requires_known(place)
         if place.said:
-            place.cut["description"] = told(place.cut.get("description"), place.said)
+            place.cut["description"] = extend_description(place.cut.get("description"), place.said)
         if "$ref" in node:
-            self._refer(node["$ref"], place)
+            self._add_reference(node["$ref"], place)
         return place.cut
 
-    def _keyword(self, key: str, value: Any, place: _Place) -> None:
+    def _cut_keyword(self, key: str, value: Any, place: _SubsetPlace) -> None:
         match key:
             case "properties":
                 named = cast("Mapping[str, Any]", value).items()
                 place.cut[key] = {
-                    name: self._inside(place, f"properties/{escaped(name)}", inner) for name, inner in named
+                    name: self._cut_inner(place, f"properties/{escape_step(name)}", inner) for name, inner in named
                 }
             case "prefixItems" if self._document.draft >= _PREFIX_ITEMS_SINCE:
-                place.cut[key] = [self._inside(place, f"prefixItems/{n}", inner) for n, inner in enumerate(value)]
+                place.cut[key] = [self._cut_inner(place, f"prefixItems/{n}", inner) for n, inner in enumerate(value)]
             case "additionalProperties":
-                self._others(value, place)
+                self._cut_additional(value, place)
             case "items":
-                self._items(value, place)
+                self._cut_items(value, place)
             case "anyOf" | "oneOf":
-                self._choice(key, value, place)
+                self._cut_choice(key, value, place)
             case "enum":
-                self._values(key, value, place)
+                self._cut_values(key, value, place)
             case "const" if self._document.draft >= _CONST_SINCE:
-                self._values(key, value, place)
+                self._cut_values(key, value, place)
             case "exclusiveMinimum" | "exclusiveMaximum":
-                self._bound(key, value, place)
+                self._cut_bound(key, value, place)
             case _:
-                self._unknown(key, value, place)
+                self._cut_unknown(key, value, place)
 
-    def _unknown(self, key: str, value: Any, place: _Place) -> None:
+    def _cut_unknown(self, key: str, value: Any, place: _SubsetPlace) -> None:
         here = f"{place.at}/{key}"
         if key == "format" and value in _FORMATS:
             place.cut[key] = value
         elif key == "if" and ("then" in place.source or "else" in place.source):
             parts = {name: place.source[name] for name in ("if", "then", "else") if name in place.source}
-            place.said.append(f"Must fit {shown(parts)}.")
-            self._tell(here)
+            place.said.append(f"Must fit {show_value(parts)}.")
+            self._note_change(here)
         elif key in _ASKING and (key != "uniqueItems" or value):
-            place.said.append(phrase(key, value))
-            self._tell(here)
+            place.said.append(describe_keyword(key, value))
+            self._note_change(here)
         elif key not in ("$ref", "$defs", "definitions"):
-            self._change(here, f"left out, because {self._api} does not know it")
+            self._record_change(here, f"left out, because {self._api} does not know it")
 
-    def _inside(self, place: _Place, path: str, schema: Any) -> Node:
-        return self._schema(schema, f"{place.at}/{path}", followed=place.followed)
+    def _cut_inner(self, place: _SubsetPlace, path: str, schema: Any) -> Node:
+        return self._cut_schema(schema, f"{place.at}/{path}", followed=place.followed)
 
-    def _others(self, value: Any, place: _Place) -> None:
+    def _cut_additional(self, value: Any, place: _SubsetPlace) -> None:
         """`additionalProperties`, which also takes what `patternProperties` took."""
         patterns: Mapping[str, Any] = place.source.get("patternProperties") or {}
-        forms = [] if isinstance(value, bool) else [self._inside(place, "additionalProperties", value)]
+        forms = [] if isinstance(value, bool) else [self._cut_inner(place, "additionalProperties", value)]
         if value is True or not patterns:
             place.cut["additionalProperties"] = forms[0] if forms else value
             return
-        forms += [self._inside(place, f"patternProperties/{escaped(name)}", inner) for name, inner in patterns.items()]
+        forms += [
+            self._cut_inner(place, f"patternProperties/{escape_step(name)}", inner) for name, inner in patterns.items()
+        ]
         place.cut["additionalProperties"] = forms[0] if len(forms) == 1 else {"anyOf": forms}
-        self._change(f"{place.at}/additionalProperties", "takes what patternProperties took")
+        self._record_change(f"{place.at}/additionalProperties", "takes what patternProperties took")
 
-    def _items(self, value: Any, place: _Place) -> None:
+    def _cut_items(self, value: Any, place: _SubsetPlace) -> None:
         here = f"{place.at}/items"
         prefix: Any = place.source.get("prefixItems") if self._document.draft >= _PREFIX_ITEMS_SINCE else None
         if isinstance(value, list):
             prefix = cast("list[Any]", value)
-            place.cut["prefixItems"] = [self._inside(place, f"items/{n}", inner) for n, inner in enumerate(prefix)]
-            self._change(here, "a list became prefixItems")
+            place.cut["prefixItems"] = [self._cut_inner(place, f"items/{n}", inner) for n, inner in enumerate(prefix)]
+            self._record_change(here, "a list became prefixItems")
             value = place.source.get("additionalItems", True)
         if value is False:
             most = min(len(prefix or ()), place.source.get("maxItems", len(prefix or ())))
             place.cut["maxItems"] = most
-            self._change(here, f"false became maxItems {most}")
+            self._record_change(here, f"false became maxItems {most}")
         elif value is True:
-            self._change(here, "true left out, because it asks for nothing")
+            self._record_change(here, "true left out, because it asks for nothing")
         else:
-            place.cut["items"] = self._inside(place, "items", value)
+            place.cut["items"] = self._cut_inner(place, "items", value)
 
-    def _choice(self, key: str, value: list[Any], place: _Place) -> None:
+    def _cut_choice(self, key: str, value: list[Any], place: _SubsetPlace) -> None:
         here = f"{place.at}/{key}"
-        forms = [self._inside(place, f"{key}/{n}", inner) for n, inner in enumerate(value) if inner is not False]
+        forms = [self._cut_inner(place, f"{key}/{n}", inner) for n, inner in enumerate(value) if inner is not False]
         if not forms or (key == "oneOf" and "anyOf" in place.source):
-            place.said.append(phrase(key, value))
-            self._tell(here)
+            place.said.append(describe_keyword(key, value))
+            self._note_change(here)
             return
         place.cut["anyOf"] = forms
         if len(forms) < len(value):
-            self._change(here, "forms that nothing fits left out")
+            self._record_change(here, "forms that nothing fits left out")
         if key == "oneOf":  # forms that say less may overlap: read strictly, the copy would refuse what fits two
             place.said.append("Fits exactly one of the forms.")
-            self._change(here, f"became anyOf, because {self._api} reads it so")
+            self._record_change(here, f"became anyOf, because {self._api} reads it so")
 
-    def _values(self, key: str, value: Any, place: _Place) -> None:
+    def _cut_values(self, key: str, value: Any, place: _SubsetPlace) -> None:
         """`enum` and `const`: an enum of strings and numbers, or told in words."""
         values: list[Any] = value if key == "enum" else [value]
         plain = all(isinstance(item, str | int | float) and not isinstance(item, bool) for item in values)
         if not plain or (key == "const" and "enum" in place.source):
-            place.said.append(phrase(key, value))
-            self._tell(f"{place.at}/{key}")
+            place.said.append(describe_keyword(key, value))
+            self._note_change(f"{place.at}/{key}")
             return
         place.cut["enum"] = values
         if key == "const":
-            self._change(f"{place.at}/const", "became an enum of one")
+            self._record_change(f"{place.at}/const", "became an enum of one")
 
-    def _bound(self, key: str, value: Any, place: _Place) -> None:
+    def _cut_bound(self, key: str, value: Any, place: _SubsetPlace) -> None:
         """An exclusive bound: told, and shown as the inclusive one."""
         inclusive, tightest = ("minimum", max) if key == "exclusiveMinimum" else ("maximum", min)
-        self._change(f"{place.at}/{key}", f"became {inclusive}, and is told in the description")
+        self._record_change(f"{place.at}/{key}", f"became {inclusive}, and is told in the description")
         if not isinstance(value, bool):
-            place.said.append(phrase(key, value))
+            place.said.append(describe_keyword(key, value))
             place.cut[inclusive] = tightest(value, place.source.get(inclusive, value))
         elif value and inclusive in place.source:  # draft 4: whether the other bound is exclusive
-            place.said.append(phrase(key, place.source[inclusive]))
+            place.said.append(describe_keyword(key, place.source[inclusive]))
 
-    def _requires_known(self, place: _Place) -> None:
+    def _requires_known(self, place: _SubsetPlace) -> None:
         """Require only what `properties` names: "property is not defined" refuses others."""
         required = cast("list[str]", place.cut.get("required") or [])
         unknown = [name for name in required if name not in (place.cut.get("properties") or {})]
         if unknown:
-            place.said.append(phrase("required", unknown))
-            _require(place.cut, [name for name in required if name not in unknown])
+            place.said.append(describe_keyword("required", unknown))
+            _add_required(place.cut, [name for name in required if name not in unknown])
             told_of = f"{', '.join(unknown)} told in the description instead"
-            self._change(f"{place.at}/required", f"{told_of}, because {self._api} wants them among the properties")
+            self._record_change(
+                f"{place.at}/required", f"{told_of}, because {self._api} wants them among the properties"
+            )
 
     def _without_all_of(self, node: Mapping[str, Any], at: str) -> Mapping[str, Any]:
         """A schema whose `allOf` is told in words, its first part shown as a choice of one where no other stands."""
@@ -248,34 +261,40 @@ class _Cut:
         schemas = [cast("Mapping[str, Any]", branch) for branch in unshown if isinstance(branch, Mapping)]
         unsaid = [{key: value for key, value in branch.items() if key not in _NOTES} for branch in schemas]
         if any(unsaid):
-            rest["description"] = told(rest.get("description"), [phrase("allOf", [one for one in unsaid if one])])
+            rest["description"] = extend_description(
+                rest.get("description"), [describe_keyword("allOf", [one for one in unsaid if one])]
+            )
         how = "told in the description instead" if any(unsaid) else "became a choice of one"
-        self._change(f"{at}/allOf", f"{how}, because {self._api} does not know it")
+        self._record_change(f"{at}/allOf", f"{how}, because {self._api} does not know it")
         return rest
 
-    def _refer(self, reference: Any, place: _Place) -> None:
+    def _add_reference(self, reference: Any, place: _SubsetPlace) -> None:
         """Put a reference into a schema; beside others, as a choice of one."""
         here = f"{place.at}/$ref"
-        target = self._document.place(reference) if place.followed else None
-        if target is None or self._document.at(target) is None:
-            place.cut["description"] = told(place.cut.get("description"), [phrase("$ref", reference)])
-            self._change(here, "told in the description instead, because it leads elsewhere")
+        target = self._document.resolve_reference(reference) if place.followed else None
+        if target is None or self._document.schema_at(target) is None:
+            place.cut["description"] = extend_description(
+                place.cut.get("description"), [describe_keyword("$ref", reference)]
+            )
+            self._record_change(here, "told in the description instead, because it leads elsewhere")
             return
-        written = f"#/$defs/{quoted(escaped(self._define(target)))}"
-        if self._document.place(written) == target and reference.startswith("#/"):
+        written = f"#/$defs/{quote_pointer(escape_step(self._define_place(target)))}"
+        if self._document.resolve_reference(written) == target and reference.startswith("#/"):
             written = reference
         else:
-            self._change(here, f"{reference} became {written}")
+            self._record_change(here, f"{reference} became {written}")
         if not place.cut:
             place.cut["$ref"] = written
         elif "anyOf" not in place.cut:
             place.cut["anyOf"] = [{"$ref": written}]
-            self._change(here, "became a choice of one, because nothing may stand beside it")
+            self._record_change(here, "became a choice of one, because nothing may stand beside it")
         else:
-            place.cut["description"] = told(place.cut.get("description"), [phrase("$ref", written)])
-            self._change(here, "told in the description instead, because a choice stands beside it")
+            place.cut["description"] = extend_description(
+                place.cut.get("description"), [describe_keyword("$ref", written)]
+            )
+            self._record_change(here, "told in the description instead, because a choice stands beside it")
 
-    def _define(self, place: str) -> str:
+    def _define_place(self, place: str) -> str:
         """The name of the definition that holds what stands at a place."""
         if place not in self._names:
             wanted = place.rsplit("/", 1)[-1].replace("~1", "/").replace("~0", "~") or "root"
@@ -287,42 +306,46 @@ class _Cut:
 
     def _loosen_loops(self, definitions: Mapping[str, Node]) -> None:
         """Require no property that leads back to its own definition: such are refused."""
-        loop = loops({name: {*_references(node)} for name, node in definitions.items()})
+        loop = find_loops({name: {*_find_references(node)} for name, node in definitions.items()})
         for name, node in definitions.items():
-            for at, inner in _nodes(node, f"/$defs/{escaped(name)}"):
+            for at, inner in _walk_nodes(node, f"/$defs/{escape_step(name)}"):
                 required = cast("list[str]", inner.get("required") or [])
                 back = [
                     key
                     for key in required
-                    if any(loop.get(other) == loop[name] for other in _references(inner["properties"][key]))
+                    if any(loop.get(other) == loop[name] for other in _find_references(inner["properties"][key]))
                 ]
                 if back:
-                    _require(inner, [key for key in required if key not in back])
-                    inner["description"] = told(inner.get("description"), [phrase("required", back)])
-                    self._change(f"{at}/required", f"{', '.join(back)} told in the description instead, being a loop")
+                    _add_required(inner, [key for key in required if key not in back])
+                    inner["description"] = extend_description(
+                        inner.get("description"), [describe_keyword("required", back)]
+                    )
+                    self._record_change(
+                        f"{at}/required", f"{', '.join(back)} told in the description instead, being a loop"
+                    )
 
-    def _tell(self, here: str) -> None:
-        self._change(here, f"told in the description instead, because {self._api} does not know it")
+    def _note_change(self, here: str) -> None:
+        self._record_change(here, f"told in the description instead, because {self._api} does not know it")
 
-    def _change(self, here: str, what: str) -> None:
+    def _record_change(self, here: str, what: str) -> None:
         self._changes.append(f"{here}: {what}")
 
 
-def _require(node: Node, names: list[str]) -> None:
+def _add_required(node: Node, names: list[str]) -> None:
     if names:
         node["required"] = names
     else:
         del node["required"]
 
 
-def _nodes(node: Node, at: str) -> Iterator[tuple[str, Node]]:
+def _walk_nodes(node: Node, at: str) -> Iterator[tuple[str, Node]]:
     yield at, node
-    for path, inner in children(node):
+    for path, inner in child_schemas(node):
         if isinstance(inner, dict):
-            yield from _nodes(cast("Node", inner), at + path)
+            yield from _walk_nodes(cast("Node", inner), at + path)
 
 
-def _references(node: Node) -> Iterator[str]:
-    for _, inner in _nodes(node, ""):
+def _find_references(node: Node) -> Iterator[str]:
+    for _, inner in _walk_nodes(node, ""):
         if "$ref" in inner:
             yield last_name(inner["$ref"])

@@ -69,25 +69,27 @@ class Unseen(msgspec.Struct, frozen=True, kw_only=True):
     remedy: str
 
 
-def unseen(text: str, kind: Kind) -> Iterator[Unseen]:
+def find_unseen(text: str, kind: Kind) -> Iterator[Unseen]:
     """What a reader of a text cannot see, in order; nothing for nearly every text."""
     if is_plain(text, kind):
         return
     for at, character in enumerate(text):
         if _is_unseen(text, at, kind):
             category = unicodedata.category(character)
-            why, remedy = _reason(character, category, kind)
-            yield Unseen(position=at, character=character, name=_name(character, category), why=why, remedy=remedy)
+            why, remedy = _refusal_reason(character, category, kind)
+            yield Unseen(
+                position=at, character=character, name=_character_name(character, category), why=why, remedy=remedy
+            )
 
 
 def is_plain(text: str, kind: Kind) -> bool:
     """Whether all of a text is surely seen; told at once, for nearly every text."""
     if not text.isprintable() and (kind == "name" or not _in_one_line(text).isprintable()):
         return False
-    return text.isascii() or _suspect().search(text) is None
+    return text.isascii() or _suspect_pattern().search(text) is None
 
 
-def escaped(text: str, kind: Kind = "name") -> str:
+def escape_unseen(text: str, kind: Kind = "name") -> str:
     r"""A text with everything that is not seen made visible, such as `\u{202e}`, for messages and terminals.
 
     Args:
@@ -96,28 +98,28 @@ def escaped(text: str, kind: Kind = "name") -> str:
     """
     if is_plain(text, kind):
         return text
-    return "".join(_visible(text[at]) if _is_unseen(text, at, kind) else text[at] for at in range(len(text)))
+    return "".join(_visible_form(text[at]) if _is_unseen(text, at, kind) else text[at] for at in range(len(text)))
 
 
 def first_unseen(text: str, kind: Kind) -> str | None:
     """What is said about the first character of a text that is not seen, or None when all of it is."""
     if is_plain(text, kind):
         return None
-    found = unseen(text, kind)
+    found = find_unseen(text, kind)
     first = next(found, None)
     if first is None:
         return None
     start, end = max(0, first.position - _AROUND), first.position + _AROUND
-    shown = f"{'…' if start else ''}{escaped(text[start:end])}{'…' if end < len(text) else ''}"
+    shown = f"{'…' if start else ''}{escape_unseen(text[start:end])}{'…' if end < len(text) else ''}"
     others = "" if next(found, None) is None else ", and it is not the only one"
     return (
-        f'in "{shown}", {_visible(first.character)} is U+{ord(first.character):04X} {first.name}, '
+        f'in "{shown}", {_visible_form(first.character)} is U+{ord(first.character):04X} {first.name}, '
         f"which {first.why}{others}; {first.remedy}"
     )
 
 
 @functools.cache
-def _suspect() -> re.Pattern[str]:
+def _suspect_pattern() -> re.Pattern[str]:
     return re.compile(_SUSPECT)
 
 
@@ -127,7 +129,7 @@ def _in_one_line(text: str) -> str:
 
 def _is_unseen(text: str, at: int, kind: Kind) -> bool:
     character = text[at]
-    if character.isprintable() and _suspect().match(character) is None:
+    if character.isprintable() and _suspect_pattern().match(character) is None:
         return False
     category = unicodedata.category(character)
     if kind != "name" and (category == "Zs" or character in "\t\n" or text[at : at + 2] == "\r\n"):
@@ -149,18 +151,18 @@ def _is_joining(text: str, at: int) -> bool:
 
 
 def _is_seen(character: str) -> bool:
-    return character > " " and character.isprintable() and _suspect().match(character) is None
+    return character > " " and character.isprintable() and _suspect_pattern().match(character) is None
 
 
-def _visible(character: str) -> str:
+def _visible_form(character: str) -> str:
     return _SHORT.get(character) or f"\\u{{{ord(character):x}}}"
 
 
-def _name(character: str, category: str) -> str:
+def _character_name(character: str, category: str) -> str:
     return unicodedata.name(character, "") or _CONTROLS.get(character) or _NAMELESS[category]
 
 
-def _reason(character: str, category: str, kind: Kind) -> tuple[str, str]:
+def _refusal_reason(character: str, category: str, kind: Kind) -> tuple[str, str]:
     """What a character does to a reader, and what would be right."""
     if re.match(_REORDERING, character):
         return "changes the order in which text is shown", "remove it: right-to-left scripts are shown well without"

@@ -15,12 +15,12 @@ from toolstead.app.plugin_powers import Parts, PluginAgents, PluginCalls, Plugin
 from toolstead.orchestrator.request import RunRequest
 from toolstead.plugins.background import BackgroundTasks
 from toolstead.plugins.contract import Hooks, Plugin, PluginContext, Tool
-from toolstead.plugins.definition import check_hooks, check_plugin, qualified
+from toolstead.plugins.definition import check_hooks, check_plugin, qualify_name
 from toolstead.plugins.health import Health
 from toolstead.plugins.hook_runner import Hooked, HookRunner
-from toolstead.plugins.ports import HttpAnswer, absent
+from toolstead.plugins.ports import HttpAnswer, absent_power
 from toolstead.plugins.settings import read_settings
-from toolstead.testing.plugin_parts import MemoryStore, Network, Notes, Said, SentRequest, Talks
+from toolstead.testing.plugin_parts import FakeNetwork, MemoryStore, Notes, Said, SentRequest, Talks
 from toolstead.tools.dispatch import Dispatcher
 from toolstead.tools.registry import Registry
 from toolstead.types.event import Event
@@ -69,9 +69,9 @@ class FakeContext(PluginContext):
             self.hooks = check_hooks(self.name, await self.plugin.register(self))
         return self.hooks
 
-    async def settled(self) -> None:
+    async def wait_for_background(self) -> None:
         """Wait until all background work has ended by itself."""
-        await self.background.settled()
+        await self.background.wait_until_done()
 
     async def __aenter__(self) -> Self:
         await self.register()
@@ -89,7 +89,7 @@ class FakeContext(PluginContext):
         await self._wind_up()
 
     async def _wind_up(self) -> None:
-        await self.background.end()
+        await self.background.end_all()
         if self.plugin.stop is not None:
             await self.plugin.stop(self)
 
@@ -123,17 +123,19 @@ def fake_context(
     plugin = Plugin(name=plugin) if isinstance(plugin, str) else plugin
     check_plugin(plugin, plugin.name)
     name, notes, statuses = plugin.name, Notes(), list[tuple[str, str | None]]()
-    store, network = MemoryStore(history or {}), Network(pages or {})
+    store, network = MemoryStore(history or {}), FakeNetwork(pages or {})
     talks = Talks(store, answers or {})
     health = Health(name, lambda health: statuses.append((health.state, health.error)))
     health.set_state("running")
     statuses.clear()
     background = BackgroundTasks(name, health)
     others = HookRunner()
-    others.set([Hooked(plugin="the other plugins", hooks=Hooks(on_broadcast=on_broadcast), health=Health("others"))])
+    others.set_hooks(
+        [Hooked(plugin="the other plugins", hooks=Hooks(on_broadcast=on_broadcast), health=Health("others"))]
+    )
     registry = Registry(context_for=lambda owner: context if owner == name else PluginContext(name=owner))
     dispatcher = Dispatcher(registry, events=notes, cwd=Path.cwd())
-    parts = _parts(store=store, talks=talks, network=network, notes=notes, dispatcher=dispatcher, others=others)
+    parts = _build_parts(store=store, talks=talks, network=network, notes=notes, dispatcher=dispatcher, others=others)
     context = FakeContext(
         name=name,
         settings=read_settings(plugin, settings or {}),
@@ -141,12 +143,12 @@ def fake_context(
         store=PluginStore(name, parts),
         invoker=PluginAgents(parts),
         threads=PluginThreads(name, parts, first_party=False),
-        tasks=absent("tasks", "this version cannot delegate"),
+        tasks=absent_power("tasks", "this version cannot delegate"),
         http=PluginHttp(parts),
-        search=absent("search", "no search provider is configured"),
+        search=absent_power("search", "no search provider is configured"),
         call_tool=PluginCalls(name, parts),
         run_background=background,
-        report_status=health.report,
+        report_status=health.report_status,
         plugin=plugin,
         sent=talks.sent,
         broadcasts=notes.broadcasts,
@@ -158,14 +160,14 @@ def fake_context(
         dispatcher=dispatcher,
         background=background,
     )
-    own = [msgspec.structs.replace(tool, name=qualified(name, tool.name)) for tool in plugin.tools]
+    own = [msgspec.structs.replace(tool, name=qualify_name(name, tool.name)) for tool in plugin.tools]
     registry.register(*own, plugin_name=name)
     registry.register(*tools)
     return context
 
 
-def _parts(
-    *, store: Any, talks: Any, network: Network, notes: Any, dispatcher: Dispatcher, others: HookRunner
+def _build_parts(
+    *, store: Any, talks: Any, network: FakeNetwork, notes: Any, dispatcher: Dispatcher, others: HookRunner
 ) -> Parts:
     """The doubles in the places of what they double; the contract suite sees that they fit."""
     client: Any = network

@@ -20,8 +20,8 @@ from toolstead.errors import NotFoundError, ToolError
 from toolstead.orchestrator.request import RunRequest
 from toolstead.orchestrator.store import Accepted
 from toolstead.plugins.ports import HttpAnswer
-from toolstead.tools.handlers.http_client import Request
-from toolstead.tools.handlers.http_guard import AllowedHosts, Guard
+from toolstead.tools.handlers.http_client import OutgoingRequest
+from toolstead.tools.handlers.http_guard import AddressGuard, AllowedHosts
 from toolstead.tools.handlers.http_url import parse_url
 from toolstead.types.call import Caller
 from toolstead.types.event import Event
@@ -44,7 +44,7 @@ class MemoryStore:
         self._numbers = itertools.count(1)
         for thread_id, said in history.items():
             for one in said:
-                self.say(thread_id, one)
+                self.add_message(thread_id, one)
 
     async def get_value(self, space: str, key: str) -> bytes | None:
         """A value of a plugin's own space."""
@@ -58,17 +58,17 @@ class MemoryStore:
         """Forget a value; False when there was none."""
         return self._values.pop((space, key), None) is not None
 
-    async def keys(self, space: str, prefix: str = "") -> list[str]:
+    async def list_keys(self, space: str, prefix: str = "") -> list[str]:
         """The keys of a space, sorted."""
         return sorted(key for held, key in self._values if held == space and key.startswith(prefix))
 
-    async def thread(self, id: str) -> Thread:
+    async def read_thread(self, id: str) -> Thread:
         """Raises NotFoundError."""
         if id not in self._threads:
             raise NotFoundError("thread", id)
         return Thread(id=id, created_at=0.0)
 
-    async def messages(self, thread_id: str, *, limit: int | None = None) -> list[Message]:
+    async def list_messages(self, thread_id: str, *, limit: int | None = None) -> list[Message]:
         """Its messages, oldest first; with a limit the newest of them."""
         all_of_it = self._threads.get(thread_id, [])
         return all_of_it[max(0, len(all_of_it) - limit) :] if limit is not None else list(all_of_it)
@@ -79,7 +79,7 @@ class MemoryStore:
         self._threads.setdefault(thread_id, [])
         return thread_id
 
-    def say(self, thread_id: str, said: Said, *, kind: str = "text", run_id: str | None = None) -> Message:
+    def add_message(self, thread_id: str, said: Said, *, kind: str = "text", run_id: str | None = None) -> Message:
         """Put a message into a thread that is there."""
         if not isinstance(said, Message):
             role, content = ("user", said) if isinstance(said, str) else said
@@ -118,20 +118,20 @@ class Talks:
 
     async def add_note(self, thread_id: str, content: str, *, kind: str = "text") -> Message:
         """Put a message of the system into a thread."""
-        await self.store.thread(thread_id)
-        self.sent.append(self.store.say(thread_id, ("system", content), kind=kind))
+        await self.store.read_thread(thread_id)
+        self.sent.append(self.store.add_message(thread_id, ("system", content), kind=kind))
         return self.sent[-1]
 
     async def submit(self, request: RunRequest, *, only_for_caller: bool = False) -> Accepted:
         """Take a message. One that a caller waits for is answered; any other is only noted."""
         if request.thread_id is not None and request.thread_must_exist:
-            await self.store.thread(request.thread_id)
+            await self.store.read_thread(request.thread_id)
         thread_id = self.store.open_thread(request.thread_id or "")
         run_id = self.store.new_id("run")
-        message = self.store.say(thread_id, ("user", request.prompt), run_id=run_id)
+        message = self.store.add_message(thread_id, ("user", request.prompt), run_id=run_id)
         if only_for_caller:
             self.invoked.append(request)
-            self._runs[run_id] = self._answered(run_id, thread_id, request)
+            self._runs[run_id] = self._answer_request(run_id, thread_id, request)
         else:
             self.sent.append(message)
         return Accepted(message_id=message.id, run_id=run_id, fresh=True)
@@ -142,17 +142,17 @@ class Talks:
 
     async def prewarm(self, thread_id: str) -> tuple[bool, str]:
         """Every thread that is there can be warmed."""
-        await self.store.thread(thread_id)
+        await self.store.read_thread(thread_id)
         return True, "scripted"
 
-    def _answered(self, run_id: str, thread_id: str, request: RunRequest) -> Run:
+    def _answer_request(self, run_id: str, thread_id: str, request: RunRequest) -> Run:
         answer = next((said for pattern, said in self._answers.items() if re.search(pattern, request.prompt)), None)
         if answer is None:
             reason = f"no answer is given for {request.prompt[:200]!r}; say it with fake_context(answers={{…: …}})"
             answer = RunError(code="runtime", message=reason)
         failed = isinstance(answer, RunError)
         if not failed:
-            self.store.say(thread_id, ("assistant", answer), run_id=run_id)
+            self.store.add_message(thread_id, ("assistant", answer), run_id=run_id)
         now = time.time()
         return Run(
             id=run_id,
@@ -198,7 +198,7 @@ class _Response:
         yield self.content
 
 
-class Network:
+class FakeNetwork:
     """Pages instead of the internet, behind the guard that the internet is behind.
 
     Attributes:
@@ -208,19 +208,19 @@ class Network:
 
     def __init__(self, pages: Mapping[str, HttpAnswer | str | Exception]) -> None:
         self._pages = {str(parse_url(url)): page for url, page in pages.items()}
-        self._guard = Guard(resolver=_somewhere)
+        self._guard = AddressGuard(resolver=_resolve_somewhere)
         self.allowed = AllowedHosts(frozenset((place.host, place.port) for place in map(parse_url, pages)))
         self.requests: list[SentRequest] = []
 
     @asynccontextmanager
-    async def stream(self, request: Request, *, allowed: AllowedHosts) -> AsyncGenerator[_Response]:
+    async def stream_response(self, request: OutgoingRequest, *, allowed: AllowedHosts) -> AsyncGenerator[_Response]:
         """The page of this address.
 
         Raises:
             RefusedError: The guard refuses the host.
             ToolError: There is no such page.
         """
-        await self._guard.check(request.url.host, request.url.port, allowed)
+        await self._guard.check_host(request.url.host, request.url.port, allowed)
         url = str(request.url)
         body = None if request.body is None else msgspec.json.decode(request.body)
         self.requests.append(SentRequest(method=request.method, url=url, headers=dict(request.headers), json=body))
@@ -258,5 +258,5 @@ class Notes:
             self.broadcasts.append(event)
 
 
-async def _somewhere(_: str, __: int) -> list[str]:
+async def _resolve_somewhere(_: str, __: int) -> list[str]:
     return [SOMEWHERE]

@@ -7,7 +7,7 @@ from typing import Any
 
 from toolstead.errors import PluginError, Rejected
 from toolstead.plugins.contract import Hooks, Plugin
-from toolstead.plugins.definition import HOOKS, qualified
+from toolstead.plugins.definition import HOOKS, qualify_name
 from toolstead.plugins.health import Health
 from toolstead.plugins.hook_runner import Hooked, HookRunner
 from toolstead.testing.plugin_context import FakeContext, fake_context
@@ -39,9 +39,9 @@ async def call_tool(
     Raises:
         UnknownToolError: It has no such tool.
     """
-    context = _context(plugin, context)
+    context = _make_context(plugin, context)
     caller = Caller(thread_id=thread_id, run_id=run_id, task_id=task_id)
-    return await context.dispatcher.call(qualified(plugin.name, name), input, caller)
+    return await context.dispatcher.call(qualify_name(plugin.name, name), input, caller)
 
 
 async def run_hook(plugin: Plugin, hook: str, *given: Any, context: FakeContext | None = None) -> Any:
@@ -63,7 +63,7 @@ async def run_hook(plugin: Plugin, hook: str, *given: Any, context: FakeContext 
         PluginError: It answered nonsense, or not in time.
         Exception: Whatever it raised itself.
     """
-    context = _context(plugin, context)
+    context = _make_context(plugin, context)
     if hook not in HOOKS:
         raise ValueError(f"there is no hook {hook!r}; there are {', '.join(HOOKS)}")
     if len(given) != len(HOOKS[hook]):
@@ -74,7 +74,7 @@ async def run_hook(plugin: Plugin, hook: str, *given: Any, context: FakeContext 
         raise ValueError(f"plugin {plugin.name!r} has no {hook}")
     raised: list[Exception] = []
 
-    async def noted(*arguments: Any) -> Any:
+    async def note_answer(*arguments: Any) -> Any:
         try:
             return await function(*arguments)
         except Exception as error:
@@ -82,8 +82,8 @@ async def run_hook(plugin: Plugin, hook: str, *given: Any, context: FakeContext 
             raise
 
     health, runner = Health(plugin.name), HookRunner()
-    alone: dict[str, Any] = {hook: noted, "timeout": hooks.timeout}
-    for problem in runner.set([Hooked(plugin=plugin.name, hooks=Hooks(**alone), health=health)]):
+    alone: dict[str, Any] = {hook: note_answer, "timeout": hooks.timeout}
+    for problem in runner.set_hooks([Hooked(plugin=plugin.name, hooks=Hooks(**alone), health=health)]):
         raise PluginError(plugin=plugin.name, field="timeout", reason=problem)
     answer = await _run(runner, hook, plugin.name, given)
     if raised and not (hook == "on_task_complete" and isinstance(raised[0], Rejected)):
@@ -96,9 +96,9 @@ async def run_hook(plugin: Plugin, hook: str, *given: Any, context: FakeContext 
 async def _run(runner: HookRunner, hook: str, plugin: str, given: tuple[Any, ...]) -> Any:
     match hook:
         case "on_before_tool":
-            return await runner.gates()[0](*given)
+            return await runner.list_gates()[0](*given)
         case "on_after_tool":
-            return await runner.observers()[0](*given)
+            return await runner.list_observers()[0](*given)
         case "on_task_complete":
             return (await runner.on_task_complete(*given))[0].verdict
         case "on_settings_change":
@@ -107,7 +107,7 @@ async def _run(runner: HookRunner, hook: str, plugin: str, given: tuple[Any, ...
             return await getattr(runner, hook)(*given)
 
 
-def _context(plugin: Plugin, context: FakeContext | None) -> FakeContext:
+def _make_context(plugin: Plugin, context: FakeContext | None) -> FakeContext:
     if context is None:
         return fake_context(plugin)
     if context.plugin is not plugin:

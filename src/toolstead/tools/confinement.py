@@ -54,16 +54,18 @@ def resolve_inside(base: Path, path: str, *, named: str = "the project") -> Path
     try:
         size = len(os.fsencode(path))
     except UnicodeEncodeError:
-        raise RefusedError(f"the path {quoted(path)} has a character in it that no file's name can have") from None
+        raise RefusedError(f"the path {quote_path(path)} has a character in it that no file's name can have") from None
     if size > LONGEST_PATH:
-        raise RefusedError(f"the path has {size:,} bytes, and at most {LONGEST_PATH:,} are possible: {quoted(path)}")
+        raise RefusedError(
+            f"the path has {size:,} bytes, and at most {LONGEST_PATH:,} are possible: {quote_path(path)}"
+        )
     try:
         folder = Path(os.path.realpath(base))
         resolved = Path(os.path.realpath(folder / path))
     except OSError as error:  # a link that vanished while it was followed
-        raise ToolError(f"where {quoted(path)} leads cannot be told: {error.strerror}") from None
+        raise ToolError(f"where {quote_path(path)} leads cannot be told: {error.strerror}") from None
     if not resolved.is_relative_to(folder):
-        raise _outside(path, named)
+        raise _outside_error(path, named)
     return resolved
 
 
@@ -85,27 +87,27 @@ def open_inside(base: Path, path: str, *, named: str = "the project", private: P
         folder = _path_of_folder(base)
         descriptor = os.open(resolved, os.O_RDONLY | os.O_NONBLOCK)
     except (FileNotFoundError, NotADirectoryError):
-        raise ToolError(f"there is no file {quoted(path)} in {named}{_hint(path)}") from None
+        raise ToolError(f"there is no file {quote_path(path)} in {named}{_path_hint(path)}") from None
     except OSError as error:
         reason = _REASONS.get(error.errno or 0) or f"cannot be opened: {error.strerror}"
-        raise ToolError(f"{quoted(path)} {reason}") from None
+        raise ToolError(f"{quote_path(path)} {reason}") from None
     try:
         mode = os.fstat(descriptor).st_mode
         if not stat.S_ISREG(mode):
             kind = next((name for is_kind, name in _KINDS if is_kind(mode)), "something else")
-            raise RefusedError(f"{quoted(path)} is {kind}, not a file; give the path of a file")
+            raise RefusedError(f"{quote_path(path)} is {kind}, not a file; give the path of a file")
         real = _path_of(descriptor)
         if not real.is_relative_to(folder):
-            raise _outside(path, named)
+            raise _outside_error(path, named)
         if private is not None and _is_kept_from(folder, real, private):
-            raise RefusedError(f"{quoted(path)} belongs to what Toolstead keeps for itself, and no tool reads that")
+            raise RefusedError(f"{quote_path(path)} belongs to what Toolstead keeps for itself, and no tool reads that")
         return os.fdopen(descriptor, "rb")
     except BaseException:
         os.close(descriptor)
         raise
 
 
-def quoted(path: str) -> str:
+def quote_path(path: str) -> str:
     """A path as an error shows it: on one line, and never longer than a reader wants."""
     return repr(path if len(path) <= _SHOWN else f"{path[:_SHOWN]}…")
 
@@ -119,11 +121,11 @@ def _is_kept_from(folder: Path, real: Path, private: Path) -> bool:
     return real.is_relative_to(kept) and not folder.is_relative_to(kept)
 
 
-def _outside(path: str, named: str) -> RefusedError:
-    return RefusedError(f"{quoted(path)} is outside {named}; give a path inside it, such as 'src/main.py'")
+def _outside_error(path: str, named: str) -> RefusedError:
+    return RefusedError(f"{quote_path(path)} is outside {named}; give a path inside it, such as 'src/main.py'")
 
 
-def _hint(path: str) -> str:
+def _path_hint(path: str) -> str:
     if path.startswith("~"):
         return "; `~` is not expanded here, so give a path relative to the folder"
     return "" if Path(path).is_absolute() else "; a path is relative to that folder"

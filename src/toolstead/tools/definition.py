@@ -17,7 +17,7 @@ from toolstead.plugins.definition import is_async
 from toolstead.schema.compiled import CompiledSchema, Documents, compile_input_schema, compile_schema
 from toolstead.schema.hidden import Part, hides_nothing, unseen_in
 from toolstead.schema.parameters import schema_from_parameters
-from toolstead.schema.visible import Kind, escaped, first_unseen
+from toolstead.schema.visible import Kind, escape_unseen, first_unseen
 from toolstead.types.tool import Annotations, Provenance, ToolInfo
 
 NAME = re.compile(r"[a-zA-Z0-9_-]+")
@@ -54,7 +54,7 @@ class RegisteredTool:
         self.output = output_schema
         self.answers_text = output_schema is None and tool.max_output is None
         self.ignores_meta: bool = getattr(tool.handler, "ignores_meta", False)
-        self.position: Callable[[], tuple[int, int] | None] = _nowhere
+        self.position: Callable[[], tuple[int, int] | None] = _no_file
 
     def as_stale(self) -> RegisteredTool:
         """The same tool, marked as the last good version of something that became bad."""
@@ -71,11 +71,11 @@ class RegisteredTool:
         return self.tool == other.tool and _json_text(self.info) == _json_text(other.info)
 
 
-def _nowhere() -> None:
+def _no_file() -> None:
     """A tool that is written in no file."""
 
 
-def define(
+def define_tool(
     tool: Tool, provenance: Provenance, context: PluginContext, *, documents: Documents | None = None
 ) -> RegisteredTool:
     """Check a tool and compile its schemas.
@@ -85,7 +85,7 @@ def define(
     """
     if not isinstance(tool, Tool):  # pyright: ignore[reportUnnecessaryIsInstance] - definitions come from people
         raise DefinitionError(
-            tool=escaped(str(getattr(tool, "__name__", tool))[:80]),
+            tool=escape_unseen(str(getattr(tool, "__name__", tool))[:80]),
             field="tool",
             reason="a Tool is needed; decorate an async function with @tool, or build Tool(name=…, …)",
         )
@@ -113,11 +113,11 @@ def define(
     if tool.output_schema is not None:
         output = compile_schema(tool.output_schema, tool=tool.name, field="output_schema", documents=documents)
     for warning in compiled.warnings:
-        logger.warning("tool %r (%s): %s", tool.name, provenance.origin, escaped(warning))
-    return assemble(tool, provenance, context, input_schema=compiled, output_schema=output)
+        logger.warning("tool %r (%s): %s", tool.name, provenance.origin, escape_unseen(warning))
+    return assemble_tool(tool, provenance, context, input_schema=compiled, output_schema=output)
 
 
-def assemble(
+def assemble_tool(
     tool: Tool,
     provenance: Provenance,
     context: PluginContext,
@@ -140,10 +140,10 @@ def assemble(
 
 def _check_name(name: Any) -> None:
     if not isinstance(name, str) or not name:
-        raise DefinitionError(tool=escaped(str(name)[:80]), field="name", reason="a name is needed")
+        raise DefinitionError(tool=escape_unseen(str(name)[:80]), field="name", reason="a name is needed")
     if not NAME.fullmatch(name):
         reason = first_unseen(name, "name") or "only letters, digits, `_` and `-` are allowed, such as `list-todos`"
-        raise DefinitionError(tool=escaped(name[:80]), field="name", reason=reason)
+        raise DefinitionError(tool=escape_unseen(name[:80]), field="name", reason=reason)
     if len(name) > LONGEST_NAME:
         raise DefinitionError(
             tool=name[:80],
@@ -166,7 +166,7 @@ def _check_handler(tool: Tool) -> None:
         raise DefinitionError(
             tool=tool.name,
             field="handler",
-            reason=f"it is called with (ctx, input, meta), but takes {escaped(str(signature))}",
+            reason=f"it is called with (ctx, input, meta), but takes {escape_unseen(str(signature))}",
         ) from None
 
 

@@ -26,9 +26,9 @@ from toolstead.errors import RefusedError, ToolError, UnknownToolError
 from toolstead.plugins.tool_meta import Client, Progress, ToolMeta
 from toolstead.schema.compiled import CompiledSchema
 from toolstead.tools.definition import RegisteredTool
-from toolstead.tools.gates import Approve, Gate, Gates, Observer, validated
+from toolstead.tools.gates import Approve, Gate, Gates, Observer, validate_arguments
 from toolstead.tools.generation import Generation, ToolView
-from toolstead.tools.output import NonsenseError, as_result, cap
+from toolstead.tools.output import BadResultError, as_result, cap_result
 from toolstead.types.call import ANONYMOUS, Caller
 from toolstead.types.content import Text
 from toolstead.types.result import Failure, ToolResult
@@ -62,7 +62,7 @@ class Keep(Protocol):
         ...
 
 
-class Holder(Protocol):
+class GenerationHolder(Protocol):
     """Who has the current generation, and what each agent sees of it."""
 
     @property
@@ -80,7 +80,7 @@ class Dispatcher:
 
     def __init__(
         self,
-        registry: Holder,
+        registry: GenerationHolder,
         *,
         events: EventSink,
         cwd: Path,
@@ -140,19 +140,19 @@ class Dispatcher:
         view = self._registry.current if caller.agent_id is None else self._registry.find_view(caller.agent_id)
         registered = view.tools.get(name)
         if registered is None:
-            raise self._unknown(view, name, caller)
+            raise self._unknown_tool(view, name, caller)
         meta: Any = None
         events, started, shown, gates = self._events, perf_counter(), input, self._gates
         told = events.listening or caller.run_id is not None  # whatever happens in a run is kept
         if not registered.ignores_meta or told or gates is not None:
             meta = ToolMeta(registered.tool, caller, caller.cwd or self._cwd, self._new_id, progress, client)
         if told:
-            events.emit("tool_use", _told(caller, callId=meta.call_id, name=name, input=input or {}), caller)
+            events.emit("tool_use", _event_details(caller, callId=meta.call_id, name=name, input=input or {}), caller)
         try:
-            arguments = validated(registered, input)
+            arguments = validate_arguments(registered, input)
             if gates is not None and isinstance(arguments, dict):
-                arguments = await gates.ask(name, arguments, caller, meta.call_id, registered)
-                shown = gates.seen(arguments, input)
+                arguments = await gates.ask_gates(name, arguments, caller, meta.call_id, registered)
+                shown = gates.copy_for_observers(arguments, input)
             if not isinstance(arguments, dict):  # and not `ToolResult`: a struct's metaclass makes that slow
                 result = arguments
             else:
@@ -163,24 +163,24 @@ class Dispatcher:
                 if type(answer) is str and len(answer) <= self._short and registered.answers_text:
                     result = ToolResult(content=(Text(answer),))
                 else:
-                    result = self._finish(registered, answer)
+                    result = self._finish_result(registered, answer)
         except (Exception, asyncio.CancelledError) as error:  # whatever a handler raises is explained and logged
             if isinstance(error, asyncio.CancelledError) and _caller_gave_up():
                 how = f", {_ABANDONED}" if isinstance(error.__cause__, IgnoredCancellationError) else ""
                 cancelled = ToolResult.error(f"{name} was cancelled{how}", Failure.CANCELLED)
-                self._failed(registered, self._id_of(meta, caller), cancelled, started, caller)
+                self._report_failure(registered, self._id_of(meta, caller), cancelled, started, caller)
                 raise
             call_id = self._id_of(meta, caller)
             limit = registered.tool.max_output or self._max_output
-            result, _ = cap(_explained(registered, call_id, error), limit)
-            self._failed(registered, call_id, result, started, caller)
+            result, _ = cap_result(_explain_crash(registered, call_id, error), limit)
+            self._report_failure(registered, call_id, result, started, caller)
         else:
             if result.is_error:
-                self._failed(registered, self._id_of(meta, caller), result, started, caller)
+                self._report_failure(registered, self._id_of(meta, caller), result, started, caller)
             elif told:
                 self._tell_result(meta.call_id, name, result, started, caller)
         if gates is not None and gates.observers:
-            await gates.tell(name, shown, meta.caller, meta.call_id, result)
+            await gates.notify_observers(name, shown, meta.caller, meta.call_id, result)
         return result
 
     async def ask_own(
@@ -190,9 +190,11 @@ class Dispatcher:
 
         It is told as any call is, and the same gates are asked; what comes of it is told with `tell_own`.
         """
-        self._events.emit("tool_use", _told(caller, callId=call_id, name=name, input=input), caller)
+        self._events.emit("tool_use", _event_details(caller, callId=call_id, name=name, input=input), caller)
         arguments = dict(input)
-        decided = arguments if self._gates is None else await self._gates.ask(name, arguments, caller, call_id, None)
+        decided = (
+            arguments if self._gates is None else await self._gates.ask_gates(name, arguments, caller, call_id, None)
+        )
         if isinstance(decided, ToolResult):
             logger.warning("call %s: %s, a tool of the runtime's own, was not used: %s", call_id, name, decided.text)
         return decided
@@ -203,15 +205,15 @@ class Dispatcher:
         """What came of a tool of a runtime's own, or of the refusal."""
         self._tell_result(call_id, name, result, perf_counter(), caller)
         if self._gates is not None and self._gates.observers:
-            await self._gates.tell(name, input, caller, call_id, result)
+            await self._gates.notify_observers(name, input, caller, call_id, result)
 
-    def _finish(self, registered: RegisteredTool, answer: Any) -> ToolResult:
+    def _finish_result(self, registered: RegisteredTool, answer: Any) -> ToolResult:
         """Turn a handler's answer into a bounded result that fits the output schema."""
         limit = registered.tool.max_output or self._max_output
         name = registered.tool.name
         try:
             result = as_result(answer)
-        except NonsenseError as error:
+        except BadResultError as error:
             return ToolResult.error(f"{name} returned {error}", Failure.INVALID_OUTPUT)
         if registered.output is not None and not result.is_error:
             problems = _output_problems(registered.output, result)
@@ -220,7 +222,7 @@ class Dispatcher:
                     f"{name} answered with something its output schema does not allow: {'; '.join(problems)}",
                     Failure.INVALID_OUTPUT,
                 )
-        capped, left_out = cap(result, limit)
+        capped, left_out = cap_result(result, limit)
         if left_out:
             logger.warning("the answer of %r was cut: %s bytes left out, %s allowed", name, left_out, limit)
             if registered.output is not None and capped.structured is None:
@@ -233,8 +235,8 @@ class Dispatcher:
                 capped.content, capped.handle = (*capped.content, note), handle
         return capped
 
-    def _unknown(self, view: ToolView, name: str, caller: Caller) -> UnknownToolError:
-        error = view.unknown(name)
+    def _unknown_tool(self, view: ToolView, name: str, caller: Caller) -> UnknownToolError:
+        error = view.unknown_tool(name)
         logger.warning("%s (thread %s)", error, caller.thread_id)
         call_id = caller.call_id or self._new_id()
         self._tell_result(call_id, error.name, ToolResult.error(str(error)), perf_counter(), caller)
@@ -243,7 +245,7 @@ class Dispatcher:
     def _id_of(self, meta: ToolMeta | None, caller: Caller) -> str:
         return meta.call_id if meta is not None else caller.call_id or self._new_id()
 
-    def _failed(
+    def _report_failure(
         self, registered: RegisteredTool, call_id: str, result: ToolResult, started: float, caller: Caller
     ) -> None:
         logger.warning(
@@ -260,7 +262,7 @@ class Dispatcher:
         text = result.text
         self._events.emit(
             "tool_result",
-            _told(
+            _event_details(
                 caller,
                 callId=call_id,
                 name=name,
@@ -275,7 +277,7 @@ class Dispatcher:
         return f"call_{self._prefix}_{next(self._numbers)}"
 
 
-def _told(caller: Caller, **data: Any) -> dict[str, Any]:
+def _event_details(caller: Caller, **data: Any) -> dict[str, Any]:
     """What an event tells of a call; whose call started the agent that made it, where there is one."""
     if caller.parent_call_id is not None:
         data["parentCallId"] = caller.parent_call_id
@@ -288,7 +290,7 @@ def _caller_gave_up() -> bool:
     return task is None or task.cancelling() > 0
 
 
-def _explained(registered: RegisteredTool, call_id: str, error: BaseException) -> ToolResult:
+def _explain_crash(registered: RegisteredTool, call_id: str, error: BaseException) -> ToolResult:
     """What a handler raised, as the model may read it."""
     name = registered.tool.name
     match error:
@@ -310,6 +312,6 @@ def _output_problems(schema: CompiledSchema, result: ToolResult) -> list[str]:
     if result.structured is None:
         return ["it has no structured answer"]
     try:
-        return [] if schema.is_valid(result.structured) else schema.problems(result.structured)
+        return [] if schema.is_valid(result.structured) else schema.describe_problems(result.structured)
     except ValueError as error:
         return [str(error)[:200]]

@@ -46,7 +46,7 @@ class Gates:
         self._approve = approve
         self.observers = observers
 
-    async def ask(
+    async def ask_gates(
         self, name: str, arguments: dict[str, Any], caller: Caller, call_id: str, registered: RegisteredTool | None
     ) -> dict[str, Any] | ToolResult:
         """Ask every gate in order: the arguments to go on with, or the refusal.
@@ -60,14 +60,14 @@ class Gates:
         for gate in self._gates:
             who = getattr(gate, "name", "a gate")
             try:
-                call = ToolCall(name=name, input=copied(arguments), caller=caller, call_id=call_id)
+                call = ToolCall(name=name, input=copy_json(arguments), caller=caller, call_id=call_id)
                 decision = await gate(call)
             except Exception:
                 logger.exception("%s failed on %r, so the call is refused", who, name)
                 return ToolResult.error(f"{name} was refused: a check before it failed", Failure.REFUSED)
             by_person = isinstance(decision, Ask)
             if isinstance(decision, Ask):
-                shown = ToolCall(name=name, input=copied(arguments), caller=caller, call_id=call_id)
+                shown = ToolCall(name=name, input=copy_json(arguments), caller=caller, call_id=call_id)
                 decision, seen_for = await self._ask_person(shown, decision, who), who
             match decision:
                 case Deny(reason=reason):
@@ -91,7 +91,7 @@ class Gates:
                     return ToolResult.error(f"{name} was refused: a check before it failed", Failure.REFUSED)
         return arguments
 
-    def seen(self, arguments: dict[str, Any] | ToolResult, given: Any) -> Any:
+    def copy_for_observers(self, arguments: dict[str, Any] | ToolResult, given: Any) -> Any:
         """What observers will be told was asked: a copy, because the handler may change what it gets.
 
         Args:
@@ -101,11 +101,11 @@ class Gates:
         if not self.observers or isinstance(arguments, ToolResult):
             return given
         try:
-            return copied(arguments)
+            return copy_json(arguments)
         except RecursionError:
             return given
 
-    async def tell(self, name: str, input: Any, caller: Caller, call_id: str, result: ToolResult) -> None:
+    async def notify_observers(self, name: str, input: Any, caller: Caller, call_id: str, result: ToolResult) -> None:
         """Tell every observer, in order; each gets copies, so that the result stays what it is.
 
         Arguments that are no object at all are told as none.
@@ -113,7 +113,7 @@ class Gates:
         given: Mapping[str, Any] = cast("Mapping[str, Any]", input) if isinstance(input, Mapping) else {}
         for observer in self.observers:
             try:
-                call = ToolCall(name=name, input=copied(given), caller=caller, call_id=call_id)
+                call = ToolCall(name=name, input=copy_json(given), caller=caller, call_id=call_id)
                 shown = _copied_result(result)
             except RecursionError:
                 logger.error("call %s: %s is nested too deeply for those who watch it", call_id, name)  # noqa: TRY400 - how deep is no news
@@ -133,7 +133,7 @@ MAX_COPIED_LEVELS = 300
 versions; Python 3.11, which needs two frames a level, has room for this many."""
 
 
-def copied(value: Any, levels: int = MAX_COPIED_LEVELS) -> Any:
+def copy_json(value: Any, levels: int = MAX_COPIED_LEVELS) -> Any:
     """JSON, again. Types are compared, because asking whether a text is a mapping costs more than all the rest.
 
     Raises:
@@ -146,9 +146,9 @@ def copied(value: Any, levels: int = MAX_COPIED_LEVELS) -> Any:
     levels -= 1
     if isinstance(value, dict | Mapping):
         table = cast("Mapping[str, Any]", value)
-        return {key: item if type(item) in _PLAIN else copied(item, levels) for key, item in table.items()}
+        return {key: item if type(item) in _PLAIN else copy_json(item, levels) for key, item in table.items()}
     if isinstance(value, list):
-        return [copied(item, levels) for item in cast("list[Any]", value)]
+        return [copy_json(item, levels) for item in cast("list[Any]", value)]
     return value
 
 
@@ -162,17 +162,17 @@ def _validated_copy(
 ) -> dict[str, Any] | ToolResult:
     """Arguments that nobody else can change after they were found valid, or why they do not fit."""
     try:
-        return copied(given) if registered is None else validated(registered, copied(given))
+        return copy_json(given) if registered is None else validate_arguments(registered, copy_json(given))
     except RecursionError:
         return ToolResult.error(f"Invalid arguments for {name}: nested too deeply", Failure.REFUSED)
 
 
 def _copied_result(result: ToolResult) -> ToolResult:
     content = tuple(Text(part.text) if isinstance(part, Text) else part for part in result.content)
-    return msgspec.structs.replace(result, content=content, structured=copied(result.structured))
+    return msgspec.structs.replace(result, content=content, structured=copy_json(result.structured))
 
 
-def validated(registered: RegisteredTool, given: Mapping[str, Any] | None) -> dict[str, Any] | ToolResult:
+def validate_arguments(registered: RegisteredTool, given: Mapping[str, Any] | None) -> dict[str, Any] | ToolResult:
     """The arguments with defaults filled in, or why they do not fit."""
     schema = registered.input
     try:
@@ -187,7 +187,7 @@ def validated(registered: RegisteredTool, given: Mapping[str, Any] | None) -> di
 def invalid_arguments(registered: RegisteredTool, arguments: Any, why: str = "") -> ToolResult:
     """The answer to arguments that do not fit: each problem with its pointer, for the model to mend."""
     if isinstance(arguments, Mapping):
-        lines = registered.input.problems(arguments)
+        lines = registered.input.describe_problems(arguments)
         if why and not lines:
             lines = [f"(arguments): {why[:200]}"]
     else:

@@ -38,7 +38,7 @@ class ToolView(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         """The tools' names."""
         return tuple(self.tools)
 
-    def find(self, name: str) -> RegisteredTool:
+    def find_tool(self, name: str) -> RegisteredTool:
         """The tool of this name.
 
         Raises:
@@ -47,11 +47,11 @@ class ToolView(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         try:
             return self.tools[name]
         except (KeyError, TypeError):
-            raise self.unknown(name) from None
+            raise self.unknown_tool(name) from None
 
-    def unknown(self, name: str) -> UnknownToolError:
+    def unknown_tool(self, name: str) -> UnknownToolError:
         """The error for a name that cannot be called here."""
-        return UnknownToolError(str(name), nearest(str(name), self.tools))
+        return UnknownToolError(str(name), nearest_names(str(name), self.tools))
 
 
 class Generation(ToolView, frozen=True, kw_only=True):
@@ -68,7 +68,7 @@ class Generation(ToolView, frozen=True, kw_only=True):
     problems: tuple[Problem, ...] = ()
 
 
-def nearest(name: str, names: Collection[str]) -> tuple[str, ...]:
+def nearest_names(name: str, names: Collection[str]) -> tuple[str, ...]:
     """The one or two names that look most like this one, best first.
 
     Exact comparison costs half a second for ten thousand names, so among many only those that
@@ -89,13 +89,13 @@ def next_generation(
     problems: Iterable[Problem],
 ) -> Generation:
     """The generation after `before`: the same rules, applied to what is held now."""
-    hides = visibility.hides
+    hides = visibility.reason_hidden
     hidden = {name: reason for name in held if (reason := hides(name)) is not None}
     tools = {name: tool for name, tool in held.items() if name not in hidden} if hidden else dict(held)
     return Generation(number=before.number + 1, tools=tools, held=held, hidden=hidden, problems=tuple(problems))
 
 
-def amend(
+def amend_generation(
     before: Generation,
     gone: Collection[RegisteredTool],
     fresh: Collection[RegisteredTool],
@@ -121,7 +121,7 @@ def amend(
         hidden.pop(name, None)
     for name, tool in coming.items():
         held[name] = tool
-        reason = visibility.hides(name)
+        reason = visibility.reason_hidden(name)
         if reason is None:
             tools[name] = tool
         else:
@@ -129,11 +129,11 @@ def amend(
     return Generation(number=before.number + 1, tools=tools, held=held, hidden=hidden, problems=tuple(problems))
 
 
-def differences(before: Generation, after: Generation, names: Collection[str] | None = None) -> Changes:
+def compare_generations(before: Generation, after: Generation, names: Collection[str] | None = None) -> Changes:
     """What a caller would notice between two generations, looking at all names or at some."""
     changed = tuple(
         name
-        for name in _among(after, names)
+        for name in _tools_among(after, names)
         if (former := before.tools.get(name)) is not None
         and former is not after.tools[name]
         and not after.tools[name].same_as(former)
@@ -144,13 +144,13 @@ def differences(before: Generation, after: Generation, names: Collection[str] | 
         if (was := before.tools[name].info.input_schema) != (now := after.tools[name].info.input_schema)
     }
     return Changes(
-        added=tuple(name for name in _among(after, names) if name not in before.tools),
-        removed=tuple(name for name in _among(before, names) if name not in after.tools),
+        added=tuple(name for name in _tools_among(after, names) if name not in before.tools),
+        removed=tuple(name for name in _tools_among(before, names) if name not in after.tools),
         changed=changed,
         schema_changes=schemas,
     )
 
 
-def _among(generation: Generation, names: Collection[str] | None) -> Iterable[str]:
+def _tools_among(generation: Generation, names: Collection[str] | None) -> Iterable[str]:
     """The visible tools, or those of some names; few names are not worth a walk over all tools."""
     return generation.tools if names is None else [name for name in names if name in generation.tools]

@@ -12,7 +12,7 @@ from toolstead.types.result import ToolResult
 _LONGEST_NOTE = 160
 
 
-class NonsenseError(Exception):
+class BadResultError(Exception):
     """The handler returned something that is no result; never leaves the dispatcher."""
 
 
@@ -26,9 +26,9 @@ def as_result(value: Any) -> ToolResult:
         case str():
             return ToolResult(content=(Text(value),))
         case ToolResult():
-            return _checked(value)
+            return _check_result(value)
         case Text() | Image() | Audio() | ResourceLink() | EmbeddedResource():
-            return _checked(ToolResult(content=(value,)))
+            return _check_result(ToolResult(content=(value,)))
         case dict() | list() | int() | float():
             return _of_json(cast("Any", value))
         case tuple():
@@ -36,20 +36,20 @@ def as_result(value: Any) -> ToolResult:
         case Mapping():
             return _of_json(dict(cast("Mapping[Any, Any]", value)))
         case _:
-            raise NonsenseError(f"{type(value).__name__}; text, a ToolResult or a JSON value is needed")
+            raise BadResultError(f"{type(value).__name__}; text, a ToolResult or a JSON value is needed")
 
 
-def cap(result: ToolResult, limit: int) -> tuple[ToolResult, int]:
+def cap_result(result: ToolResult, limit: int) -> tuple[ToolResult, int]:
     """Bound a result to about `limit` bytes: the head and the tail of text are kept.
 
     Returns:
         The result, and how many bytes were left out (0 when it is the same result).
     """
-    total = sum(_size(part) for part in result.content)
+    total = sum(_part_size(part) for part in result.content)
     structured = 0 if result.structured is None else _text_size(_json_text(result.structured))
     if total <= limit and structured <= limit:
         return result, 0
-    content, left_out = _shortened(result.content, limit)
+    content, left_out = _shorten_parts(result.content, limit)
     kept = result.structured
     if structured > limit:
         kept, left_out = None, left_out + structured
@@ -65,13 +65,13 @@ def _json_text(value: Any) -> str:
     try:
         return json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
     except (TypeError, ValueError, RecursionError) as error:
-        raise NonsenseError(f"{type(value).__name__} that is no JSON ({str(error)[:120]})") from None
+        raise BadResultError(f"{type(value).__name__} that is no JSON ({str(error)[:120]})") from None
 
 
-def _checked(result: ToolResult) -> ToolResult:
+def _check_result(result: ToolResult) -> ToolResult:
     content: Any = result.content
     if not isinstance(content, Sequence) or isinstance(content, str):
-        raise NonsenseError(f"a ToolResult whose content is {type(content).__name__}, not a list")
+        raise BadResultError(f"a ToolResult whose content is {type(content).__name__}, not a list")
     for part in cast("Sequence[Any]", content):
         _check_part(part)
     if result.structured is not None:
@@ -89,17 +89,17 @@ def _check_part(part: Any) -> None:
         case EmbeddedResource(uri=str(), content=str() | bytes(), mime_type=str() | None):
             return
         case Text() | ResourceLink() | Image() | Audio() | EmbeddedResource():
-            raise NonsenseError(f"{type(part).__name__} with a field of a wrong type: {str(part)[:120]}")
+            raise BadResultError(f"{type(part).__name__} with a field of a wrong type: {str(part)[:120]}")
         case _:
-            raise NonsenseError(f"a ToolResult with {type(part).__name__} in its content")
+            raise BadResultError(f"a ToolResult with {type(part).__name__} in its content")
 
 
-def _shortened(parts: Sequence[Content], limit: int) -> tuple[list[Content], int]:
+def _shorten_parts(parts: Sequence[Content], limit: int) -> tuple[list[Content], int]:
     """What fits of the parts, with a note for what does not; the notes are bounded too."""
     content: list[Content] = []
     room, left_out, dropped, dropped_bytes = limit, 0, 0, 0
     for part in parts:
-        size = _size(part)
+        size = _part_size(part)
         if size <= room:
             content.append(part)
             room -= size
@@ -118,7 +118,7 @@ def _shortened(parts: Sequence[Content], limit: int) -> tuple[list[Content], int
     return content, left_out + dropped_bytes
 
 
-def _size(part: Content) -> int:
+def _part_size(part: Content) -> int:
     match part:
         case Text(text=text):
             return _text_size(text)
@@ -141,14 +141,14 @@ def _utf8_size(text: str) -> int:
 
 
 def _head_and_tail(text: str, room: int, size: int) -> tuple[Text, int]:
-    head = _clip(text[:room], room * 3 // 4)
-    tail = _clip(text[-room:], room - room * 3 // 4, from_end=True)
+    head = _clip_text(text[:room], room * 3 // 4)
+    tail = _clip_text(text[-room:], room - room * 3 // 4, from_end=True)
     cut = size - _utf8_size(head) - _utf8_size(tail)
     note = f"\n[toolstead: {cut:,} of {size:,} bytes left out here; ask for less, or for a part]\n"
     return Text(head + note + tail), cut
 
 
-def _clip(text: str, limit: int, *, from_end: bool = False) -> str:
+def _clip_text(text: str, limit: int, *, from_end: bool = False) -> str:
     data = text.encode("utf-8", "replace")
     data = (data[-limit:] if limit else b"") if from_end else data[:limit]
     return data.decode("utf-8", "ignore")

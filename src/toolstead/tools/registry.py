@@ -18,8 +18,15 @@ import msgspec
 from toolstead.errors import DefinitionError, DuplicateToolError, ToolsteadError, UnknownToolError
 from toolstead.plugins.contract import PluginContext, Tool
 from toolstead.schema.compiled import Documents
-from toolstead.tools.definition import RegisteredTool, define
-from toolstead.tools.generation import Generation, ToolView, amend, differences, nearest, next_generation
+from toolstead.tools.definition import RegisteredTool, define_tool
+from toolstead.tools.generation import (
+    Generation,
+    ToolView,
+    amend_generation,
+    compare_generations,
+    nearest_names,
+    next_generation,
+)
 from toolstead.tools.sources import Offer, RefreshingSource, ToolSource
 from toolstead.tools.views import ToolViews, ViewRule
 from toolstead.tools.visibility import Visibility
@@ -102,9 +109,13 @@ class Registry:
         async with self._loading:
             self._loads = {key: await self._load(load) for key, load in self._loads.items()}
             prepared = self.current
-            swap = self._swap()
+            swap = self._swap_generation()
         # What became of tools while it was prepared was told then; whoever asked hears of that too.
-        return swap if prepared is began else msgspec.structs.replace(swap, changes=differences(began, swap.generation))
+        return (
+            swap
+            if prepared is began
+            else msgspec.structs.replace(swap, changes=compare_generations(began, swap.generation))
+        )
 
     async def refresh(self, source: RefreshingSource, paths: Collection[Path] | None = None) -> Swap:
         """Let a source say what changed; costs what changed, not what there is.
@@ -124,12 +135,12 @@ class Registry:
             except Exception:
                 logger.exception("source %s could not look again at a part, so it is read whole", source.name)
                 self._loads[id(source)] = await self._load(load)
-                return self._swap()
+                return self._swap_generation()
             for tool in delta.gone:
                 load.tools.pop(id(tool), None)
             load.tools.update({id(tool): tool for tool in delta.fresh})
             load.problems = delta.problems
-            return self._amend(delta.gone, delta.fresh)
+            return self._amend_generation(delta.gone, delta.fresh)
 
     async def add_source(self, source: ToolSource) -> Swap:
         """Read another source, whose names come after those of the others, and take its tools in.
@@ -141,7 +152,7 @@ class Registry:
             if id(source) in self._loads:
                 raise ToolsteadError(f"the source of tools {source.name!r} is there already")
             load = self._loads[id(source)] = await self._load(_Load(source=source))
-            return self._amend((), load.tools.values())
+            return self._amend_generation((), load.tools.values())
 
     async def remove_source(self, source: ToolSource) -> Swap:
         """Take a source away with all its tools and problems; where others wait for its names, they get them now.
@@ -153,7 +164,7 @@ class Registry:
             load = self._loads.pop(id(source), None)
             if load is None:
                 raise ToolsteadError(f"there is no such source of tools: {source.name!r}")
-            return self._amend(load.tools.values(), ())
+            return self._amend_generation(load.tools.values(), ())
 
     def register(self, *tools: Tool, plugin_name: str = PYTHON, origin: str | None = None) -> Changes:
         """Add tools at run time: all of them, or none.
@@ -166,15 +177,15 @@ class Registry:
         for tool in tools:
             module = origin or getattr(getattr(tool, "handler", None), "__module__", None) or PYTHON
             provenance = Provenance(source="plugin", origin=module, plugin_name=plugin_name)
-            registered = define(tool, provenance, context, documents=self._documents)
+            registered = define_tool(tool, provenance, context, documents=self._documents)
             holder = self.current.held.get(tool.name) or fresh.get(tool.name)
             if holder is not None:
-                raise DuplicateToolError(tool=tool.name, holder=_describe(holder))
+                raise DuplicateToolError(tool=tool.name, holder=_describe_tool(holder))
             fresh[tool.name] = registered
         if not fresh:
             return Changes()
         self._registered.update(fresh)
-        return self._amend((), fresh.values()).changes
+        return self._amend_generation((), fresh.values()).changes
 
     def unregister(self, *names: str) -> Changes:
         """Take away tools that were added at run time: all of them, or none.
@@ -186,21 +197,21 @@ class Registry:
         """
         for name in names:
             if name not in self._registered:
-                raise UnknownToolError(name, nearest(name, self._registered))
+                raise UnknownToolError(name, nearest_names(name, self._registered))
         if not names:
             return Changes()
         wanted = frozenset(names)
         leaving = wanted if len(wanted) == 1 else [name for name in self._registered if name in wanted]
-        return self._amend([self._registered.pop(name) for name in leaving], ()).changes
+        return self._amend_generation([self._registered.pop(name) for name in leaving], ()).changes
 
     def set_visibility(self, visibility: Visibility) -> Changes:
         """Apply other allow, block and switch rules."""
         if visibility == self._visibility:
             return Changes()
         self._visibility = visibility
-        return self._swap().changes
+        return self._swap_generation().changes
 
-    def switch(self, disabled: frozenset[str]) -> Changes:
+    def apply_switches(self, disabled: frozenset[str]) -> Changes:
         """Apply other switches, keeping the allow-list and block-list."""
         return self.set_visibility(replace(self._visibility, disabled=disabled))
 
@@ -224,24 +235,26 @@ class Registry:
         key = object()
         self._listeners[key] = listener
 
-        def end() -> None:
+        def end_subscription() -> None:
             self._listeners.pop(key, None)
 
-        return end
+        return end_subscription
 
     async def _load(self, last: _Load) -> _Load:
         source = last.source
         try:
             offers = await source.load()
             problems = list(offers.problems)
-            tools = {id(tool): tool for tool in self._define(offers.tools, problems)}
+            tools = {id(tool): tool for tool in self._define_offers(offers.tools, problems)}
             return _Load(source=source, tools=tools, problems=problems)
         except Exception as error:
             logger.exception("source %s could not be read; it keeps the %s tools it had", source.name, len(last.tools))
             reason = f"could not be read: {str(error) or type(error).__name__}"
             return _Load(source=source, tools=last.tools, problems=[Problem(source=source.name, message=reason)])
 
-    def _define(self, offers: Sequence[Offer | RegisteredTool], problems: list[Problem]) -> Sequence[RegisteredTool]:
+    def _define_offers(
+        self, offers: Sequence[Offer | RegisteredTool], problems: list[Problem]
+    ) -> Sequence[RegisteredTool]:
         defined: list[RegisteredTool] = []
         for offer in offers:
             if isinstance(offer, RegisteredTool):
@@ -249,13 +262,13 @@ class Registry:
                 continue
             origin = offer.provenance.origin
             try:
-                defined.append(define(offer.tool, offer.provenance, offer.context, documents=self._documents))
+                defined.append(define_tool(offer.tool, offer.provenance, offer.context, documents=self._documents))
             except DefinitionError as error:
                 logger.warning("%s: %s", origin, error)
                 problems.append(Problem(source=origin, tool_name=error.tool, message=f"{error.field}: {error.reason}"))
         return defined
 
-    def _settle(self) -> tuple[dict[str, RegisteredTool], list[Problem]]:
+    def _settle_names(self) -> tuple[dict[str, RegisteredTool], list[Problem]]:
         """Decide who holds each name, in the order the names were taken; who loses is a problem."""
         loads = self._loads.values()
         offered = [*(tool for load in loads for tool in load.tools.values()), *self._registered.values()]
@@ -268,41 +281,41 @@ class Registry:
                 contested.setdefault(tool.info.name, [first]).append(tool)
         self._contested = bool(contested)
         for name, claimants in contested.items():
-            held[name] = winner = _winner(claimants, self.current.held.get(name))
-            problems.extend(_lost(loser, winner) for loser in claimants if loser is not winner)
+            held[name] = winner = _choose_winner(claimants, self.current.held.get(name))
+            problems.extend(_name_taken(loser, winner) for loser in claimants if loser is not winner)
         # Whoever reads a list twice finds the old names at their old places, and the new ones behind them.
         kept = {name: held[name] for name in self.current.held if name in held}
         return kept | held, problems
 
-    def _amend(self, gone: Collection[RegisteredTool], fresh: Collection[RegisteredTool]) -> Swap:
+    def _amend_generation(self, gone: Collection[RegisteredTool], fresh: Collection[RegisteredTool]) -> Swap:
         """Swap in what differs only in some tools; where names are contested, settle everything anew."""
         before = self.current
         problems = [problem for load in self._loads.values() for problem in load.problems]
-        amended = None if self._contested else amend(before, gone, fresh, self._visibility, problems)
+        amended = None if self._contested else amend_generation(before, gone, fresh, self._visibility, problems)
         if amended is None:
-            return self._swap()
+            return self._swap_generation()
         names = tuple(dict.fromkeys(tool.info.name for tool in (*gone, *fresh)))
-        return self._follow(before, amended, differences(before, amended, names))
+        return self._follow_swap(before, amended, compare_generations(before, amended, names))
 
-    def _swap(self) -> Swap:
+    def _swap_generation(self) -> Swap:
         before = self.current
-        held, problems = self._settle()
+        held, problems = self._settle_names()
         known = {*before.problems, *(problem for load in self._loads.values() for problem in load.problems)}
         for problem in problems:
             if problem not in known:  # the others were logged where they arose
                 logger.warning("%s: tool %r: %s", problem.source, problem.tool_name, problem.message)
         after = next_generation(before, held=held, visibility=self._visibility, problems=problems)
-        return self._follow(before, after, differences(before, after))
+        return self._follow_swap(before, after, compare_generations(before, after))
 
-    def _follow(self, before: Generation, after: Generation, changes: Changes) -> Swap:
+    def _follow_swap(self, before: Generation, after: Generation, changes: Changes) -> Swap:
         swap = Swap(generation=after, changes=changes, problems=after.problems)
         self.current = after
         if swap.changes or after.problems != before.problems or before.number == 0:
             self._untold.append(swap)
-            self._tell()
+            self._notify_listeners()
         return swap
 
-    def _tell(self) -> None:
+    def _notify_listeners(self) -> None:
         """Tell every listener of every swap, in order, also of one that a listener caused."""
         if self._telling:
             return
@@ -326,7 +339,7 @@ def _plain_context(name: str) -> PluginContext:
     return PluginContext(name=name, logger=logging.getLogger(f"toolstead.plugin.{name}"))
 
 
-def _winner(claimants: Sequence[RegisteredTool], before: RegisteredTool | None) -> RegisteredTool:
+def _choose_winner(claimants: Sequence[RegisteredTool], before: RegisteredTool | None) -> RegisteredTool:
     """A built-in before all others; then who held the name before; then the first in order."""
     entitled = [tool for tool in claimants if tool.info.provenance.source == "builtin"] or claimants
     if before is not None and len(entitled) > 1:
@@ -336,15 +349,15 @@ def _winner(claimants: Sequence[RegisteredTool], before: RegisteredTool | None) 
     return entitled[0]
 
 
-def _lost(loser: RegisteredTool, winner: RegisteredTool) -> Problem:
+def _name_taken(loser: RegisteredTool, winner: RegisteredTool) -> Problem:
     name = loser.info.name
-    error = DuplicateToolError(tool=name, holder=_describe(winner))
+    error = DuplicateToolError(tool=name, holder=_describe_tool(winner))
     line, column = loser.position() or (None, None)
     message = f"{error.field}: {error.reason}"
     return Problem(source=loser.info.provenance.origin, tool_name=name, message=message, line=line, column=column)
 
 
-def _describe(tool: RegisteredTool) -> str:
+def _describe_tool(tool: RegisteredTool) -> str:
     provenance = tool.info.provenance
     owner = provenance.plugin_name or provenance.agent_name
     return f"{provenance.source} {owner} ({provenance.origin})" if owner else f"{provenance.source} {provenance.origin}"

@@ -53,7 +53,7 @@ class ToolViews:
 
 
 def _build_view(generation: Generation, rule: ViewRule) -> ToolView:
-    find_reason = rule.visibility.hides
+    find_reason = rule.visibility.reason_hidden
     tools = {name: tool for name, tool in generation.tools.items() if find_reason(name) is None}
     own = {name: tool for name, tool in rule.own.items() if name not in generation.held}
     return ToolView(number=generation.number, tools=tools | own)

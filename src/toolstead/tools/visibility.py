@@ -28,10 +28,10 @@ class Visibility:
 
     def __post_init__(self) -> None:
         # Decided once: every tool is asked about whenever a generation is built.
-        object.__setattr__(self, "_allows", _matcher(self.allowed))
-        object.__setattr__(self, "_blocks", _matcher(self.blocked))
+        object.__setattr__(self, "_allows", _build_matcher(self.allowed))
+        object.__setattr__(self, "_blocks", _build_matcher(self.blocked))
 
-    def hides(self, name: str) -> str | None:
+    def reason_hidden(self, name: str) -> str | None:
         """Why a tool is hidden, or None when it is not."""
         if name in self.disabled:
             return "switched off with `toolstead tools disable`"
@@ -41,12 +41,12 @@ class Visibility:
         return None if self._allows(name) is not None else "not named by tools.allowed"
 
 
-def _matcher(patterns: Sequence[str]) -> Callable[[str], str | None]:
+def _build_matcher(patterns: Sequence[str]) -> Callable[[str], str | None]:
     """What finds the pattern that a name fits: plain names by one look-up, the rest one by one."""
     names = frozenset(pattern for pattern in patterns if _WILD.isdisjoint(pattern))
     wild = [(pattern, re.compile(translate(pattern)).match) for pattern in patterns if pattern not in names]
 
-    def find(name: str) -> str | None:
+    def find_pattern(name: str) -> str | None:
         if name in names:
             return name
         for pattern, match in wild:
@@ -54,4 +54,4 @@ def _matcher(patterns: Sequence[str]) -> Callable[[str], str | None]:
                 return pattern
         return None
 
-    return find
+    return find_pattern

@@ -113,6 +113,6 @@ class Run(SentStruct, frozen=True, kw_only=True):
     depth: int = 0
 
     @property
-    def ended(self) -> bool:
+    def has_ended(self) -> bool:
         """Whether it has its end."""
         return self.status in ENDS

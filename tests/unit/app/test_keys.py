@@ -30,7 +30,7 @@ def test_the_environment_comes_first_and_the_keyring_is_not_even_asked(drawer: D
     keys = Keys({"ANTHROPIC_API_KEY": " from outside \n"})
     keys.load(["ANTHROPIC_API_KEY"])
     assert keys("ANTHROPIC_API_KEY") == "from outside"
-    assert keys.origin("ANTHROPIC_API_KEY") == "the environment"
+    assert keys.origin_of("ANTHROPIC_API_KEY") == "the environment"
     assert drawer.asked == []
 
 
@@ -41,7 +41,7 @@ def test_the_keyring_comes_second_also_for_a_name_that_is_set_to_nothing(drawer:
     assert keys("ANTHROPIC_API_KEY") is None, "looking asks nobody"
     keys.load(["ANTHROPIC_API_KEY"])
     assert keys("ANTHROPIC_API_KEY") == "from the drawer"
-    assert keys.origin("ANTHROPIC_API_KEY") == "the keyring"
+    assert keys.origin_of("ANTHROPIC_API_KEY") == "the keyring"
 
 
 def test_only_what_is_kept_for_this_program_counts(drawer: Drawer) -> None:

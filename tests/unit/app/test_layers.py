@@ -40,7 +40,7 @@ def load(
 
 
 def told(loaded: LoadedSettings, key: str) -> Explained:
-    (found,) = [item for item in loaded.explain() if item.key == key]
+    (found,) = [item for item in loaded.explain_values() if item.key == key]
     return found
 
 
@@ -139,7 +139,7 @@ def test_an_empty_table_of_a_plugin_is_kept_and_empties_nothing(user: Path, proj
 def test_the_explanation_has_the_documented_order(user: Path) -> None:
     user.write_text("[plugins.z]\nb = 1\na = 1\n[plugins.a.sub]\nk = 1\n[plugins.a]\nz = 1\n", encoding="utf-8")
 
-    names = [item.key for item in load(user=user).explain()]
+    names = [item.key for item in load(user=user).explain_values()]
 
     assert names[:3] == ["runtime.default", "runtime.agent", "runtime.model"]
     assert names[-1] == "server.max_body"

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from toolstead.app.layers import load_settings
-from toolstead.app.masks import MASK, masked
+from toolstead.app.masks import MASK, mask_value
 
 
 @pytest.mark.parametrize(
@@ -43,7 +43,7 @@ from toolstead.app.masks import MASK, masked
     ],
 )
 def test_a_value_is_shown_or_masked_by_its_name(path: str, value: Any, shown: Any) -> None:
-    assert masked(path.split("."), value) == shown
+    assert mask_value(path.split("."), value) == shown
 
 
 def test_the_explanation_masks_the_value_and_what_it_overrode_but_the_settings_have_it() -> None:
@@ -57,9 +57,9 @@ def test_the_explanation_masks_the_value_and_what_it_overrode_but_the_settings_h
 
     assert loaded.settings.server.token == "second-secret"
     assert loaded.settings.plugins == {"p": {"api_key": {"deep": "fourth-secret"}}}
-    assert "-secret" not in repr(loaded.explain())
+    assert "-secret" not in repr(loaded.explain_values())
     assert "-secret" not in repr(loaded)
-    (token,) = [item for item in loaded.explain() if item.key == "server.token"]
+    (token,) = [item for item in loaded.explain_values() if item.key == "server.token"]
     assert token.value == MASK
     assert token.masked
     assert token.overrode == ((MASK, "environment TOOLSTEAD_TOKEN"), ("", "default"))
@@ -74,5 +74,5 @@ def test_a_table_that_was_replaced_is_masked_by_its_own_names() -> None:
         overrides=["plugins.p.login=none"],
     )
 
-    (login,) = [item for item in loaded.explain() if item.key == "plugins.p.login"]
+    (login,) = [item for item in loaded.explain_values() if item.key == "plugins.p.login"]
     assert login.overrode == (({"token": MASK}, "Toolstead(settings=…)"),)

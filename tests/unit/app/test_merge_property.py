@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from toolstead.app.layers import environment_name, load_settings
-from toolstead.app.settings import Settings, keys
+from toolstead.app.settings import Settings, known_keys
 from toolstead.app.toml_text import toml_key, toml_value
 
 _PATTERNS = st.lists(st.sampled_from(["git-*", "a", "b", "c__d"]), max_size=3)
@@ -109,9 +109,9 @@ def test_the_effective_settings_are_those_of_a_simple_merge(drawn: list[dict[str
 
     assert loaded.settings == reference(user, project, environment, python, command)
     assert drawn == before, "what was handed in is not changed"
-    explained = {item.path: item for item in loaded.explain()}
-    assert len(explained) == len(loaded.explain())
-    assert set(explained) >= set(keys())
+    explained = {item.path: item for item in loaded.explain_values()}
+    assert len(explained) == len(loaded.explain_values())
+    assert set(explained) >= set(known_keys())
     for path, value in leaves(command):
         if path != ("tools", "blocked") and value != {}:
             assert explained[path].value == value

@@ -99,7 +99,7 @@ async def test_what_cannot_be_connected_is_said_and_tried_again(made: list[tuple
 def test_a_name_is_completed_and_no_name_means_the_first_api_with_a_key(
     environ: dict[str, str], name: str, full: str
 ) -> None:
-    assert Models(Keys(environ)).resolve(name) == full
+    assert Models(Keys(environ)).resolve_model(name) == full
 
 
 @pytest.mark.parametrize(
@@ -115,4 +115,4 @@ def test_a_name_is_completed_and_no_name_means_the_first_api_with_a_key(
 )
 def test_what_cannot_be_completed_is_refused_with_what_would_be_right(name: str, says: str) -> None:
     with pytest.raises(RuntimeFailureError, match=says):
-        Models(Keys({})).resolve(name)
+        Models(Keys({})).resolve_model(name)

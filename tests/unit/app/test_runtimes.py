@@ -9,7 +9,15 @@ import pytest
 
 from toolstead.adapters.installing import install_command
 from toolstead.app.keys import Keys
-from toolstead.app.runtime_choice import NAMES, PROGRAMS, Choice, Program, absence, lacking_keys, usual_runtime
+from toolstead.app.runtime_choice import (
+    NAMES,
+    PROGRAMS,
+    Choice,
+    RuntimeProgram,
+    absence_reason,
+    lacking_keys,
+    usual_runtime,
+)
 from toolstead.app.runtimes import Runtimes
 from toolstead.app.settings import ClaudeSettings, CodexSettings, LimitSettings, RuntimeSettings, ScriptedSettings
 from toolstead.errors import RuntimeFailureError
@@ -94,7 +102,7 @@ def test_the_kernel_is_one_object_and_answers_with_the_usual_model(name: str, tm
     found = runtimes(RuntimeSettings(), {"GOOGLE_API_KEY": "g"}, tmp_path)
     assert found(name) is found("kernel")
     assert (found(name).name, found(name).owns_process) == ("kernel", False)
-    assert found(name).resolve("") == "google:gemini-3.8-flash"
+    assert found(name).resolve_model("") == "google:gemini-3.8-flash"
 
 
 @pytest.mark.requires("claude", "codex")
@@ -114,9 +122,9 @@ def test_the_model_that_is_wanted_has_a_say_in_what_is_chosen(tmp_path: Path) ->
 
 def test_without_any_key_a_model_that_needs_none_can_still_be_named(tmp_path: Path) -> None:
     found = runtimes(RuntimeSettings(), {}, tmp_path)("")
-    assert found.resolve("ollama:qwen") == "ollama:qwen"
+    assert found.resolve_model("ollama:qwen") == "ollama:qwen"
     with pytest.raises(RuntimeFailureError, match=r"no key is set .*`toolstead doctor` says what to do"):
-        found.resolve("")
+        found.resolve_model("")
 
 
 def test_a_set_model_without_its_key_is_refused_before_anything_is_stored(tmp_path: Path) -> None:
@@ -140,10 +148,10 @@ def test_a_runtime_that_cannot_be_had_is_refused_in_words(name: str, says: str, 
 
 @pytest.mark.parametrize("program", PROGRAMS, ids=lambda program: program.name)
 def test_a_program_that_is_not_installed_is_refused_with_the_command_before_anything_is_stored(
-    program: Program, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    program: RuntimeProgram, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     found = runtimes(RuntimeSettings(), {}, tmp_path)
-    monkeypatch.setattr(Program, "installed", property(lambda _self: False))
+    monkeypatch.setattr(RuntimeProgram, "is_installed", property(lambda _self: False))
     monkeypatch.setattr("toolstead.app.runtime_choice.find_spec", lambda _package: None)
     with pytest.raises(RuntimeFailureError) as refused:
         found(program.name)
@@ -156,7 +164,7 @@ def test_what_is_called_absent_is_exactly_what_cannot_be_made(tmp_path: Path) ->
     (tmp_path / "script.yaml").write_text("- say: hello", encoding="utf-8")
     found = runtimes(RuntimeSettings(scripted=SCRIPTED), {}, tmp_path)
     for name in NAMES:
-        if absence(name):
+        if absence_reason(name):
             with pytest.raises(RuntimeFailureError):
                 found(name)
         else:

@@ -29,11 +29,11 @@ def dead() -> int:
 
 def test_a_server_is_found_while_it_runs_and_only_for_its_project(tmp_path: Path) -> None:
     servers = ServerFile(tmp_path)
-    assert servers.find(ONE) is None
-    with servers.announced(ONE, URL, "secret"):
-        assert ServerFile(tmp_path).find(ONE) == RunningServer(url=URL, token="secret", pid=os.getpid())
-        assert servers.find(TWO) is None
-    assert servers.find(ONE) is None
+    assert servers.find_server(ONE) is None
+    with servers.announce_server(ONE, URL, "secret"):
+        assert ServerFile(tmp_path).find_server(ONE) == RunningServer(url=URL, token="secret", pid=os.getpid())
+        assert servers.find_server(TWO) is None
+    assert servers.find_server(ONE) is None
     assert json.loads((tmp_path / "server.json").read_text()) == {}
 
 
@@ -41,7 +41,7 @@ def test_the_file_with_the_token_is_for_its_user_alone(tmp_path: Path) -> None:
     folder = tmp_path / "data"
     before = os.umask(0)
     try:
-        with ServerFile(folder).announced(ONE, URL, "secret"):
+        with ServerFile(folder).announce_server(ONE, URL, "secret"):
             assert (folder / "server.json").stat().st_mode & 0o777 == 0o600
             assert folder.stat().st_mode & 0o777 == 0o700
     finally:
@@ -50,15 +50,15 @@ def test_the_file_with_the_token_is_for_its_user_alone(tmp_path: Path) -> None:
 
 def test_servers_of_several_projects_stand_side_by_side(tmp_path: Path) -> None:
     servers = ServerFile(tmp_path)
-    with servers.announced(ONE, URL, "1"):
-        with servers.announced(TWO, "http://127.0.0.1:8421", "2"):
+    with servers.announce_server(ONE, URL, "1"):
+        with servers.announce_server(TWO, "http://127.0.0.1:8421", "2"):
             assert {ONE, TWO} == {Path(key) for key in json.loads((tmp_path / "server.json").read_text())}
             found = servers.find_url("http://127.0.0.1:8421/")
             assert found is not None
             assert found.token == "2"
-        assert servers.find(TWO) is None
+        assert servers.find_server(TWO) is None
         assert servers.find_url("http://127.0.0.1:8421") is None
-        assert servers.find(ONE) is not None
+        assert servers.find_server(ONE) is not None
 
 
 def test_an_entry_whose_process_is_gone_counts_as_absent_and_is_cleared_by_the_next_writer(
@@ -67,18 +67,18 @@ def test_an_entry_whose_process_is_gone_counts_as_absent_and_is_cleared_by_the_n
     file = tmp_path / "server.json"
     file.write_text(json.dumps({str(ONE): {"url": URL, "token": "", "pid": dead}}))
     servers = ServerFile(tmp_path)
-    assert servers.find(ONE) is None
+    assert servers.find_server(ONE) is None
     assert servers.find_url(URL) is None
-    with servers.announced(TWO, URL, ""):
+    with servers.announce_server(TWO, URL, ""):
         assert list(json.loads(file.read_text())) == [str(TWO)]
 
 
 def test_a_server_that_ends_leaves_the_entry_of_a_later_one_alone(tmp_path: Path) -> None:
     servers = ServerFile(tmp_path)
     later = {"url": "http://127.0.0.1:9", "token": "", "pid": os.getppid()}
-    with servers.announced(ONE, URL, ""):
+    with servers.announce_server(ONE, URL, ""):
         (tmp_path / "server.json").write_text(json.dumps({str(ONE): later}))
-    found = servers.find(ONE)
+    found = servers.find_server(ONE)
     assert found is not None
     assert found.pid == os.getppid()
 
@@ -100,8 +100,8 @@ def test_a_server_that_ends_leaves_the_entry_of_a_later_one_alone(tmp_path: Path
 def test_a_file_that_cannot_be_understood_names_no_server_and_is_written_anew(tmp_path: Path, content: str) -> None:
     (tmp_path / "server.json").write_text(content)
     servers = ServerFile(tmp_path)
-    assert servers.find(ONE) is None
+    assert servers.find_server(ONE) is None
     assert servers.find_url("x") is None
-    with servers.announced(ONE, URL, ""):
-        found: Any = servers.find(ONE)
+    with servers.announce_server(ONE, URL, ""):
+        found: Any = servers.find_server(ONE)
         assert found.url == URL

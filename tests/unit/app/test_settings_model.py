@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from toolstead.app.layers import load_settings
-from toolstead.app.settings import IN_EFFECT, OPEN_TABLES, UNIONS, ServerSettings, Settings, keys
+from toolstead.app.settings import IN_EFFECT, OPEN_TABLES, UNIONS, ServerSettings, Settings, known_keys
 from toolstead.app.toml_text import toml_value
 
 PAGE = Path(__file__).parents[3] / "docs" / "settings.md"
@@ -22,10 +22,10 @@ def rows() -> dict[str, re.Match[str]]:
 
 
 def test_the_page_lists_exactly_the_keys_of_the_model() -> None:
-    assert list(rows()) == [key.name for key in keys().values()]
+    assert list(rows()) == [key.name for key in known_keys().values()]
 
 
-@pytest.mark.parametrize("key", keys().values(), ids=lambda key: key.name)
+@pytest.mark.parametrize("key", known_keys().values(), ids=lambda key: key.name)
 def test_the_page_tells_default_meaning_and_use_of(key: object) -> None:
     row = rows()[key.name]
 
@@ -44,14 +44,14 @@ def test_the_complete_file_on_the_page_is_accepted_and_says_the_defaults(tmp_pat
 
     said = tomllib.loads(block[1])
     assert {*said} == {*Settings.__struct_fields__}
-    for item in loaded.explain():
+    for item in loaded.explain_values():
         if item.path[0] not in OPEN_TABLES:
-            assert item.value == keys()[item.path].default
+            assert item.value == known_keys()[item.path].default
             assert item.origin.startswith(f"{file}:"), f"{item.key} is not in the file"
 
 
 def test_keys_in_effect_and_unions_are_keys() -> None:
-    names = {key.name for key in keys().values()}
+    names = {key.name for key in known_keys().values()}
 
     assert names >= IN_EFFECT
     assert names >= UNIONS
@@ -59,7 +59,7 @@ def test_keys_in_effect_and_unions_are_keys() -> None:
 
 def test_every_default_passes_its_own_check() -> None:
     everything: dict[str, object] = {}
-    for path, key in keys().items():
+    for path, key in known_keys().items():
         table = everything
         for part in path[:-1]:
             table = table.setdefault(part, {})

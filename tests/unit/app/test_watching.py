@@ -29,11 +29,11 @@ class Files:
         self.known = {file: file.read_text() for file in present}
         self.told: asyncio.Queue[dict[str, str | None]] = asyncio.Queue()
 
-    def changed(self, paths: Iterable[Path]) -> list[Path]:
+    def find_changed(self, paths: Iterable[Path]) -> list[Path]:
         inside = [file for path in paths for file in self._in(path)]
         return [file for file in dict.fromkeys(inside) if self._text(file) != self.known.get(file)]
 
-    def unsettled(self, paths: Iterable[Path]) -> list[Path]:
+    def find_unsettled(self, paths: Iterable[Path]) -> list[Path]:
         return [path for path in paths if (self._text(path) or "…").endswith("…")]
 
     async def take(self, paths: Collection[Path]) -> None:

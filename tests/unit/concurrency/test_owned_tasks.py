@@ -75,7 +75,7 @@ def test_the_end_of_the_owner_ends_what_it_runs() -> None:
         caller = asyncio.create_task(owned.run(forever(), name="the turn"))
         background = owned.start(forever(), name="the rest")
         await asyncio.sleep(0)
-        await owned.end()
+        await owned.end_all()
         with pytest.raises(InvocationError, match="the turn was ended, because everything is being closed"):
             await caller
         assert background.cancelled()

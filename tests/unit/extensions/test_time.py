@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from tests.unit.tools.shelf import Shelf
-from toolstead.extensions.time import WEEKDAYS, TimeSettings, _nearest, plugin
+from toolstead.extensions.time import WEEKDAYS, TimeSettings, _nearest_zones, plugin
 from toolstead.orchestrator.event_log import EventLog
 from toolstead.plugins.contract import PluginContext
 from toolstead.tools.dispatch import Dispatcher
@@ -81,7 +81,7 @@ async def test_an_unknown_zone_is_an_error_that_names_the_nearest_ones(wrong: st
 
 def test_a_name_in_other_letters_comes_before_the_city_elsewhere() -> None:
     known = {"America/Kentucky/Louisville", "America/Louisville", "Europe/Berlin"}
-    assert _nearest("america/louisville", known) == ["America/Louisville", "America/Kentucky/Louisville"]
+    assert _nearest_zones("america/louisville", known) == ["America/Louisville", "America/Kentucky/Louisville"]
 
 
 @pytest.mark.parametrize(

@@ -39,8 +39,8 @@ class BenchSession:
     spec: SessionSpec
     thread_id: str
     id: str | None
-    resumed: bool
-    usable: bool = True
+    is_resumed: bool
+    is_usable: bool = True
     closes: int = 0
     turns: list[str] = field(default_factory=list)
 
@@ -51,7 +51,7 @@ class BenchSession:
     async def steer(self, text: str) -> bool:
         return await self.runtime.on_steer(text)
 
-    async def adapt(self, spec: SessionSpec) -> bool:
+    async def adapt_to(self, spec: SessionSpec) -> bool:
         if not await self.runtime.on_adapt(spec):
             return False
         self.spec = spec
@@ -59,7 +59,7 @@ class BenchSession:
 
     async def close(self) -> None:
         self.closes += 1
-        self.usable = False
+        self.is_usable = False
         await self.runtime.on_close(self)
 
 
@@ -87,7 +87,7 @@ class BenchRuntime:
     resumes: list[str | None] = field(default_factory=list)
     lost: set[str] = field(default_factory=set)
 
-    def resolve(self, model: str) -> str:
+    def resolve_model(self, model: str) -> str:
         return model
 
     async def open(self, spec: SessionSpec, *, thread_id: str, resume: str | None = None) -> BenchSession:

@@ -230,7 +230,7 @@ async def test_a_session_that_does_not_come_back_usable_is_ended() -> None:
         try:
             return await gate(turn)
         finally:
-            runtime.sessions[0].usable = False
+            runtime.sessions[0].is_usable = False
 
     runtime.act = die
     task = asyncio.create_task(invoke(invoker, request(runtime)))

@@ -17,8 +17,8 @@ from toolstead.invoker import kernel_runtime
 from toolstead.invoker.kernel_runtime import MOST_KEPT, KernelRuntime
 from toolstead.invoker.runtime import SessionSpec, Turn
 from toolstead.kernel.activation import Limits
-from toolstead.kernel.messages import Replied, Said
-from toolstead.kernel.model import Delta
+from toolstead.kernel.messages import ModelReply, Said
+from toolstead.kernel.model import ModelDelta
 from toolstead.types.call import Caller
 from toolstead.types.result import ToolResult
 from toolstead.types.run import Usage
@@ -73,7 +73,7 @@ def _model(house: House, name: str = "one") -> ScriptedModel:
 
 async def test_a_session_has_no_id_before_anything_was_said() -> None:
     session = await _house().runtime.open(SPEC, thread_id="t")
-    assert (session.id, session.resumed, session.usable) == (None, False, True)
+    assert (session.id, session.is_resumed, session.is_usable) == (None, False, True)
     await session.run(_turn())
     assert session.id is not None
 
@@ -91,7 +91,7 @@ async def test_a_session_remembers_from_turn_to_turn() -> None:
     session = await house.runtime.open(SPEC, thread_id="t")
     await session.run(_turn("one"))
     await session.run(_turn("two"))
-    assert _model(house).requests[1].messages == [Said(text="one"), Replied(text="Hello."), Said(text="two")]
+    assert _model(house).requests[1].messages == [Said(text="one"), ModelReply(text="Hello."), Said(text="two")]
 
 
 async def test_the_model_is_told_the_agents_instructions_or_ours() -> None:
@@ -114,7 +114,7 @@ async def test_a_closed_conversation_is_resumed() -> None:
     await first.run(_turn("one"))
     await first.close()
     second = await house.runtime.open(SPEC, thread_id="t", resume=first.id)
-    assert second.resumed
+    assert second.is_resumed
     assert second.id == first.id
     await second.run(_turn("two"))
     assert len(_model(house).requests[-1].messages) == 3
@@ -139,7 +139,7 @@ async def test_the_conversations_opened_longest_ago_are_forgotten_first(monkeypa
     with pytest.raises(SessionLostError):
         await house.runtime.open(SPEC, thread_id="t", resume=ids[1])
     for kept in (ids[0], ids[2]):
-        assert (await house.runtime.open(SPEC, thread_id="t", resume=kept)).resumed
+        assert (await house.runtime.open(SPEC, thread_id="t", resume=kept)).is_resumed
 
 
 async def test_a_model_that_cannot_be_had_is_told_and_costs_no_conversation() -> None:
@@ -148,12 +148,12 @@ async def test_a_model_that_cannot_be_had_is_told_and_costs_no_conversation() ->
     await session.run(_turn())
     with pytest.raises(RuntimeFailureError, match="no model 'none'"):
         await house.runtime.open(replace(SPEC, model="none"), thread_id="t", resume=session.id)
-    assert (await house.runtime.open(SPEC, thread_id="t", resume=session.id)).resumed
+    assert (await house.runtime.open(SPEC, thread_id="t", resume=session.id)).is_resumed
 
 
 async def test_an_empty_name_asks_for_the_usual_model() -> None:
     house = _house()
-    assert house.runtime.resolve("") == "scripted:one"
+    assert house.runtime.resolve_model("") == "scripted:one"
     await (await house.runtime.open(replace(SPEC, model=""), thread_id="t")).run(_turn())
     assert len(_model(house).requests) == 1
 
@@ -163,7 +163,7 @@ async def test_it_adapts_to_another_model_other_tools_and_other_instructions() -
     house.models["scripted:two"] = ScriptedModel(says("Salut."), name="scripted:two")
     session = await house.runtime.open(SPEC, thread_id="t")
     await session.run(_turn("one"))
-    assert await session.adapt(replace(SPEC, model="two", tools=("other",), instructions="Be kind."))
+    assert await session.adapt_to(replace(SPEC, model="two", tools=("other",), instructions="Be kind."))
     assert (await session.run(_turn("two"))).text == "Salut."
     (request,) = _model(house, "two").requests
     assert len(request.messages) == 3
@@ -175,7 +175,7 @@ async def test_it_stays_what_it_was_when_it_cannot_adapt() -> None:
     house = _house()
     session = await house.runtime.open(SPEC, thread_id="t")
     with pytest.raises(RuntimeFailureError):
-        await session.adapt(replace(SPEC, model="none", instructions="x"))
+        await session.adapt_to(replace(SPEC, model="none", instructions="x"))
     await session.run(_turn())
     assert _model(house).requests[0].instructions != "x"
 
@@ -191,7 +191,7 @@ async def test_a_tool_that_one_model_refuses_is_offered_to_another(resumed: bool
     if resumed:
         session = await house.runtime.open(other, thread_id="t", resume=session.id)
     else:
-        await session.adapt(other)
+        await session.adapt_to(other)
     await session.run(_turn())
     assert _model(house, "two").requests[0].tools == (house.tools["echo"],)
 
@@ -200,7 +200,7 @@ async def test_a_tool_that_a_model_refuses_stays_out_when_something_else_changes
     house = _house(fault("schema", tool="echo"), says("Hello."))
     session = await house.runtime.open(SPEC, thread_id="t")
     await session.run(_turn())
-    await session.adapt(replace(SPEC, instructions="Be kind."))
+    await session.adapt_to(replace(SPEC, instructions="Be kind."))
     await session.run(_turn())
     assert [len(request.tools) for request in _model(house).requests] == [1, 0, 0]
 
@@ -230,7 +230,7 @@ def test_two_sessions_of_one_conversation_never_run_at_once() -> None:
         assert not await other.steer("three")
         assert (await first).text == "Hello."
         await other.run(_turn("four"))
-        assert _model(house).requests[-1].messages == [Said(text="one"), Replied(text="Hello."), Said(text="four")]
+        assert _model(house).requests[-1].messages == [Said(text="one"), ModelReply(text="Hello."), Said(text="four")]
 
     run_virtually(main())
 
@@ -240,7 +240,7 @@ async def test_a_closed_session_is_refused() -> None:
     session = await house.runtime.open(SPEC, thread_id="t")
     await session.close()
     await session.close()
-    assert not session.usable
+    assert not session.is_usable
     with pytest.raises(RuntimeFailureError, match="closed"):
         await session.run(_turn())
     assert not _model(house).requests
@@ -248,7 +248,7 @@ async def test_a_closed_session_is_refused() -> None:
 
 def test_closing_ends_the_turn_that_runs() -> None:
     async def main() -> None:
-        house = _house([Delta("Hel"), Hang()])
+        house = _house([ModelDelta("Hel"), Hang()])
         session = await house.runtime.open(SPEC, thread_id="t")
         task = asyncio.create_task(session.run(_turn("one")))
         await asyncio.sleep(1)
@@ -262,7 +262,7 @@ def test_closing_ends_the_turn_that_runs() -> None:
         again = await house.runtime.open(SPEC, thread_id="t", resume=session.id)
         _model(house).plays = [says("Hello.")]
         await again.run(_turn("two"))
-        assert _model(house).requests[-1].messages == [Said(text="one"), Replied(text="Hel"), Said(text="two")]
+        assert _model(house).requests[-1].messages == [Said(text="one"), ModelReply(text="Hel"), Said(text="two")]
 
     run_virtually(main())
 
@@ -272,7 +272,7 @@ def test_a_timeout_of_somebody_else_is_no_closing() -> None:
         session = await _house([Hang()], limits=Limits(stall=1e6)).runtime.open(SPEC, thread_id="t")
         with pytest.raises(TimeoutError):
             await asyncio.wait_for(session.run(_turn()), 1)
-        assert session.usable
+        assert session.is_usable
 
     run_virtually(main())
 
@@ -282,7 +282,7 @@ async def test_a_turn_that_failed_leaves_the_session_usable() -> None:
     session = await house.runtime.open(SPEC, thread_id="t")
     with pytest.raises(ModelError, match="no key"):
         await session.run(_turn("one"))
-    assert session.usable
+    assert session.is_usable
     assert (await session.run(_turn("two"))).text == "Hello."
     assert _model(house).requests[1].messages == [Said(text="one"), Said(text="two")]
 
@@ -296,7 +296,7 @@ async def test_the_limits_are_those_it_was_made_with() -> None:
 
 def test_a_running_turn_takes_a_message_and_answers_it() -> None:
     async def main() -> None:
-        house = _house([Delta("A"), Hang(5), Replied(text="A")], says("B"))
+        house = _house([ModelDelta("A"), Hang(5), ModelReply(text="A")], says("B"))
         session = await house.runtime.open(SPEC, thread_id="t")
         assert not await session.steer("too early")
         task = asyncio.create_task(session.run(_turn("a?")))
@@ -326,7 +326,7 @@ def test_a_message_that_came_too_late_for_a_failing_turn_is_told_with_the_next()
 
 def test_an_interrupted_turn_leaves_a_whole_conversation_and_a_session_that_goes_on() -> None:
     async def main() -> None:
-        house = _house(calls(use("echo")), [Delta("I am"), Hang()], says("Hello."))
+        house = _house(calls(use("echo")), [ModelDelta("I am"), Hang()], says("Hello."))
         session = await house.runtime.open(SPEC, thread_id="t")
         with pytest.raises(TimeoutError):
             await asyncio.wait_for(session.run(_turn("one")), 1)
@@ -334,7 +334,7 @@ def test_an_interrupted_turn_leaves_a_whole_conversation_and_a_session_that_goes
         await session.run(_turn("two"))
         messages = _model(house).requests[-1].messages
         check_whole(messages)
-        assert messages[-2:] == [Replied(text="I am"), Said(text="two")]
+        assert messages[-2:] == [ModelReply(text="I am"), Said(text="two")]
 
     run_virtually(main())
 

@@ -141,7 +141,7 @@ async def test_another_runtime_never_gets_the_conversation_of_the_first_one() ->
 async def test_a_dead_session_is_replaced_on_its_conversation_and_counts_as_a_miss() -> None:
     pool, runtime = SessionPool(), BenchRuntime()
     await use(pool, runtime)
-    runtime.sessions[0].usable = False
+    runtime.sessions[0].is_usable = False
     assert (await use(pool, runtime)).warmth == "resumed"
     assert numbers(pool) == (0, 2, 0, 1)
     await pool.close()
@@ -239,7 +239,7 @@ async def test_idle_sessions_whose_process_has_died_are_ended_when_the_next_one_
     lives = (await use(pool, runtime, "d")).session
     for session in died:
         assert isinstance(session, BenchSession)
-        session.usable = False
+        session.is_usable = False
     await use(pool, runtime, "e")
     await settle()
     assert pool.stats().idle == len(pool._slots) == 2

@@ -10,8 +10,8 @@ from typing import Any
 from toolstead.errors import ModelError, ModelFault
 from toolstead.kernel.activation import Activation, Budget, Limits
 from toolstead.kernel.conversation import Conversation
-from toolstead.kernel.messages import Answered, Message, Replied, ToolUse
-from toolstead.kernel.model import Delta, Request
+from toolstead.kernel.messages import Answered, Message, ModelReply, ToolUse
+from toolstead.kernel.model import ModelDelta, ModelRequest
 from toolstead.kernel.spending import Spending
 from toolstead.types.content import Text
 from toolstead.types.result import ToolResult
@@ -26,7 +26,7 @@ class Hang:
     seconds: float = 1e9
 
 
-Step = Delta | Replied | Exception | Hang | Callable[[], object]
+Step = ModelDelta | ModelReply | Exception | Hang | Callable[[], object]
 """What a model does next; a function is called, and what it returns is awaited when that can be."""
 
 MOST_REQUESTS = 1000
@@ -41,17 +41,17 @@ class ScriptedModel:
     def __init__(self, *plays: Sequence[Step], name: str = "scripted:one") -> None:
         self.name = name
         self.plays = list(plays)
-        self.requests: list[Request] = []
+        self.requests: list[ModelRequest] = []
         self.open = 0
         """Requests that are being answered."""
         self.ends: list[str] = []
         """How each request ended for the model: `whole`, or the name of what was thrown into it."""
 
-    async def stream(self, request: Request) -> AsyncGenerator[Delta | Replied, None]:
+    async def stream_reply(self, request: ModelRequest) -> AsyncGenerator[ModelDelta | ModelReply, None]:
         number = len(self.requests)
         assert number < MOST_REQUESTS, "the model is asked without end"
         self.requests.append(
-            Request(
+            ModelRequest(
                 instructions=request.instructions,
                 messages=list(request.messages),
                 tools=request.tools,
@@ -66,7 +66,7 @@ class ScriptedModel:
                         await asyncio.sleep(seconds)
                     case Exception():
                         raise step
-                    case Delta() | Replied():
+                    case ModelDelta() | ModelReply():
                         yield step
                     case _:
                         done = step()
@@ -81,11 +81,11 @@ class ScriptedModel:
 
 
 def says(text: str, *, usage: Usage = NOTHING_USED, cut: bool = False) -> list[Step]:
-    return [Delta(text), Replied(text=text, usage=usage, cut=cut)]
+    return [ModelDelta(text), ModelReply(text=text, usage=usage, cut=cut)]
 
 
 def calls(*wanted: ToolUse, text: str = "", usage: Usage = NOTHING_USED) -> list[Step]:
-    return [Replied(text=text, calls=wanted, usage=usage)]
+    return [ModelReply(text=text, calls=wanted, usage=usage)]
 
 
 def use(name: str, id: str = "c1", **input: Any) -> ToolUse:
@@ -159,7 +159,7 @@ class Bench:
         )
 
     def hear(self, text: str = "go") -> Bench:
-        self.conversation.hear(text)
+        self.conversation.add_user_text(text)
         return self
 
     @property
@@ -183,7 +183,7 @@ def check_whole(messages: Sequence[Message]) -> None:
             assert message.call.id == waiting.pop(0).id
             continue
         assert not waiting, f"no answer to {waiting}"
-        if isinstance(message, Replied):
+        if isinstance(message, ModelReply):
             waiting = list(message.calls)
             assert len({call.id for call in waiting}) == len(waiting)
     assert not waiting, f"no answer to {waiting}"

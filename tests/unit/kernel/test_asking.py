@@ -29,8 +29,8 @@ from toolstead.errors import ModelError, ModelFault
 from toolstead.kernel.activation import Limits
 from toolstead.kernel.asking import MOST_EMPTY
 from toolstead.kernel.loop import Conclusion, converse
-from toolstead.kernel.messages import Answered, Replied, Said
-from toolstead.kernel.model import Delta
+from toolstead.kernel.messages import Answered, ModelReply, Said
+from toolstead.kernel.model import ModelDelta
 from toolstead.types.content import Text
 from toolstead.types.run import Usage
 
@@ -111,7 +111,7 @@ def test_what_would_fail_again_fails_at_once(kind: ModelFault) -> None:
 
 
 def test_a_stream_without_an_end_is_tried_again_and_its_pieces_say_which_try() -> None:
-    bench = Bench(ScriptedModel([Delta("Hel")], [Delta("h", "thinking"), *says("Hello.")])).hear()
+    bench = Bench(ScriptedModel([ModelDelta("Hel")], [ModelDelta("h", "thinking"), *says("Hello.")])).hear()
     found, _ = _run(bench)
     assert found.text == "Hello."
     assert bench.told == [
@@ -119,11 +119,11 @@ def test_a_stream_without_an_end_is_tried_again_and_its_pieces_say_which_try() -
         ("thinking", {"text": "h", "attempt": 2}),
         ("message.delta", {"text": "Hello.", "attempt": 2}),
     ]
-    assert bench.conversation.messages == [Said(text="go"), Replied(text="Hello.")]
+    assert bench.conversation.messages == [Said(text="go"), ModelReply(text="Hello.")]
 
 
 def test_a_stream_without_an_end_is_told_as_that() -> None:
-    error, _ = _fails(Bench(ScriptedModel([Delta("Hel")]), limits=Limits(attempts=1)).hear())
+    error, _ = _fails(Bench(ScriptedModel([ModelDelta("Hel")]), limits=Limits(attempts=1)).hear())
     assert "scripted:one ended its answer in the middle" in str(error)
     assert error.fault == "network"
 
@@ -136,7 +136,7 @@ def test_the_tries_of_each_reply_are_counted_anew() -> None:
     assert bench.of("message.delta") == [{"text": "Done.", "attempt": 2}]
 
 
-@pytest.mark.parametrize("steps", [[Hang()], [Delta("Hel"), Hang()]])
+@pytest.mark.parametrize("steps", [[Hang()], [ModelDelta("Hel"), Hang()]])
 def test_silence_is_given_up(steps: list[Step]) -> None:
     bench = Bench(ScriptedModel(steps, says("Hello.")), limits=Limits(stall=30, first_wait=0)).hear()
     found, took = _run(bench)
@@ -152,8 +152,8 @@ def test_silence_is_told_as_that() -> None:
 
 
 def test_a_slow_but_steady_answer_is_waited_for() -> None:
-    steps: list[Step] = [step for _ in range(20) for step in (Hang(29), Delta("."))]
-    found, took = _run(Bench(ScriptedModel([*steps, Replied(text="." * 20)]), limits=Limits(stall=30)).hear())
+    steps: list[Step] = [step for _ in range(20) for step in (Hang(29), ModelDelta("."))]
+    found, took = _run(Bench(ScriptedModel([*steps, ModelReply(text="." * 20)]), limits=Limits(stall=30)).hear())
     assert found.text == "." * 20
     assert took == 580
 
@@ -179,16 +179,16 @@ def test_an_interrupt_while_waiting_for_the_next_try() -> None:
 
 
 def test_empty_answers_are_asked_again_and_paid(caplog: pytest.LogCaptureFixture) -> None:
-    nothing: list[Step] = [Replied(text=" \n", usage=Usage(input_tokens=5, output_tokens=1))]
+    nothing: list[Step] = [ModelReply(text=" \n", usage=Usage(input_tokens=5, output_tokens=1))]
     bench = Bench(ScriptedModel(nothing, nothing, says("Hello."))).hear()
     found, _ = _run(bench)
     assert found == Conclusion(text="Hello.", usage=Usage(input_tokens=10, output_tokens=2))
     assert caplog.text.count("scripted:one answered nothing") == 2
-    assert bench.conversation.messages == [Said(text="go"), Replied(text="Hello.")]
+    assert bench.conversation.messages == [Said(text="go"), ModelReply(text="Hello.")]
 
 
 def test_a_model_that_never_says_anything_is_given_up() -> None:
-    bench = Bench(ScriptedModel([Replied(text="")])).hear()
+    bench = Bench(ScriptedModel([ModelReply(text="")])).hear()
     error, _ = _fails(bench)
     assert str(error) == "scripted:one answered nothing, 3 times in a row"
     assert len(bench.model.requests) == MOST_EMPTY
@@ -214,9 +214,9 @@ def _long_talk(bench: Bench) -> None:
     for n in range(4):
         call = use("echo", id=f"c{n}")
         bench.hear(f"question {n} " + "q" * 1000)
-        bench.conversation.messages.append(Replied(text="", calls=(call,)))
-        bench.conversation.answer([Answered(call=call, content=(Text(f"result {n} " + "r" * 5000),))])
-        bench.conversation.messages.append(Replied(text=f"answer {n} " + "a" * 1000, kept="signed"))
+        bench.conversation.messages.append(ModelReply(text="", calls=(call,)))
+        bench.conversation.add_answers([Answered(call=call, content=(Text(f"result {n} " + "r" * 5000),))])
+        bench.conversation.messages.append(ModelReply(text=f"answer {n} " + "a" * 1000, kept="signed"))
     bench.hear("the last question " + "l" * 1000)
 
 
@@ -229,7 +229,7 @@ def test_the_oldest_results_are_cut_first(caplog: pytest.LogCaptureFixture) -> N
     assert all("left out" in text and "call it again" in text for text in earlier)
     assert earlier[0].startswith("result 0")
     assert len(last) == len("result 3 ") + 5000
-    said = [message.text for message in bench.conversation.messages if isinstance(message, Said | Replied)]
+    said = [message.text for message in bench.conversation.messages if isinstance(message, Said | ModelReply)]
     assert not any("toolstead:" in text for text in said)
     assert "too long for scripted:one: the 3 oldest of 4 long tool results were shortened" in caplog.text
     check_whole(bench.conversation.messages)
@@ -331,7 +331,7 @@ def test_a_refusal_of_what_was_left_out_already_ends() -> None:
 
 def test_whatever_else_the_adapter_raises_passes_and_leaves_the_conversation_whole() -> None:
     async def main() -> None:
-        bench = Bench(ScriptedModel([Delta("He"), cast("Any", ZeroDivisionError())], says("Hello."))).hear()
+        bench = Bench(ScriptedModel([ModelDelta("He"), cast("Any", ZeroDivisionError())], says("Hello."))).hear()
         with pytest.raises(ZeroDivisionError):
             await converse(bench.conversation, bench.activation)
         assert bench.conversation.messages == [Said(text="go")]

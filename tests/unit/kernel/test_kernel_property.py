@@ -27,8 +27,8 @@ from tests.virtual_time import run_virtually
 from toolstead.errors import LimitError, ModelError
 from toolstead.kernel.activation import Limits
 from toolstead.kernel.loop import Conclusion, converse
-from toolstead.kernel.messages import Replied, ToolUse
-from toolstead.kernel.model import Delta
+from toolstead.kernel.messages import ModelReply, ToolUse
+from toolstead.kernel.model import ModelDelta
 from toolstead.types.content import Text
 from toolstead.types.result import ToolResult
 from toolstead.types.run import Usage
@@ -55,7 +55,7 @@ CALLS = st.one_of(
 
 def _reply(text: str, wanted: list[ToolUse], used: int) -> list[Step]:
     usage = Usage(input_tokens=used, output_tokens=-used // 2)
-    return [Delta(text), Hang(1), Replied(text=text, calls=tuple(wanted), usage=usage, kept="signed")]
+    return [ModelDelta(text), Hang(1), ModelReply(text=text, calls=tuple(wanted), usage=usage, kept="signed")]
 
 
 PLAYS = st.one_of(
@@ -68,8 +68,8 @@ PLAYS = st.one_of(
         retry_after=st.sampled_from([None, 1.0, 500.0]),
         tool=st.sampled_from([None, "echo", "fail", "nobody"]),
     ),
-    st.just([Delta("half an answer")]),
-    st.just([Delta("and then"), Hang()]),
+    st.just([ModelDelta("half an answer")]),
+    st.just([ModelDelta("and then"), Hang()]),
 )
 
 

@@ -25,8 +25,8 @@ from tests.virtual_time import run_virtually
 from toolstead.errors import LimitError
 from toolstead.kernel.activation import Limits
 from toolstead.kernel.loop import CUT, converse
-from toolstead.kernel.messages import Answered, Replied, Said
-from toolstead.kernel.model import Delta
+from toolstead.kernel.messages import Answered, ModelReply, Said
+from toolstead.kernel.model import ModelDelta
 from toolstead.types.result import ToolResult
 from toolstead.types.run import Usage
 
@@ -37,7 +37,7 @@ async def test_a_text_is_the_answer() -> None:
     bench = Bench(ScriptedModel(says("Hello."))).hear("hi")
     conclusion = await converse(bench.conversation, bench.activation)
     assert conclusion.text == "Hello."
-    assert bench.conversation.messages == [Said(text="hi"), Replied(text="Hello.")]
+    assert bench.conversation.messages == [Said(text="hi"), ModelReply(text="Hello.")]
     (request,) = bench.model.requests
     assert request.instructions == "Be brief."
     assert request.messages == [Said(text="hi")]
@@ -52,7 +52,7 @@ async def test_a_call_is_made_and_its_answer_is_in_the_next_request() -> None:
     assert bench.called == [("echo", {"n": 1}, "toolu_7")]
     said, replied, answered = bench.model.requests[1].messages
     assert said == Said(text="go")
-    assert replied == Replied(text="Let me see.", calls=(wanted,))
+    assert replied == ModelReply(text="Let me see.", calls=(wanted,))
     assert isinstance(answered, Answered)
     assert (answered.call, answered.is_error, bench.texts()) == (wanted, False, ["echo {'n': 1}"])
 
@@ -70,7 +70,7 @@ async def test_every_request_has_the_whole_history_and_the_same_tools() -> None:
 
 
 async def test_pieces_are_told_in_order_with_their_kind() -> None:
-    steps = [Delta("Hm", "thinking"), Delta("He"), Delta("llo"), Replied(text="Hello")]
+    steps = [ModelDelta("Hm", "thinking"), ModelDelta("He"), ModelDelta("llo"), ModelReply(text="Hello")]
     bench = Bench(ScriptedModel(steps)).hear()
     await converse(bench.conversation, bench.activation)
     assert bench.told == [
@@ -90,7 +90,7 @@ async def test_what_was_used_is_told_and_summed() -> None:
 async def test_an_answer_that_was_cut_says_so() -> None:
     bench = Bench(ScriptedModel(says("And then", cut=True))).hear()
     assert (await converse(bench.conversation, bench.activation)).text == f"And then\n{CUT}"
-    assert bench.conversation.messages[-1] == Replied(text="And then", cut=True)
+    assert bench.conversation.messages[-1] == ModelReply(text="And then", cut=True)
 
 
 @pytest.mark.parametrize(
@@ -128,13 +128,13 @@ async def test_near_the_end_of_the_budget_the_model_is_told_how_much_it_may_say(
 
 def test_an_interrupt_keeps_what_was_said_and_the_next_turn_works() -> None:
     async def main() -> None:
-        bench = Bench(ScriptedModel([Delta("I thi"), Delta("nk"), Hang()], says("Sure."))).hear()
+        bench = Bench(ScriptedModel([ModelDelta("I thi"), ModelDelta("nk"), Hang()], says("Sure."))).hear()
         task = asyncio.create_task(converse(bench.conversation, bench.activation))
         await asyncio.sleep(1)
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task
-        assert bench.conversation.messages == [Said(text="go"), Replied(text="I think")]
+        assert bench.conversation.messages == [Said(text="go"), ModelReply(text="I think")]
         assert bench.model.open == 0
         assert bench.model.ends == ["CancelledError"]
         assert asyncio.all_tasks() == {asyncio.current_task()}
@@ -144,7 +144,7 @@ def test_an_interrupt_keeps_what_was_said_and_the_next_turn_works() -> None:
     run_virtually(main())
 
 
-@pytest.mark.parametrize("steps", [[Hang()], [Delta(" \n"), Hang()], [Delta("Hm", "thinking"), Hang()]])
+@pytest.mark.parametrize("steps", [[Hang()], [ModelDelta(" \n"), Hang()], [ModelDelta("Hm", "thinking"), Hang()]])
 def test_an_interrupt_before_anything_was_said_leaves_nothing(steps: list[Any]) -> None:
     async def main() -> None:
         bench = Bench(ScriptedModel(steps)).hear()
@@ -158,7 +158,7 @@ def test_an_interrupt_before_anything_was_said_leaves_nothing(steps: list[Any]) 
 
 def test_an_interrupt_while_the_request_is_being_closed_keeps_what_was_said() -> None:
     class Slow(ScriptedModel):
-        async def stream(self, request: Any) -> Any:
+        async def stream_reply(self, request: Any) -> Any:
             try:
                 async for piece in super().stream(request):
                     yield piece
@@ -169,14 +169,14 @@ def test_an_interrupt_while_the_request_is_being_closed_keeps_what_was_said() ->
         bench = Bench(Slow(says("Hello."))).hear()
         with pytest.raises(TimeoutError):
             await asyncio.wait_for(converse(bench.conversation, bench.activation), 1)
-        assert bench.conversation.messages == [Said(text="go"), Replied(text="Hello.")]
+        assert bench.conversation.messages == [Said(text="go"), ModelReply(text="Hello.")]
 
     run_virtually(main())
 
 
 def test_a_request_that_cannot_be_closed_costs_no_answer() -> None:
     class Stuck(ScriptedModel):
-        async def stream(self, request: Any) -> Any:
+        async def stream_reply(self, request: Any) -> Any:
             try:
                 async for piece in super().stream(request):
                     yield piece
@@ -192,7 +192,7 @@ def test_a_request_that_cannot_be_closed_costs_no_answer() -> None:
 
 
 async def test_the_request_is_closed_when_the_reply_is_there() -> None:
-    bench = Bench(ScriptedModel([*says("Hello."), Delta("never read")])).hear()
+    bench = Bench(ScriptedModel([*says("Hello."), ModelDelta("never read")])).hear()
     await converse(bench.conversation, bench.activation)
     assert bench.model.ends == ["GeneratorExit"]
     assert bench.model.open == 0
@@ -236,9 +236,9 @@ def test_an_interrupt_while_calling_keeps_the_answers_that_are_there() -> None:
 async def test_what_the_user_says_during_the_last_answer_is_answered() -> None:
     bench = Bench(ScriptedModel()).hear()
     steer = bench.conversation.steered.append
-    bench.model.plays = [[Delta("A"), lambda: steer("and B?"), Replied(text="A")], says("B")]
+    bench.model.plays = [[ModelDelta("A"), lambda: steer("and B?"), ModelReply(text="A")], says("B")]
     assert (await converse(bench.conversation, bench.activation)).text == "B"
-    assert bench.model.requests[1].messages == [Said(text="go"), Replied(text="A"), Said(text="and B?")]
+    assert bench.model.requests[1].messages == [Said(text="go"), ModelReply(text="A"), Said(text="and B?")]
     assert not bench.conversation.steered
 
 

@@ -16,9 +16,9 @@ from tests.virtual_time import run_virtually
 from toolstead.errors import ModelError
 from toolstead.kernel.activation import Limits
 from toolstead.kernel.loop import converse
-from toolstead.kernel.messages import Replied, Said, ToolUse
-from toolstead.kernel.model import Delta, Request
-from toolstead.kernel.receiving import DEEPEST, received
+from toolstead.kernel.messages import ModelReply, Said, ToolUse
+from toolstead.kernel.model import ModelDelta, ModelRequest
+from toolstead.kernel.receiving import DEEPEST, clean_reply
 from toolstead.types.content import whole_text
 from toolstead.types.run import Usage
 
@@ -51,19 +51,19 @@ async def _rejected(bench: Bench) -> str:
 
 def test_a_good_reply_stays_the_same_object() -> None:
     for reply in (
-        Replied(text="Hello."),
-        Replied(text="Grüezi 😀", kept="signed"),
-        Replied(
+        ModelReply(text="Hello."),
+        ModelReply(text="Grüezi 😀", kept="signed"),
+        ModelReply(
             text="",
             calls=(use("echo", id="a", n=[1, {"b": "ä", "c": None}]), broken("echo", "{", id="b")),
             kept="signed",
         ),
     ):
-        assert received(reply, Limits(), model="m") is reply
+        assert clean_reply(reply, Limits(), model="m") is reply
 
 
 async def test_a_million_calls_are_refused_and_none_is_made() -> None:
-    reply = Replied(text="", calls=(use("echo"),) * 1_000_000)
+    reply = ModelReply(text="", calls=(use("echo"),) * 1_000_000)
     assert await _rejected(Bench(ScriptedModel([reply]))) == (
         "scripted:one wants 1,000,000 calls at once, at most 256 are made; none was"
     )
@@ -78,23 +78,23 @@ async def test_as_many_calls_as_are_allowed_are_made() -> None:
 @pytest.mark.parametrize(
     "reply",
     [
-        Replied(text="x" * 1001),
-        Replied(text="ä" * 1001),
-        Replied(text="", calls=(use("echo", text="x" * 1000),)),
-        Replied(text="", calls=(broken("echo", "x" * 1000),)),
-        Replied(text="", calls=(use("echo", text="\ud800" + "x" * 1000),)),
-        Replied(text="", calls=(use("n" * 1001),)),
-        Replied(text="", calls=tuple(use("echo", id=f"c{n}", text="x" * 300) for n in range(4))),
+        ModelReply(text="x" * 1001),
+        ModelReply(text="ä" * 1001),
+        ModelReply(text="", calls=(use("echo", text="x" * 1000),)),
+        ModelReply(text="", calls=(broken("echo", "x" * 1000),)),
+        ModelReply(text="", calls=(use("echo", text="\ud800" + "x" * 1000),)),
+        ModelReply(text="", calls=(use("n" * 1001),)),
+        ModelReply(text="", calls=tuple(use("echo", id=f"c{n}", text="x" * 300) for n in range(4))),
     ],
 )
-async def test_a_reply_of_any_size_is_refused(reply: Replied) -> None:
+async def test_a_reply_of_any_size_is_refused(reply: ModelReply) -> None:
     assert "more than 1,000 characters" in await _rejected(Bench(ScriptedModel([reply]), limits=SMALL))
 
 
-@pytest.mark.parametrize("piece", [Delta("xy"), Delta(""), Delta("hm", "thinking")])
-async def test_an_answer_without_end_is_ended(piece: Delta) -> None:
+@pytest.mark.parametrize("piece", [ModelDelta("xy"), ModelDelta(""), ModelDelta("hm", "thinking")])
+async def test_an_answer_without_end_is_ended(piece: ModelDelta) -> None:
     class Endless(ScriptedModel):
-        async def stream(self, request: Request) -> AsyncGenerator[Delta | Replied, None]:
+        async def stream(self, request: ModelRequest) -> AsyncGenerator[ModelDelta | ModelReply, None]:
             self.open += 1
             try:
                 for _ in itertools.count():
@@ -116,11 +116,13 @@ def test_the_usual_bounds_leave_room_for_any_real_answer() -> None:
     "text", ["half \ud800", "\udfff half", "a\ud83d\ude00b"], ids=["high", "low", "a pair in two halves"]
 )
 async def test_half_characters_are_made_whole(text: str) -> None:
-    bench = Bench(ScriptedModel([Delta(text), Delta(text, "thinking"), Replied(text=text, kept="has the same")])).hear()
+    bench = Bench(
+        ScriptedModel([ModelDelta(text), ModelDelta(text, "thinking"), ModelReply(text=text, kept="has the same")])
+    ).hear()
     conclusion = await converse(bench.conversation, bench.activation)
     assert conclusion.text == whole_text(text)
     assert {data["text"] for _, data in bench.told} == {whole_text(text)}
-    assert bench.conversation.messages[-1] == Replied(text=whole_text(text))
+    assert bench.conversation.messages[-1] == ModelReply(text=whole_text(text))
     _encodable(bench)
 
 
@@ -173,14 +175,14 @@ async def test_what_the_user_says_is_made_whole_too() -> None:
 )
 async def test_calls_that_no_api_would_take_back_are_answered_and_never_kept(call: ToolUse, words: str) -> None:
     good = use("echo", id="good")
-    reply = Replied(text="", calls=(call, good), kept="has the same")
+    reply = ModelReply(text="", calls=(call, good), kept="has the same")
     bench = Bench(ScriptedModel([reply], says("Done."))).hear()
     assert (await converse(bench.conversation, bench.activation)).text == "Done."
     assert words in bench.texts()[0]
     assert len(bench.texts()[0]) < 10_000
     assert [called[2] for called in bench.called] == ["good"]
     kept = bench.conversation.messages[1]
-    assert isinstance(kept, Replied)
+    assert isinstance(kept, ModelReply)
     assert len(kept.calls[0].name) <= 128
     check_whole(bench.conversation.messages)
     _encodable(bench)
@@ -205,7 +207,7 @@ async def test_broad_arguments_are_not_deep() -> None:
 
 async def test_a_refused_reply_is_paid() -> None:
     used = Usage(input_tokens=5, output_tokens=7)
-    bench = Bench(ScriptedModel([Replied(text="x" * 1001, usage=used)]), limits=SMALL)
+    bench = Bench(ScriptedModel([ModelReply(text="x" * 1001, usage=used)]), limits=SMALL)
     await _rejected(bench)
     assert bench.of("usage") == [used.to_json()]
 
@@ -213,11 +215,11 @@ async def test_a_refused_reply_is_paid() -> None:
 @pytest.mark.parametrize("ids", [["", ""], ["same", "same"], ["x" * 1_000_000, "y"], ["\ud800", "a\nb"], ["ä", "b"]])
 async def test_ids_that_cannot_be_told_apart_are_replaced(ids: list[str]) -> None:
     wanted = tuple(use("echo", id=one, n=n) for n, one in enumerate(ids))
-    bench = Bench(ScriptedModel([Replied(text="", calls=wanted, kept="has the same")], says("Done."))).hear()
+    bench = Bench(ScriptedModel([ModelReply(text="", calls=wanted, kept="has the same")], says("Done."))).hear()
     await converse(bench.conversation, bench.activation)
     check_whole(bench.conversation.messages)
     replied = bench.conversation.messages[1]
-    assert isinstance(replied, Replied)
+    assert isinstance(replied, ModelReply)
     assert replied.kept is None
     used = [called[2] for called in bench.called]
     assert used == [call.id for call in replied.calls]

@@ -55,7 +55,7 @@ class Process:
     def __init__(self, store: Store, problems_of: Callable[..., list[str]] | None = None) -> None:
         self.store = Flaky(store)
         self.log = EventLog()
-        self.log.attach(cast("Store", self.store))
+        self.log.attach_store(cast("Store", self.store))
         given = {} if problems_of is None else {"problems_of": problems_of}
         self.approvals = Approvals(open_store=self.open, log=self.log, **given)
 
@@ -63,7 +63,7 @@ class Process:
         return cast("Store", self.store)
 
     def ask(self, call: ToolCall = CALL, ask: Ask = ASK) -> asyncio.Task[Allow | Deny | Rewrite]:
-        return asyncio.create_task(self.approvals.ask(call, ask, "careful"))
+        return asyncio.create_task(self.approvals.ask_person(call, ask, "careful"))
 
     async def waiting(self, count: int = 1) -> list[Approval]:
         """What waits, once so many do."""
@@ -89,7 +89,7 @@ class Process:
         self.store.failing.clear()
         self.store.fails_after.clear()
         await self.approvals.close()
-        await self.log.detach()
+        await self.log.detach_store()
         await self.store.close()
 
 

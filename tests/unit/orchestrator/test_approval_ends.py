@@ -29,7 +29,7 @@ class TestLeaving:
             await soon(asking)
         assert await here.outcome() == [("deny", WITHDRAWN)]  # already, so it comes before the run's own end
         with pytest.raises(ApprovalDecidedError, match="withdrawn: the caller left"):
-            await here.approvals.decide(waiting.id, "allow")
+            await here.approvals.decide_approval(waiting.id, "allow")
 
     async def test_one_who_leaves_while_the_question_is_being_stored_withdraws_it(
         self, here: Process, monkeypatch: pytest.MonkeyPatch
@@ -43,7 +43,7 @@ class TestLeaving:
             return await add(*given)
 
         monkeypatch.setattr(here.store, "add_approval", noticed, raising=False)
-        with here.log.stream() as stream:
+        with here.log.open_stream() as stream:
             asking = here.ask()
             await asyncio.wait_for(begun.wait(), PATIENCE)
             asking.cancel()
@@ -105,10 +105,14 @@ class TestDatabaseTroubles:
             raise StorageError("toolstead.db cannot be opened")
 
         approvals = Approvals(open_store=closed, log=EventLog())
-        assert await approvals.ask(CALL, ASK, "careful") == Deny(
+        assert await approvals.ask_person(CALL, ASK, "careful") == Deny(
             "careful wants a person to decide (it is a mail), and nobody can be asked: toolstead.db cannot be opened"
         )
-        for failing in (approvals.pending(), approvals.recover(), approvals.decide("x", "allow")):
+        for failing in (
+            approvals.pending_approvals(),
+            approvals.recover_approvals(),
+            approvals.decide_approval("x", "allow"),
+        ):
             with pytest.raises(StorageError):
                 await failing
         await approvals.close()
@@ -133,7 +137,7 @@ class TestDatabaseTroubles:
             raise ZeroDivisionError
 
         approvals = Approvals(open_store=broken, log=EventLog())
-        said = await approvals.ask(CALL, ASK, "careful")
+        said = await approvals.ask_person(CALL, ASK, "careful")
         assert said == Deny(
             "careful wants a person to decide (it is a mail), and asking failed; the log has the details"
         )
@@ -148,10 +152,10 @@ class TestDatabaseTroubles:
         assert await soon(asking) == Deny("nobody answered within 0.2 seconds")
         assert f"that approval {waiting.id} is denied waits for the database: the disk is full" in caplog.text
         with pytest.raises(StorageError):
-            await here.approvals.decide(waiting.id, "allow")
+            await here.approvals.decide_approval(waiting.id, "allow")
         here.store.failing.clear()
         with pytest.raises(ApprovalDecidedError, match="nobody answered"):
-            await here.approvals.decide(waiting.id, "allow")
+            await here.approvals.decide_approval(waiting.id, "allow")
         assert await here.outcome() == [("deny", "nobody answered within 0.2 seconds")]
 
     async def test_what_is_not_stored_yet_is_not_shown_as_waiting(self, here: Process) -> None:
@@ -159,7 +163,7 @@ class TestDatabaseTroubles:
         here.store.failing.add("resolve_approval")
         assert isinstance(await soon(asking), Deny)
         here.store.failing.clear()
-        assert await here.approvals.pending() == []
+        assert await here.approvals.pending_approvals() == []
         assert len(await here.outcome()) == 1
 
     async def test_what_is_owed_counts_as_waiting(self, here: Process, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -168,10 +172,10 @@ class TestDatabaseTroubles:
         assert isinstance(await soon(here.ask(ask=Ask("why", timeout=0.05))), Deny)
         assert "1 calls wait for one already" in (await soon(here.ask())).reason
         here.store.failing.clear()
-        assert await here.approvals.pending() == []
+        assert await here.approvals.pending_approvals() == []
         asking = here.ask()
         (waiting,) = await here.waiting()
-        await here.approvals.decide(waiting.id, "allow")
+        await here.approvals.decide_approval(waiting.id, "allow")
         assert await soon(asking) == Allow()
 
     async def test_looking_goes_on_after_a_failure_which_is_said_once(
@@ -182,14 +186,14 @@ class TestDatabaseTroubles:
         here.store.failing.add("pending_ids")
         asking = here.ask()
         (waiting,) = await here.waiting()
-        pay = here.approvals._pay
+        pay = here.approvals._pay_decisions
 
         async def counted() -> None:
             looks.append(1)
             await pay()
 
-        monkeypatch.setattr(here.approvals, "_pay", counted)
-        await elsewhere.approvals.decide(waiting.id, "allow")
+        monkeypatch.setattr(here.approvals, "_pay_decisions", counted)
+        await elsewhere.approvals.decide_approval(waiting.id, "allow")
         async with asyncio.timeout(PATIENCE):
             while len(looks) < 5:
                 await asyncio.sleep(0.01)
@@ -223,7 +227,7 @@ class TestDatabaseTroubles:
                 await asyncio.sleep(0.01)
         go_on.set()
         for one in await here.waiting(2):
-            await here.approvals.decide(one.id, "deny" if one.id == earlier.id else "allow")
+            await here.approvals.decide_approval(one.id, "deny" if one.id == earlier.id else "allow")
         assert [await soon(first), await soon(second)] == [Deny("a person said no"), Allow()]
 
     async def test_a_question_that_went_with_its_thread_is_a_no(self, here: Process) -> None:
@@ -249,7 +253,7 @@ class TestEnds:
         monkeypatch.setattr(module, "LOOK_SECONDS", 1_000)
         asking = here.ask()
         (waiting,) = await here.waiting()
-        await elsewhere.approvals.decide(waiting.id, "allow")
+        await elsewhere.approvals.decide_approval(waiting.id, "allow")
         await here.approvals.close()
         assert await soon(asking) == Allow()
 
@@ -271,7 +275,7 @@ class TestEnds:
             while here.approvals._watching is None:  # the row is there a moment before the call knows it
                 await asyncio.sleep(0.005)
         closing = asyncio.create_task(here.approvals.close())
-        await elsewhere.approvals.decide(waiting.id, "allow")
+        await elsewhere.approvals.decide_approval(waiting.id, "allow")
         try:
             assert await soon(asking) == Allow()
         finally:
@@ -285,7 +289,7 @@ class TestEnds:
 
         approvals = Approvals(open_store=open_again, log=EventLog())
         await approvals.close()
-        assert await approvals.ask(CALL, ASK, "careful") == Deny(CLOSING)
+        assert await approvals.ask_person(CALL, ASK, "careful") == Deny(CLOSING)
 
     async def test_closing_while_questions_are_on_their_way_leaves_none_open(self, here: Process) -> None:
         asking = [here.ask() for _ in range(20)]
@@ -305,7 +309,7 @@ class TestEnds:
                 return await here.open()
 
             approvals = Approvals(open_store=slowly, log=here.log)
-            asking = asyncio.create_task(approvals.ask(CALL, ASK, "careful"))
+            asking = asyncio.create_task(approvals.ask_person(CALL, ASK, "careful"))
             await asyncio.sleep(0)
             await approvals.close()
             opened.set()
@@ -328,10 +332,10 @@ class TestEnds:
         await here.approvals.close()
         assert await soon(asking) == Deny(CLOSING)
         assert "1 approvals will be denied at the next start: the disk is full" in caplog.text
-        await here.log.detach()
+        await here.log.detach_store()
         await here.store.close()
         async with on(tmp_path) as after:
-            await after.approvals.recover()
+            await after.approvals.recover_approvals()
             assert await after.outcome() == [("deny", STOPPED)]
 
     async def test_nothing_is_left_running(self, tmp_path: Path) -> None:
@@ -349,26 +353,26 @@ class TestRestarts:
         asked = await self._left_by(dead)
         mine = here.ask()
         await here.waiting(2)
-        with here.log.stream(["approval.resolved"]) as stream:
-            await here.approvals.recover()
-            await here.approvals.recover()
+        with here.log.open_stream(["approval.resolved"]) as stream:
+            await here.approvals.recover_approvals()
+            await here.approvals.recover_approvals()
         (told,) = [event async for event in stream]
         assert told.data == {"approvalId": asked.id, "decision": "deny", "reason": STOPPED, "edited": False}
         assert (told.thread_id, told.run_id, told.task_id) == ("t", "r", "k")
         (waiting,) = await here.waiting()
-        await here.approvals.decide(waiting.id, "allow")
+        await here.approvals.decide_approval(waiting.id, "allow")
         assert await soon(mine) == Allow()
         assert await here.outcome() == [("deny", STOPPED), ("allow", "")]
 
     async def test_nobody_is_shown_what_a_dead_process_asked(self, tmp_path: Path, here: Process) -> None:
         await self._left_by(Process(await open_store(tmp_path / "toolstead.db")))
-        assert await here.approvals.pending() == []
+        assert await here.approvals.pending_approvals() == []
         assert await here.outcome() == [("deny", STOPPED)]
 
     async def test_nobody_can_allow_what_a_dead_process_asked(self, tmp_path: Path, here: Process) -> None:
         asked = await self._left_by(Process(await open_store(tmp_path / "toolstead.db")))
         with pytest.raises(ApprovalDecidedError, match=STOPPED):
-            await here.approvals.decide(asked.id, "allow")
+            await here.approvals.decide_approval(asked.id, "allow")
         assert await here.outcome() == [("deny", STOPPED)]
 
     async def _left_by(self, process: Process) -> Approval:
@@ -380,6 +384,6 @@ class TestRestarts:
         with pytest.raises(asyncio.CancelledError):
             await soon(asking)
         await process.approvals.close()
-        await process.log.detach()
+        await process.log.detach_store()
         await process.store.close()
         return asked

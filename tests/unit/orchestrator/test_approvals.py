@@ -25,19 +25,19 @@ async def test_a_call_waits_is_shown_and_goes_on_when_a_person_allows_it(here: P
     assert (waiting.asked_by, waiting.call_id, waiting.owner) == ("careful", "call_1", here.store.owner)
     assert (waiting.thread_id, waiting.run_id, waiting.task_id) == ("t", "r", "k")
     assert waiting.expires_at == waiting.requested_at + 600
-    assert await here.approvals.pending() == [waiting]
-    decided = await here.approvals.decide(waiting.id, "allow", reason="fine")
+    assert await here.approvals.pending_approvals() == [waiting]
+    decided = await here.approvals.decide_approval(waiting.id, "allow", reason="fine")
     assert await soon(asking) == Allow()
     assert (decided.decision, decided.decided_input, decided.decision_reason) == ("allow", None, "fine")
     assert await here.store.approval(waiting.id) == decided
-    assert await here.approvals.pending() == []
+    assert await here.approvals.pending_approvals() == []
 
 
 async def test_the_events_say_what_was_asked_and_how_it_was_decided_where_the_call_belongs(here: Process) -> None:
-    with here.log.stream() as stream:
+    with here.log.open_stream() as stream:
         asking = here.ask()
         (waiting,) = await here.waiting()
-        await here.approvals.decide(waiting.id, "deny", reason="no")
+        await here.approvals.decide_approval(waiting.id, "deny", reason="no")
         await soon(asking)
     requested, resolved = [event async for event in stream]
     assert [requested, resolved] == await here.told()
@@ -59,10 +59,10 @@ async def test_what_the_run_told_before_is_stored_before(here: Process) -> None:
     here.log.emit("tool_use", {"callId": "call_1"}, CALL.caller)
     asking = here.ask()
     (waiting,) = await here.waiting()
-    await here.approvals.decide(waiting.id, "allow")
+    await here.approvals.decide_approval(waiting.id, "allow")
     await soon(asking)
     here.log.emit("tool_result", {"callId": "call_1"}, CALL.caller)
-    await here.log.detach()
+    await here.log.detach_store()
     types = [one.type for one in await here.store.events(EventFilter(run_id="r"))]
     assert types == ["tool_use", "approval.requested", "approval.resolved", "tool_result"]
 
@@ -74,7 +74,7 @@ async def test_what_the_run_told_before_is_stored_before_though_it_had_to_wait(h
     (waiting,) = await here.waiting()
     types = [one.type for one in await here.store.events(EventFilter(run_id="r"))]
     assert types == ["tool_use", "approval.requested"]
-    await here.approvals.decide(waiting.id, "allow")
+    await here.approvals.decide_approval(waiting.id, "allow")
     await soon(asking)
 
 
@@ -83,7 +83,7 @@ async def test_what_the_run_told_before_is_not_lost_when_the_question_cannot_be_
     here.log.emit("tool_use", {"callId": "call_1"}, CALL.caller)
     assert isinstance(await soon(here.ask()), Deny)
     here.store.failing.clear()
-    await here.log.detach()
+    await here.log.detach_store()
     assert [one.type for one in await here.store.events(EventFilter(run_id="r"))] == ["tool_use"]
 
 
@@ -91,14 +91,14 @@ async def test_what_the_run_told_before_is_not_lost_when_the_question_cannot_be_
 async def test_a_no_is_for_the_model_to_read(here: Process, reason: str, read: str) -> None:
     asking = here.ask()
     (waiting,) = await here.waiting()
-    await here.approvals.decide(waiting.id, "deny", reason=reason)
+    await here.approvals.decide_approval(waiting.id, "deny", reason=reason)
     assert await soon(asking) == Deny(read)
 
 
 async def test_a_person_may_write_other_arguments(here: Process) -> None:
     asking = here.ask()
     (waiting,) = await here.waiting()
-    decided = await here.approvals.decide(waiting.id, "allow", input={"to": "bob"})
+    decided = await here.approvals.decide_approval(waiting.id, "allow", input={"to": "bob"})
     assert await soon(asking) == Rewrite({"to": "bob"})
     assert decided.decided_input == {"to": "bob"}
     assert (await here.told())[-1].data["edited"] is True
@@ -114,7 +114,7 @@ async def test_a_person_may_write_other_arguments(here: Process) -> None:
 async def test_arguments_that_are_sent_back_as_they_were_change_nothing(here: Process, given: Any, said: Any) -> None:
     asking = here.ask()
     (waiting,) = await here.waiting()
-    await here.approvals.decide(waiting.id, "allow", input=given)
+    await here.approvals.decide_approval(waiting.id, "allow", input=given)
     answer = await soon(asking)
     assert type(answer) is type(said)
     assert repr(answer) == repr(said)
@@ -128,12 +128,12 @@ async def test_arguments_that_do_not_fit_the_tool_decide_nothing(tmp_path: Path)
         asking = here.ask()
         (waiting,) = await here.waiting()
         with pytest.raises(InvalidApprovalError, match="input: mail__send wants text; input: and more"):
-            await here.approvals.decide(waiting.id, "allow", input={"to": 5})
+            await here.approvals.decide_approval(waiting.id, "allow", input={"to": 5})
         assert await here.waiting() == [waiting]
-        await here.approvals.decide(waiting.id, "allow", input={"to": "5"})
+        await here.approvals.decide_approval(waiting.id, "allow", input={"to": "5"})
         assert await soon(asking) == Rewrite({"to": "5"})
         with pytest.raises(ApprovalDecidedError):  # which is what counts, whatever the arguments are
-            await here.approvals.decide(waiting.id, "allow", input={"to": 5})
+            await here.approvals.decide_approval(waiting.id, "allow", input={"to": 5})
 
 
 @pytest.mark.parametrize(
@@ -154,20 +154,20 @@ async def test_what_is_no_decision_decides_nothing(here: Process, decision: Any,
     asking = here.ask()
     (waiting,) = await here.waiting()
     with pytest.raises(InvalidApprovalError, match=said):
-        await here.approvals.decide(waiting.id, decision, **more)
+        await here.approvals.decide_approval(waiting.id, decision, **more)
     assert await here.waiting() == [waiting]
-    await here.approvals.decide(waiting.id, "deny")
+    await here.approvals.decide_approval(waiting.id, "deny")
     await soon(asking)
 
 
 async def test_a_second_decision_is_told_the_first(here: Process) -> None:
     with pytest.raises(NotFoundError, match="no approval 'nobody'"):
-        await here.approvals.decide("nobody", "allow")
+        await here.approvals.decide_approval("nobody", "allow")
     asking = here.ask()
     (waiting,) = await here.waiting()
-    await here.approvals.decide(waiting.id, "deny", reason="first")
+    await here.approvals.decide_approval(waiting.id, "deny", reason="first")
     with pytest.raises(ApprovalDecidedError, match=r"is decided already: deny \(first\)") as caught:
-        await here.approvals.decide(waiting.id, "allow")
+        await here.approvals.decide_approval(waiting.id, "allow")
     assert (caught.value.id, caught.value.decision, caught.value.reason) == (waiting.id, "deny", "first")
     assert await soon(asking) == Deny("first")
 
@@ -178,7 +178,7 @@ async def test_of_many_decisions_at_once_one_counts_and_the_call_follows_it(here
         (waiting,) = await here.waiting()
         answers = await asyncio.gather(
             *(
-                process.approvals.decide(waiting.id, "allow" if one % 2 else "deny", reason=f"{number}-{one}")
+                process.approvals.decide_approval(waiting.id, "allow" if one % 2 else "deny", reason=f"{number}-{one}")
                 for one, process in enumerate([here, elsewhere] * 3)
             ),
             return_exceptions=True,
@@ -192,12 +192,12 @@ async def test_of_many_decisions_at_once_one_counts_and_the_call_follows_it(here
 async def test_a_decision_of_another_process_reaches_the_call(here: Process, elsewhere: Process) -> None:
     asking, denied = here.ask(), here.ask(OTHER)
     waiting = await elsewhere.waiting(2)
-    assert await elsewhere.approvals.pending() == waiting
+    assert await elsewhere.approvals.pending_approvals() == waiting
     for one in waiting:
         if one.run_id:
-            await elsewhere.approvals.decide(one.id, "allow", input={"to": "bob"})
+            await elsewhere.approvals.decide_approval(one.id, "allow", input={"to": "bob"})
         else:
-            await elsewhere.approvals.decide(one.id, "deny", reason="from afar")
+            await elsewhere.approvals.decide_approval(one.id, "deny", reason="from afar")
     assert await soon(asking) == Rewrite({"to": "bob"})
     assert await soon(denied) == Deny("from afar")
     assert len(await here.outcome()) == 2
@@ -209,7 +209,7 @@ async def test_a_decision_in_the_same_process_needs_no_look_at_the_database(
     monkeypatch.setattr(module, "LOOK_SECONDS", 1_000)
     asking = here.ask()
     (waiting,) = await here.waiting()
-    await here.approvals.decide(waiting.id, "allow")
+    await here.approvals.decide_approval(waiting.id, "allow")
     assert await soon(asking) == Allow()
 
 
@@ -225,7 +225,7 @@ async def test_a_person_who_leaves_while_deciding_has_decided(here: Process, mon
         return await resolve(*given)
 
     monkeypatch.setattr(here.store, "resolve_approval", noticed, raising=False)
-    deciding = asyncio.create_task(here.approvals.decide(waiting.id, "allow"))
+    deciding = asyncio.create_task(here.approvals.decide_approval(waiting.id, "allow"))
     await asyncio.wait_for(begun.wait(), PATIENCE)
     deciding.cancel()
     assert await soon(asking) == Allow()
@@ -235,7 +235,7 @@ async def test_a_person_who_leaves_while_deciding_has_decided(here: Process, mon
 async def test_nobodys_answer_in_time_is_a_no(here: Process) -> None:
     assert await soon(here.ask(ask=Ask("why", timeout=0.05))) == Deny("nobody answered within 0.05 seconds")
     assert await here.outcome() == [("deny", "nobody answered within 0.05 seconds")]
-    assert await here.approvals.pending() == []
+    assert await here.approvals.pending_approvals() == []
 
 
 @pytest.mark.parametrize("timeout", [0, -1, 86_400.5, float("inf"), float("nan"), None, "5", True, [5]], ids=repr)
@@ -250,7 +250,7 @@ async def test_a_time_that_makes_no_sense_is_a_no_at_once(here: Process, timeout
 async def test_a_whole_day_may_be_waited_for(here: Process) -> None:
     asking = here.ask(ask=Ask("why", timeout=86_400))
     (waiting,) = await here.waiting()
-    await here.approvals.decide(waiting.id, "allow")
+    await here.approvals.decide_approval(waiting.id, "allow")
     assert await soon(asking) == Allow()
 
 
@@ -273,8 +273,8 @@ async def test_what_the_person_saw_does_not_change_afterwards(here: Process) -> 
     asking = here.ask(ToolCall(name="x", input=given, caller=Caller()))
     (waiting,) = await here.waiting()
     given["to"].append("everybody")
-    assert (await here.approvals.pending())[0].input == {"to": ["ada"]}
-    await here.approvals.decide(waiting.id, "allow")
+    assert (await here.approvals.pending_approvals())[0].input == {"to": ["ada"]}
+    await here.approvals.decide_approval(waiting.id, "allow")
     await soon(asking)
 
 
@@ -285,11 +285,11 @@ async def test_too_many_that_wait_are_refused(here: Process, monkeypatch: pytest
     assert await soon(here.ask()) == Deny(
         "careful wants a person to decide (it is a mail), and 2 calls wait for one already"
     )
-    await here.approvals.decide(waiting[0].id, "allow")
+    await here.approvals.decide_approval(waiting[0].id, "allow")
     await asyncio.wait([first, second], timeout=PATIENCE, return_when=asyncio.FIRST_COMPLETED)
     third = here.ask()
     for one in await here.waiting(2):
-        await here.approvals.decide(one.id, "allow")
+        await here.approvals.decide_approval(one.id, "allow")
     assert [await soon(one) for one in (first, second, third)] == [Allow()] * 3
 
 
@@ -333,4 +333,4 @@ async def test_events_of_approvals_and_plugins_are_kept_without_a_run() -> None:
     for kind in sorted(LASTING):
         log.emit(kind, {})
     log.emit("message", {})
-    assert [event.type for event in log.recent] == sorted(LASTING)
+    assert [event.type for event in log.recent_events] == sorted(LASTING)

@@ -35,7 +35,7 @@ def numbers(events: Collection[Event]) -> list[int]:
 async def test_an_event_says_what_when_and_on_whose_behalf(monkeypatch: pytest.MonkeyPatch) -> None:
     log = EventLog()
     monkeypatch.setattr(event_log, "time", SimpleNamespace(time=lambda: 1234.5))
-    with log.stream() as stream:
+    with log.open_stream() as stream:
         log.emit("tool_use", {"name": "t"}, Caller(thread_id="th", run_id="r", task_id="ta"))
         log.emit("tools.changed", {"added": []})
     mine, nobodys = await rest(stream)
@@ -55,7 +55,7 @@ async def test_ids_are_unique_over_logs_and_sort_as_they_were_given() -> None:
     logs = [EventLog() for _ in range(20)]
     ids: list[list[str]] = []
     for log in logs:
-        with log.stream() as stream:
+        with log.open_stream() as stream:
             for n in range(101):
                 log.emit("message", {"n": n})
         ids.append([event.id for event in await rest(stream)])
@@ -67,8 +67,8 @@ async def test_ids_are_unique_over_logs_and_sort_as_they_were_given() -> None:
 async def test_the_log_listens_while_anyone_reads_along() -> None:
     log = EventLog()
     seen = [log.listening]
-    first = log.stream()
-    second = log.stream(["message"])
+    first = log.open_stream()
+    second = log.open_stream(["message"])
     seen.append(log.listening)
     first.close()
     first.close()
@@ -81,7 +81,7 @@ async def test_the_log_listens_while_anyone_reads_along() -> None:
 async def test_a_stream_begins_when_it_is_made_not_when_it_is_first_read() -> None:
     log = EventLog()
     log.emit("message", {"n": 0})
-    stream = log.stream()
+    stream = log.open_stream()
     log.emit("message", {"n": 1})
     log.emit("message", {"n": 2})
     assert numbers(await read(stream, 2)) == [1, 2]
@@ -90,7 +90,7 @@ async def test_a_stream_begins_when_it_is_made_not_when_it_is_first_read() -> No
 
 async def test_a_reader_that_waits_is_woken_by_each_next_event() -> None:
     log = EventLog()
-    with log.stream() as stream:
+    with log.open_stream() as stream:
         for n in range(3):
             waiting = asyncio.create_task(read(stream, 1))
             await asyncio.sleep(0)
@@ -100,7 +100,7 @@ async def test_a_reader_that_waits_is_woken_by_each_next_event() -> None:
 
 async def test_a_reader_that_is_cancelled_loses_nothing() -> None:
     log = EventLog()
-    with log.stream() as stream:
+    with log.open_stream() as stream:
         waiting = asyncio.create_task(read(stream, 1))
         await asyncio.sleep(0)
         waiting.cancel()
@@ -122,7 +122,7 @@ async def test_a_reader_that_is_cancelled_loses_nothing() -> None:
 )
 async def test_a_reader_gets_the_types_it_asked_for(types: Collection[str] | None, expected: list[str]) -> None:
     log = EventLog()
-    with log.stream(types) as stream:
+    with log.open_stream(types) as stream:
         for kind in ("message", "tool_use", "tools.changed"):
             log.emit(kind, {})
     assert [event.type for event in await rest(stream)] == expected
@@ -130,7 +130,7 @@ async def test_a_reader_gets_the_types_it_asked_for(types: Collection[str] | Non
 
 async def test_every_reader_gets_the_same_events() -> None:
     log = EventLog()
-    with log.stream() as one, log.stream() as two:
+    with log.open_stream() as one, log.open_stream() as two:
         for n in range(5):
             log.emit("message", {"n": n})
     first, second = await rest(one), await rest(two)
@@ -142,7 +142,7 @@ async def test_a_slow_reader_loses_the_oldest_is_told_how_many_and_the_log_says_
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     log = EventLog()
-    with caplog.at_level(logging.WARNING), log.stream() as slow, log.stream(["other"]) as picky:
+    with caplog.at_level(logging.WARNING), log.open_stream() as slow, log.open_stream(["other"]) as picky:
         for n in range(MOST_WAITING + 3):
             log.emit("message", {"n": n})
     assert (slow.lost, picky.lost) == (3, 0)
@@ -155,7 +155,7 @@ async def test_a_slow_reader_loses_the_oldest_is_told_how_many_and_the_log_says_
 
 async def test_closing_ends_a_reader_that_waits() -> None:
     log = EventLog()
-    stream = log.stream()
+    stream = log.open_stream()
     waiting = [asyncio.create_task(rest(stream)) for _ in range(2)]
     await asyncio.sleep(0)
     stream.close()
@@ -164,7 +164,7 @@ async def test_closing_ends_a_reader_that_waits() -> None:
 
 async def test_what_waits_when_a_stream_is_closed_is_still_read_and_nothing_after_it() -> None:
     log = EventLog()
-    stream = log.stream()
+    stream = log.open_stream()
     log.emit("message", {"n": 1})
     stream.close()
     log.emit("message", {"n": 2})
@@ -174,7 +174,7 @@ async def test_what_waits_when_a_stream_is_closed_is_still_read_and_nothing_afte
 
 async def test_closing_the_log_ends_every_stream() -> None:
     log = EventLog()
-    streams = [log.stream() for _ in range(3)]
+    streams = [log.open_stream() for _ in range(3)]
     waiting = [asyncio.create_task(rest(stream)) for stream in streams]
     await asyncio.sleep(0)
     log.close()
@@ -184,7 +184,7 @@ async def test_closing_the_log_ends_every_stream() -> None:
 
 async def test_a_stream_that_was_closed_is_not_held_by_the_log() -> None:
     log = EventLog()
-    stream = log.stream()
+    stream = log.open_stream()
     held = weakref.ref(stream)
     log.emit("message", {"n": 1})
     stream.close()
@@ -195,7 +195,7 @@ async def test_a_stream_that_was_closed_is_not_held_by_the_log() -> None:
 
 async def test_a_stream_left_by_an_exception_is_closed() -> None:
     log = EventLog()
-    with pytest.raises(KeyError), log.stream():
+    with pytest.raises(KeyError), log.open_stream():
         raise KeyError
     assert not log.listening
 
@@ -206,24 +206,24 @@ def test_failures_and_changes_are_kept_without_a_reader_and_what_went_well_is_no
     log.emit("tool_result", {"n": 1, "isError": False})
     log.emit("tool_result", {"n": 2, "isError": True})
     log.emit("tools.changed", {"n": 3})
-    assert numbers(log.recent) == [2, 3]
-    log.recent.clear()
-    assert numbers(log.recent) == [2, 3]
+    assert numbers(log.recent_events) == [2, 3]
+    log.recent_events.clear()
+    assert numbers(log.recent_events) == [2, 3]
 
 
 def test_what_is_kept_is_bounded_and_the_first_loss_is_told(caplog: pytest.LogCaptureFixture) -> None:
     log = EventLog(kept=3)
     for n in range(5):
         log.emit("tools.changed", {"n": n})
-    assert numbers(log.recent) == [2, 3, 4]
+    assert numbers(log.recent_events) == [2, 3, 4]
     assert caplog.text.count("3 failures and changes are kept until there is a store; the oldest go now") == 1
     log = EventLog()
     for n in range(MOST_KEPT + 1):
         log.emit("tools.changed", {"n": n})
-    assert (len(log.recent), log.recent[0].data) == (MOST_KEPT, {"n": 1})
+    assert (len(log.recent_events), log.recent_events[0].data) == (MOST_KEPT, {"n": 1})
 
 
 def test_what_is_stored_is_not_kept_as_well() -> None:
     log = EventLog()
     log.publish([Event(id="1", type="tools.changed", time=1.0, data={"n": 1})])
-    assert log.recent == []
+    assert log.recent_events == []

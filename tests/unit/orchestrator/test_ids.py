@@ -9,9 +9,9 @@ from toolstead.orchestrator.ids import Ids, format_session_id, parse_session_id
 
 def test_later_ids_of_a_process_sort_after_earlier_ones_and_no_two_are_equal() -> None:
     ids, others = Ids(), Ids()
-    made = [ids.new("run") for _ in range(5_000)]
+    made = [ids.new_id("run") for _ in range(5_000)]
     assert made == sorted(set(made))
-    assert not set(made) & {others.new("run") for _ in range(100)}
+    assert not set(made) & {others.new_id("run") for _ in range(100)}
 
 
 @pytest.mark.parametrize(

@@ -22,7 +22,7 @@ class Shelf:
         self.open.set()
         self.failures = 0
 
-    async def append(self, events: Sequence[NewEvent]) -> list[Event]:
+    async def append_events(self, events: Sequence[NewEvent]) -> list[Event]:
         self.asked.set()
         await self.open.wait()
         if self.failures:
@@ -67,10 +67,10 @@ async def test_a_run_waits_for_what_is_being_stored_and_takes_it_back_when_that_
     kept.add(event("1"))
     await shelf.asked.wait()
     kept.add(event("2"))
-    taking = asyncio.create_task(kept.take("r"))
+    taking = asyncio.create_task(kept.take_unstored("r"))
     await asyncio.sleep(0)
     assert not taking.done()
-    assert await kept.take("somebody else") == []
+    assert await kept.take_unstored("somebody else") == []
     shelf.open.set()
     taken = [one.type for one in await asyncio.wait_for(taking, 10)]
     await kept.close()
@@ -102,7 +102,9 @@ async def test_more_than_may_wait_is_left_out_and_counted(caplog: pytest.LogCapt
     again = journal(shelf, most_waiting=1)
     for number in range(3):
         again.add(event(f"again {number}", f"r{number}"))
-        assert [one.type for one in await again.take(f"r{number}")] == [f"again {number}"]  # there is room again
+        assert [one.type for one in await again.take_unstored(f"r{number}")] == [
+            f"again {number}"
+        ]  # there is room again
     await again.close()
 
 

@@ -32,8 +32,8 @@ class House:
         self.statuses.append((health.plugin, health.state, health.error))
 
     async def _tools(self) -> None:
-        gates = ",".join(gate.name for gate in self.runner.gates())
-        self.happened.append(f"tools {','.join(tool.name for tool in self.host.tools())} gates {gates}")
+        gates = ",".join(gate.name for gate in self.runner.list_gates())
+        self.happened.append(f"tools {','.join(tool.name for tool in self.host.list_tools())} gates {gates}")
 
     def wanted(
         self, name: str, *, enabled: bool = True, settings: Mapping[str, Any] | None = None, **of: Any
@@ -52,10 +52,10 @@ class House:
         return Plugin(**{"name": name, **steps, **of})
 
     def view(self, name: str) -> PluginView:
-        return next(view for view in self.host.plugins() if view.name == name)
+        return next(view for view in self.host.list_plugins() if view.name == name)
 
     def states(self) -> dict[str, str]:
-        return {view.name: view.state for view in self.host.plugins()}
+        return {view.name: view.state for view in self.host.list_plugins()}
 
 
 def found(plugin: Any, *, enabled: bool = True, settings: Mapping[str, Any] | None = None, **of: Any) -> Wanted:

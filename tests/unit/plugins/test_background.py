@@ -60,13 +60,13 @@ async def test_too_much_of_it_is_refused_and_closed() -> None:
     with pytest.raises(RuntimeError, match="plugin 'a' cannot begin 'wait' in the background: 2 are running already"):
         tasks(work)
     assert work.cr_frame is None
-    await tasks.end()
+    await tasks.end_all()
     assert not tasks._tasks
 
 
 async def test_nothing_begins_after_the_end() -> None:
     tasks = BackgroundTasks("a", Health("a"))
-    await tasks.end()
+    await tasks.end_all()
     with pytest.raises(RuntimeError, match="it is being stopped, or was"):
         tasks(wait())
 
@@ -87,7 +87,7 @@ async def test_the_end_cancels_what_has_not_even_begun() -> None:
     tasks = BackgroundTasks("a", Health("a"))
     work = wait()
     tasks(work)
-    await tasks.end()
+    await tasks.end_all()
     assert work.cr_frame is None
 
 
@@ -108,7 +108,7 @@ async def test_work_that_ignores_its_end_is_named_and_left(
     tasks(stubborn(), name="forever")
     await settle()
     (left,) = [task for task in asyncio.all_tasks() if task.get_name() == "a: forever (background)"]
-    await tasks.end()
+    await tasks.end_all()
     assert "a: forever (background) ignored its cancellation and was abandoned" in caplog.text
     let_go.set()
     await asyncio.wait_for(left, 5)

@@ -22,7 +22,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, RootModel, St
 
 from toolstead.errors import DefinitionError
 from toolstead.orchestrator.event_log import EventLog
-from toolstead.plugins.annotations import place
+from toolstead.plugins.annotations import error_place
 from toolstead.plugins.contract import PluginContext, Tool
 from toolstead.plugins.decorator import tool
 from toolstead.plugins.tool_meta import ToolMeta
@@ -591,9 +591,9 @@ def test_a_dictionary_type_that_contains_itself_works_or_says_what_would_be_righ
 
 def test_an_errors_place_is_only_what_leads_through_the_value() -> None:
     value = {"a": [{"b": 1}]}
-    assert place(value, ("a", "list[dict]", 0, "b", "int")) == ["a", 0, "b"]
-    assert place(value, ("a", 5, "b")) == ["a"]
-    assert place("text", ("a", 0)) == []
+    assert error_place(value, ("a", "list[dict]", 0, "b", "int")) == ["a", 0, "b"]
+    assert error_place(value, ("a", 5, "b")) == ["a"]
+    assert error_place("text", ("a", 0)) == []
 
 
 # --- answers

@@ -80,7 +80,7 @@ async def test_an_entry_point_that_leads_nowhere_fails_alone(site: Path, value: 
     (site / "ty_empty.py").write_text("")
     distribution(site, "ty_bad", f"[toolstead.plugins]\nbad = {value}\n")
     house = House()
-    await house.host.apply([*wanted(*entry_point_plugins([str(site)])), house.wanted("good")])
+    await house.host.apply_plugins([*wanted(*entry_point_plugins([str(site)])), house.wanted("good")])
     assert house.states() == {"bad": "failed", "good": "running"}
     assert (house.view("bad").error or "").startswith("load: ")
 
@@ -144,14 +144,14 @@ def test_the_bytes_given_run_and_not_those_on_disk(tmp_path: Path, capsys: pytes
 async def test_a_file_is_in_sys_modules_as_long_as_it_is_used() -> None:
     house = House()
     found = file_plugins([(Path("plugins/shouty.py"), GOOD)])
-    await house.host.apply(wanted(*found, settings={"volume": 2}))
+    await house.host.apply_plugins(wanted(*found, settings={"volume": 2}))
     assert house.view("shouty").settings.volume == 2
     assert len(modules()) == 1
-    await house.host.apply(wanted(*found, enabled=False))
+    await house.host.apply_plugins(wanted(*found, enabled=False))
     assert modules() == []
-    await house.host.apply(wanted(*found))
+    await house.host.apply_plugins(wanted(*found))
     assert house.states() == {"shouty": "running"}
-    await house.host.apply(wanted(*file_plugins([(Path("plugins/shouty.py"), GOOD + b"# newer\n")])))
+    await house.host.apply_plugins(wanted(*file_plugins([(Path("plugins/shouty.py"), GOOD + b"# newer\n")])))
     assert len(modules()) == 1
     await house.host.close()
     assert modules() == []
@@ -177,7 +177,7 @@ async def test_a_file_is_in_sys_modules_as_long_as_it_is_used() -> None:
 )
 async def test_a_bad_file_fails_alone_with_its_line(content: bytes, said: str) -> None:
     house = House()
-    await house.host.apply([*wanted(*file_plugins([(Path("plugins/bad.py"), content)])), house.wanted("good")])
+    await house.host.apply_plugins([*wanted(*file_plugins([(Path("plugins/bad.py"), content)])), house.wanted("good")])
     assert house.states() == {"bad": "failed", "good": "running"}
     assert said in (house.view("bad").error or "")
     assert modules() == []
@@ -188,7 +188,7 @@ async def test_a_traceback_shows_the_lines_that_ran(tmp_path: Path, caplog: pyte
     path.write_text("never = 'this line'\n")
     house = House()
     caplog.set_level("INFO", logger="toolstead.plugins")
-    await house.host.apply(wanted(*file_plugins([(path, b"raise ValueError('this one')\n")])))
+    await house.host.apply_plugins(wanted(*file_plugins([(path, b"raise ValueError('this one')\n")])))
     assert "raise ValueError('this one')" in caplog.text
     assert "this line" not in caplog.text
 
@@ -199,7 +199,7 @@ async def test_a_keyboard_interrupt_is_nobodys_failure() -> None:
     with pytest.raises(KeyboardInterrupt):
         found.load()
     assert modules() == []
-    assert house.host.plugins() == []
+    assert house.host.list_plugins() == []
 
 
 def test_a_start_without_plugins_imports_nothing_heavy(tmp_path: Path) -> None:

@@ -63,14 +63,14 @@ def test_a_hook_is_cut_off_after_five_failures_in_a_row_and_stays_so() -> None:
 def test_the_plugins_own_word_stands_beside_its_hooks() -> None:
     health, told = healthy()
     health.set_state("running")
-    health.report("degraded", "no network")
+    health.report_status("degraded", "no network")
     health.failed_hook("a", "x")
     assert (health.state, health.error) == ("degraded", "a: x; no network")
-    health.report("running")
+    health.report_status("running")
     assert health.error == "a: x"
     health.succeeded_hook("a")
     assert told[-1] == ("running", None)
-    health.report("degraded")
+    health.report_status("degraded")
     assert health.error == "the plugin says so, without a reason"
 
 
@@ -78,13 +78,13 @@ def test_a_status_that_is_none_is_refused() -> None:
     health, told = healthy()
     nonsense: Any = "broken"
     with pytest.raises(ValueError, match="plugin 'p': a plugin reports 'running' or 'degraded', not 'broken'"):
-        health.report(nonsense, "x")
+        health.report_status(nonsense, "x")
     assert told == []
 
 
 def test_a_failed_or_disabled_plugin_stays_so_whatever_its_hooks_do() -> None:
     health, _ = healthy()
-    health.fail("start: OSError: no")
+    health.note_failure("start: OSError: no")
     health.failed_hook("a", "x")
     assert (health.state, health.error) == ("failed", "start: OSError: no; a: x")
     health.set_state("disabled")
@@ -97,5 +97,5 @@ def test_nothing_is_told_when_nothing_changed() -> None:
     health.set_state("running")
     health.set_state("running")
     health.succeeded_hook("a")
-    health.report("running", "all well")
+    health.report_status("running", "all well")
     assert told == [("running", None)]

@@ -23,7 +23,7 @@ def test_many_calls_that_hang_at_once_cut_a_hook_off_once(caplog: pytest.LogCapt
 
     async def main() -> None:
         runner, health = HookRunner(), Health("a")
-        runner.set([Hooked(plugin="a", hooks=Hooks(on_message=hangs), health=health)])
+        runner.set_hooks([Hooked(plugin="a", hooks=Hooks(on_message=hangs), health=health)])
         await asyncio.gather(*(runner.on_message("t", "user", "x") for _ in range(2 * FAILURES_UNTIL_CUT_OFF)))
         assert health.is_cut_off("on_message")
         assert not runner._waiting
@@ -42,7 +42,7 @@ async def test_an_answer_that_cannot_even_be_looked_at_is_a_failure() -> None:
         return Unseen()
 
     runner, health = HookRunner(), Health("a")
-    runner.set([Hooked(plugin="a", hooks=Hooks(on_task_complete=answers), health=health)])
+    runner.set_hooks([Hooked(plugin="a", hooks=Hooks(on_task_complete=answers), health=health)])
     (review,) = await runner.on_task_complete("t", "k", "r")
     assert review.verdict is not None
     assert review.verdict.accepted is None

@@ -144,7 +144,7 @@ class World:
     health: dict[str, Health] = field(default_factory=dict)
 
     def with_plugins(self, **does: Callable[[], Any] | None) -> World:
-        self.runner.set([self.hooked(name, what) for name, what in does.items()])
+        self.runner.set_hooks([self.hooked(name, what) for name, what in does.items()])
         return self
 
     def hooked(self, name: str, does: Callable[[], Any] | None, **more: Any) -> Hooked:
@@ -177,9 +177,9 @@ class World:
             case "on_task_failed":
                 return await self.runner.on_task_failed("t", "k", "no")
             case "on_before_tool":
-                return [await gate(CALL) for gate in self.runner.gates()]
+                return [await gate(CALL) for gate in self.runner.list_gates()]
             case "on_after_tool":
-                return [await observer(CALL, RESULT) for observer in self.runner.observers()]
+                return [await observer(CALL, RESULT) for observer in self.runner.list_observers()]
             case _:
                 for name in self.health:
                     await self.runner.on_settings_change(name, {"a": 1})
@@ -290,7 +290,7 @@ def test_the_caller_waits_for_the_limit_and_a_second_at_most(
 def test_the_limit_is_the_plugins_own_where_it_says_one(hook: str, timeout: float | None, seconds: float) -> None:
     async def main() -> None:
         world = World(hook)
-        assert world.runner.set([world.hooked("a", hangs, timeout=timeout)]) == []
+        assert world.runner.set_hooks([world.hooked("a", hangs, timeout=timeout)]) == []
         await world.call()
         assert asyncio.get_running_loop().time() == pytest.approx(seconds, abs=0.01)
 
@@ -300,7 +300,7 @@ def test_the_limit_is_the_plugins_own_where_it_says_one(hook: str, timeout: floa
 @pytest.mark.parametrize("timeout", [0, -1, float("inf"), float("nan"), "5", True])
 def test_a_limit_that_is_none_is_reported(timeout: Any) -> None:
     world = World("on_message")
-    (problem,) = world.runner.set([world.hooked("a", None, timeout=timeout)])
+    (problem,) = world.runner.set_hooks([world.hooked("a", None, timeout=timeout)])
     assert problem.startswith("plugin 'a': timeout of its hooks must be seconds above 0, not ")
 
 
@@ -495,7 +495,7 @@ async def test_a_gates_decision_is_passed_on_as_it_is(answer: Any) -> None:
         return answer
 
     world = World("on_before_tool").with_plugins(guard=decide)
-    (gate,) = world.runner.gates()
+    (gate,) = world.runner.list_gates()
     assert gate.name == "guard"
     assert await gate(CALL) is answer
     assert world.seen == [("guard", (CALL,))]
@@ -575,17 +575,17 @@ async def test_only_the_plugin_whose_settings_changed_is_told() -> None:
 async def test_before_and_after_order_the_calls_and_problems_are_given_back() -> None:
     world = World("on_message")
     first, second = world.hooked("a", None, after=["b"]), world.hooked("b", None)
-    assert world.runner.set([first, second]) == []
+    assert world.runner.set_hooks([first, second]) == []
     await world.call()
     assert world.called() == ["b", "a"]
-    assert len(world.runner.set([first, world.hooked("b", None, after=["a"])])) == 1
+    assert len(world.runner.set_hooks([first, world.hooked("b", None, after=["a"])])) == 1
 
 
 async def test_what_is_being_called_keeps_the_plugins_it_began_with() -> None:
     world = World("on_message")
 
     async def replaces() -> None:
-        world.runner.set([])
+        world.runner.set_hooks([])
 
     world.with_plugins(a=replaces, b=None)
     await world.call()
@@ -596,7 +596,7 @@ async def test_what_is_being_called_keeps_the_plugins_it_began_with() -> None:
 @pytest.mark.parametrize("hook", HOOKS)
 def test_a_hook_that_nobody_has_costs_nothing(hook: str) -> None:
     world = World(hook)
-    world.runner.set([Hooked(plugin="a", hooks=Hooks(), health=Health("a"))])
+    world.runner.set_hooks([Hooked(plugin="a", hooks=Hooks(), health=Health("a"))])
     calling = world.call()
     with pytest.raises(StopIteration):  # no loop is running: nothing can have been made that needs one
         calling.send(None)
@@ -627,7 +627,7 @@ def test_closing_ends_what_is_being_called_and_blames_nobody_who_ends(
         (decision,) = await task
         assert isinstance(decision, Deny)
         assert world.health["a"].state == "running"
-        assert world.runner.gates() == ()
+        assert world.runner.list_gates() == ()
 
     with caplog.at_level(logging.WARNING):
         run_virtually(main())

@@ -14,7 +14,7 @@ from toolstead.errors import PluginError, ToolError
 from toolstead.plugins import guest as guests
 from toolstead.plugins.contract import Hooks, Plugin, PluginContext
 from toolstead.plugins.decorator import tool
-from toolstead.tools.definition import define
+from toolstead.tools.definition import define_tool
 from toolstead.types.tool import Provenance
 
 
@@ -43,13 +43,13 @@ class Held:
 
 async def test_a_call_under_way_is_waited_for_before_stop(house: House) -> None:
     held = Held()
-    await house.host.apply([house.wanted("a", tools=[a_tool(handler=held)])])
-    (one,) = house.host.tools()
+    await house.host.apply_plugins([house.wanted("a", tools=[a_tool(handler=held)])])
+    (one,) = house.host.list_tools()
     calling: asyncio.Task[Any] = asyncio.create_task(one.tool.handler(one.context, {}, None))  # type: ignore[arg-type] - it looks at none
     await asyncio.wait_for(held.entered.wait(), 5)
     other: asyncio.Task[Any] = asyncio.create_task(one.tool.handler(one.context, {}, None))  # type: ignore[arg-type] - as above
     await asyncio.sleep(0)
-    ending = asyncio.create_task(house.host.apply([]))
+    ending = asyncio.create_task(house.host.apply_plugins([]))
     await asyncio.sleep(0)
     other.cancel()
     for _ in range(10):
@@ -67,11 +67,11 @@ async def test_a_call_that_does_not_end_is_not_waited_for_forever(
 ) -> None:
     monkeypatch.setattr(guests, "CALLS_SECONDS", 0.02)
     held = Held()
-    await house.host.apply([house.wanted("a", tools=[a_tool(handler=held)])])
-    (one,) = house.host.tools()
+    await house.host.apply_plugins([house.wanted("a", tools=[a_tool(handler=held)])])
+    (one,) = house.host.list_tools()
     calling: asyncio.Task[Any] = asyncio.create_task(one.tool.handler(one.context, {}, None))  # type: ignore[arg-type] - as above
     await asyncio.wait_for(held.entered.wait(), 5)
-    await house.host.apply([])
+    await house.host.apply_plugins([])
     assert house.happened[-1] == "stop a"
     assert "stopped while 1 calls of its tools go on" in caplog.text
     held.go_on.set()
@@ -79,9 +79,9 @@ async def test_a_call_that_does_not_end_is_not_waited_for_forever(
 
 
 async def test_a_call_that_comes_after_the_end_is_refused(house: House) -> None:
-    await house.host.apply([house.wanted("a", tools=[a_tool()])])
-    (one,) = house.host.tools()
-    await house.host.apply([])
+    await house.host.apply_plugins([house.wanted("a", tools=[a_tool()])])
+    (one,) = house.host.list_tools()
+    await house.host.apply_plugins([])
     with pytest.raises(ToolError, match="plugin 'a', whose tool this is, was stopped meanwhile"):
         await one.tool.handler(one.context, {}, None)  # type: ignore[arg-type] - it looks at none
 
@@ -92,23 +92,25 @@ async def test_handlers_are_counted_only_where_something_would_be_stopped_and_st
         """Say it louder."""
         return text.upper()
 
-    await house.host.apply([found(Plugin(name="bare", tools=[a_tool()])), house.wanted("a", tools=[shout, a_tool()])])
-    plain, counted, raw = house.host.tools()
+    await house.host.apply_plugins(
+        [found(Plugin(name="bare", tools=[a_tool()])), house.wanted("a", tools=[shout, a_tool()])]
+    )
+    plain, counted, raw = house.host.list_tools()
     assert plain.tool.handler is echo
     assert counted.tool.handler.ignores_meta is True  # type: ignore[attr-defined] - so the dispatcher reads it
     assert inspect.unwrap(counted.tool.handler).__name__ == "shout"
     assert raw.tool.handler.__wrapped__ is echo  # type: ignore[attr-defined] - as functools.wraps says
     for one in (plain, counted, raw):
-        define(one.tool, Provenance(source="plugin", origin=one.origin), one.context)
+        define_tool(one.tool, Provenance(source="plugin", origin=one.origin), one.context)
     assert await counted.tool.handler(counted.context, {"text": "hi"}, None) == "HI"  # type: ignore[arg-type] - as above
     assert await raw.tool.handler(raw.context, {}, None) == "a"  # type: ignore[arg-type] - as above
 
 
 async def test_tools_have_their_full_name_unless_the_wiring_grants_the_bare_one(house: House) -> None:
-    await house.host.apply(
+    await house.host.apply_plugins(
         [found(Plugin(name="a", tools=[a_tool()])), found(Plugin(name="b", tools=[a_tool()]), bare=True)]
     )
-    assert [(one.name, one.tool.name, one.plugin, one.bare) for one in house.host.tools()] == [
+    assert [(one.name, one.tool.name, one.plugin, one.bare) for one in house.host.list_tools()] == [
         ("a__echo", "a__echo", "a", False),
         ("echo", "echo", "b", True),
     ]
@@ -122,18 +124,18 @@ async def test_new_settings_replace_the_old_and_the_plugin_is_told(house: House)
         told.append((settings, house.contexts[0].settings))
 
     plugin = house.plugin("a", settings=Some, register=registering(Hooks(on_settings_change=on_settings_change)))
-    await house.host.apply([found(plugin, settings={"volume": 2})])
+    await house.host.apply_plugins([found(plugin, settings={"volume": 2})])
     assert house.contexts[0].settings == Some(volume=2)
-    await house.host.apply([found(plugin, settings={"volume": 3})])
+    await house.host.apply_plugins([found(plugin, settings={"volume": 3})])
     assert told == [(Some(volume=3), Some(volume=3))]
-    await house.host.apply([found(plugin, settings={"volume": 4})])
+    await house.host.apply_plugins([found(plugin, settings={"volume": 4})])
     assert told[1:] == [(Some(volume=4), Some(volume=4))]
     assert [word for word in house.happened if word.startswith("st")] == ["start a"]
 
 
 async def test_bad_settings_are_refused_and_the_old_stay(house: House) -> None:
     plugin = house.plugin("a", settings=Some)
-    await house.host.apply([found(plugin, settings={"volume": 2})])
+    await house.host.apply_plugins([found(plugin, settings={"volume": 2})])
     with pytest.raises(PluginError, match="volume: Expected `int`, got `str`"):
         house.host.check_settings("a", {"volume": "loud"})
     assert house.contexts[0].settings == Some(volume=2)
@@ -144,36 +146,36 @@ async def test_bad_settings_that_come_from_a_file_leave_the_plugin_running_and_d
     house: House, caplog: pytest.LogCaptureFixture
 ) -> None:
     plugin = house.plugin("a", settings=Some)
-    await house.host.apply([found(plugin, settings={"volume": 2})])
+    await house.host.apply_plugins([found(plugin, settings={"volume": 2})])
     for _ in range(2):
-        await house.host.apply([found(plugin, settings={"volum": 3})])
+        await house.host.apply_plugins([found(plugin, settings={"volum": 3})])
         assert house.contexts[0].settings == Some(volume=2)
         assert house.view("a").state == "degraded"
         assert "volum: unknown key; did you mean 'volume'?; the settings before stay" in (house.view("a").error or "")
     assert len([status for status in house.statuses if status[1] == "degraded"]) == 1
     assert caplog.text.count("the settings before stay") == 1
-    await house.host.apply([found(plugin, settings={"volume": 3})])
+    await house.host.apply_plugins([found(plugin, settings={"volume": 3})])
     assert (house.view("a").state, house.contexts[0].settings) == ("running", Some(volume=3))
 
 
 async def test_a_plugin_that_failed_is_tried_again_with_other_settings(house: House) -> None:
     plugin = house.plugin("a", settings=Some)
-    await house.host.apply([found(plugin, settings={"volume": "x"})])
+    await house.host.apply_plugins([found(plugin, settings={"volume": "x"})])
     assert house.states() == {"a": "failed"}
     assert (house.view("a").error or "").startswith("settings: volume")
     with pytest.raises(PluginError):
         house.host.check_settings("a", {"volume": "y"})
-    await house.host.apply([found(plugin, settings={"volume": 5})])
+    await house.host.apply_plugins([found(plugin, settings={"volume": 5})])
     assert house.states() == {"a": "running"}
     assert house.view("a").settings == Some(volume=5)
 
 
 async def test_a_disabled_plugin_keeps_settings_for_later(house: House) -> None:
     plugin = house.plugin("a", settings=Some)
-    await house.host.apply([found(plugin, enabled=False)])
-    await house.host.apply([found(plugin, enabled=False, settings={"volume": 7})])
+    await house.host.apply_plugins([found(plugin, enabled=False)])
+    await house.host.apply_plugins([found(plugin, enabled=False, settings={"volume": 7})])
     assert house.view("a").settings == {"volume": 7}
-    await house.host.apply([found(plugin, enabled=False, settings={"volume": 8})])
+    await house.host.apply_plugins([found(plugin, enabled=False, settings={"volume": 8})])
     assert house.view("a").settings == {"volume": 8}
 
 
@@ -196,7 +198,7 @@ async def test_background_work_ends_before_stop_and_its_failure_degrades(house: 
         await asyncio.sleep(0)
         await asyncio.sleep(0)
 
-    await house.host.apply([house.wanted("a", start=start)])
+    await house.host.apply_plugins([house.wanted("a", start=start)])
     assert house.view("a").state == "degraded"
     assert "background work 'poll': ValueError: boom" in (house.view("a").error or "")
     house.contexts[0].report_status("running")

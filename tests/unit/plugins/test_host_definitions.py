@@ -135,7 +135,7 @@ BAD: list[tuple[str, Any, str, str]] = [
 async def test_a_bad_definition_is_refused_alone(value: Any, field: str, reason: str) -> None:
     house = House()
     bad = found(value, name="odd")
-    await house.host.apply([house.wanted("before"), bad, house.wanted("behind")])
+    await house.host.apply_plugins([house.wanted("before"), bad, house.wanted("behind")])
     assert house.states() == {"before": "running", "odd": "failed", "behind": "running"}
     error = house.view("odd").error or ""
     assert error.startswith(f"{field}: ")
@@ -162,7 +162,7 @@ BAD_HOOKS: list[tuple[str, Any, str, str]] = [
 @pytest.mark.parametrize(("bad", "field", "reason"), [row[1:] for row in BAD_HOOKS], ids=[row[0] for row in BAD_HOOKS])
 async def test_bad_hooks_are_refused_alone(bad: Hooks, field: str, reason: str) -> None:
     house = House()
-    await house.host.apply([house.wanted("odd", register=registering(bad)), house.wanted("behind")])
+    await house.host.apply_plugins([house.wanted("odd", register=registering(bad)), house.wanted("behind")])
     assert house.states() == {"odd": "failed", "behind": "running"}
     error = house.view("odd").error or ""
     assert error.startswith(f"{field}: ")
@@ -179,12 +179,12 @@ async def test_bad_hooks_are_refused_alone(bad: Hooks, field: str, reason: str) 
 )
 async def test_a_good_definition_is_taken(good: Plugin) -> None:
     house = House()
-    await house.host.apply([found(good)])
+    await house.host.apply_plugins([found(good)])
     assert house.states() == {"odd": "running"}, house.view("odd").error
     await house.host.close()
 
 
 async def test_a_bare_tool_may_use_all_of_the_name() -> None:
     house = House()
-    await house.host.apply([found(odd(tools=[a_tool("e" * 64)]), bare=True)])
+    await house.host.apply_plugins([found(odd(tools=[a_tool("e" * 64)]), bare=True)])
     assert house.view("odd").tools == ("e" * 64,)

@@ -18,8 +18,8 @@ NOTE = re.compile(r"\n\[toolstead: ([\d,]+) of ([\d,]+) bytes left out here\]\n"
 def fed(limit: int, *parts: bytes) -> Capture:
     capture = Capture(limit)
     for part in parts:
-        capture.feed(part)
-    capture.end()
+        capture.take_part(part)
+    capture.end_stream()
     return capture
 
 
@@ -49,7 +49,7 @@ def test_of_more_the_head_and_the_tail_are_kept_and_the_middle_is_counted(size: 
 def test_a_bound_that_leaves_no_room_for_a_tail_is_kept_too(limit: int) -> None:
     capture = Capture(limit)
     for _ in range(100):
-        capture.feed(b"x" * 1_000)
+        capture.take_part(b"x" * 1_000)
         assert len(capture._head) + len(capture._tail) <= limit + 2
     assert NOTE.sub("", capture.text) == "x" * limit
     assert f"{100_000 - limit:,} of 100,000 bytes left out" in capture.text
@@ -96,10 +96,10 @@ def test_a_few_bytes_that_are_no_text_are_not_taken_for_the_rest_of_a_character(
 def test_memory_is_bounded_however_much_is_written() -> None:
     capture, chunk = Capture(10_000), b"0123456789" * 6_553
     for _ in range(20):
-        capture.feed(chunk)
+        capture.take_part(chunk)
     tracemalloc.start()
     for _ in range(2_000):
-        capture.feed(chunk)
+        capture.take_part(chunk)
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert peak < 1_000_000
@@ -110,14 +110,14 @@ def test_memory_is_bounded_however_much_is_written() -> None:
 def test_lines_are_told_as_they_end_and_the_last_one_at_the_end() -> None:
     lines: list[list[bytes]] = []
     capture = Capture(100, lines.append)
-    capture.feed(b"one\ntw")
+    capture.take_part(b"one\ntw")
     assert lines == [[b"one"]]
-    capture.feed(b"")
-    capture.feed(b"o\n\nthree")
+    capture.take_part(b"")
+    capture.take_part(b"o\n\nthree")
     assert lines == [[b"one"], [b"two", b""]]
-    capture.end()
+    capture.end_stream()
     assert lines == [[b"one"], [b"two", b""], [b"three"]]
-    capture.end()
+    capture.end_stream()
     assert len(lines) == 3
 
 
@@ -125,23 +125,23 @@ def test_a_line_without_an_end_is_held_up_to_a_bound() -> None:
     lines: list[list[bytes]] = []
     capture = Capture(100, lines.append)
     for _ in range(100):
-        capture.feed(b"x" * 1_000)
+        capture.take_part(b"x" * 1_000)
         assert len(capture._line) <= LONGEST_LINE
-    capture.feed(b"y\nshort\n" + b"z" * 10_000 + b"\n")
+    capture.take_part(b"y\nshort\n" + b"z" * 10_000 + b"\n")
     assert lines == [[b"x" * LONGEST_LINE, b"short", b"z" * LONGEST_LINE]]
 
 
 def test_a_stream_may_be_changed_on_its_way() -> None:
     class Doubled:
-        def feed(self, data: bytes) -> bytes:
+        def filter_part(self, data: bytes) -> bytes:
             return data * 2
 
-        def end(self) -> bytes:
+        def filter_end(self) -> bytes:
             return b"!"
 
     lines: list[list[bytes]] = []
     capture = Capture(100, lines.append, Doubled())
-    capture.feed(b"a\n")
-    capture.end()
+    capture.take_part(b"a\n")
+    capture.end_stream()
     assert (capture.text, capture.total) == ("a\na\n!", 5)
     assert lines == [[b"a", b"a"], [b"!"]]

@@ -47,10 +47,10 @@ def test_lines_go_in_and_come_out_until_the_input_ends(run: Run, caplog: pytest.
             process.stdin.write(text)
             assert await line_of(process) == text
         assert process.child.returncode is None
-        await process.end(PATIENCE)
+        await process.end_process(PATIENCE)
         assert process.child.returncode == 0
         assert await line_of(process) == b""
-        await process.end(PATIENCE)
+        await process.end_process(PATIENCE)
         await process.kill()
 
     run(main())
@@ -75,7 +75,7 @@ def test_one_that_does_not_end_is_killed_and_that_is_logged(
     async def main() -> int:
         process = started(STUBBORN)
         await line_of(process)
-        await process.end(0.05, terminate=terminate)
+        await process.end_process(0.05, terminate=terminate)
         assert process.child.returncode == -signal.SIGKILL
         return process.child.pid
 
@@ -89,7 +89,7 @@ def test_one_that_ends_when_it_is_asked_to_is_not_killed(run: Run, caplog: pytes
     async def main() -> None:
         process = started("import time\nprint('on', flush=True)\ntime.sleep(1000)")
         await line_of(process)
-        await process.end(0.3, terminate=True)
+        await process.end_process(0.3, terminate=True)
         assert process.child.returncode == -signal.SIGTERM
 
     run(main())
@@ -100,7 +100,7 @@ def test_an_end_that_is_cancelled_leaves_nothing(run: Run) -> None:
     async def main() -> int:
         process = started(STUBBORN)
         await line_of(process)
-        ending = asyncio.create_task(process.end(PATIENCE))
+        ending = asyncio.create_task(process.end_process(PATIENCE))
         await asyncio.sleep(0.01)
         while not ending.done():
             ending.cancel()

@@ -68,7 +68,7 @@ def test_what_is_written_comes_in_order_and_the_end_after_it(run: Run) -> None:
         for number in range(10):
             pipe.write(bytes([number]) * 50_000)
         pipe.write(b"")
-        pipe.end()
+        pipe.end_input()
         assert not pipe.is_open
         pipe.write(b"too late")
         await asyncio.wait_for(over.wait(), PATIENCE)
@@ -88,7 +88,7 @@ def test_that_nobody_reads_any_more_shows_when_it_is_written_to(size: int, run: 
         pipe.write(b"x")
         await until(lambda: not pipe.is_open)
         pipe.write(b"x")
-        pipe.end()
+        pipe.end_input()
 
     run(main())
 
@@ -103,7 +103,7 @@ def test_a_reader_that_falls_behind_pauses_the_pipe_and_loses_nothing(run: Run) 
         pipe.write(b"line\n" * 200_000)
         await asyncio.sleep(0.05)
         assert pipe._rest  # nobody reads, so it is not all taken
-        pipe.end()
+        pipe.end_input()
         async with asyncio.timeout(PATIENCE):
             count = 0
             while line := await stream.readline():

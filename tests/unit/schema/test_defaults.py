@@ -8,14 +8,14 @@ from typing import Any
 import pytest
 
 from toolstead.schema.compiled import compile_input_schema
-from toolstead.schema.defaults import _fits, _fits_easily  # pyright: ignore[reportPrivateUsage] - compared here
+from toolstead.schema.defaults import _fits_easily, _fits_schema  # pyright: ignore[reportPrivateUsage] - compared here
 
 pytestmark = pytest.mark.promise("S1")
 
 
 def filled(schema: dict[str, Any], given: dict[str, Any]) -> dict[str, Any]:
     compiled = compile_input_schema(schema, tool="t")
-    return compiled.defaults.fill(given) if compiled.defaults else given
+    return compiled.defaults.fill_object(given) if compiled.defaults else given
 
 
 def test_a_missing_property_takes_its_default_and_a_given_one_keeps_its_value() -> None:
@@ -38,8 +38,8 @@ def test_a_default_object_is_filled_too_and_never_shared_between_calls() -> None
     assert first == {"o": {"l": [], "k": 1}}
     compiled = compile_input_schema(schema, tool="t")
     assert compiled.defaults is not None
-    compiled.defaults.fill({})["o"]["l"].append("leak")
-    assert compiled.defaults.fill({}) == {"o": {"l": [], "k": 1}}
+    compiled.defaults.fill_object({})["o"]["l"].append("leak")
+    assert compiled.defaults.fill_object({}) == {"o": {"l": [], "k": 1}}
 
 
 def test_nothing_is_filled_through_alternatives_or_references() -> None:
@@ -94,5 +94,5 @@ def test_whether_a_default_fits_is_told_fast_as_a_validator_would() -> None:
         quick = _fits_easily(schema, value)
         if quick is not None:
             told += 1
-            assert quick == _fits(schema, value, "", document={}, registry=None), schema
+            assert quick == _fits_schema(schema, value, "", document={}, registry=None), schema
     assert told > 300

@@ -13,7 +13,7 @@ pytestmark = pytest.mark.promise("S1")
 
 
 def lines(properties: dict[str, Any], value: Any, **keywords: Any) -> list[str]:
-    return compile_input_schema({"properties": properties, **keywords}, tool="t").problems(value)
+    return compile_input_schema({"properties": properties, **keywords}, tool="t").describe_problems(value)
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ import pytest
 from toolstead.errors import SchemaError
 from toolstead.schema import compiled
 from toolstead.schema.compiled import compile_input_schema, compile_schema
-from toolstead.schema.plain import grammar, is_obviously_plain
+from toolstead.schema.plain import is_obviously_plain, plain_grammar
 
 PROPERTY = {"type": "string", "enum": ["a", "b"], "default": "a", "description": "d", "minLength": 1}
 COMMON: dict[str, Any] = {
@@ -60,7 +60,7 @@ def validator_of(schema: Any) -> Any:
     return jsonschema_rs.validator_for(schema, offline=True, validate_formats=False)
 
 
-is_plain = validator_of(grammar()).is_valid
+is_plain = validator_of(plain_grammar()).is_valid
 
 
 def test_a_common_schema_is_plain() -> None:
@@ -118,11 +118,11 @@ def test_a_plain_schema_of_a_file_is_compiled_when_it_is_first_used(monkeypatch:
     monkeypatch.setattr(compiled, "_validator_for", counting)
     schema = compile_input_schema(dict(COMMON), tool="t", owned=True, plain=True)
     assert schema.defaults is not None
-    assert schema.defaults.fill({}) == {"one": "a"}
+    assert schema.defaults.fill_object({}) == {"one": "a"}
     assert not seen
     assert schema.is_valid({"one": "b"})
     assert not schema.is_valid({"one": "c"})
-    assert schema.problems({"one": "c"})
+    assert schema.describe_problems({"one": "c"})
     assert len(seen) == 1
     with pytest.raises(AttributeError):
         getattr(schema, "nothing")  # noqa: B009 - a checker would refuse the name
@@ -130,9 +130,9 @@ def test_a_plain_schema_of_a_file_is_compiled_when_it_is_first_used(monkeypatch:
 
 def test_problems_can_be_asked_for_first() -> None:
     schema = compile_schema({"type": "integer"}, tool="t", owned=True, plain=True)
-    assert schema.problems("x")
-    assert [finding.reason for finding in schema.findings("x")]
-    assert schema.findings(5) == []
+    assert schema.describe_problems("x")
+    assert [finding.reason for finding in schema.find_problems("x")]
+    assert schema.find_problems(5) == []
 
 
 def test_what_is_shown_beside_a_schema_without_a_type_does_not_bind_it_later() -> None:

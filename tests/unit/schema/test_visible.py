@@ -7,7 +7,7 @@ import re
 import pytest
 
 from tests.flows.hidden_strings import HIDDEN, JOINED, SPACED, bits, tags
-from toolstead.schema.visible import Kind, Unseen, escaped, first_unseen, is_plain, unseen
+from toolstead.schema.visible import Kind, Unseen, escape_unseen, find_unseen, first_unseen, is_plain
 
 ZWNJ, ZWJ, TEXT, EMOJI = "\u200c", "\u200d", "\ufe0e", "\ufe0f"
 VIRAMA = "\u094d"
@@ -113,49 +113,49 @@ KINDS: tuple[Kind, ...] = ("name", "value", "prose")
 
 
 def codes(text: str, kind: Kind) -> list[int]:
-    return [ord(found.character) for found in unseen(text, kind)]
+    return [ord(found.character) for found in find_unseen(text, kind)]
 
 
 def test_what_people_write_is_seen() -> None:
     for kind in KINDS:
         for text in SEEN_EVERYWHERE:
             assert codes(text, kind) == [], ascii(text)
-            assert escaped(text, kind) == text
+            assert escape_unseen(text, kind) == text
             assert first_unseen(text, kind) is None
 
 
 def test_prose_keeps_what_emoji_and_scripts_are_spelt_with() -> None:
     for text in (*SEEN_IN_PROSE, *HARMLESS_IN_PROSE):
         assert codes(text, "prose") == [], ascii(text)
-        assert escaped(text, "prose") == text
+        assert escape_unseen(text, "prose") == text
         assert codes(text, "name"), ascii(text)
 
 
 def test_a_joiner_or_selector_that_follows_nothing_seen_is_hidden() -> None:
     for text in HIDDEN_IN_PROSE:
         assert codes(text, "prose"), ascii(text)
-        assert codes(escaped(text, "prose"), "prose") == []
-        assert is_plain(escaped(text), "name")
+        assert codes(escape_unseen(text, "prose"), "prose") == []
+        assert is_plain(escape_unseen(text), "name")
 
 
 def test_what_is_hidden_is_found_and_shown() -> None:
     for kind in KINDS:
         for hidden in HIDDEN:
-            first = next(iter(unseen(hidden.text, kind)))
+            first = next(iter(find_unseen(hidden.text, kind)))
             assert (first.character, first.name) == (hidden.character, hidden.called)
             assert hidden.text[first.position] == hidden.character
-            assert hidden.shown in escaped(hidden.text, kind)
-            assert is_plain(escaped(hidden.text), "name")
+            assert hidden.shown in escape_unseen(hidden.text, kind)
+            assert is_plain(escape_unseen(hidden.text), "name")
 
 
 def test_what_may_stand_in_prose_is_hidden_in_a_name() -> None:
     for given in (*JOINED, *SPACED):
         assert [codes(given.text, kind) != [] for kind in KINDS] == [True, given in JOINED, False], given.label
-        assert escaped(given.text) == given.text.replace(given.character, given.shown)
+        assert escape_unseen(given.text) == given.text.replace(given.character, given.shown)
 
 
 def test_a_finding_says_where_what_why_and_what_is_right() -> None:
-    assert list(unseen("ab\u202ec\x1b", "prose")) == [
+    assert list(find_unseen("ab\u202ec\x1b", "prose")) == [
         Unseen(
             position=2,
             character="\u202e",
@@ -215,7 +215,7 @@ def test_what_is_told_at_once_is_what_is_told_one_by_one() -> None:
     plain = "".join(character for character in everything if is_plain(character, "name"))
     assert is_plain(plain, "name")
     assert not IGNORABLE.search(plain)
-    assert escaped(plain + "\u200b") == plain + "\\u{200b}"
+    assert escape_unseen(plain + "\u200b") == plain + "\\u{200b}"
     others = [character for character in everything if not is_plain(character, "name")]
     seen_after_all = [character for character in others if not codes(character, "name")]
     assert all(re.match("[\u0600-\u08e2\U000110bd-\U000110cd\U0001f000-\U0003fffd]", each) for each in seen_after_all)

@@ -209,7 +209,7 @@ async def test_what_was_done_can_be_read() -> None:
             await ctx.http.request("GET", "https://example.org/b")
         ended: list[str] = []
         ctx.run_background(_slow(ended))
-        await ctx.settled()
+        await ctx.wait_for_background()
         assert ended == ["slow"]
         ctx.report_status("degraded", "tired")
     assert [(message.role, message.content) for message in ctx.sent] == [("system", "a note"), ("user", "wake up")]

@@ -14,7 +14,7 @@ from msgspec import structs
 from toolstead.errors import DefinitionError, SchemaError
 from toolstead.plugins.contract import PluginContext, Tool
 from toolstead.plugins.tool_meta import ToolMeta
-from toolstead.tools.definition import LONGEST_DESCRIPTION, LONGEST_NAME, RegisteredTool, define
+from toolstead.tools.definition import LONGEST_DESCRIPTION, LONGEST_NAME, RegisteredTool, define_tool
 from toolstead.types.tool import Annotations, Provenance
 
 HERE = Provenance(source="plugin", origin="here.py", plugin_name="p")
@@ -26,7 +26,7 @@ async def handler(ctx: PluginContext, input: dict[str, Any], meta: ToolMeta) -> 
 
 def defined(**fields: Any) -> RegisteredTool:
     given = {"name": "t", "description": "A tool.", "handler": handler} | fields
-    return define(Tool(**given), HERE, PluginContext(name="p"))
+    return define_tool(Tool(**given), HERE, PluginContext(name="p"))
 
 
 def refusal(**fields: Any) -> DefinitionError:
@@ -156,7 +156,7 @@ def test_a_bad_field_is_refused_by_name_with_what_would_be_right(fields: dict[st
 @pytest.mark.parametrize("bad", [handler, "t", None, {"name": "t"}, Called()])
 def test_what_is_no_tool_at_all_is_refused(bad: Any) -> None:
     with pytest.raises(DefinitionError, match="a Tool is needed; decorate an async function with @tool") as caught:
-        define(bad, HERE, PluginContext(name="p"))
+        define_tool(bad, HERE, PluginContext(name="p"))
     assert caught.value.field == "tool"
     assert caught.value.tool
 
@@ -217,10 +217,10 @@ def test_a_definition_shows_what_its_author_said() -> None:
 def test_references_may_lead_into_the_documents_at_hand_and_nowhere_else() -> None:
     made = Tool(name="t", description="d", handler=handler, schema={"properties": {"a": {"$ref": "urn:words#/A"}}})
     documents = {"urn:words": {"A": {"type": "string"}}}
-    registered = define(made, HERE, PluginContext(name="p"), documents=documents)
+    registered = define_tool(made, HERE, PluginContext(name="p"), documents=documents)
     assert not registered.input.is_valid({"a": 1})
     with pytest.raises(SchemaError, match="references are never fetched"):
-        define(made, HERE, PluginContext(name="p"))
+        define_tool(made, HERE, PluginContext(name="p"))
 
 
 @pytest.mark.promise("S1")
@@ -264,7 +264,7 @@ def test_a_changed_field_is_a_change(fields: dict[str, Any]) -> None:
 def test_another_origin_is_a_change() -> None:
     tool, context = Tool(name="t", description="d", handler=handler), PluginContext(name="p")
     moved = structs.replace(HERE, origin="there.py")
-    assert not define(tool, HERE, context).same_as(define(tool, moved, context))
+    assert not define_tool(tool, HERE, context).same_as(define_tool(tool, moved, context))
 
 
 @pytest.mark.promise("R6")

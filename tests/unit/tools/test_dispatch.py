@@ -133,7 +133,7 @@ async def test_every_failure_is_a_text_an_error_result_a_log_line_and_an_event(
     assert result.failure is failure
     assert said in result.text
     assert any(record.name == "toolstead.tools.dispatch" and "t failed" in record.message for record in caplog.records)
-    (event,) = bench.log.recent
+    (event,) = bench.log.recent_events
     assert (event.type, event.thread_id, event.data["isError"], event.data["name"]) == ("tool_result", "th", True, "t")
     assert said in event.data["content"]
 
@@ -155,7 +155,7 @@ async def test_an_unknown_tool_is_raised_logged_and_told_with_the_nearest_name()
     bench.registry.register(Tool(name="git-status", description="Status.", handler=echo))
     with pytest.raises(UnknownToolError, match=r"unknown tool 'git-statu'; did you mean 'git-status'\?"):
         await bench.dispatcher.call("git-statu", {})
-    assert bench.log.recent[-1].data["name"] == "git-statu"
+    assert bench.log.recent_events[-1].data["name"] == "git-statu"
 
 
 async def hang(ctx: PluginContext, input: dict[str, Any], meta: ToolMeta) -> str:
@@ -202,7 +202,7 @@ async def test_cancelling_the_caller_reaches_the_handler_and_is_told() -> None:
     with pytest.raises(asyncio.CancelledError):
         await calling
     assert seen == ["cancelled"]
-    assert bench.log.recent[-1].data["content"] == "t was cancelled"
+    assert bench.log.recent_events[-1].data["content"] == "t was cancelled"
 
 
 async def test_a_handler_may_use_everything_of_asyncio_after_its_first_step() -> None:
@@ -319,8 +319,8 @@ async def test_a_call_ends_on_the_generation_it_began_with() -> None:
 async def test_calls_that_go_well_are_told_only_to_who_listens() -> None:
     bench = Bench(echo)
     await bench.call({})
-    assert bench.log.recent == []
-    with bench.log.stream() as stream:
+    assert bench.log.recent_events == []
+    with bench.log.open_stream() as stream:
         await bench.call({"a": 1}, Caller(thread_id="x", call_id="toolu_1", run_id="r"))
         use, result = await anext(stream), await anext(stream)
     assert (use.type, use.data["input"], use.run_id) == ("tool_use", {"a": 1}, "r")

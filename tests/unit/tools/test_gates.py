@@ -14,7 +14,7 @@ from toolstead.orchestrator.event_log import EventLog
 from toolstead.plugins.contract import Handler, PluginContext, Tool
 from toolstead.plugins.tool_meta import ToolMeta
 from toolstead.tools.dispatch import Dispatcher
-from toolstead.tools.gates import MAX_COPIED_LEVELS, Approve, Gate, Observer, copied
+from toolstead.tools.gates import MAX_COPIED_LEVELS, Approve, Gate, Observer, copy_json
 from toolstead.tools.registry import Registry
 from toolstead.types.call import Allow, Ask, Caller, Decision, Deny, Rewrite, ToolCall
 from toolstead.types.content import Text
@@ -175,10 +175,10 @@ async def test_arguments_that_are_nested_too_deeply_to_be_copied_are_refused() -
 
 
 def test_how_deeply_is_counted() -> None:
-    assert copied(nested_lists(MAX_COPIED_LEVELS)) == nested_lists(MAX_COPIED_LEVELS)
-    assert copied({"deep": nested_lists(MAX_COPIED_LEVELS - 1)}) == {"deep": nested_lists(MAX_COPIED_LEVELS - 1)}
+    assert copy_json(nested_lists(MAX_COPIED_LEVELS)) == nested_lists(MAX_COPIED_LEVELS)
+    assert copy_json({"deep": nested_lists(MAX_COPIED_LEVELS - 1)}) == {"deep": nested_lists(MAX_COPIED_LEVELS - 1)}
     with pytest.raises(RecursionError, match=f"nested more than {MAX_COPIED_LEVELS} levels deep"):
-        copied(nested_lists(MAX_COPIED_LEVELS + 1))
+        copy_json(nested_lists(MAX_COPIED_LEVELS + 1))
 
 
 async def test_arguments_that_are_nested_too_deeply_for_observers_are_called_all_the_same() -> None:

@@ -17,7 +17,7 @@ from toolstead.orchestrator.event_log import EventLog
 from toolstead.plugins.contract import PluginContext, Tool
 from toolstead.plugins.tool_meta import ToolMeta
 from toolstead.tools.dispatch import Dispatcher
-from toolstead.tools.output import NonsenseError, as_result, cap
+from toolstead.tools.output import BadResultError, as_result, cap_result
 from toolstead.tools.registry import Registry
 from toolstead.types.content import Audio, Content, EmbeddedResource, Image, ResourceLink, Text
 from toolstead.types.result import Failure, ToolResult
@@ -120,7 +120,7 @@ def test_a_piece_of_content_is_an_answer_and_a_whole_result_stays_itself(part: C
     ],
 )
 def test_what_is_no_result_is_refused_in_a_few_words(value: Any, said: str) -> None:
-    with pytest.raises(NonsenseError) as caught:
+    with pytest.raises(BadResultError) as caught:
         as_result(value)
     assert str(caught.value).startswith(said)
     assert len(str(caught.value)) < 200
@@ -148,40 +148,40 @@ async def test_nonsense_is_an_error_result_for_every_caller(value: Any) -> None:
 
 def test_a_result_within_the_limit_is_the_same_result() -> None:
     result = ToolResult(content=[Text("ü" * 5), Image(data=b"x" * 6, mime_type="image/png")], structured={"a": 1})
-    assert cap(result, 16) == (result, 0)
-    assert cap(result, 16)[0] is result
-    assert cap(result, 15)[1] > 0
+    assert cap_result(result, 16) == (result, 0)
+    assert cap_result(result, 16)[0] is result
+    assert cap_result(result, 15)[1] > 0
 
 
 def test_bytes_are_counted_not_characters() -> None:
-    assert cap(as_result("ü" * 10), 20)[1] == 0
-    assert cap(as_result("ü" * 10), 19)[1] > 0
-    assert cap(ToolResult(content=[Text("a")], structured="ü" * 9), 20)[1] == 0
-    assert cap(ToolResult(content=[Text("a")], structured="ü" * 10), 20)[1] == 22
-    assert cap(as_result("\ud800"), 3)[1] == 0
+    assert cap_result(as_result("ü" * 10), 20)[1] == 0
+    assert cap_result(as_result("ü" * 10), 19)[1] > 0
+    assert cap_result(ToolResult(content=[Text("a")], structured="ü" * 9), 20)[1] == 0
+    assert cap_result(ToolResult(content=[Text("a")], structured="ü" * 10), 20)[1] == 22
+    assert cap_result(as_result("\ud800"), 3)[1] == 0
     link = ResourceLink(uri="u" * 5, name="n" * 5, description="d" * 5)
-    assert cap(as_result(link), 15)[1] == 0
-    assert cap(as_result(link), 14)[1] == 15
+    assert cap_result(as_result(link), 15)[1] == 0
+    assert cap_result(as_result(link), 14)[1] == 15
     for content in ("ü" * 5, b"x" * 10):
         resource = EmbeddedResource(uri="u" * 5, content=content)
-        assert cap(as_result(resource), 15)[1] == 0
-        assert cap(as_result(resource), 14)[1] == 15
+        assert cap_result(as_result(resource), 15)[1] == 0
+        assert cap_result(as_result(resource), 14)[1] == 15
 
 
 def test_text_keeps_its_head_and_its_tail() -> None:
-    result, left_out = cap(as_result("HEAD" + "x" * 1000 + "TAIL"), 100)
+    result, left_out = cap_result(as_result("HEAD" + "x" * 1000 + "TAIL"), 100)
     assert left_out == 908
     assert result.text.startswith("HEAD" + "x" * 71 + "\n[toolstead: 908 of 1,008 bytes left out here;")
     assert result.text.endswith("]\n" + "x" * 21 + "TAIL")
 
 
 def test_an_error_and_its_reason_survive_the_cut() -> None:
-    cut, left_out = cap(ToolResult(content=[Text("x" * 100)], is_error=True, failure=Failure.TOOL), 10)
+    cut, left_out = cap_result(ToolResult(content=[Text("x" * 100)], is_error=True, failure=Failure.TOOL), 10)
     assert (cut.is_error, cut.failure, left_out) == (True, Failure.TOOL, 90)
 
 
 def test_a_structured_answer_that_is_too_large_is_left_out_whole_and_said_so() -> None:
-    cut, left_out = cap(ToolResult(content=[Text("short")], structured=["x" * 100]), 50)
+    cut, left_out = cap_result(ToolResult(content=[Text("short")], structured=["x" * 100]), 50)
     assert cut.structured is None
     assert left_out == 104
     assert [part.text for part in cut.content if isinstance(part, Text)] == [
@@ -191,13 +191,13 @@ def test_a_structured_answer_that_is_too_large_is_left_out_whole_and_said_so() -
 
 
 def test_a_structured_answer_that_fits_stays_when_only_the_text_is_too_long() -> None:
-    cut, _ = cap(ToolResult(content=[Text("x" * 100)], structured={"a": 1}), 50)
+    cut, _ = cap_result(ToolResult(content=[Text("x" * 100)], structured={"a": 1}), 50)
     assert cut.structured == {"a": 1}
 
 
 def test_a_picture_that_is_too_large_leaves_room_for_the_words_beside_it() -> None:
     picture = Image(data=b"x" * 9_000, mime_type="image/png")
-    cut, left_out = cap(ToolResult(content=[Text("before"), picture, Text("after")]), 1_000)
+    cut, left_out = cap_result(ToolResult(content=[Text("before"), picture, Text("after")]), 1_000)
     assert [part.text for part in cut.content if isinstance(part, Text)] == [
         "before",
         "[toolstead: image/png of 9,000 bytes left out: more than the limit allows]",
@@ -208,7 +208,7 @@ def test_a_picture_that_is_too_large_leaves_room_for_the_words_beside_it() -> No
 
 @pytest.mark.parametrize("part", [Text("x" * 50), Image(data=b"x" * 2_000, mime_type="image/" + "p" * 500)])
 def test_very_many_parts_do_not_make_very_many_notes(part: Content) -> None:
-    cut, left_out = cap(ToolResult(content=[part] * 10_000), 1_000)
+    cut, left_out = cap_result(ToolResult(content=[part] * 10_000), 1_000)
     kept = sum(50 for one in cut.content if one is part)
     assert len(json.dumps(cut.to_json())) < 2_500
     assert "more parts of" in cut.text.splitlines()[-1]
@@ -216,9 +216,9 @@ def test_very_many_parts_do_not_make_very_many_notes(part: Content) -> None:
 
 
 def test_even_a_tiny_limit_says_what_is_missing() -> None:
-    cut, left_out = cap(as_result(Image(data=b"x" * 10, mime_type="image/png")), 1)
+    cut, left_out = cap_result(as_result(Image(data=b"x" * 10, mime_type="image/png")), 1)
     assert (cut.text, left_out) == ("[toolstead: image/png of 10 bytes left out: more than the limit allows]", 10)
-    cut, left_out = cap(as_result("xy"), 1)
+    cut, left_out = cap_result(as_result("xy"), 1)
     assert left_out == 1
     assert "1 of 2 bytes left out" in cut.text
 
@@ -227,7 +227,7 @@ def test_even_a_tiny_limit_says_what_is_missing() -> None:
 @given(texts=st.lists(st.text(max_size=60), max_size=6), limit=st.integers(min_value=1, max_value=100))
 def test_what_is_kept_and_what_is_left_out_is_the_whole(texts: list[str], limit: int) -> None:
     total = sum(len(text.encode("utf-8", "surrogatepass")) for text in texts)
-    cut, left_out = cap(ToolResult(content=[Text(text) for text in texts]), limit)
+    cut, left_out = cap_result(ToolResult(content=[Text(text) for text in texts]), limit)
     assert (left_out > 0) is (total > limit)
     whole = [text for text, part in zip(texts, cut.content, strict=False) if part == Text(text)]
     assert sum(len(text.encode("utf-8", "surrogatepass")) for text in whole) <= limit

@@ -41,8 +41,8 @@ async def test_tools_are_listed_in_the_order_they_came_and_a_new_one_stands_behi
     await registry.reload()
     registry.register(tool("w"), tool("v"))
     assert names(registry) == ["z", "y", "x", "w", "v"]
-    registry.switch(frozenset({"y"}))
-    registry.switch(frozenset())
+    registry.apply_switches(frozenset({"y"}))
+    registry.apply_switches(frozenset())
     first.put("u", offer("y", "b.json", description="Changed."), "z")
     await registry.reload()
     registry.unregister("w")
@@ -93,7 +93,7 @@ async def test_a_name_that_a_source_holds_is_refused_naming_the_holder() -> None
     with pytest.raises(DuplicateToolError) as caught:
         registry.register(tool("git-status"))
     assert caught.value.holder == "builtin git.py"
-    registry.switch(frozenset({"add-note"}))
+    registry.apply_switches(frozenset({"add-note"}))
     with pytest.raises(DuplicateToolError, match=r"already held by plugin notes \(notes\.json\)"):
         registry.register(tool("add-note"))
 
@@ -126,7 +126,7 @@ async def test_generations_count_up_and_an_old_one_never_changes() -> None:
     seen += [(await registry.reload()).generation for _ in range(2)]
     registry.register(tool("b"))
     seen.append(registry.current)
-    registry.switch(frozenset({"a"}))
+    registry.apply_switches(frozenset({"a"}))
     seen.append(registry.current)
     registry.unregister("b")
     seen.append(registry.current)
@@ -137,34 +137,34 @@ async def test_generations_count_up_and_an_old_one_never_changes() -> None:
 def test_finding_and_suggesting_knows_only_what_can_be_called() -> None:
     registry = Registry(visibility=Visibility(blocked=["secret-*"]))
     registry.register(tool("list-notes"), tool("secret-notes"))
-    assert registry.current.find("list-notes").info.name == "list-notes"
+    assert registry.current.find_tool("list-notes").info.name == "list-notes"
     for bad in ("secret-notes", "secret-note", "", "x" * 1_000_000):
         with pytest.raises(UnknownToolError) as caught:
-            registry.current.find(bad)
+            registry.current.find_tool(bad)
         assert "secret-notes" not in caught.value.nearest
         assert len(str(caught.value)) < 400
     with pytest.raises(UnknownToolError):
-        registry.current.find(["unhashable"])  # pyright: ignore[reportArgumentType] - callers send anything
+        registry.current.find_tool(["unhashable"])  # pyright: ignore[reportArgumentType] - callers send anything
 
 
 def test_the_nearest_name_is_found_among_very_many() -> None:
     registry = Registry()
     registry.register(*(tool(f"tool-number-{n}") for n in range(MOST_COMPARED * 3)), tool("list-notes"))
-    assert registry.current.unknown("lst-notes").nearest == ("list-notes",)
-    assert registry.current.unknown("tool-numbr-250").nearest[0] == "tool-number-250"
+    assert registry.current.unknown_tool("lst-notes").nearest == ("list-notes",)
+    assert registry.current.unknown_tool("tool-numbr-250").nearest[0] == "tool-number-250"
 
 
 def test_a_huge_name_is_not_compared_whole(monkeypatch: pytest.MonkeyPatch) -> None:
     compared: list[str] = []
     monkeypatch.setattr(difflib, "get_close_matches", lambda word, *_, **__: compared.append(word) or [])
-    Registry().current.unknown("x" * 1_000_000)
+    Registry().current.unknown_tool("x" * 1_000_000)
     assert compared == ["x" * 64]
 
 
 def test_registering_ten_thousand_tools_at_once_stays_linear(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[str] = []
     compiling: list[str] = []
-    hides, compile_schema = Visibility.hides, compiled.compile_schema
+    hides, compile_schema = Visibility.reason_hidden, compiled.compile_schema
 
     def counted_hides(self: Visibility, name: str) -> str | None:
         asked.append(name)
@@ -174,7 +174,7 @@ def test_registering_ten_thousand_tools_at_once_stays_linear(monkeypatch: pytest
         compiling.append(tool)
         return compile_schema(schema, tool=tool, **rest)
 
-    monkeypatch.setattr(Visibility, "hides", counted_hides)
+    monkeypatch.setattr(Visibility, "reason_hidden", counted_hides)
     monkeypatch.setattr(compiled, "compile_schema", counted_compile)
     registry, told = Registry(), list[Swap]()
     registry.subscribe(told.append)
@@ -388,7 +388,7 @@ async def test_what_is_registered_or_unregistered_during_a_reload_stays_so() -> 
     await asyncio.wait_for(shelf.reading.wait(), 5)
     registry.register(tool("mine"))
     registry.unregister("leaving")
-    registry.switch(frozenset({"staying"}))
+    registry.apply_switches(frozenset({"staying"}))
     assert names(registry) == ["mine"]
     shelf.open.set()
     swap = await asyncio.wait_for(reload, 5)
@@ -459,13 +459,13 @@ async def test_hidden_tools_are_neither_listed_nor_callable_but_known() -> None:
 def test_switches_and_rules_say_what_they_changed() -> None:
     registry = Registry(visibility=Visibility(allowed=["a", "b"]))
     assert registry.register(tool("a"), tool("b"), tool("c")) == Changes(added=("a", "b"))
-    assert registry.switch(frozenset({"a", "c"})) == Changes(removed=("a",))
+    assert registry.apply_switches(frozenset({"a", "c"})) == Changes(removed=("a",))
     number = registry.current.number
-    assert registry.switch(frozenset({"a", "c"})) == Changes()
+    assert registry.apply_switches(frozenset({"a", "c"})) == Changes()
     assert registry.current.number == number
-    assert registry.switch(frozenset({"b"})) == Changes(added=("a",), removed=("b",))
+    assert registry.apply_switches(frozenset({"b"})) == Changes(added=("a",), removed=("b",))
     assert registry.set_visibility(Visibility(blocked=["a"])) == Changes(added=("b", "c"), removed=("a",))
-    assert registry.switch(frozenset()) == Changes()
+    assert registry.apply_switches(frozenset()) == Changes()
     assert names(registry) == ["b", "c"]
 
 

@@ -16,9 +16,9 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 from toolstead.errors import DuplicateToolError, ToolsteadError, UnknownToolError
 from toolstead.plugins.contract import PluginContext, Tool
 from toolstead.plugins.tool_meta import ToolMeta
-from toolstead.tools.definition import RegisteredTool, define
+from toolstead.tools.definition import RegisteredTool, define_tool
 from toolstead.tools.registry import Registry
-from toolstead.tools.sources import Delta, Offers
+from toolstead.tools.sources import Offers, SourceChanges
 from toolstead.tools.visibility import Visibility
 from toolstead.types.tool import Changes, Provenance
 
@@ -53,7 +53,7 @@ class Shelf:
         self._handed = {name: self._handed_or_new(name, version) for name, version in self.offered.items()}
         return Offers(tools=[made for _, made in self._handed.values()])
 
-    async def refresh(self, paths: Collection[Path] | None = None) -> Delta:
+    async def refresh(self, paths: Collection[Path] | None = None) -> SourceChanges:
         self._break()
         gone = {name: old for name, old in self._handed.items() if self.offered.get(name) != old[0]}
         self._handed = {name: old for name, old in self._handed.items() if name not in gone}
@@ -63,7 +63,7 @@ class Shelf:
             if name not in self._handed
         }
         self._handed |= fresh
-        return Delta(gone=[old for _, old in gone.values()], fresh=[new for _, new in fresh.values()])
+        return SourceChanges(gone=[old for _, old in gone.values()], fresh=[new for _, new in fresh.values()])
 
     def _break(self) -> None:
         if self.broken:
@@ -74,7 +74,7 @@ class Shelf:
         if handed is not None and handed[0] == version:
             return handed
         provenance = Provenance(source="builtin" if self.name == BUILTIN else "plugin", origin=self.name)
-        return version, define(tool(name, version), provenance, PluginContext(name=self.name))
+        return version, define_tool(tool(name, version), provenance, PluginContext(name=self.name))
 
 
 class Model:
@@ -255,7 +255,7 @@ class Machine(RuleBasedStateMachine):
     def switch(self, data: st.DataObject) -> None:
         before = self.model.visible
         self.model.disabled = frozenset(data.draw(st.sets(st.sampled_from(sorted(self.model.held)))))
-        self.expect(before, self.registry.switch(self.model.disabled))
+        self.expect(before, self.registry.apply_switches(self.model.disabled))
 
     @rule(allowed=patterns, blocked=patterns)
     def set_visibility(self, allowed: list[str], blocked: list[str]) -> None:

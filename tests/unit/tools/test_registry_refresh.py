@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from tests.unit.tools.shelf import Shelf, held_by, hidden, holder, names, offer, problems, tool
-from toolstead.tools.definition import RegisteredTool, define
+from toolstead.tools.definition import RegisteredTool, define_tool
 from toolstead.tools.registry import Registry
-from toolstead.tools.sources import Delta, Offers
+from toolstead.tools.sources import Offers, SourceChanges
 from toolstead.tools.visibility import Visibility
 from toolstead.types.tool import Changes, Problem
 
@@ -32,7 +32,7 @@ class Files(Shelf):
         self.handed = {path: self.made(path) for path in self.files}
         return Offers(tools=list(self.handed.values()), problems=self.problems)
 
-    async def refresh(self, paths: Collection[Path] | None = None) -> Delta:
+    async def refresh(self, paths: Collection[Path] | None = None) -> SourceChanges:
         await super().load()
         if self.unwell is not None:
             raise self.unwell
@@ -41,12 +41,12 @@ class Files(Shelf):
         gone = [self.handed.pop(name) for name in names if name in self.handed]
         fresh = {name: self.made(name) for name in names if name in self.files}
         self.handed |= fresh
-        return Delta(gone=gone, fresh=list(fresh.values()), problems=self.problems)
+        return SourceChanges(gone=gone, fresh=list(fresh.values()), problems=self.problems)
 
     def made(self, path: str) -> RegisteredTool:
         name, _, text = self.files[path].partition(":")
         offered = offer(name, path, description=text or "A tool.")
-        return define(offered.tool, offered.provenance, offered.context)
+        return define_tool(offered.tool, offered.provenance, offered.context)
 
 
 def paths(*given: str) -> list[Path]:
@@ -64,8 +64,8 @@ async def test_a_part_that_is_looked_at_again_changes_and_the_rest_stays_in_its_
     assert swap.changes == Changes(added=("d",), removed=("c",), changed=("a",))
     assert names(registry) == ["a", "b", "mine", "d"]
     assert registry.current.tools["b"] is kept
-    registry.switch(frozenset({"b"}))
-    registry.switch(frozenset())
+    registry.apply_switches(frozenset({"b"}))
+    registry.apply_switches(frozenset())
     assert names(registry) == ["a", "b", "mine", "d"]
     assert (await registry.reload()).changes == Changes(changed=("b",))
     assert names(registry) == ["a", "b", "mine", "d"]
@@ -150,13 +150,13 @@ async def test_looking_at_a_part_costs_what_changed_not_what_there_is(monkeypatc
     registry = Registry([files])
     await registry.reload()
     asked: list[str] = []
-    hides = Visibility.hides
+    hides = Visibility.reason_hidden
 
     def counted(self: Visibility, name: str) -> str | None:
         asked.append(name)
         return hides(self, name)
 
-    monkeypatch.setattr(Visibility, "hides", counted)
+    monkeypatch.setattr(Visibility, "reason_hidden", counted)
     files.files["f7"] = "t7:Changed."
     assert (await registry.refresh(files, paths("f7"))).changes == Changes(changed=("t7",))
     assert asked == ["t7"]

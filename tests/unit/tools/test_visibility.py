@@ -15,7 +15,7 @@ NAMES = ("git-status", "git-diff", "file-reader", "shouty__shout", "Git-Status")
 
 
 def seen(rules: Visibility) -> list[str]:
-    return [name for name in NAMES if rules.hides(name) is None]
+    return [name for name in NAMES if rules.reason_hidden(name) is None]
 
 
 def test_without_rules_everything_is_seen() -> None:
@@ -42,21 +42,21 @@ def test_an_allow_list_shows_what_one_of_its_patterns_names(allowed: list[str], 
     rules = Visibility(allowed=allowed)
     assert seen(rules) == expected
     hidden = [name for name in NAMES if name not in expected]
-    assert {rules.hides(name) for name in hidden} <= {"not named by tools.allowed"}
+    assert {rules.reason_hidden(name) for name in hidden} <= {"not named by tools.allowed"}
 
 
 def test_a_block_list_hides_what_one_of_its_patterns_names_and_says_which() -> None:
     rules = Visibility(blocked=["file-reader", "g*-d*"])
     assert seen(rules) == ["git-status", "shouty__shout", "Git-Status"]
-    assert rules.hides("git-diff") == "blocked by 'g*-d*' in tools.blocked"
-    assert rules.hides("file-reader") == "blocked by 'file-reader' in tools.blocked"
+    assert rules.reason_hidden("git-diff") == "blocked by 'g*-d*' in tools.blocked"
+    assert rules.reason_hidden("file-reader") == "blocked by 'file-reader' in tools.blocked"
 
 
 def test_blocking_wins_over_allowing_and_switching_off_over_both() -> None:
     rules = Visibility(allowed=["git-*"], blocked=["git-diff"], disabled=frozenset({"git-status", "git-diff"}))
     assert seen(rules) == []
-    assert rules.hides("git-status") == "switched off with `toolstead tools disable`"
-    assert rules.hides("git-diff") == "switched off with `toolstead tools disable`"
+    assert rules.reason_hidden("git-status") == "switched off with `toolstead tools disable`"
+    assert rules.reason_hidden("git-diff") == "switched off with `toolstead tools disable`"
     assert seen(replace(rules, disabled=frozenset())) == ["git-status"]
 
 
@@ -76,5 +76,5 @@ words = st.text(alphabet="abAB-_*?[]!", min_size=1, max_size=6)
 @given(name=st.text(alphabet="abAB-_", min_size=1, max_size=6), patterns=st.lists(words, max_size=4))
 def test_patterns_mean_what_they_mean_in_a_shell(name: str, patterns: list[str]) -> None:
     fits = any(fnmatchcase(name, pattern) for pattern in patterns)
-    assert (Visibility(allowed=patterns).hides(name) is None) is fits
-    assert (Visibility(blocked=patterns).hides(name) is not None) is fits
+    assert (Visibility(allowed=patterns).reason_hidden(name) is None) is fits
+    assert (Visibility(blocked=patterns).reason_hidden(name) is not None) is fits

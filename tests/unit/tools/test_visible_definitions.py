@@ -12,7 +12,7 @@ from tests.flows.hidden_strings import HIDDEN, JOINED, SPACED
 from toolstead.errors import DefinitionError, SchemaError
 from toolstead.plugins.contract import PluginContext, Tool
 from toolstead.plugins.tool_meta import ToolMeta
-from toolstead.tools.definition import define
+from toolstead.tools.definition import define_tool
 from toolstead.types.tool import Provenance
 
 CONTEXT = PluginContext(name="p")
@@ -24,7 +24,7 @@ async def handler(ctx: PluginContext, input: dict[str, Any], meta: ToolMeta) -> 
 
 def refusal(given: Any, **names: str) -> DefinitionError:
     with pytest.raises(DefinitionError) as caught:
-        define(given, Provenance(source="plugin", origin="here.py", **names), CONTEXT)
+        define_tool(given, Provenance(source="plugin", origin="here.py", **names), CONTEXT)
     return caught.value
 
 

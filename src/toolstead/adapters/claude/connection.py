@@ -35,7 +35,7 @@ class BrokenError(Exception):
     """The program cannot be spoken to; the text says why."""
 
 
-class Connection:
+class ClaudeConnection:
     """Speaks with one program."""
 
     def __init__(self, launch: Launch, *, server: Any, before_own: Hook, after_batch: Hook) -> None:
@@ -64,9 +64,9 @@ class Connection:
         self._client = ClaudeSDKClient(options, transport=self._process)
 
     @property
-    def alive(self) -> bool:
+    def is_alive(self) -> bool:
         """Whether the program runs."""
-        return self._process.alive
+        return self._process.is_alive
 
     @property
     def pid(self) -> int | None:
@@ -75,42 +75,42 @@ class Connection:
 
     async def open(self) -> None:
         """Start the program, and wait until it listens."""
-        await _foreseen(self._client.connect())
+        await _raise_foreseen(self._client.connect())
 
     @staticmethod
     def new_id() -> str:
         """An id for a message; the program repeats it when it takes the message up."""
         return str(uuid.UUID(bytes=secrets.token_bytes(16), version=4))
 
-    async def say(self, id: str, text: str) -> None:
+    async def send_message(self, id: str, text: str) -> None:
         """Give it a message."""
 
-        async def message() -> AsyncIterator[dict[str, Any]]:
-            spoken = {"role": "user", "content": _spoken(text)}
+        async def message_stream() -> AsyncIterator[dict[str, Any]]:
+            spoken = {"role": "user", "content": _message_text(text)}
             yield {"type": "user", "message": spoken, "parent_tool_use_id": None, "uuid": id}
 
-        await _foreseen(self._client.query(message()))
+        await _raise_foreseen(self._client.query(message_stream()))
 
-    async def interrupt(self) -> None:
+    async def interrupt_turn(self) -> None:
         """Have it stop what it does."""
-        await _foreseen(self._client.interrupt())
+        await _raise_foreseen(self._client.interrupt())
 
     async def list_tools_again(self) -> None:
         """Have it ask for our tools again; no call may be running."""
-        await _foreseen(self._client.toggle_mcp_server(SERVER, enabled=False))
-        await _foreseen(self._client.toggle_mcp_server(SERVER, enabled=True))
+        await _raise_foreseen(self._client.toggle_mcp_server(SERVER, enabled=False))
+        await _raise_foreseen(self._client.toggle_mcp_server(SERVER, enabled=True))
 
     async def use_model(self, name: str) -> None:
         """Have it ask another model from now on; an empty name means its own choice."""
-        await _foreseen(self._client.set_model(name or None))
+        await _raise_foreseen(self._client.set_model(name or None))
 
-    async def messages(self) -> AsyncIterator[Message]:
+    async def read_messages(self) -> AsyncIterator[Message]:
         """What it says, until it ends."""
         try:
             async for message in self._client.receive_messages():
                 yield message
         except Exception as error:
-            raise _broken(error) from error
+            raise _broken_error(error) from error
 
     def kill(self) -> None:
         """End it at once."""
@@ -119,26 +119,26 @@ class Connection:
     async def close(self) -> None:
         """End it and all that it started."""
         try:
-            await _foreseen(self._client.disconnect())
+            await _raise_foreseen(self._client.disconnect())
         except BrokenError as error:
             logger.warning("claude %s was not left properly: %s", self.pid, error)
         finally:
             await self._process.close()
 
 
-def _spoken(text: str) -> str:
+def _message_text(text: str) -> str:
     """A message as it is given. A blank one would be passed over without a word; an empty one is told as empty."""
     return whole_text(text) if text.replace(_BLANK_TO_IT, "").strip() else ""
 
 
-async def _foreseen(work: Awaitable[_T]) -> _T:
+async def _raise_foreseen(work: Awaitable[_T]) -> _T:
     try:
         return await work
     except asyncio.CancelledError:
         raise
     except Exception as error:
-        raise _broken(error) from error
+        raise _broken_error(error) from error
 
 
-def _broken(error: Exception) -> BrokenError:
+def _broken_error(error: Exception) -> BrokenError:
     return BrokenError(str(error).strip() or type(error).__name__)

@@ -80,7 +80,7 @@ class Launches:
         self._login = login
         self._max_turns = max_turns
 
-    def of(
+    def prepare_launch(
         self, program: Path, spec: SessionSpec, *, instructions: str, own: Sequence[str], resume: str | None
     ) -> Launch:
         """What to start for a session. It touches the disk.
@@ -89,19 +89,19 @@ class Launches:
             RuntimeFailureError: No key, a tool of Claude's own that cannot be one, or no place to keep things.
         """
         try:
-            prompt = self._prompt(instructions)
-            environment = self._environment() | {"PWD": str(spec.cwd)}
-            key = self._key()
+            prompt = self._write_prompt(instructions)
+            environment = self._build_environment() | {"PWD": str(spec.cwd)}
+            key = self._read_key()
         except OSError as error:
             raise RuntimeFailureError(f"the claude runtime cannot keep its files in {self._folder}: {error}") from error
         return Launch(
-            argv=(str(program), *self._arguments(spec, prompt, own, resume)),
+            argv=(str(program), *self._build_arguments(spec, prompt, own, resume)),
             environment=environment,
             cwd=spec.cwd,
             key=key,
         )
 
-    def _arguments(self, spec: SessionSpec, prompt: Path, own: Sequence[str], resume: str | None) -> list[str]:
+    def _build_arguments(self, spec: SessionSpec, prompt: Path, own: Sequence[str], resume: str | None) -> list[str]:
         servers = {"mcpServers": {SERVER: {"type": "sdk", "name": SERVER}}}
         arguments = ["--output-format", "stream-json", "--input-format", "stream-json", "--verbose"]
         arguments += ["--include-partial-messages", "--replay-user-messages"]
@@ -117,22 +117,22 @@ class Launches:
             arguments += ["--model", model]
         return [*arguments, f"--resume={resume}"] if resume is not None else arguments
 
-    def _environment(self) -> dict[str, str]:
+    def _build_environment(self) -> dict[str, str]:
         folder = self._folder
         places = {"CLAUDE_CODE_TMPDIR": folder / "tmp"}
         if not self._login:
             places |= {"CLAUDE_CONFIG_DIR": folder / "config", "XDG_CACHE_HOME": folder / "cache"}
         for place in places.values():
             place.mkdir(mode=0o700, parents=True, exist_ok=True)
-        passed = {name: value for name, value in self._environ.items() if self._passes(name)}
+        passed = {name: value for name, value in self._environ.items() if self._passes_variable(name)}
         address = (self._lookup(ADDRESS) or "").strip()
         reached = {ADDRESS: address} if address and not self._login else {}
         return passed | _ALWAYS | {name: str(place) for name, place in places.items()} | reached
 
-    def _passes(self, name: str) -> bool:
+    def _passes_variable(self, name: str) -> bool:
         return name in _PASSED or name.startswith("LC_") or (self._login and name.startswith(_OF_A_LOGIN))
 
-    def _key(self) -> str:
+    def _read_key(self) -> str:
         if self._login:
             return ""
         if key := (self._lookup(KEY) or "").strip():
@@ -142,7 +142,7 @@ class Launches:
             "Code (`claude` and `/login` make one)"
         )
 
-    def _prompt(self, instructions: str) -> Path:
+    def _write_prompt(self, instructions: str) -> Path:
         """The instructions in a file: an argument would be shown to everybody who lists processes, and is bounded."""
         data = instructions.encode("utf-8", "replace")
         folder = self._folder / "instructions"

@@ -43,7 +43,7 @@ class OwnGate:
         self._running = running
         self._asked: dict[str, _Asked] = {}
 
-    async def before(self, input: HookInput, tool_use_id: str | None, context: HookContext) -> HookJSONOutput:
+    async def before_tool(self, input: HookInput, tool_use_id: str | None, context: HookContext) -> HookJSONOutput:
         """The SDK's hook: go on with these arguments, or a refusal that the model reads."""
         given: Mapping[str, Any] = {**input}
         name, arguments = str(given["tool_name"]), dict(given["tool_input"])
@@ -55,16 +55,16 @@ class OwnGate:
         if is_ours(name):
             return {}
         if progress is None:
-            return _denied(f"{name} was refused: no turn is running")
-        progress.called(call_id)
+            return _deny_output(f"{name} was refused: no turn is running")
+        progress.note_call(call_id)
         asked = _Asked(progress=progress, name=name, arguments=arguments, of_agent=agent_id is not None)
         self._asked[call_id] = asked
-        decided = await progress.turn.own.ask(name, arguments, call_id=call_id, **progress.below(call_id))
+        decided = await progress.turn.own.ask_gates(name, arguments, call_id=call_id, **progress.parent_of(call_id))
         if isinstance(decided, ToolResult):
-            await self._tell(call_id, decided)
-            return _denied(decided.text or f"{name} was refused")
+            await self._report_result(call_id, decided)
+            return _deny_output(decided.text or f"{name} was refused")
         if call_id not in self._asked:  # its turn ended meanwhile, and it was told as stopped
-            return _denied(f"{name} was cancelled")
+            return _deny_output(f"{name} was cancelled")
         progress.acted = True
         asked.arguments = decided
         return {
@@ -75,7 +75,7 @@ class OwnGate:
             }
         }
 
-    async def after(self, progress: TurnProgress, message: UserMessage) -> None:
+    async def after_message(self, progress: TurnProgress, message: UserMessage) -> None:
         """What the program says came of calls."""
         of_agent = message.parent_tool_use_id is not None
         for block in message.content:
@@ -83,24 +83,24 @@ class OwnGate:
                 continue
             asked = self._asked.get(block.tool_use_id)
             if asked is not None and asked.of_agent == of_agent:
-                await self._tell(block.tool_use_id, _result(block))
-            elif block.is_error and not progress.knows(block.tool_use_id):
-                logger.warning("Claude Code refused a call by itself: %.500s", _result(block).text)
+                await self._report_result(block.tool_use_id, _read_result(block))
+            elif block.is_error and not progress.knows_call(block.tool_use_id):
+                logger.warning("Claude Code refused a call by itself: %.500s", _read_result(block).text)
 
-    async def end(self, progress: TurnProgress) -> None:
+    async def end_turn(self, progress: TurnProgress) -> None:
         """The turn is over: what nothing was heard of was stopped with it."""
         left = [(call_id, asked.name) for call_id, asked in self._asked.items() if asked.progress is progress]
         for call_id, name in left:
-            await self._tell(call_id, ToolResult.error(f"{name} was cancelled", Failure.CANCELLED))
+            await self._report_result(call_id, ToolResult.error(f"{name} was cancelled", Failure.CANCELLED))
 
-    async def _tell(self, call_id: str, result: ToolResult) -> None:
+    async def _report_result(self, call_id: str, result: ToolResult) -> None:
         asked = self._asked.pop(call_id, None)
         if asked is not None:
-            below = asked.progress.below(call_id)
-            await asked.progress.turn.own.tell(asked.name, asked.arguments, result, call_id=call_id, **below)
+            below = asked.progress.parent_of(call_id)
+            await asked.progress.turn.own.report_result(asked.name, asked.arguments, result, call_id=call_id, **below)
 
 
-def _denied(reason: str) -> HookJSONOutput:
+def _deny_output(reason: str) -> HookJSONOutput:
     return {
         "hookSpecificOutput": {
             "hookEventName": "PreToolUse",
@@ -110,15 +110,15 @@ def _denied(reason: str) -> HookJSONOutput:
     }
 
 
-def _result(block: ToolResultBlock) -> ToolResult:
+def _read_result(block: ToolResultBlock) -> ToolResult:
     """What the model is shown of a call."""
     content = block.content
-    parts = [Text(content)] if isinstance(content, str) else [_part(part) for part in content or []]
+    parts = [Text(content)] if isinstance(content, str) else [_read_part(part) for part in content or []]
     failure = Failure.TOOL if block.is_error else None
     return ToolResult(content=tuple(parts), is_error=bool(block.is_error), failure=failure)
 
 
-def _part(part: Mapping[str, Any]) -> Content:
+def _read_part(part: Mapping[str, Any]) -> Content:
     match part:
         case {"type": "text", "text": str(text)}:
             return Text(text)

@@ -49,7 +49,7 @@ class ClaudeProcess(Transport):
         return self._process.child.pid if self._process is not None else None
 
     @property
-    def alive(self) -> bool:
+    def is_alive(self) -> bool:
         """Whether it runs; the system is asked, because the event loop hears of an end a moment later."""
         return self._process is not None and self._process.child.returncode is None
 
@@ -82,7 +82,7 @@ class ClaudeProcess(Transport):
 
     def is_ready(self) -> bool:
         """Whether it can be spoken to."""
-        return self.alive and not self._is_closed
+        return self.is_alive and not self._is_closed
 
     async def write(self, data: str) -> None:
         """Say something to it.
@@ -99,7 +99,7 @@ class ClaudeProcess(Transport):
     async def end_input(self) -> None:
         """Say nothing more to it: it writes its conversation down and leaves."""
         if self._process is not None:
-            self._process.stdin.end()
+            self._process.stdin.end_input()
 
     async def read_messages(self) -> AsyncIterator[dict[str, Any]]:
         """What it says, message by message.
@@ -134,7 +134,7 @@ class ClaudeProcess(Transport):
             return
         self._is_closed = True
         try:
-            await self._process.end(LEAVING)
+            await self._process.end_process(LEAVING)
         finally:
             if self._watchdog is not None:
                 await self._watchdog.kill()

@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from toolstead.adapters.claude.launch import Launch, Launches, Lookup, own_tools
-from toolstead.adapters.importing import importing
+from toolstead.adapters.importing import import_lock
 from toolstead.adapters.installing import install_command, reinstall_command
-from toolstead.adapters.providers.catalogue import find
+from toolstead.adapters.providers.catalogue import find_model
 from toolstead.errors import RuntimeFailureError, SessionLostError
 from toolstead.invoker.instructions import instructions_of
 from toolstead.invoker.runtime import SessionSpec
@@ -74,7 +74,7 @@ class ClaudeRuntime:
         """True: a session is a program."""
         return True
 
-    def resolve(self, model: str) -> str:
+    def resolve_model(self, model: str) -> str:
         """The full name of a model; an empty one means Anthropic's usual model, or the user's own choice of a login.
 
         Raises:
@@ -82,11 +82,11 @@ class ClaudeRuntime:
         """
         if not model and self._login:
             return ""
-        vendor, found = find(model or "sonnet")
+        vendor, found = find_model(model or "sonnet")
         if vendor.name != "anthropic":
             raise RuntimeFailureError(
                 f"model {model!r} is one of {vendor.title}, and the claude runtime runs those of Anthropic alone; "
-                f"name one of them, such as anthropic:{find('sonnet')[1]}, or take the kernel runtime"
+                f"name one of them, such as anthropic:{find_model('sonnet')[1]}, or take the kernel runtime"
             )
         return f"{vendor.name}:{found}"
 
@@ -100,7 +100,7 @@ class ClaudeRuntime:
         if resume is not None and not _is_id(resume):
             raise SessionLostError(f"{resume[:100]!r} is no conversation of Claude Code")
         own = own_tools(self._tools, spec.permissions)
-        launch = await asyncio.to_thread(self._prepare, spec, own, resume)
+        launch = await asyncio.to_thread(self._prepare_launch, spec, own, resume)
         from toolstead.adapters.claude.connection import BrokenError
         from toolstead.adapters.claude.session import ClaudeSession
         from toolstead.adapters.claude.tool_copies import claude_copies
@@ -123,10 +123,10 @@ class ClaudeRuntime:
             raise RuntimeFailureError(f"Claude Code cannot be started: {error}") from error
         return session
 
-    def _prepare(self, spec: SessionSpec, own: Sequence[str], resume: str | None) -> Launch:
+    def _prepare_launch(self, spec: SessionSpec, own: Sequence[str], resume: str | None) -> Launch:
         """Import the SDK and write files: not on the event loop, the import alone takes most of a second."""
         try:
-            with importing():
+            with import_lock():
                 import claude_agent_sdk
 
                 import_module("toolstead.adapters.claude.session")  # the rest, which the loop then finds imported
@@ -141,7 +141,9 @@ class ClaudeRuntime:
                 f"the claude runtime has no program: {bundled} is missing, and no `claude` is on PATH; "
                 f"{reinstall_command('claude-agent-sdk')} brings it"
             )
-        return self._launches.of(Path(found), spec, instructions=instructions_of(spec), own=own, resume=resume)
+        return self._launches.prepare_launch(
+            Path(found), spec, instructions=instructions_of(spec), own=own, resume=resume
+        )
 
 
 def _is_id(text: str) -> bool:

@@ -15,10 +15,10 @@ from typing import Any
 import mcp_types
 from claude_agent_sdk import Message, SystemMessage, UserMessage
 
-from toolstead.adapters.claude.connection import BrokenError, Connection
+from toolstead.adapters.claude.connection import BrokenError, ClaudeConnection
 from toolstead.adapters.claude.launch import Launch, model_name
 from toolstead.adapters.claude.own_gate import OwnGate
-from toolstead.adapters.claude.spending import Spending
+from toolstead.adapters.claude.spending import ClaudeUsage
 from toolstead.adapters.claude.tools_server import ToolsServer
 from toolstead.adapters.claude.turn_progress import TurnProgress
 from toolstead.adapters.tool_copies import ToolCopies
@@ -56,11 +56,11 @@ class ClaudeSession:
         self._closing: asyncio.Task[None] | None = None
         self._hearing: asyncio.Task[None] | None = None
         self._told_of_tools = False
-        self._spending = Spending(resumed=self._resumed)
+        self._spending = ClaudeUsage(resumed=self._resumed)
         self._tools = ToolsServer(offered=lambda: offered(self._spec), copies=copies, running=lambda: self._progress)
         self._gate = OwnGate(lambda: self._progress)
-        self._connection = Connection(
-            launch, server=self._tools.instance, before_own=self._gate.before, after_batch=self._after_batch
+        self._connection = ClaudeConnection(
+            launch, server=self._tools.instance, before_own=self._gate.before_tool, after_batch=self._after_batch
         )
 
     @property
@@ -69,18 +69,18 @@ class ClaudeSession:
         return self._id
 
     @property
-    def resumed(self) -> bool:
+    def is_resumed(self) -> bool:
         """Whether it was opened with an earlier conversation in it."""
         return self._resumed
 
     @property
-    def usable(self) -> bool:
+    def is_usable(self) -> bool:
         """Until it is closed, its program is gone, or shows the model a tool as it is not any more."""
-        return self._alive and not self._tools.stale
+        return self._is_alive and not self._tools.is_stale
 
     @property
-    def _alive(self) -> bool:
-        return self._closing is None and self._connection.alive
+    def _is_alive(self) -> bool:
+        return self._closing is None and self._connection.is_alive
 
     @property
     def pid(self) -> int | None:
@@ -98,7 +98,7 @@ class ClaudeSession:
         except BaseException:
             await asyncio.shield(self._close_once())
             raise
-        self._hearing = asyncio.create_task(self._hear(), name=f"toolstead-claude-{self.pid}")
+        self._hearing = asyncio.create_task(self._read_messages(), name=f"toolstead-claude-{self.pid}")
         self._hearing.add_done_callback(_name_crash)
 
     async def run(self, turn: Turn) -> Answer:
@@ -108,7 +108,7 @@ class ClaudeSession:
         if self._progress is not None:
             raise RuntimeFailureError("this session runs a turn already")
         progress = self._progress = TurnProgress(turn, self._spending, max_turns=self._max_turns)
-        beginning = asyncio.create_task(self._begin(progress))
+        beginning = asyncio.create_task(self._begin_turn(progress))
         try:
             await asyncio.shield(beginning)
             return await asyncio.shield(progress.end)
@@ -119,18 +119,18 @@ class ClaudeSession:
             if progress.stopping is not None:
                 await asyncio.wait((progress.stopping,))
             self._progress = None
-            await self._gate.end(progress)
+            await self._gate.end_turn(progress)
 
     async def steer(self, text: str) -> bool:
         """Give the running turn another message: the model reads it beside the next results, or answers it after."""
         progress = self._progress
-        if progress is None or progress.over or not self._alive:
+        if progress is None or progress.is_over or not self._is_alive:
             return False
-        return await self._say(progress, text)
+        return await self._send_text(progress, text)
 
-    async def adapt(self, spec: SessionSpec) -> bool:
+    async def adapt_to(self, spec: SessionSpec) -> bool:
         """Other tools and another model are taken as they are; everything else needs a new session."""
-        if fingerprint(_without_tools(spec)) != fingerprint(_without_tools(self._spec)) or not self.usable:
+        if fingerprint(_without_tools(spec)) != fingerprint(_without_tools(self._spec)) or not self.is_usable:
             return False
         if spec.model != self._spec.model:
             try:
@@ -151,30 +151,30 @@ class ClaudeSession:
 
     async def _close(self) -> None:
         if self._progress is not None:
-            self._progress.fail(RuntimeFailureError("this session was closed while it ran a turn"))
+            self._progress.fail_turn(RuntimeFailureError("this session was closed while it ran a turn"))
         await self._connection.close()
         if self._hearing is not None:
             self._hearing.cancel()
             await asyncio.wait((self._hearing,))
 
-    async def _begin(self, progress: TurnProgress) -> None:
+    async def _begin_turn(self, progress: TurnProgress) -> None:
         """Have the program know our tools as they are now, and give it the prompt."""
         try:
-            if self._tools.outdated:
+            if self._tools.is_outdated:
                 await self._connection.list_tools_again()
         except BrokenError as error:
-            self._break(progress, str(error))
+            self._break_turn(progress, str(error))
             return
-        await self._say(progress, progress.turn.prompt)
+        await self._send_text(progress, progress.turn.prompt)
 
-    async def _say(self, progress: TurnProgress, text: str) -> bool:
+    async def _send_text(self, progress: TurnProgress, text: str) -> bool:
         message_id = self._connection.new_id()
-        progress.said(message_id)
+        progress.note_sent(message_id)
         try:
-            await self._connection.say(message_id, text)
+            await self._connection.send_message(message_id, text)
         except BrokenError as error:
-            progress.unsaid(message_id)
-            self._break(progress, str(error))
+            progress.note_unsent(message_id)
+            self._break_turn(progress, str(error))
             return False
         return True
 
@@ -184,8 +184,8 @@ class ClaudeSession:
             async with asyncio.timeout(STOPPING):
                 if beginning is not None:
                     await asyncio.wait((beginning,))
-                while not progress.over:
-                    await self._connection.interrupt()
+                while not progress.is_over:
+                    await self._connection.interrupt_turn()
                     await asyncio.wait((progress.end,), timeout=0.5)
         except (TimeoutError, BrokenError) as error:
             logger.warning("claude %s does not stop (%s); it is killed", self.pid, str(error) or "no reaction")
@@ -194,33 +194,33 @@ class ClaudeSession:
             self._connection.kill()
             raise
 
-    async def _hear(self) -> None:
+    async def _read_messages(self) -> None:
         """Give what the program says to the turn that runs, until it says nothing more."""
         why = "it ended"
         try:
-            async for message in self._connection.messages():
-                await self._take(message)
+            async for message in self._connection.read_messages():
+                await self._take_message(message)
         except BrokenError as error:
             why = str(error)
         finally:
             if self._closing is None:
                 self._connection.kill()  # nobody hears it any more; one that is being closed may leave by itself
             if self._progress is not None:
-                self._progress.fail(_loss(self._progress, why))
+                self._progress.fail_turn(_loss_error(self._progress, why))
 
-    async def _take(self, message: Message) -> None:
+    async def _take_message(self, message: Message) -> None:
         progress = self._progress
         if isinstance(message, SystemMessage) and message.subtype == "init":
-            self._begun(message.data)
+            self._note_begin(message.data)
         if progress is None:
             return
         if isinstance(message, UserMessage):
-            await self._gate.after(progress, message)
-        progress.take(message)
+            await self._gate.after_message(progress, message)
+        progress.take_message(message)
         if progress.halt is not None and progress.stopping is None:
             progress.stopping = asyncio.create_task(self._stop(progress))
 
-    def _begun(self, data: dict[str, Any]) -> None:
+    def _note_begin(self, data: dict[str, Any]) -> None:
         """The program has begun to answer: now there is something to resume."""
         if isinstance(found := data.get("session_id"), str):
             self._id = found
@@ -236,15 +236,15 @@ class ClaudeSession:
 
         Not in an agent that Claude started: another one, beside it, may have a call under way.
         """
-        if self._tools.outdated and "agent_id" not in input:
+        if self._tools.is_outdated and "agent_id" not in input:
             with contextlib.suppress(BrokenError):  # the turn hears of it by itself
                 await self._connection.list_tools_again()
         return {}
 
-    def _break(self, progress: TurnProgress, why: str) -> None:
+    def _break_turn(self, progress: TurnProgress, why: str) -> None:
         """The program is gone, or cannot be spoken to: end the turn, so that a new session may take it over."""
         self._connection.kill()
-        progress.fail(_loss(progress, why))
+        progress.fail_turn(_loss_error(progress, why))
 
 
 def _name_crash(hearing: asyncio.Task[None]) -> None:
@@ -252,7 +252,7 @@ def _name_crash(hearing: asyncio.Task[None]) -> None:
         logger.error("what Claude Code said could not be taken in; its program was ended", exc_info=error)
 
 
-def _loss(progress: TurnProgress, why: str) -> InvocationError:
+def _loss_error(progress: TurnProgress, why: str) -> InvocationError:
     if progress.acted:
         return RuntimeFailureError(
             f"Claude Code ended in the middle of the turn, after tools were used, so it was not tried again: {why}"

@@ -28,51 +28,53 @@ _OF_MODEL = {
 }
 
 
-class Spending:
+class ClaudeUsage:
     """Tells the part of one result from the sum of all."""
 
     def __init__(self, *, resumed: bool) -> None:
         self._total: float | None = None if resumed else 0.0
         self._tokens: tuple[int, int] | None = None if resumed else (0, 0)
 
-    def of(self, result: ResultMessage) -> Usage:
+    def usage_since(self, result: ResultMessage) -> Usage:
         """What was used since the result before."""
         tokens: Mapping[str, Any] = result.usage or {}
-        read, written = self._grown(_sums([tokens], _OF_TURN), result.model_usage or {})
-        return Usage(input_tokens=read, output_tokens=written, cost=self._cost(result, tokens))
+        read, written = self._tokens_since(_sum_tokens([tokens], _OF_TURN), result.model_usage or {})
+        return Usage(input_tokens=read, output_tokens=written, cost=self._cost_of(result, tokens))
 
-    def _grown(self, turn: tuple[int, int], models: Mapping[str, Mapping[str, Any]]) -> tuple[int, int]:
+    def _tokens_since(self, turn: tuple[int, int], models: Mapping[str, Mapping[str, Any]]) -> tuple[int, int]:
         """The tokens of all models since the result before: at least those of the turn itself."""
         if not models:
             return turn
-        before, self._tokens = self._tokens, _sums(models.values(), _OF_MODEL)
+        before, self._tokens = self._tokens, _sum_tokens(models.values(), _OF_MODEL)
         if before is None:  # a resumed conversation may bring its earlier tokens along
             return turn
         read, written = self._tokens
         return max(turn[0], read - before[0]), max(turn[1], written - before[1])
 
-    def _cost(self, result: ResultMessage, tokens: Mapping[str, Any]) -> float:
+    def _cost_of(self, result: ResultMessage, tokens: Mapping[str, Any]) -> float:
         total = result.total_cost_usd
         if total is None:
             return 0.0
         before, self._total = self._total, total
         if before is None:  # a resumed conversation may bring its earlier cost along
-            return total * _share(tokens, result.model_usage or {})
+            return total * _share_of_turn(tokens, result.model_usage or {})
         return total - before if total >= before else total
 
 
-def _sums(counts: Collection[Mapping[str, Any]], names: Iterable[str]) -> tuple[int, int]:
+def _sum_tokens(counts: Collection[Mapping[str, Any]], names: Iterable[str]) -> tuple[int, int]:
     """Tokens that were read and written; the last of the names is what was written."""
-    *read, written = [sum(_count(each.get(name)) for each in counts) for name in names]
+    *read, written = [sum(_read_count(each.get(name)) for each in counts) for name in names]
     return int(sum(read)), int(written)
 
 
-def _share(tokens: Mapping[str, Any], models: Mapping[str, Mapping[str, Any]]) -> float:
+def _share_of_turn(tokens: Mapping[str, Any], models: Mapping[str, Mapping[str, Any]]) -> float:
     """How much of all that was used is this turn's, by weight."""
-    turn = sum(_count(tokens.get(name)) * weight for name, weight in _OF_TURN.items())
-    whole = sum(_count(model.get(name)) * weight for model in models.values() for name, weight in _OF_MODEL.items())
+    turn = sum(_read_count(tokens.get(name)) * weight for name, weight in _OF_TURN.items())
+    whole = sum(
+        _read_count(model.get(name)) * weight for model in models.values() for name, weight in _OF_MODEL.items()
+    )
     return turn / whole if whole > turn else 1.0
 
 
-def _count(value: Any) -> float:
+def _read_count(value: Any) -> float:
     return value if isinstance(value, int | float) and not isinstance(value, bool) and value > 0 else 0

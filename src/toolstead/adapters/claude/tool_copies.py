@@ -26,10 +26,10 @@ _META = {
 
 def claude_copies() -> ToolCopies[mcp_types.Tool]:
     """Tools in MCP's words; one for all sessions of a runtime."""
-    return ToolCopies(_copy, "Claude Code")
+    return ToolCopies(_copy_tool, "Claude Code")
 
 
-def _copy(tool: ToolInfo) -> tuple[mcp_types.Tool, tuple[str, ...]]:
+def _copy_tool(tool: ToolInfo) -> tuple[mcp_types.Tool, tuple[str, ...]]:
     adapted = adapted_schema(tool.input_schema, RULES["anthropic"])
     # Without the output schema: it would want a structured answer, which takes the place of the text.
     shown = msgspec.structs.replace(tool, input_schema=adapted.schema, output_schema=None)

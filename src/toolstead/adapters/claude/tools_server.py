@@ -53,15 +53,17 @@ class ToolsServer:
         self._running = running
         self._listed: tuple[ToolInfo, ...] | None = None
         self._shown: dict[str, ToolInfo] = {}
-        self.instance: Server[Any] = Server(SERVER, version="1", on_list_tools=self._list, on_call_tool=self._call)
+        self.instance: Server[Any] = Server(
+            SERVER, version="1", on_list_tools=self._list_tools, on_call_tool=self._call
+        )
 
     @property
-    def outdated(self) -> bool:
+    def is_outdated(self) -> bool:
         """Whether other tools are offered now than were listed; False as long as nobody has listed any."""
         return self._listed is not None and self._listed != tuple(self._offered())
 
     @property
-    def stale(self) -> bool:
+    def is_stale(self) -> bool:
         """Whether a tool that was listed is gone, or is another one now.
 
         The program keeps what it has shown to the model once, so that the model's cache holds; only what is added
@@ -70,12 +72,12 @@ class ToolsServer:
         offered = {tool.name: tool for tool in self._offered()}
         return any(not _looks_like(offered.get(name), tool) for name, tool in self._shown.items())
 
-    async def _list(
+    async def _list_tools(
         self, request: Request, params: mcp_types.PaginatedRequestParams | None
     ) -> mcp_types.ListToolsResult:
         self._listed = tuple(self._offered())
         self._shown = {tool.name: tool for tool in self._listed} | self._shown
-        return mcp_types.ListToolsResult(tools=self._copies.of(self._listed))
+        return mcp_types.ListToolsResult(tools=self._copies.copies_of(self._listed))
 
     async def _call(self, request: Request, params: mcp_types.CallToolRequestParams) -> mcp_types.CallToolResult:
         progress = self._running()
@@ -83,14 +85,14 @@ class ToolsServer:
             refusal = ToolResult.error(f"{params.name} was refused: no turn is running", Failure.REFUSED)
             return result_for(refusal, modern=False)
         call_id = call_id_in(request.meta)
-        progress.called(call_id)
+        progress.note_call(call_id)
         progress.acted = True
 
-        async def work() -> ToolResult:
+        async def run_call() -> ToolResult:
             given = params.arguments or {}
-            return await progress.turn.call_tool(params.name, given, call_id=call_id, **progress.below(call_id))
+            return await progress.turn.call_tool(params.name, given, call_id=call_id, **progress.parent_of(call_id))
 
-        shown = shown_result(await run_cancelled_once(work(), name=f"the call of {params.name[:80]!r}"))
+        shown = shown_result(await run_cancelled_once(run_call(), name=f"the call of {params.name[:80]!r}"))
         _name_cut(params.name, shown)
         return shown
 

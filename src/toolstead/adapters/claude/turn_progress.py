@@ -22,7 +22,7 @@ from claude_agent_sdk import (
     UserMessage,
 )
 
-from toolstead.adapters.claude.spending import Spending
+from toolstead.adapters.claude.spending import ClaudeUsage
 from toolstead.errors import InvocationError, LimitError, RuntimeFailureError
 from toolstead.invoker.runtime import Answer, Turn
 from toolstead.types.run import NOTHING_USED
@@ -46,7 +46,7 @@ class TurnProgress:
         stopping: What stops it then.
     """
 
-    def __init__(self, turn: Turn, spending: Spending, *, max_turns: int) -> None:
+    def __init__(self, turn: Turn, spending: ClaudeUsage, *, max_turns: int) -> None:
         self.turn = turn
         self.end: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
         self.acted = False
@@ -65,19 +65,19 @@ class TurnProgress:
         self._idle = False
 
     @property
-    def over(self) -> bool:
+    def is_over(self) -> bool:
         """Whether it has ended."""
         return self.end.done()
 
-    def said(self, id: str) -> None:
+    def note_sent(self, id: str) -> None:
         """A message was given to the program; the turn goes on until that was taken up."""
         self._untaken.add(id)
 
-    def unsaid(self, id: str) -> None:
+    def note_unsent(self, id: str) -> None:
         """It was not given after all."""
         self._untaken.discard(id)
 
-    def called(self, call_id: str | None) -> None:
+    def note_call(self, call_id: str | None) -> None:
         """A call has come to us: one of our tools, or the question whether one of Claude's own may be used."""
         if call_id is not None:
             self._calls.add(call_id)
@@ -87,44 +87,44 @@ class TurnProgress:
         if (parent := self._agents.get(agent_id)) is not None:
             self._parents[call_id] = parent
 
-    def below(self, call_id: str | None) -> dict[str, str]:
+    def parent_of(self, call_id: str | None) -> dict[str, str]:
         """For the port: the call that started the agent which made this one; nothing for one of the turn's own."""
         parent = self._parents.get(call_id) if call_id is not None else None
         return {} if parent is None else {"parent_call_id": parent}
 
-    def knows(self, call_id: str) -> bool:
+    def knows_call(self, call_id: str) -> bool:
         """Whether a call has come to us."""
         return call_id in self._calls
 
-    def take(self, message: Message) -> None:
+    def take_message(self, message: Message) -> None:
         """Learn from a message of the program."""
         match message:
             case StreamEvent(parent_tool_use_id=None, event=event):
-                self._stream(event)
+                self._take_stream_event(event)
             case AssistantMessage():
-                self._count(message)
+                self._count_replies(message)
                 if message.parent_tool_use_id is None:
-                    self._assistant(message)
+                    self._take_assistant(message)
             case UserMessage(uuid=str(id)):
                 self._untaken.discard(id)
             case ResultMessage():
-                self._result(message)
+                self._take_result(message)
             case SystemMessage(subtype="session_state_changed", data=data):
                 self._idle = data.get("state") == "idle"
             case SystemMessage(subtype="task_started", data={"task_id": str(agent), "tool_use_id": str(call_id)}):
                 self._agents[agent] = call_id
             case SystemMessage(subtype="api_retry", data=data):
-                self._tried(data)
+                self._take_retry(data)
             case _:
                 pass
         if self._idle and self._outcome is not None and not self._untaken:
-            self._finish(self._outcome)
+            self._finish_turn(self._outcome)
 
-    def fail(self, error: InvocationError) -> None:
+    def fail_turn(self, error: InvocationError) -> None:
         """End it without an answer."""
-        self._finish(error)
+        self._finish_turn(error)
 
-    def _finish(self, outcome: Answer | InvocationError) -> None:
+    def _finish_turn(self, outcome: Answer | InvocationError) -> None:
         if self.end.done():
             return
         outcome = self.halt or outcome
@@ -134,7 +134,7 @@ class TurnProgress:
             self.end.set_exception(outcome)
             self.end.exception()  # whoever waited may have left
 
-    def _stream(self, event: Mapping[str, Any]) -> None:
+    def _take_stream_event(self, event: Mapping[str, Any]) -> None:
         match event:
             case {"type": "message_start", "message": {"id": str(id)}}:
                 self._streamed = id
@@ -145,16 +145,16 @@ class TurnProgress:
             case _:
                 pass
 
-    def _count(self, message: AssistantMessage) -> None:
+    def _count_replies(self, message: AssistantMessage) -> None:
         """Count replies. Claude Code bounds its own, and not those of the agents that it starts."""
         if message.message_id is None or message.error is not None:
             return
         self._replies.add(message.message_id)
         others = message.parent_tool_use_id is not None  # the turn's own answer is still to come
         if len(self._replies) > self._max_turns or (others and len(self._replies) == self._max_turns):
-            self.halt = self._limited()
+            self.halt = self._limit_error()
 
-    def _tried(self, data: Mapping[str, Any]) -> None:
+    def _take_retry(self, data: Mapping[str, Any]) -> None:
         """A request has failed, and is about to be made again: of whose key is refused, that comes to nothing.
 
         Once it may help: a login that has expired is renewed.
@@ -166,13 +166,13 @@ class TurnProgress:
             return
         logger.warning("Claude Code asks the API again, try %s of %s: %s", attempt, data.get("max_retries"), why)
 
-    def _limited(self) -> LimitError:
+    def _limit_error(self) -> LimitError:
         return LimitError(
             f"stopped after {self._max_turns} turns without a final answer; runtime.claude.max_turns allows no more",
             limit="turns",
         )
 
-    def _assistant(self, message: AssistantMessage) -> None:
+    def _take_assistant(self, message: AssistantMessage) -> None:
         """A whole message; its text is told only when it did not come in pieces."""
         if message.message_id == self._streamed or message.error is not None:
             return
@@ -180,20 +180,20 @@ class TurnProgress:
             if isinstance(block, TextBlock) and block.text:
                 self.turn.tell("message.delta", {"text": block.text})
 
-    def _result(self, message: ResultMessage) -> None:
-        used = self._spending.of(message)
+    def _take_result(self, message: ResultMessage) -> None:
+        used = self._spending.usage_since(message)
         if used != NOTHING_USED:
             self._usage += used
             self.turn.tell("usage", used.to_json())
         if message.subtype == "error_max_turns":
-            self._outcome = self._limited()
+            self._outcome = self._limit_error()
         elif message.is_error or message.subtype != "success":
-            self._outcome = RuntimeFailureError(_complaint(message))
+            self._outcome = RuntimeFailureError(_failure_text(message))
         else:
             self._outcome = Answer(text=message.result or "", usage=self._usage)
 
 
-def _complaint(message: ResultMessage) -> str:
+def _failure_text(message: ResultMessage) -> str:
     """Why a turn has no answer, in the program's own words."""
     words = "; ".join(message.errors or []) or (message.result or "").strip()
     words = words or f"it ended with {message.subtype!r} and no word about why"

@@ -15,7 +15,7 @@ import signal
 from collections.abc import Mapping
 from typing import Any, Protocol, cast
 
-from toolstead.adapters.codex.program import Program
+from toolstead.adapters.codex.program import CodexProgram
 from toolstead.errors import RuntimeFailureError
 from toolstead.processes.piped import PipedProcess
 from toolstead.types.content import whole_text
@@ -42,7 +42,7 @@ _REFUSALS: Mapping[str, Mapping[str, Any]] = {
 """How a request is refused that would lead out of the sandbox: our gates are asked before, by a hook."""
 
 
-class GoneError(Exception):
+class ProcessGoneError(Exception):
     """The process has ended, or never began."""
 
 
@@ -53,11 +53,11 @@ class RefusedByCodexError(Exception):
 class Listener(Protocol):
     """Whoever takes what is said about one thread."""
 
-    def hear(self, method: str, params: Mapping[str, Any]) -> None:
+    def on_notification(self, method: str, params: Mapping[str, Any]) -> None:
         """Something happened. Never blocks."""
         ...
 
-    def lost(self) -> None:
+    def on_process_end(self) -> None:
         """The process has ended."""
         ...
 
@@ -74,7 +74,7 @@ class AppServer:
         self._reading = asyncio.create_task(self._read())
 
     @classmethod
-    async def start(cls, program: Program, *, version: str) -> AppServer:
+    async def start(cls, program: CodexProgram, *, version: str) -> AppServer:
         """Start it, and shake hands.
 
         Raises:
@@ -87,12 +87,12 @@ class AppServer:
         server = cls(process)
         client = {"name": _CLIENT, "title": "Toolstead", "version": version}
         try:
-            await server.request(
+            await server.send_request(
                 "initialize",
                 {"clientInfo": client, "capabilities": {"experimentalApi": True, "requestAttestation": False}},
             )
             server._send({"method": "initialized"})
-        except (GoneError, RefusedByCodexError, TimeoutError) as error:
+        except (ProcessGoneError, RefusedByCodexError, TimeoutError) as error:
             await server.close()
             words = " ".join(line[:_LONGEST_COMPLAINT] for line in process.read_last_lines()[-_COMPLAINTS:])
             why = words or error or "it does not answer"
@@ -103,7 +103,7 @@ class AppServer:
         return server
 
     @property
-    def alive(self) -> bool:
+    def is_alive(self) -> bool:
         """Whether it can still be talked to; that it cannot may show at its input before it does anywhere else."""
         return not self._gone and self._process.child.returncode is None and self._process.stdin.is_open
 
@@ -112,15 +112,17 @@ class AppServer:
         """Its process id."""
         return self._process.child.pid
 
-    def listen(self, thread_id: str, listener: Listener) -> None:
+    def add_listener(self, thread_id: str, listener: Listener) -> None:
         """Hand on what is said about a thread."""
         self._listeners[thread_id] = listener
 
-    def unlisten(self, thread_id: str) -> None:
+    def remove_listener(self, thread_id: str) -> None:
         """Nobody listens to a thread any more."""
         self._listeners.pop(thread_id, None)
 
-    async def request(self, method: str, params: Mapping[str, Any], *, timeout: float = _ANSWER) -> Mapping[str, Any]:
+    async def send_request(
+        self, method: str, params: Mapping[str, Any], *, timeout: float = _ANSWER
+    ) -> Mapping[str, Any]:
         """Ask it for something.
 
         Raises:
@@ -140,7 +142,7 @@ class AppServer:
     async def close(self) -> None:
         """Let it end: it does when its stdin ends; else it is made to."""
         try:
-            await self._process.end(_LEAVE, terminate=True)
+            await self._process.end_process(_LEAVE, terminate=True)
         finally:
             await self._stop_reading()
 
@@ -152,29 +154,29 @@ class AppServer:
             await self._stop_reading()
 
     async def _stop_reading(self) -> None:
-        self._lose()
+        self._note_end()
         self._reading.cancel()
         await asyncio.gather(self._reading, return_exceptions=True)
 
     def _send(self, message: Mapping[str, Any]) -> None:
-        if not self.alive:
-            raise GoneError("the Codex process has ended")
+        if not self.is_alive:
+            raise ProcessGoneError("the Codex process has ended")
         # Half a character would not be JSON to it: such a message is never answered.
         self._process.stdin.write(whole_text(json.dumps(message, ensure_ascii=False)).encode() + b"\n")
         if not self._process.stdin.is_open:  # nobody reads it any more
-            raise GoneError("the Codex process does not listen any more")
+            raise ProcessGoneError("the Codex process does not listen any more")
 
     async def _read(self) -> None:
         try:
             while line := await self._process.stdout.readline():
-                self._take(json.loads(line))
+                self._take_message(json.loads(line))
         except ValueError as error:  # a line that is too long, or no JSON
             logger.warning("the Codex process says something that cannot be read, and is ended: %s", error)
             self._process.signal_groups(signal.SIGKILL)
         finally:
-            self._lose()
+            self._note_end()
 
-    def _take(self, message: Any) -> None:
+    def _take_message(self, message: Any) -> None:
         if not isinstance(message, dict):
             raise ValueError("no JSON object")  # noqa: TRY004 - a broken wire, like a line that is no JSON
         said = cast("dict[str, Any]", message)
@@ -184,11 +186,11 @@ class AppServer:
             return
         params: Mapping[str, Any] = said.get("params") or {}
         if "id" in said:
-            self._refuse(said["id"], str(method))
+            self._refuse_request(said["id"], str(method))
             return
         listener = self._listeners.get(str(params.get("threadId")))
         if listener is not None:
-            listener.hear(str(method), params)
+            listener.on_notification(str(method), params)
         elif method in ("configWarning", "warning", "deprecationNotice"):
             logger.debug("codex: %s", params.get("summary") or params.get("message"))
 
@@ -201,7 +203,7 @@ class AppServer:
         else:
             answer.set_result(said.get("result") or {})
 
-    def _refuse(self, number: Any, method: str) -> None:
+    def _refuse_request(self, number: Any, method: str) -> None:
         """Answer what it asks for: with a no, always, so that it does not wait."""
         logger.warning("Codex asked for %s, which is not granted here", method)
         answer: dict[str, Any] = {"id": number}
@@ -209,17 +211,17 @@ class AppServer:
             answer["result"] = _REFUSALS[method]
         else:
             answer["error"] = {"code": _METHOD_NOT_FOUND, "message": f"{method} is not granted here"}
-        with contextlib.suppress(GoneError):
+        with contextlib.suppress(ProcessGoneError):
             self._send(answer)
 
-    def _lose(self) -> None:
+    def _note_end(self) -> None:
         """Tell everybody that it has ended, once."""
         if self._gone:
             return
         self._gone = True
         for answer in self._waiting.values():
             if not answer.done():
-                answer.set_exception(GoneError("the Codex process has ended"))
+                answer.set_exception(ProcessGoneError("the Codex process has ended"))
                 answer.exception()  # whoever waits raises it; where nobody does any more, nothing is left to say
         for listener in list(self._listeners.values()):
-            listener.lost()
+            listener.on_process_end()

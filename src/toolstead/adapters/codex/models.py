@@ -35,7 +35,7 @@ class _List(msgspec.Struct):
     models: list[dict[str, msgspec.Raw]]
 
 
-def written(program: Path, folder: Path, environ: Mapping[str, str]) -> Path:
+def write_models(program: Path, folder: Path, environ: Mapping[str, str]) -> Path:
     """Where the list is, as we changed it. The first time it starts the program, and writes: not for an event loop.
 
     Args:
@@ -47,9 +47,9 @@ def written(program: Path, folder: Path, environ: Mapping[str, str]) -> Path:
         RuntimeFailureError: The program does not tell its list, or it cannot be written.
     """
     try:
-        path = folder / f"models-{_identity(program)}.json"
+        path = folder / f"models-{_identify_program(program)}.json"
         if not path.exists():
-            _write(path, _changed(_read_list(program, folder, environ)))
+            _write(path, _change_models(_read_list(program, folder, environ)))
     except (OSError, msgspec.MsgspecError) as error:
         raise RuntimeFailureError(
             f"Codex does not say which models it knows, and with its own list it would hide our tools: {error}"
@@ -57,7 +57,7 @@ def written(program: Path, folder: Path, environ: Mapping[str, str]) -> Path:
     return path
 
 
-def _identity(program: Path) -> str:
+def _identify_program(program: Path) -> str:
     """Another one for another program, and for other changes."""
     file = program.stat()
     parts = (file.st_size, file.st_mtime_ns, _NOT_SAID, _SAID)
@@ -77,7 +77,7 @@ def _read_list(program: Path, folder: Path, environ: Mapping[str, str]) -> bytes
     return done.stdout
 
 
-def _changed(told: bytes) -> bytes:
+def _change_models(told: bytes) -> bytes:
     """The list with our changes; the rest of it, which is long, is not even looked at."""
     models = msgspec.json.decode(told, type=_List).models
     said = {name: msgspec.Raw(msgspec.json.encode(value)) for name, value in _SAID.items()}

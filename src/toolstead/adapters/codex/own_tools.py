@@ -32,15 +32,15 @@ _DECIDE = 0.5
 """Seconds that gates get, when a turn is over, to say something about what nobody asked about."""
 
 
-def hooks(server: str) -> Mapping[str, Any]:
+def hook_settings(server: str) -> Mapping[str, Any]:
     """The configuration that makes Codex ask an MCP server."""
     given = {"name": "${tool_name}", "input": "${tool_input}", "id": "${tool_use_id}", "event": "${hook_event_name}"}
 
-    def hook(input: Mapping[str, str]) -> list[dict[str, Any]]:
+    def hook_entry(input: Mapping[str, str]) -> list[dict[str, Any]]:
         call = {"type": "mcp_tool", "server": server, "tool": GATE, "input": input, "timeout": _LONG}
         return [{"matcher": _OTHERS, "hooks": [call]}]
 
-    return {"PreToolUse": hook(given), "PostToolUse": hook({**given, "response": "${tool_response}"})}
+    return {"PreToolUse": hook_entry(given), "PostToolUse": hook_entry({**given, "response": "${tool_response}"})}
 
 
 class OwnUses:
@@ -63,20 +63,20 @@ class OwnUses:
         self._late: set[asyncio.Task[None]] = set()
 
     @property
-    def used(self) -> bool:
+    def was_used(self) -> bool:
         """Whether it wanted to use any."""
         return bool(self._asked)
 
-    async def hooked(self, told: Mapping[str, Any]) -> Mapping[str, Any]:
+    async def on_hook(self, told: Mapping[str, Any]) -> Mapping[str, Any]:
         """A hook's question, or what it tells; gives what Codex is to read."""
         name, call_id = str(told.get("name")), str(told.get("id"))
         given: Any = told.get("input")
         arguments = cast("dict[str, Any]", given) if isinstance(given, dict) else {"input": given}
         if told.get("event") == "PostToolUse":
-            await self._tell(call_id, ToolResult(content=(Text(str(told.get("response"))[:_MOST_TEXT]),)))
+            await self._report_result(call_id, ToolResult(content=(Text(str(told.get("response"))[:_MOST_TEXT]),)))
             return {}
         # In a task of its own: whatever asking meets must be a no, and an error would be read as a yes.
-        asking = asyncio.create_task(self._ask(name, arguments, call_id))
+        asking = asyncio.create_task(self._ask_gates(name, arguments, call_id))
         self._asking.add(asking)
         asking.add_done_callback(self._asking.discard)
         try:
@@ -85,29 +85,29 @@ class OwnUses:
             asking.cancel()  # Codex does not want to know any more: nobody is to decide about it
             raise
         if asking.cancelled():
-            return refusal(name, "the turn ended before anybody decided")
+            return hook_refusal(name, "the turn ended before anybody decided")
         if (why := asking.exception()) is not None:
             logger.error("call %s: nobody could be asked about %s", call_id, name, exc_info=why)
-            return refusal(name, "nobody could be asked")
-        return _decision(name, asking.result(), asked=arguments)
+            return hook_refusal(name, "nobody could be asked")
+        return _hook_decision(name, asking.result(), asked=arguments)
 
-    def seen(self, item: Mapping[str, Any]) -> None:
+    def note_item(self, item: Mapping[str, Any]) -> None:
         """An item of the turn; one that is a use of a tool was asked about, or is now."""
-        call_id, described = str(item.get("id")), _described(item, self._ours)
+        call_id, described = str(item.get("id")), _describe_use(item, self._ours)
         if described is None or call_id in self._asked:
             return
         task = asyncio.create_task(self._ask_late(*described, call_id))
         self._late.add(task)
         task.add_done_callback(self._late.discard)
 
-    def withdraw(self) -> None:
+    def withdraw_questions(self) -> None:
         """Nobody has to decide any more about what is asked for."""
         for task in self._asking:
             task.cancel()
 
-    async def end(self) -> None:
+    async def end_turn(self) -> None:
         """The turn is over: tell of what nobody told the end of."""
-        self.withdraw()
+        self.withdraw_questions()
         if working := {*self._asking, *self._late}:
             _, undecided = await asyncio.wait(working, timeout=_DECIDE)
             for task in undecided:
@@ -115,37 +115,37 @@ class OwnUses:
             if undecided:
                 await asyncio.wait(undecided)
         for call_id in list(self._open):
-            await self._tell(call_id, ToolResult.error("it failed, or was ended with the turn", Failure.TOOL))
+            await self._report_result(call_id, ToolResult.error("it failed, or was ended with the turn", Failure.TOOL))
 
-    async def _ask(self, name: str, input: Mapping[str, Any], call_id: str) -> Mapping[str, Any] | ToolResult:
+    async def _ask_gates(self, name: str, input: Mapping[str, Any], call_id: str) -> Mapping[str, Any] | ToolResult:
         self._asked.add(call_id)
         self._open[call_id] = (name, input)  # told with the turn, should it end before anybody decides
-        decided = await self._own.ask(name, input, call_id=call_id)
+        decided = await self._own.ask_gates(name, input, call_id=call_id)
         self._open[call_id] = (name, input if isinstance(decided, ToolResult) else decided)
         if isinstance(decided, ToolResult):
-            await self._tell(call_id, decided)
+            await self._report_result(call_id, decided)
         return decided
 
     async def _ask_late(self, name: str, input: Mapping[str, Any], call_id: str) -> None:
         logger.warning("Codex used %s without asking", name)
-        decided = await self._ask(name, input, call_id)
+        decided = await self._ask_gates(name, input, call_id)
         if isinstance(decided, ToolResult):
             self._refuse(f"Codex used {name} without asking, and it is refused: {decided.text}")
         else:
-            await self._tell(call_id, ToolResult(content=(Text("it was used; what came of it is not known"),)))
+            await self._report_result(call_id, ToolResult(content=(Text("it was used; what came of it is not known"),)))
 
-    async def _tell(self, call_id: str, result: ToolResult) -> None:
+    async def _report_result(self, call_id: str, result: ToolResult) -> None:
         used = self._open.pop(call_id, None)
         if used is not None:
-            await self._own.tell(*used, result, call_id=call_id)
+            await self._own.report_result(*used, result, call_id=call_id)
 
 
-def refusal(name: str, why: str) -> Mapping[str, Any]:
+def hook_refusal(name: str, why: str) -> Mapping[str, Any]:
     """A hook's no."""
-    return _decision(name, ToolResult.error(f"{name} was refused: {why}", Failure.REFUSED))
+    return _hook_decision(name, ToolResult.error(f"{name} was refused: {why}", Failure.REFUSED))
 
 
-def _decision(
+def _hook_decision(
     name: str, decided: Mapping[str, Any] | ToolResult, *, asked: Mapping[str, Any] | None = None
 ) -> Mapping[str, Any]:
     """What a hook answers."""
@@ -159,28 +159,28 @@ def _decision(
     return {"hookSpecificOutput": about}
 
 
-def _described(item: Mapping[str, Any], ours: str) -> tuple[str, Mapping[str, Any]] | None:
+def _describe_use(item: Mapping[str, Any], ours: str) -> tuple[str, Mapping[str, Any]] | None:
     """The name and the arguments of a tool of Codex's own; None for anything else."""
     match item.get("type"):
         case "commandExecution":
-            return "Bash", _some(item, "command", "cwd")
+            return "Bash", _pick_fields(item, "command", "cwd")
         case "fileChange":
-            return "apply_patch", _some(item, "changes")
+            return "apply_patch", _pick_fields(item, "changes")
         case "webSearch":
-            return "web_search", _some(item, "query", "action")
+            return "web_search", _pick_fields(item, "query", "action")
         case "imageView":
-            return "view_image", _some(item, "path")
+            return "view_image", _pick_fields(item, "path")
         case "imageGeneration" | "sleep" as kind:
             return kind, {}
         case "collabAgentToolCall":
-            return f"agents_{item.get('tool')}", _some(item, "prompt", "model")
+            return f"agents_{item.get('tool')}", _pick_fields(item, "prompt", "model")
         case "mcpToolCall" if item.get("tool") in _RESOURCES:
-            return str(item["tool"]), _some(item, "arguments")
+            return str(item["tool"]), _pick_fields(item, "arguments")
         case "mcpToolCall" if item.get("server") != ours:
-            return f"mcp__{item.get('server')}__{item.get('tool')}", _some(item, "arguments")
+            return f"mcp__{item.get('server')}__{item.get('tool')}", _pick_fields(item, "arguments")
         case _:
             return None
 
 
-def _some(item: Mapping[str, Any], *keys: str) -> dict[str, Any]:
+def _pick_fields(item: Mapping[str, Any], *keys: str) -> dict[str, Any]:
     return {key: item[key] for key in keys if item.get(key) is not None}

@@ -16,7 +16,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from toolstead.adapters.codex.models import written
+from toolstead.adapters.codex.models import write_models
 from toolstead.adapters.installing import install_command
 from toolstead.errors import RuntimeFailureError
 
@@ -50,7 +50,7 @@ SHELL = ("shell_tool", "unified_exec")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Program:
+class CodexProgram:
     """What to start.
 
     Attributes:
@@ -64,7 +64,7 @@ class Program:
     folder: Path
 
 
-def prepared(*, folder: Path, lookup: Lookup, login: bool) -> Program:
+def prepare_program(*, folder: Path, lookup: Lookup, login: bool) -> CodexProgram:
     """Find the program and make its home. Imports and writes, so not for the event loop.
 
     Args:
@@ -75,8 +75,8 @@ def prepared(*, folder: Path, lookup: Lookup, login: bool) -> Program:
     Raises:
         RuntimeFailureError: The extra is not installed, there is no key, or the folder cannot be made.
     """
-    program, beside = _found()
-    settings = dict(_settings())
+    program, beside = _find_program()
+    settings = dict(_common_settings())
     environ = {name: value for name in _GIVEN if (value := lookup(name))}
     environ |= {name: value for name in _PROXIES if (value := lookup(name))}
     environ["PATH"] = os.pathsep.join([*beside, environ.get("PATH", os.defpath)])
@@ -96,23 +96,23 @@ def prepared(*, folder: Path, lookup: Lookup, login: bool) -> Program:
             raise RuntimeFailureError(
                 f"Codex needs a key: set {KEY}, or let it use your own login (runtime.codex.login = true)"
             )
-        settings |= _private(lookup(ADDRESS) or USUAL_ADDRESS)
+        settings |= _private_settings(lookup(ADDRESS) or USUAL_ADDRESS)
         environ |= {"HOME": str(folder), "CODEX_HOME": str(folder), KEY: key}
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     except OSError as error:
         raise RuntimeFailureError(f"the folder of Codex cannot be made: {error}") from error
-    settings["model_catalog_json"] = str(written(program, folder, environ))
+    settings["model_catalog_json"] = str(write_models(program, folder, environ))
     # As words and not as a file: several processes may live in one home, each with an address of its own.
-    overrides = [word for name, value in settings.items() for word in ("-c", f"{name}={_toml(value)}")]
-    return Program(
+    overrides = [word for name, value in settings.items() for word in ("-c", f"{name}={_write_toml(value)}")]
+    return CodexProgram(
         command=(str(program), "app-server", "--listen", "stdio://", *overrides),
         environ=environ,
         folder=folder,
     )
 
 
-def _found() -> tuple[Path, list[str]]:
+def _find_program() -> tuple[Path, list[str]]:
     """The program, and folders with what it calls."""
     try:
         package: Any = import_module("codex_cli_bin")  # it says nothing of its types
@@ -123,7 +123,7 @@ def _found() -> tuple[Path, list[str]]:
     return path, [str(beside)] if beside is not None else []
 
 
-def _settings() -> Mapping[str, Any]:
+def _common_settings() -> Mapping[str, Any]:
     """What holds with a person's own login too, by dotted name."""
     return {
         "web_search": "disabled",
@@ -143,7 +143,7 @@ def _settings() -> Mapping[str, Any]:
     }
 
 
-def _private(address: str) -> Mapping[str, Any]:
+def _private_settings(address: str) -> Mapping[str, Any]:
     """What holds in a home of our own."""
     provider = f"model_providers.{PROVIDER}"
     return {
@@ -177,5 +177,5 @@ def _without_servers(config: Path) -> Mapping[str, Any]:
     return {f"mcp_servers.{name}.enabled": False for name in servers}
 
 
-def _toml(value: str | int | bool) -> str:
+def _write_toml(value: str | int | bool) -> str:
     return json.dumps(value, ensure_ascii=True)  # a basic string, a number and a boolean are written alike in both

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import Any, cast
 
-from toolstead.adapters.codex.app_server import AppServer, GoneError, RefusedByCodexError
+from toolstead.adapters.codex.app_server import AppServer, ProcessGoneError, RefusedByCodexError
 from toolstead.adapters.codex.own_tools import OwnUses
 from toolstead.errors import InvocationError, LimitError, RuntimeFailureError
 from toolstead.invoker.runtime import Answer, Turn
@@ -43,7 +43,7 @@ class RunningTurn:
         self.ending: asyncio.Future[Answer | None] = asyncio.get_running_loop().create_future()
         self.over = asyncio.Event()
         self.unwanted = self.steered = False
-        self.own = OwnUses(turn.own, ours=ours, refuse=lambda why: self.fail(RuntimeFailureError(why)))
+        self.own = OwnUses(turn.own, ours=ours, refuse=lambda why: self.fail_turn(RuntimeFailureError(why)))
         self._turn = turn
         self._calls: set[asyncio.Task[ToolResult]] = set()
         self._text = ""
@@ -56,16 +56,16 @@ class RunningTurn:
         self._early: list[tuple[str, Mapping[str, Any]]] = []
 
     @property
-    def ended(self) -> bool:
+    def has_ended(self) -> bool:
         """Whether nothing may be begun for it any more; Codex may not know yet."""
         return self.unwanted or self.ending.done()
 
-    def begin(self, id: str) -> None:
+    def begin_turn(self, id: str) -> None:
         """Codex has begun it; what was said about the thread meanwhile counts where it is about this turn."""
         self.id = id
         early, self._early = self._early, []
         for method, params in early:
-            self.hear(method, params)
+            self.on_notification(method, params)
 
     def go_on(self) -> None:
         """It is to be begun once more, to answer what it was told too late."""
@@ -73,46 +73,46 @@ class RunningTurn:
         self.ending = asyncio.get_running_loop().create_future()
         self.over.clear()
 
-    def hear(self, method: str, params: Mapping[str, Any]) -> None:
+    def on_notification(self, method: str, params: Mapping[str, Any]) -> None:
         """Take what Codex says about its thread."""
         if self.id is None:
             self._early.append((method, params))
-        elif _about(params) in (None, self.id):
-            self._take(method, params)
+        elif _turn_of(params) in (None, self.id):
+            self._take_notification(method, params)
 
-    def _take(self, method: str, params: Mapping[str, Any]) -> None:
+    def _take_notification(self, method: str, params: Mapping[str, Any]) -> None:
         match method:
             case "item/agentMessage/delta":
-                self._tell("message.delta", params)
+                self._report_event("message.delta", params)
             case "item/reasoning/summaryTextDelta" | "item/reasoning/textDelta":
-                self._tell("thinking", params)
+                self._report_event("thinking", params)
             case "item/started" | "item/completed":
                 item: Mapping[str, Any] = params.get("item") or {}
                 if item.get("type") == "agentMessage":
                     self._text = str(item.get("text") or "")
                 self._called = self._called or item.get("type") not in _WORDS
                 self._unanswered = item.get("type") == "userMessage"
-                self.own.seen(item)
+                self.own.note_item(item)
             case "thread/tokenUsage/updated":
                 self._unanswered = False
-                self._count(params.get("tokenUsage") or {})
+                self._count_usage(params.get("tokenUsage") or {})
             case "error":
-                self._why = _sentence(params.get("error"))
+                self._why = _error_sentence(params.get("error"))
                 logger.warning("Codex: %s%s", self._why, "; it tries again" if params.get("willRetry") else "")
             case "turn/completed":
-                self._complete(params.get("turn") or {})
+                self._complete_turn(params.get("turn") or {})
             case _:
                 pass
 
     async def call(self, name: str, input: Mapping[str, Any], *, call_id: str | None) -> ToolResult:
         """Call one of our tools on behalf of this turn."""
-        if self.ended:
+        if self.has_ended:
             return ToolResult.error(f"{name} was not called: the turn has ended", Failure.CANCELLED)
 
-        async def called() -> ToolResult:
+        async def run_call() -> ToolResult:
             return await self._turn.call_tool(name, input, call_id=call_id)
 
-        task = asyncio.create_task(called())
+        task = asyncio.create_task(run_call())
         self._calls.add(task)
         task.add_done_callback(self._calls.discard)
         try:
@@ -124,7 +124,7 @@ class RunningTurn:
             return ToolResult.error(f"{name} was cancelled", Failure.CANCELLED)
         return task.result()
 
-    def fail(self, error: InvocationError) -> None:
+    def fail_turn(self, error: InvocationError) -> None:
         """There is no answer any more, and why."""
         if not self.ending.done():
             self.ending.set_exception(error)
@@ -135,9 +135,11 @@ class RunningTurn:
         """Cancel the tools that run for it, and what people are asked for it."""
         for task in self._calls:
             task.cancel()
-        self.own.withdraw()
+        self.own.withdraw_questions()
 
-    async def interrupt(self, where: Callable[[], tuple[AppServer, str]], starting: asyncio.Task[None] | None) -> None:
+    async def interrupt_turn(
+        self, where: Callable[[], tuple[AppServer, str]], starting: asyncio.Task[None] | None
+    ) -> None:
         """Make Codex end it; a program that does not is killed, with every thread in it.
 
         Args:
@@ -154,7 +156,7 @@ class RunningTurn:
                 server, thread_id = where()
                 while not self.over.is_set():
                     try:
-                        await server.request("turn/interrupt", {"threadId": thread_id, "turnId": self.id})
+                        await server.send_request("turn/interrupt", {"threadId": thread_id, "turnId": self.id})
                         await self.over.wait()
                     except RefusedByCodexError as error:  # it has not quite begun, or has just ended
                         logger.debug("Codex does not interrupt the turn yet: %s", error)
@@ -163,42 +165,42 @@ class RunningTurn:
             server, _ = where()
             logger.warning("Codex does not interrupt a turn; its process %s is killed", server.pid)
             await server.kill()
-        except (GoneError, RefusedByCodexError) as error:
+        except (ProcessGoneError, RefusedByCodexError) as error:
             logger.debug("there was no turn to interrupt: %s", error)
             self.over.set()
 
-    async def unwind(self) -> None:
+    async def wait_for_calls(self) -> None:
         """Wait, not for ever, until nothing works for it any more."""
         self.cancel_calls()
         if self._calls:
             await asyncio.wait(self._calls, timeout=_UNWIND)
         try:
             async with asyncio.timeout(_UNWIND):
-                await self.own.end()
+                await self.own.end_turn()
         except TimeoutError:
             logger.warning("what became of Codex's own tools could not be told in time")
 
-    def _tell(self, kind: str, params: Mapping[str, Any]) -> None:
+    def _report_event(self, kind: str, params: Mapping[str, Any]) -> None:
         text = params.get("delta")
         if text and not self.ending.done():
             self._turn.tell(kind, {"text": str(text)})
 
-    def _count(self, told: Mapping[str, Any]) -> None:
+    def _count_usage(self, told: Mapping[str, Any]) -> None:
         total: Any = told.get("total")
         last: Mapping[str, Any] = told.get("last") or {}
         if total == self._total:
             return  # the same again
         self._total = total
-        used = Usage(input_tokens=_number(last, "inputTokens"), output_tokens=_number(last, "outputTokens"))
+        used = Usage(input_tokens=_read_number(last, "inputTokens"), output_tokens=_read_number(last, "outputTokens"))
         self._usage += used
         self._turn.tell("usage", used.to_json())
-        self._limit()
+        self._enforce_limit()
 
-    def _limit(self) -> None:
+    def _enforce_limit(self) -> None:
         """End it when it used up its replies and would go on: Codex tells what each used after its calls are done."""
         self._replies += 1
         if self._replies > self._max_turns or (self._replies == self._max_turns and self._called):
-            self.fail(
+            self.fail_turn(
                 LimitError(
                     f"stopped after {self._max_turns} turns without a final answer; runtime.codex.max_turns allows no "
                     "more",
@@ -207,7 +209,7 @@ class RunningTurn:
             )
         self._called = False
 
-    def _complete(self, turn: Mapping[str, Any]) -> None:
+    def _complete_turn(self, turn: Mapping[str, Any]) -> None:
         self.over.set()
         status = turn.get("status")
         if status == "completed" and not self.ending.done():
@@ -215,23 +217,25 @@ class RunningTurn:
             left = self._unanswered and self.steered
             self.ending.set_result(None if left else Answer(text=self._text, usage=self._usage))
         elif status == "failed":
-            self.fail(RuntimeFailureError(f"Codex: {_sentence(turn.get('error')) or self._why or 'the turn failed'}"))
+            self.fail_turn(
+                RuntimeFailureError(f"Codex: {_error_sentence(turn.get('error')) or self._why or 'the turn failed'}")
+            )
         else:
-            self.fail(RuntimeFailureError(f"Codex ended the turn: {status}"))
+            self.fail_turn(RuntimeFailureError(f"Codex ended the turn: {status}"))
 
 
-def _about(params: Mapping[str, Any]) -> Any:
+def _turn_of(params: Mapping[str, Any]) -> Any:
     """The turn that something is said about; None when it is about the thread."""
     turn: Mapping[str, Any] = params.get("turn") or {}
     return params.get("turnId") or turn.get("id")
 
 
-def _number(told: Mapping[str, Any], name: str) -> int:
+def _read_number(told: Mapping[str, Any], name: str) -> int:
     value = told.get(name)
     return value if isinstance(value, int) else 0
 
 
-def _sentence(error: Any) -> str:
+def _error_sentence(error: Any) -> str:
     """What went wrong, in the API's own words where Codex repeats them as JSON."""
     if not isinstance(error, Mapping):
         return ""

@@ -12,9 +12,9 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from toolstead.adapters.codex.program import Lookup, prepared
-from toolstead.adapters.importing import importing
-from toolstead.adapters.providers.catalogue import find
+from toolstead.adapters.codex.program import Lookup, prepare_program
+from toolstead.adapters.importing import import_lock
+from toolstead.adapters.providers.catalogue import find_model
 from toolstead.errors import RuntimeFailureError
 from toolstead.invoker.kernel_session import Offered
 from toolstead.invoker.runtime import SessionSpec
@@ -65,9 +65,9 @@ class CodexRuntime:
         self._tools = tuple(tools)
         self._max_turns = max_turns
         self._login = login
-        self._check(self._tools)
+        self._check_permissions(self._tools)
         self._version = version
-        self._prepare = partial(prepared, folder=folder, lookup=lookup, login=login)
+        self._prepare = partial(prepare_program, folder=folder, lookup=lookup, login=login)
         self._parts: tuple[Stations, ToolCopies[mcp_types.Tool]] | None = None
         self._importing = asyncio.Lock()
 
@@ -81,7 +81,7 @@ class CodexRuntime:
         """False: a session is a thread of a process that all share."""
         return False
 
-    def resolve(self, model: str) -> str:
+    def resolve_model(self, model: str) -> str:
         """The full name of the model that answers; empty when that is Codex's own choice.
 
         Raises:
@@ -104,13 +104,13 @@ class CodexRuntime:
             SessionLostError: Codex does not have the conversation `resume` any more.
             RuntimeFailureError: Codex is not installed, has no key, or does not start.
         """
-        stations, copies = await self._loaded()
+        stations, copies = await self._load_parts()
         from toolstead.adapters.codex.session import CodexSession
 
-        self._check(spec.permissions)
+        self._check_permissions(spec.permissions)
         again = True
         while True:
-            station = await stations.enter()
+            station = await stations.enter_station()
             session = CodexSession(
                 station,
                 stations,
@@ -122,9 +122,9 @@ class CodexRuntime:
                 max_turns=self._max_turns,
             )
             try:
-                await session.attach(resume)
+                await session.attach_thread(resume)
             except RuntimeFailureError:
-                died = not station.server.alive
+                died = not station.server.is_alive
                 await session.close()
                 if not (again and died):
                     raise
@@ -135,7 +135,7 @@ class CodexRuntime:
             else:
                 return session
 
-    def _check(self, permitted: Sequence[str]) -> None:
+    def _check_permissions(self, permitted: Sequence[str]) -> None:
         """Refuse to permit what could not be kept behind the gates."""
         if unknown := [name for name in permitted if name not in OWN_TOOLS]:
             raise RuntimeFailureError(
@@ -148,7 +148,7 @@ class CodexRuntime:
                 " before it there; take the stead's own tools, or a key"
             )
 
-    async def _loaded(self) -> tuple[Stations, ToolCopies[mcp_types.Tool]]:
+    async def _load_parts(self) -> tuple[Stations, ToolCopies[mcp_types.Tool]]:
         async with self._importing:
             if self._parts is None:
                 self._parts = await asyncio.to_thread(self._load)
@@ -156,7 +156,7 @@ class CodexRuntime:
 
     def _load(self) -> tuple[Stations, ToolCopies[mcp_types.Tool]]:
         """Not on the event loop: the MCP SDK takes most of a second."""
-        with importing():
+        with import_lock():
             from toolstead.adapters.codex import session as _  # noqa: F401 - paid here
             from toolstead.adapters.codex.station import Stations
             from toolstead.adapters.codex.tool_copies import codex_copies
@@ -167,6 +167,6 @@ class CodexRuntime:
 def _vendor_of(name: str) -> str:
     """Whose model a name without a provider means; OpenAI's where nobody knows, for Codex may."""
     try:
-        return find(name)[0].name if name else "openai"
+        return find_model(name)[0].name if name else "openai"
     except RuntimeFailureError:
         return "openai"

@@ -15,11 +15,11 @@ from typing import Any
 
 import mcp_types
 
-from toolstead.adapters.codex.app_server import AppServer, GoneError, RefusedByCodexError
-from toolstead.adapters.codex.own_tools import refusal
+from toolstead.adapters.codex.app_server import AppServer, ProcessGoneError, RefusedByCodexError
+from toolstead.adapters.codex.own_tools import hook_refusal
 from toolstead.adapters.codex.running_turn import INTERRUPT, RunningTurn
 from toolstead.adapters.codex.station import Station, Stations
-from toolstead.adapters.codex.thread_settings import said, settings_of, surroundings_of
+from toolstead.adapters.codex.thread_settings import input_items, settings_of, surroundings_of
 from toolstead.adapters.codex.tool_endpoint import NAME
 from toolstead.adapters.tool_copies import ToolCopies
 from toolstead.errors import RuntimeFailureError, SessionLostError
@@ -86,16 +86,16 @@ class CodexSession:
         return self._thread if self._ran or self._resumed else None
 
     @property
-    def resumed(self) -> bool:
+    def is_resumed(self) -> bool:
         """Whether it was opened with an earlier conversation in it."""
         return self._resumed
 
     @property
-    def usable(self) -> bool:
+    def is_usable(self) -> bool:
         """False when it is closed, its process has died, or it could not be attached anew."""
-        return not (self._closed or self._broken) and self._station.server.alive
+        return not (self._closed or self._broken) and self._station.server.is_alive
 
-    async def attach(self, resume: str | None) -> None:
+    async def attach_thread(self, resume: str | None) -> None:
         """Begin a thread, or go on with one.
 
         Raises:
@@ -103,18 +103,18 @@ class CodexSession:
             RuntimeFailureError: Codex does not answer, or says no; or somebody else uses the conversation just now.
         """
         async with self._changing:
-            await self._attach(resume)
+            await self._attach_now(resume)
 
-    async def _attach(self, resume: str | None) -> None:
+    async def _attach_now(self, resume: str | None) -> None:
         endpoint, spec = self._station.endpoint, self._spec
         if resume is not None:
-            await self._station.claim(resume, self)
+            await self._station.claim_thread(resume, self)
             self._thread = resume
         self._infos = self._offered(spec)
-        self._tools = self._copies.of(self._infos)
-        token = endpoint.admit(self)
+        self._tools = self._copies.copies_of(self._infos)
+        token = endpoint.issue_token(self)
         old, self._token = self._token, token
-        endpoint.dismiss(old)
+        endpoint.revoke_token(old)
         params = settings_of(spec, endpoint.server_settings(token), hooked=self._hooked)
         if resume is None:
             await self._open("thread/start", params | surroundings_of(spec), None)
@@ -124,7 +124,7 @@ class CodexSession:
         if not endpoint.was_used(token):
             # It was never put away, as after an opening that was broken off: whatever we say now, Codex goes on with
             # the settings of then, and with a token that opens nothing.
-            await self._detach()
+            await self._detach_thread()
             await self._open("thread/resume", params, resume)
         if not endpoint.was_used(token):
             raise RuntimeFailureError(f"Codex does not put the conversation {resume!r} away, to go on with it anew")
@@ -132,29 +132,29 @@ class CodexSession:
 
     async def _open(self, method: str, params: Mapping[str, Any], resume: str | None) -> None:
         """Have Codex load the thread; who is cancelled meanwhile knows of it all the same, and can put it away."""
-        opening = asyncio.create_task(self._station.server.request(method, params, timeout=_ATTACH))
+        opening = asyncio.create_task(self._station.server.send_request(method, params, timeout=_ATTACH))
         try:
-            self._opened(await asyncio.shield(opening))
+            self._note_opened(await asyncio.shield(opening))
         except asyncio.CancelledError:
-            with contextlib.suppress(RefusedByCodexError, GoneError, TimeoutError):
+            with contextlib.suppress(RefusedByCodexError, ProcessGoneError, TimeoutError):
                 async with asyncio.timeout(INTERRUPT):
-                    self._opened(await asyncio.shield(opening))
+                    self._note_opened(await asyncio.shield(opening))
             raise
         except RefusedByCodexError as error:
             self._station.let_go(self._thread, self)
             if resume is not None:
                 raise SessionLostError(f"Codex cannot go on with the conversation {resume!r}: {error}") from error
             raise RuntimeFailureError(f"Codex: {error}") from error
-        except GoneError as error:
+        except ProcessGoneError as error:
             raise RuntimeFailureError(f"Codex ended while a session was opened: {error}") from error
         except TimeoutError as error:
             raise RuntimeFailureError(f"Codex did not open a session within {_ATTACH:g} seconds") from error
 
-    def _opened(self, answer: Mapping[str, Any]) -> None:
+    def _note_opened(self, answer: Mapping[str, Any]) -> None:
         self._thread = str(answer["thread"]["id"])
         self._attached = True
-        self._station.hold(self._thread, self)
-        self._station.server.listen(self._thread, self)
+        self._station.hold_thread(self._thread, self)
+        self._station.server.add_listener(self._thread, self)
 
     async def give_up(self) -> None:
         """Let another session have the conversation; before the next turn here it is taken back.
@@ -168,8 +168,8 @@ class CodexSession:
                 " ended, or leave the session's id out"
             )
         async with self._changing:
-            self._station.endpoint.dismiss(self._token)
-            await self._detach()
+            self._station.endpoint.revoke_token(self._token)
+            await self._detach_thread()
 
     async def run(self, turn: Turn) -> Answer:
         """Answer a prompt."""
@@ -178,50 +178,50 @@ class CodexSession:
         starting: asyncio.Task[None] | None = None
         try:
             await self._offer_now()
-            told = said(turn.prompt)
+            told = input_items(turn.prompt)
             while True:
                 starting = asyncio.create_task(self._start(playing, told))
                 await asyncio.shield(starting)
-                if not self._station.server.alive:
-                    self.lost()
+                if not self._station.server.is_alive:
+                    self.on_process_end()
                 if (answer := await asyncio.shield(playing.ending)) is not None:
                     return answer
                 playing.go_on()
                 told = []
         except asyncio.CancelledError:
-            await playing.interrupt(self._where, starting)
+            await playing.interrupt_turn(self._current_place, starting)
             raise
         except RefusedByCodexError as error:
             raise RuntimeFailureError(f"Codex: {error}") from error
-        except GoneError as error:
+        except ProcessGoneError as error:
             raise SessionLostError(str(error)) from error
         except TimeoutError as error:
             self._broken = True
             raise RuntimeFailureError("Codex did not begin the turn in time") from error
         finally:
             if not playing.over.is_set() and starting is not None:
-                await playing.interrupt(self._where, starting)
-            if playing.own.used:
+                await playing.interrupt_turn(self._current_place, starting)
+            if playing.own.was_used:
                 await self._end_commands()
-            await playing.unwind()
+            await playing.wait_for_calls()
             playing.over.set()
             self._running = None
 
     async def steer(self, text: str) -> bool:
         """Give the running turn another message."""
         playing = self._running
-        if playing is None or playing.id is None or playing.ended:
+        if playing is None or playing.id is None or playing.has_ended:
             return False
         playing.steered = True
-        params = {"threadId": self._thread, "expectedTurnId": playing.id, "input": said(text)}
+        params = {"threadId": self._thread, "expectedTurnId": playing.id, "input": input_items(text)}
         try:
-            await self._station.server.request("turn/steer", params)
-        except (RefusedByCodexError, GoneError, TimeoutError) as error:
+            await self._station.server.send_request("turn/steer", params)
+        except (RefusedByCodexError, ProcessGoneError, TimeoutError) as error:
             logger.debug("Codex takes no message now: %s", error)
             return False
         return True
 
-    async def adapt(self, spec: SessionSpec) -> bool:
+    async def adapt_to(self, spec: SessionSpec) -> bool:
         """Become a session of another specification: the thread is attached anew, its conversation stays."""
         wanted = self._with_own(spec)
         if wanted.permissions != self._spec.permissions:
@@ -229,7 +229,7 @@ class CodexSession:
         if fingerprint(wanted) != fingerprint(self._spec):
             self._spec = wanted
             await self._attach_anew()
-        return self.usable
+        return self.is_usable
 
     async def close(self) -> None:
         """End it; with the last session the program ends too."""
@@ -239,34 +239,34 @@ class CodexSession:
         playing = self._running
         try:
             if playing is not None:
-                playing.fail(RuntimeFailureError("this session was closed while it ran a turn"))
+                playing.fail_turn(RuntimeFailureError("this session was closed while it ran a turn"))
                 with contextlib.suppress(TimeoutError):
                     async with asyncio.timeout(INTERRUPT + _LEAVE):
                         await playing.over.wait()
-            self._station.endpoint.dismiss(self._token)
+            self._station.endpoint.revoke_token(self._token)
             async with self._changing:
-                await self._detach()
+                await self._detach_thread()
         finally:
             self._station.let_go(self._thread, self)
-            await self._stations.leave(self._station)
+            await self._stations.leave_station(self._station)
 
-    def hear(self, method: str, params: Mapping[str, Any]) -> None:
+    def on_notification(self, method: str, params: Mapping[str, Any]) -> None:
         """Take what Codex says about this thread."""
         playing = self._running
         if method == "thread/closed":
             self._put_away.set()
         if playing is not None:
-            playing.hear(method, params)
+            playing.on_notification(method, params)
 
-    def lost(self) -> None:
+    def on_process_end(self) -> None:
         """The process has ended."""
         self._put_away.set()
         playing = self._running
         if playing is not None and playing.id is not None:  # else it is begun again in another process
-            playing.fail(SessionLostError("the Codex process ended in the middle of the turn"))
+            playing.fail_turn(SessionLostError("the Codex process ended in the middle of the turn"))
             playing.over.set()
 
-    def tools(self) -> Sequence[mcp_types.Tool]:
+    def list_tools(self) -> Sequence[mcp_types.Tool]:
         """The tools that the thread is attached with."""
         return self._tools
 
@@ -280,9 +280,9 @@ class CodexSession:
     async def answer_hook(self, payload: Mapping[str, Any]) -> Mapping[str, Any]:
         """A tool of Codex's own is about to be used, or was."""
         playing = self._running
-        if playing is None or (playing.ended and payload.get("event") != "PostToolUse"):
-            return refusal(str(payload.get("name")), "no turn is running")
-        return await playing.own.hooked(payload)
+        if playing is None or (playing.has_ended and payload.get("event") != "PostToolUse"):
+            return hook_refusal(str(payload.get("name")), "no turn is running")
+        return await playing.own.on_hook(payload)
 
     def _check_free(self) -> None:
         if self._running is not None:
@@ -297,54 +297,54 @@ class CodexSession:
 
     async def _end_commands(self) -> None:
         """End what its commands left running: Codex lets them go on, when a turn is interrupted too."""
-        server, thread = self._where()
+        server, thread = self._current_place()
         try:
-            await server.request("thread/backgroundTerminals/clean", {"threadId": thread}, timeout=_LEAVE)
+            await server.send_request("thread/backgroundTerminals/clean", {"threadId": thread}, timeout=_LEAVE)
         except (RefusedByCodexError, TimeoutError) as error:
             logger.warning("what commands of Codex left running could not be ended: %s", error or "no answer")
-        except GoneError:
+        except ProcessGoneError:
             pass  # they ended with it
 
-    def _where(self) -> tuple[AppServer, str]:
+    def _current_place(self) -> tuple[AppServer, str]:
         return self._station.server, self._thread
 
     async def _start(self, playing: RunningTurn, told: Sequence[Mapping[str, Any]]) -> None:
         """Begin a turn; when the process turns out to have died before, in another one."""
         try:
             answer = await self._send_start(told)
-        except GoneError:
+        except ProcessGoneError:
             if playing.unwanted:
                 raise
-            await self._move()
+            await self._move_thread()
             if playing.unwanted:
                 raise
             answer = await self._send_start(told)
-        playing.begin(str(answer["turn"]["id"]))
+        playing.begin_turn(str(answer["turn"]["id"]))
 
     async def _send_start(self, told: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]:
         params: dict[str, Any] = {"threadId": self._thread, "input": told, **surroundings_of(self._spec)}
-        answer = await self._station.server.request("turn/start", params)
+        answer = await self._station.server.send_request("turn/start", params)
         self._ran = True
         return answer
 
-    async def _move(self) -> None:
+    async def _move_thread(self) -> None:
         """Take the thread up again in a process that lives."""
         before, dead = self.id, self._station
-        dead.endpoint.dismiss(self._token)
-        station = await self._stations.enter()
+        dead.endpoint.revoke_token(self._token)
+        station = await self._stations.enter_station()
         if self._closed:  # meanwhile: nobody would leave it any more
-            await self._stations.leave(station)
-            raise GoneError("the session was closed")
+            await self._stations.leave_station(station)
+            raise ProcessGoneError("the session was closed")
         self._station, self._attached = station, False
-        await self._stations.leave(dead)
-        await self.attach(before)
+        await self._stations.leave_station(dead)
+        await self.attach_thread(before)
 
     async def _offer_now(self) -> None:
         """See to it that the thread is attached, with the tools of this moment."""
         infos = self._offered(self._spec)
-        if not self._station.server.alive:
+        if not self._station.server.is_alive:
             return  # it is attached when the turn is begun, in another process
-        if self._attached and (infos is self._infos or self._copies.of(infos) == self._tools):
+        if self._attached and (infos is self._infos or self._copies.copies_of(infos) == self._tools):
             self._infos = infos
         else:
             await self._attach_anew()
@@ -353,22 +353,22 @@ class CodexSession:
         before = self.id
         try:
             async with self._changing:
-                await self._detach()
-                await self._attach(before)
+                await self._detach_thread()
+                await self._attach_now(before)
         except BaseException:
             self._broken = True
             raise
 
-    async def _detach(self) -> None:
+    async def _detach_thread(self) -> None:
         """Let Codex put the thread away, if this session has it."""
         server, thread = self._station.server, self._thread
         if not self._attached:
             return
         self._put_away.clear()
-        with contextlib.suppress(GoneError, RefusedByCodexError, TimeoutError):
+        with contextlib.suppress(ProcessGoneError, RefusedByCodexError, TimeoutError):
             async with asyncio.timeout(_LEAVE):
-                await server.request("thread/unsubscribe", {"threadId": thread})
+                await server.send_request("thread/unsubscribe", {"threadId": thread})
                 await self._put_away.wait()  # before that it cannot be taken up again
         self._attached = False
         self._station.let_go(thread, self)
-        server.unlisten(thread)
+        server.remove_listener(thread)

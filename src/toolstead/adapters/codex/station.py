@@ -7,11 +7,11 @@ from collections.abc import Callable
 from typing import Protocol
 
 from toolstead.adapters.codex.app_server import AppServer
-from toolstead.adapters.codex.program import Program
+from toolstead.adapters.codex.program import CodexProgram
 from toolstead.adapters.codex.tool_endpoint import CodexToolEndpoint
 
 
-class Holder(Protocol):
+class ThreadHolder(Protocol):
     """Whoever has a thread of Codex for itself."""
 
     async def give_up(self) -> None:
@@ -30,9 +30,9 @@ class Station:
         self.server = server
         self.endpoint = endpoint
         self.users = 0
-        self._holders: dict[str, Holder] = {}
+        self._holders: dict[str, ThreadHolder] = {}
 
-    async def claim(self, thread_id: str, holder: Holder) -> None:
+    async def claim_thread(self, thread_id: str, holder: ThreadHolder) -> None:
         """Have a thread for oneself: Codex would let two share it, with the tools of the first.
 
         Raises:
@@ -40,13 +40,13 @@ class Station:
         """
         while (other := self._holders.get(thread_id)) is not None and other is not holder:
             await other.give_up()
-        self.hold(thread_id, holder)
+        self.hold_thread(thread_id, holder)
 
-    def hold(self, thread_id: str, holder: Holder) -> None:
+    def hold_thread(self, thread_id: str, holder: ThreadHolder) -> None:
         """Have a thread that nobody else can have yet."""
         self._holders[thread_id] = holder
 
-    def let_go(self, thread_id: str, holder: Holder) -> None:
+    def let_go(self, thread_id: str, holder: ThreadHolder) -> None:
         """Have it no more."""
         if self._holders.get(thread_id) is holder:
             del self._holders[thread_id]
@@ -55,14 +55,14 @@ class Station:
 class Stations:
     """Gives sessions the station of the moment; one whose process has died is replaced."""
 
-    def __init__(self, prepare: Callable[[], Program], *, version: str) -> None:
+    def __init__(self, prepare: Callable[[], CodexProgram], *, version: str) -> None:
         self._prepare = prepare
         self._version = version
         self._changing = asyncio.Lock()
         self._current: Station | None = None
         self._leaving: set[asyncio.Task[None]] = set()
 
-    async def enter(self) -> Station:
+    async def enter_station(self) -> Station:
         """A station that works; to be left again.
 
         Raises:
@@ -70,19 +70,19 @@ class Stations:
         """
         async with self._changing:
             station = self._current
-            if station is None or not station.server.alive:
+            if station is None or not station.server.is_alive:
                 station = self._current = await self._open()
             station.users += 1
             return station
 
-    async def leave(self, station: Station) -> None:
+    async def leave_station(self, station: Station) -> None:
         """A session has ended; with the last one everything does. Also when whoever waits for it is cancelled."""
-        leaving = asyncio.create_task(self._leave(station))
+        leaving = asyncio.create_task(self._leave_now(station))
         self._leaving.add(leaving)
         leaving.add_done_callback(self._leaving.discard)
         await asyncio.shield(leaving)
 
-    async def _leave(self, station: Station) -> None:
+    async def _leave_now(self, station: Station) -> None:
         async with self._changing:
             station.users -= 1
             if station.users > 0:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from toolstead.adapters.codex.own_tools import hooks
+from toolstead.adapters.codex.own_tools import hook_settings
 from toolstead.adapters.codex.program import SHELL
 from toolstead.adapters.codex.tool_endpoint import NAME
 from toolstead.invoker.instructions import instructions_of
@@ -32,7 +32,7 @@ def settings_of(spec: SessionSpec, endpoint: Mapping[str, Any], *, hooked: bool)
             f"mcp_servers.{NAME}": endpoint,
             **{f"features.{name}": shell for name in SHELL},
             "features.hooks": hooked,
-            **({"hooks": hooks(NAME), "bypass_hook_trust": True} if hooked else {}),
+            **({"hooks": hook_settings(NAME), "bypass_hook_trust": True} if hooked else {}),
         },
         # Codex's own instructions speak of tools that are not there, unless it may run commands.
         "developerInstructions" if shell else "baseInstructions": (instructions_of(spec)),
@@ -46,6 +46,6 @@ def surroundings_of(spec: SessionSpec) -> dict[str, Any]:
     return {} if "shell" in spec.permissions else {"environments": []}
 
 
-def said(text: str) -> list[dict[str, Any]]:
+def input_items(text: str) -> list[dict[str, Any]]:
     """A text as a turn takes it."""
     return [{"type": "text", "text": text}]

@@ -16,8 +16,8 @@ import mcp_types
 from toolstead.adapters.mcp.wire import tool_for
 from toolstead.adapters.tool_copies import ToolCopies
 from toolstead.schema.adapted import RULES, adapted_schema
-from toolstead.schema.phrases import phrase, shown, told
-from toolstead.schema.references import MANY, ONE, mapped
+from toolstead.schema.phrases import describe_keyword, extend_description, show_value
+from toolstead.schema.references import MANY, ONE, map_schemas
 from toolstead.types.content import whole_text
 from toolstead.types.tool import JSONSchema, ToolInfo
 
@@ -47,10 +47,10 @@ _MOST_TOLD = 8000
 
 def codex_copies() -> ToolCopies[mcp_types.Tool]:
     """Tools in MCP's words; one for all sessions of a runtime."""
-    return ToolCopies(_copy, "Codex")
+    return ToolCopies(_copy_tool, "Codex")
 
 
-def _copy(tool: ToolInfo) -> tuple[mcp_types.Tool, tuple[str, ...]]:
+def _copy_tool(tool: ToolInfo) -> tuple[mcp_types.Tool, tuple[str, ...]]:
     description, schema, changes = copy_for_codex(tool.description, tool.input_schema)
     # With its hints: calls that only read run at the same time, others one after another, in the model's order.
     copy = {"description": whole_text(description), "input_schema": schema, "output_schema": None, "title": None}
@@ -60,64 +60,64 @@ def _copy(tool: ToolInfo) -> tuple[mcp_types.Tool, tuple[str, ...]]:
 def copy_for_codex(description: str, schema: JSONSchema) -> tuple[str, dict[str, Any], tuple[str, ...]]:
     """A tool's description and schema as Codex is to be given them, and what differs from the original."""
     adapted = adapted_schema(schema, RULES["openai"])
-    cut = _Cut()
-    copy: dict[str, Any] = dict(mapped(adapted.schema, cut.node, everywhere=True))
+    cut = _SchemaCut()
+    copy: dict[str, Any] = dict(map_schemas(adapted.schema, cut.cut_node, everywhere=True))
     changes = list(adapted.changes)
     if cut.dropped:
         changes.append(f"{', '.join(sorted(cut.dropped))}: told in descriptions instead, because codex drops them")
     if cut.written:
         changes.append(f"{', '.join(sorted(cut.written))}: written otherwise, because codex would read less in them")
     if len(json.dumps(copy, separators=(",", ":"), default=str)) > _WHOLE:
-        text = _parameters(copy)
+        text = _describe_parameters(copy)
         if text:
-            description = told(description, [text])
+            description = extend_description(description, [text])
             changes.append("descriptions: told with the tool's own, because codex drops those of a large schema")
     return description, copy, tuple(changes)
 
 
-class _Cut:
+class _SchemaCut:
     """One schema on its way to Codex."""
 
     def __init__(self) -> None:
         self.dropped: set[str] = set()
         self.written: set[str] = set()
 
-    def node(self, node: Mapping[str, Any]) -> Mapping[str, Any]:
+    def cut_node(self, node: Mapping[str, Any]) -> Mapping[str, Any]:
         """A schema whose inner ones are done already."""
         copy = dict(node)
-        said = self._said(copy)
+        said = self._cut_dropped(copy)
         if "const" in copy:
             copy["enum"] = [copy.pop("const")]
             self.written.add("const")
         values = copy.get("enum")
         if isinstance(values, list) and values and "type" not in copy:
-            kinds = list(dict.fromkeys(_kind(value) for value in cast("list[Any]", values)))
+            kinds = list(dict.fromkeys(_describe_kind(value) for value in cast("list[Any]", values)))
             copy["type"] = kinds[0] if len(kinds) == 1 else kinds
             self.written.add("enum without a type")
         if isinstance(copy.get("type"), str) and copy["type"] == "array" and "items" not in copy:
             copy["items"] = {}
         reference = copy.get("$ref")
         if isinstance(reference, str) and reference != "#" and not reference.startswith("#/"):
-            said.append(phrase("$ref", copy.pop("$ref")))
+            said.append(describe_keyword("$ref", copy.pop("$ref")))
             self.dropped.add("$ref to a name")
         self._write_out_booleans(copy)
         if said:
-            copy["description"] = told(copy.get("description"), said)
+            copy["description"] = extend_description(copy.get("description"), said)
         return copy
 
-    def _said(self, copy: dict[str, Any]) -> list[str]:
+    def _cut_dropped(self, copy: dict[str, Any]) -> list[str]:
         """Take out what Codex drops, and say it."""
         said: list[str] = []
         condition = {key: copy.pop(key) for key in _CONDITION if key in copy}
         if len(condition) > 1 and "if" in condition:
-            said.append(f"Must fit {shown(condition)}.")
+            said.append(f"Must fit {show_value(condition)}.")
             self.dropped.add("if")
         for key in [key for key in copy if key in _ASKING]:
             value = copy.pop(key)
             if key == "prefixItems":
                 copy["items"] = {}
             if key != "uniqueItems" or value:
-                said.append(phrase(key, value))
+                said.append(describe_keyword(key, value))
                 self.dropped.add(key)
         return said
 
@@ -139,11 +139,11 @@ class _Cut:
         return {} if schema else {"description": "Never given."}
 
 
-def _kind(value: Any) -> str:
+def _describe_kind(value: Any) -> str:
     return next((name for kind, name in _TYPES.items() if isinstance(value, kind)), "string")
 
 
-def _parameters(schema: Mapping[str, Any]) -> str:
+def _describe_parameters(schema: Mapping[str, Any]) -> str:
     """What the descriptions of a large schema's parameters say."""
     properties: Mapping[str, Any] = schema.get("properties") or {}
     lines = [schema["description"]] if isinstance(schema.get("description"), str) else []

@@ -19,8 +19,8 @@ from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 from mcp.server.transport_security import TransportSecuritySettings
 
 from toolstead.adapters.codex.own_tools import GATE
-from toolstead.adapters.http.asgi import Answer, Receive, Scope, Send
-from toolstead.adapters.http.server import listen
+from toolstead.adapters.http.asgi import HttpResponse, Receive, Scope, Send
+from toolstead.adapters.http.server import serve_on_loopback
 from toolstead.adapters.mcp.wire import result_for
 from toolstead.types.result import ToolResult
 
@@ -35,7 +35,7 @@ McpRequest = ServerRequestContext[Any, Any]
 class ThreadTools(Protocol):
     """Lists and calls the tools of one thread."""
 
-    def tools(self) -> Sequence[mcp_types.Tool]:
+    def list_tools(self) -> Sequence[mcp_types.Tool]:
         """The tools of this thread."""
         ...
 
@@ -80,13 +80,13 @@ class CodexToolEndpoint:
         if self._serving is not None:
             await asyncio.wait((self._serving,))
 
-    def admit(self, tools: ThreadTools) -> str:
+    def issue_token(self, tools: ThreadTools) -> str:
         """A token with which a thread's calls reach its tools."""
         token = secrets.token_urlsafe(32)
         self._threads[_digest_token(token)] = tools
         return token
 
-    def dismiss(self, token: str) -> None:
+    def revoke_token(self, token: str) -> None:
         """Refuse this token from now on."""
         self._threads.pop(_digest_token(token), None)
         self._used.discard(_digest_token(token))
@@ -111,13 +111,13 @@ class CodexToolEndpoint:
         brought = _read_token_digest(scope.get("headers", ()))
         tools = self._threads.get(brought)
         if tools is None:
-            await Answer(401, b"", ()).send(send)
+            await HttpResponse(401, b"", ()).send(send)
             return
         self._used.add(brought)
         await self._sessions.asgi_app({**scope, "thread_tools": tools}, receive, send)
 
     async def _list_tools(self, request: McpRequest, params: Any) -> mcp_types.ListToolsResult:
-        return mcp_types.ListToolsResult(tools=list(_tools_of(request).tools()))
+        return mcp_types.ListToolsResult(tools=list(_tools_of(request).list_tools()))
 
     async def _call_tool(
         self, request: McpRequest, params: mcp_types.CallToolRequestParams
@@ -133,7 +133,7 @@ class CodexToolEndpoint:
         return shown.model_copy(update={"structured_content": None}) if shown.content else shown
 
     async def _serve_until_closed(self, ready: asyncio.Future[None]) -> None:
-        async with self._sessions.run(), listen(self) as port:
+        async with self._sessions.run(), serve_on_loopback(self) as port:
             self._port = port
             ready.set_result(None)
             await self._closing.wait()

@@ -12,7 +12,7 @@ from typing import cast
 from toolstead.adapters.http.asgi import ASGIApp, Receive, Scope, Send, TrackedResponse
 from toolstead.adapters.http.guard import CLOSE, RETRY_AFTER, RequestGuard
 from toolstead.adapters.http.options import ServerOptions
-from toolstead.adapters.http.problem import CRASH, STOPPING, problem
+from toolstead.adapters.http.problem import CRASH, STOPPING, problem_response
 from toolstead.adapters.http.routing import Routes
 from toolstead.adapters.http.stopping import Stopping
 
@@ -74,9 +74,9 @@ class HttpApplication:
         task = cast("asyncio.Task[None]", asyncio.current_task())
         response = TrackedResponse(send)
         mount = self._mounts.get(scope["path"])
-        self.stopping.enter(task, stream=mount is not None and mount.is_stream(scope))
+        self.stopping.enter_request(task, stream=mount is not None and mount.is_stream(scope))
         try:
-            admitted = await self._guard.admit(scope, receive, response)
+            admitted = await self._guard.admit_request(scope, receive, response)
             if admitted is not None:
                 await (self.routes if mount is None else mount.app)(scope, admitted, response)
         except asyncio.CancelledError:
@@ -86,16 +86,18 @@ class HttpApplication:
             detail = (
                 "The server stopped before this request was answered; what it asked for may or may not have happened."
             )
-            await response.end(problem(STOPPING, detail, instance=scope["path"], headers=(RETRY_AFTER, CLOSE)))
+            await response.end_response(
+                problem_response(STOPPING, detail, instance=scope["path"], headers=(RETRY_AFTER, CLOSE))
+            )
         except Exception:
             crash = f"http_{secrets.token_hex(6)}"
             logger.exception("crash %s: %s %r", crash, scope["method"], scope["path"][:200])
             if response.status:
                 raise  # the server breaks the connection off, so that half an answer is not taken for a whole one
             detail = f"Something went wrong inside the server; its log has the details under {crash}."
-            await response.end(problem(CRASH, detail, instance=scope["path"], id=crash))
+            await response.end_response(problem_response(CRASH, detail, instance=scope["path"], id=crash))
         finally:
-            self.stopping.leave(task)
+            self.stopping.leave_request(task)
 
 
 async def _answer_other(scope: Scope, receive: Receive, send: Send) -> None:

@@ -20,7 +20,7 @@ _encode = msgspec.json.Encoder().encode
 
 
 @dataclass(slots=True)
-class Request:
+class HttpRequest:
     """One request, as a handler sees it.
 
     Attributes:
@@ -41,21 +41,21 @@ class Request:
     @property
     def host(self) -> str:
         """The `Host` header, which the guard has checked."""
-        return self.header(b"host") or ""
+        return self.find_header(b"host") or ""
 
-    def header(self, name: bytes) -> str | None:
+    def find_header(self, name: bytes) -> str | None:
         """A header's value, by its name in small letters; None when it is not there."""
         found = next((value for key, value in self.scope["headers"] if key == name), None)
         return None if found is None else found.decode("latin-1").strip()
 
-    async def body(self) -> bytes:
+    async def read_body(self) -> bytes:
         """The whole body; the guard has already bounded it and hands it over in one piece."""
         message = await self.receive()
         return message.get("body", b"")
 
 
 @dataclass(slots=True)
-class Answer:
+class HttpResponse:
     """One response. Not frozen: one is built on every request."""
 
     status: int = 200
@@ -63,7 +63,7 @@ class Answer:
     headers: Headers = (JSON_TYPE,)
 
     @classmethod
-    def of_json(cls, value: Any, status: int = 200) -> Answer:
+    def of_json(cls, value: Any, status: int = 200) -> HttpResponse:
         """Answer with a JSON value."""
         return cls(status, _encode(value))
 
@@ -102,7 +102,7 @@ class TrackedResponse:
             self._is_complete = True
         await self._send(message)
 
-    async def end(self, answer: Answer) -> None:
+    async def end_response(self, answer: HttpResponse) -> None:
         """Give this answer if none has begun; a stream that has begun is ended."""
         if not self.status:
             await answer.send(self._send)
@@ -140,5 +140,5 @@ class Sendable(Protocol):
         ...
 
 
-Handler = Callable[[Request], Awaitable[Sendable | None]]
+Handler = Callable[[HttpRequest], Awaitable[Sendable | None]]
 """Answers a request; None when the client has gone and nobody is left to answer."""

@@ -9,8 +9,8 @@ from typing import TypeVar
 
 import msgspec
 
-from toolstead.adapters.http.asgi import Answer, Receive
-from toolstead.adapters.http.problem import BAD_BODY, BAD_JSON, problem
+from toolstead.adapters.http.asgi import HttpResponse, Receive
+from toolstead.adapters.http.problem import BAD_BODY, BAD_JSON, problem_response
 from toolstead.errors import suggest
 
 LINGER = 2.0
@@ -31,7 +31,7 @@ class BodyError(Exception):
         answer: The problem document.
     """
 
-    def __init__(self, answer: Answer) -> None:
+    def __init__(self, answer: HttpResponse) -> None:
         super().__init__(answer.status)
         self.answer = answer
 
@@ -73,7 +73,7 @@ async def drain_body(receive: Receive) -> None:
         return
 
 
-def decoder(shape: type[_T]) -> Callable[[bytes, str], _T]:
+def body_decoder(shape: type[_T]) -> Callable[[bytes, str], _T]:
     """What decodes bodies of one shape: `decode(body, path)`.
 
     An empty body is an empty object. Of two members with the same name the last one counts, as in
@@ -86,14 +86,16 @@ def decoder(shape: type[_T]) -> Callable[[bytes, str], _T]:
         try:
             return decode(body or b"{}")
         except RecursionError:
-            raise BodyError(problem(BAD_JSON, "The JSON is nested too deeply to be read.", instance=path)) from None
+            raise BodyError(
+                problem_response(BAD_JSON, "The JSON is nested too deeply to be read.", instance=path)
+            ) from None
         except UnicodeDecodeError as error:
             detail = f"The body is not UTF-8: {error.reason}."
-            raise BodyError(problem(BAD_JSON, detail, instance=path)) from None
+            raise BodyError(problem_response(BAD_JSON, detail, instance=path)) from None
         except msgspec.ValidationError as error:
-            raise BodyError(problem(BAD_BODY, _explain_mismatch(str(error), members), instance=path)) from None
+            raise BodyError(problem_response(BAD_BODY, _explain_mismatch(str(error), members), instance=path)) from None
         except msgspec.DecodeError as error:
-            raise BodyError(problem(BAD_JSON, f"{error}.", instance=path)) from None
+            raise BodyError(problem_response(BAD_JSON, f"{error}.", instance=path)) from None
 
     return read
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from toolstead.adapters.http.asgi import Answer, Headers
+from toolstead.adapters.http.asgi import Headers, HttpResponse
 
 _VARY = (b"vary", b"Origin")
 _METHODS = (b"access-control-allow-methods", b"GET, POST, PUT, PATCH, DELETE")
@@ -12,14 +12,14 @@ _READABLE = (b"access-control-expose-headers", b"Mcp-Session-Id, Retry-After, WW
 _AGE = (b"access-control-max-age", b"600")
 
 
-def answer_preflight(headers: Mapping[bytes, bytes]) -> Answer:
+def answer_preflight(headers: Mapping[bytes, bytes]) -> HttpResponse:
     """Tell a browser that the page it asks for may call, with the headers it wants to send.
 
     Cookies are not included: a page of another origin shows the token in `Authorization`.
     """
     wanted = headers.get(b"access-control-request-headers", b"")
     allowed = ((b"access-control-allow-headers", wanted),) if wanted else ()
-    return Answer(204, b"", (_METHODS, *allowed, _AGE))
+    return HttpResponse(204, b"", (_METHODS, *allowed, _AGE))
 
 
 def allow_page(origin: bytes) -> Headers:

@@ -9,7 +9,7 @@ import logging
 import re
 from collections.abc import Mapping, Sequence
 
-from toolstead.adapters.http.asgi import Answer, BufferedBody, Headers, Receive, Scope, TrackedResponse
+from toolstead.adapters.http.asgi import BufferedBody, Headers, HttpResponse, Receive, Scope, TrackedResponse
 from toolstead.adapters.http.body import TooLargeError, drain_body, read_body
 from toolstead.adapters.http.cors import allow_page, answer_preflight
 from toolstead.adapters.http.names import ServerNames
@@ -23,7 +23,7 @@ from toolstead.adapters.http.problem import (
     STOPPING,
     TOO_LARGE,
     make_readable,
-    problem,
+    problem_response,
 )
 from toolstead.adapters.http.stopping import Stopping
 from toolstead.adapters.http.token import AccessToken, strip_token
@@ -59,7 +59,7 @@ class RequestGuard:
         self._stopping = stopping
         self._programs = tuple(programs)
 
-    async def admit(self, scope: Scope, receive: Receive, response: TrackedResponse) -> Receive | None:
+    async def admit_request(self, scope: Scope, receive: Receive, response: TrackedResponse) -> Receive | None:
         """Check a request, and read its body.
 
         Returns:
@@ -80,7 +80,7 @@ class RequestGuard:
             try:
                 body = await read_body(receive, headers.get(b"content-length"), self._max_body)
             except TooLargeError as error:
-                refusal = problem(
+                refusal = problem_response(
                     TOO_LARGE, str(error), instance=scope["path"], headers=(CLOSE,), maxBody=self._max_body
                 )
                 await _send_refusal(refusal, receive, response, has_body=True)
@@ -94,17 +94,21 @@ class RequestGuard:
             receive = BufferedBody(body, receive)
         return receive
 
-    def _check_head(self, scope: Scope, raw: Headers, headers: Mapping[bytes, bytes]) -> Answer | None:
+    def _check_head(self, scope: Scope, raw: Headers, headers: Mapping[bytes, bytes]) -> HttpResponse | None:
         """The refusal of a request by its head, or None when it may pass."""
         path: str = scope["path"]
         if self._stopping.begun:
             detail = "The server is about to stop and takes no new requests; try again in a few seconds."
-            return problem(STOPPING, detail, instance=path, headers=(RETRY_AFTER, CLOSE))
+            return problem_response(STOPPING, detail, instance=path, headers=(RETRY_AFTER, CLOSE))
         if len(raw) != len(headers) and (twice := _find_repeated(raw)):
-            return problem(BAD_HEADERS, f"The header {twice} is there more than once; send it once.", instance=path)
+            return problem_response(
+                BAD_HEADERS, f"The header {twice} is there more than once; send it once.", instance=path
+            )
         host = headers.get(b"host")
         if host is None:
-            return problem(BAD_HEADERS, "The header Host is missing; it says which server is meant.", instance=path)
+            return problem_response(
+                BAD_HEADERS, "The header Host is missing; it says which server is meant.", instance=path
+            )
         if not self._names.allows_host(host):
             return _refuse_host(path, host)
         origin = headers.get(b"origin")
@@ -123,34 +127,36 @@ class RequestGuard:
         return None
 
 
-def _refuse_host(path: str, host: bytes) -> Answer:
+def _refuse_host(path: str, host: bytes) -> HttpResponse:
     shown = make_readable(host.decode("latin-1"), 100)
     logger.warning("refused a request for the host %r: not a name of this server", shown)
     detail = f"The header Host says {shown!r}. This server answers to loopback names and to the host it is bound to"
-    return problem(BAD_HOST, f"{detail}; others are named in `allowed_hosts` under [server].", instance=path)
+    return problem_response(BAD_HOST, f"{detail}; others are named in `allowed_hosts` under [server].", instance=path)
 
 
-def _refuse_origin(path: str, origin: bytes) -> Answer:
+def _refuse_origin(path: str, origin: bytes) -> HttpResponse:
     shown = make_readable(origin.decode("latin-1"), 100)
     logger.warning("refused a request of the web page %r: not an allowed origin", shown)
     detail = f"The header Origin says {shown!r}. Only pages of this server may call it"
-    return problem(BAD_ORIGIN, f"{detail}; others are named in `allowed_origins` under [server].", instance=path)
+    return problem_response(
+        BAD_ORIGIN, f"{detail}; others are named in `allowed_origins` under [server].", instance=path
+    )
 
 
-def _refuse_without_token(path: str) -> Answer:
+def _refuse_without_token(path: str) -> HttpResponse:
     logger.warning("refused a request for %r: no token, or a wrong one", make_readable(path, 100))
     detail = "This server wants its token, as `Authorization: Bearer TOKEN`; pages take it once as `?token=TOKEN`."
-    return problem(NO_TOKEN, detail, instance=path, headers=(CHALLENGE,))
+    return problem_response(NO_TOKEN, detail, instance=path, headers=(CHALLENGE,))
 
 
-def _move_token_to_cookie(scope: Scope, token: AccessToken, host: bytes) -> Answer:
+def _move_token_to_cookie(scope: Scope, token: AccessToken, host: bytes) -> HttpResponse:
     """Lead to the same page without the token in its address, which the browser keeps as a cookie instead."""
     place = strip_token(scope["raw_path"], scope["query_string"])
     secret = ((b"cache-control", b"no-store"), (b"referrer-policy", b"no-referrer"))
-    return Answer(303, b"", ((b"location", place), (b"set-cookie", token.make_cookie(host)), *secret))
+    return HttpResponse(303, b"", ((b"location", place), (b"set-cookie", token.make_cookie(host)), *secret))
 
 
-async def _send_refusal(answer: Answer, receive: Receive, response: TrackedResponse, *, has_body: bool) -> None:
+async def _send_refusal(answer: HttpResponse, receive: Receive, response: TrackedResponse, *, has_body: bool) -> None:
     """Answer without the body having been read: the connection ends, but the answer arrives."""
     if not has_body:
         await answer.send(response)
@@ -172,8 +178,8 @@ def _find_repeated(headers: Headers) -> str | None:
     return None
 
 
-def _refuse_type(scope: Scope, headers: Mapping[bytes, bytes]) -> Answer:
+def _refuse_type(scope: Scope, headers: Mapping[bytes, bytes]) -> HttpResponse:
     given = headers.get(b"content-type")
     said = f"says {make_readable(given.decode('latin-1'), 100)!r}" if given else "is missing"
     detail = f"The header Content-Type {said}; a body here is JSON in UTF-8: `Content-Type: application/json`."
-    return problem(BAD_TYPE, detail, instance=scope["path"], headers=((b"accept", b"application/json"),))
+    return problem_response(BAD_TYPE, detail, instance=scope["path"], headers=((b"accept", b"application/json"),))

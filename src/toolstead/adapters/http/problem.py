@@ -10,14 +10,14 @@ from typing import Any
 
 import msgspec
 
-from toolstead.adapters.http.asgi import Answer, Headers
+from toolstead.adapters.http.asgi import Headers, HttpResponse
 
 PROBLEM_TYPE = (b"content-type", b"application/problem+json")
 _LONGEST_INSTANCE = 200
 
 
 @dataclass(frozen=True, slots=True)
-class Kind:
+class ProblemKind:
     """One kind of error.
 
     Attributes:
@@ -33,60 +33,64 @@ class Kind:
     advice: str
 
 
-BAD_HTTP = Kind("bad-http", 400, "Not a valid HTTP request", "Send HTTP/1.1 as RFC 9112 describes it.")
-BAD_HEADERS = Kind(
+BAD_HTTP = ProblemKind("bad-http", 400, "Not a valid HTTP request", "Send HTTP/1.1 as RFC 9112 describes it.")
+BAD_HEADERS = ProblemKind(
     "bad-headers",
     400,
     "A header is missing or there twice",
     "Send Host exactly once; Origin, Authorization, Cookie, Content-Type and Content-Length at most once.",
 )
-BAD_JSON = Kind(
+BAD_JSON = ProblemKind(
     "bad-json", 400, "The body is not JSON", "Send one JSON value in UTF-8, nested less than a few hundred levels deep."
 )
-NO_TOKEN = Kind(
+NO_TOKEN = ProblemKind(
     "no-token",
     401,
     "A token is needed",
     "Send `Authorization: Bearer TOKEN` with the server's token, or open a page once with `?token=TOKEN`.",
 )
-BAD_ORIGIN = Kind(
+BAD_ORIGIN = ProblemKind(
     "bad-origin",
     403,
     "This web page may not call",
     "Name the page's origin in `allowed_origins` under `[server]`, or call without a browser.",
 )
-PRIVATE = Kind(
+PRIVATE = ProblemKind(
     "private",
     403,
     "Only a person may do this",
     "Use the console or the command line: they have the private token that the server made when it started.",
 )
-NOT_FOUND = Kind("not-found", 404, "No such route", "Every route is listed on this page.")
-BAD_METHOD = Kind("bad-method", 405, "The route has no such method", "The `Allow` header lists the methods.")
-TOO_SLOW = Kind("too-slow", 408, "The request did not arrive in time", "Send the whole request within a minute.")
-TOO_LARGE = Kind("too-large", 413, "The body is too large", "Send less, or raise `max_body` under `[server]`.")
-BAD_TYPE = Kind(
+NOT_FOUND = ProblemKind("not-found", 404, "No such route", "Every route is listed on this page.")
+BAD_METHOD = ProblemKind("bad-method", 405, "The route has no such method", "The `Allow` header lists the methods.")
+TOO_SLOW = ProblemKind("too-slow", 408, "The request did not arrive in time", "Send the whole request within a minute.")
+TOO_LARGE = ProblemKind("too-large", 413, "The body is too large", "Send less, or raise `max_body` under `[server]`.")
+BAD_TYPE = ProblemKind(
     "bad-type", 415, "The body is of the wrong type", "Send JSON in UTF-8 with `Content-Type: application/json`."
 )
-BAD_HOST = Kind(
+BAD_HOST = ProblemKind(
     "bad-host",
     421,
     "This server does not answer to that name",
     "Use its address, or name the host in `allowed_hosts` under `[server]`.",
 )
-BAD_BODY = Kind("bad-body", 422, "The body has the wrong shape", "Each route below shows the shape of its body.")
-BAD_QUERY = Kind(
+BAD_BODY = ProblemKind("bad-body", 422, "The body has the wrong shape", "Each route below shows the shape of its body.")
+BAD_QUERY = ProblemKind(
     "bad-query",
     422,
     "A parameter or a header has a wrong value",
     "Each route below shows its parameters; an event's id is given back as it came.",
 )
-HEAD_TOO_LARGE = Kind("head-too-large", 431, "The request's head is too large", "Send fewer or shorter headers.")
-CRASH = Kind("crash", 500, "Something broke in the server", "The server's log has the details under the given id.")
-STOPPING = Kind("stopping", 503, "The server is stopping", "Try again when it is back; `Retry-After` says when.")
+HEAD_TOO_LARGE = ProblemKind("head-too-large", 431, "The request's head is too large", "Send fewer or shorter headers.")
+CRASH = ProblemKind(
+    "crash", 500, "Something broke in the server", "The server's log has the details under the given id."
+)
+STOPPING = ProblemKind("stopping", 503, "The server is stopping", "Try again when it is back; `Retry-After` says when.")
 
 
-def problem(kind: Kind, detail: str, *, instance: str = "", headers: Headers = (), **more: Any) -> Answer:
+def problem_response(
+    kind: ProblemKind, detail: str, *, instance: str = "", headers: Headers = (), **more: Any
+) -> HttpResponse:
     """A problem document.
 
     Args:
@@ -105,7 +109,7 @@ def problem(kind: Kind, detail: str, *, instance: str = "", headers: Headers = (
     if instance:
         document["instance"] = make_readable(instance, _LONGEST_INSTANCE)
     document.update(more)
-    return Answer(kind.status, msgspec.json.encode(document), (PROBLEM_TYPE, *headers))
+    return HttpResponse(kind.status, msgspec.json.encode(document), (PROBLEM_TYPE, *headers))
 
 
 def make_readable(text: str, longest: int = 2_000) -> str:

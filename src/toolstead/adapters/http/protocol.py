@@ -14,8 +14,8 @@ from typing import cast
 
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 
-from toolstead.adapters.http.asgi import Answer
-from toolstead.adapters.http.problem import BAD_HTTP, HEAD_TOO_LARGE, TOO_SLOW, problem
+from toolstead.adapters.http.asgi import HttpResponse
+from toolstead.adapters.http.problem import BAD_HTTP, HEAD_TOO_LARGE, TOO_SLOW, problem_response
 
 logger = logging.getLogger(__name__)
 
@@ -120,7 +120,7 @@ class BoundedProtocol(HttpToolsProtocol):
             detail = (
                 f"The request line and the headers have more than {LARGEST_HEAD:,} bytes, which is the most allowed."
             )
-            self._refuse_request(problem(HEAD_TOO_LARGE, detail))
+            self._refuse_request(problem_response(HEAD_TOO_LARGE, detail))
 
     def close_if_late(self, now: float) -> None:
         """End the connection when its request takes too long to arrive."""
@@ -129,7 +129,7 @@ class BoundedProtocol(HttpToolsProtocol):
         if self.scope and "path" in self.scope:
             self.transport.close()  # for those who read the body the client has gone
         else:
-            self._refuse_request(problem(TOO_SLOW, f"No whole request arrived within {ARRIVAL:.0f} seconds."))
+            self._refuse_request(problem_response(TOO_SLOW, f"No whole request arrived within {ARRIVAL:.0f} seconds."))
 
     def break_off_if_stalled(self, now: float, patience: float) -> None:
         """End the connection when its client has taken nothing for so long of what waits for it.
@@ -150,9 +150,11 @@ class BoundedProtocol(HttpToolsProtocol):
 
     def send_400_response(self, msg: str) -> None:
         """Refuse what is no HTTP."""
-        self._refuse_request(problem(BAD_HTTP, f"{msg} Methods, header names and lengths must be as RFC 9112 says."))
+        self._refuse_request(
+            problem_response(BAD_HTTP, f"{msg} Methods, header names and lengths must be as RFC 9112 says.")
+        )
 
-    def _refuse_request(self, answer: Answer) -> None:
+    def _refuse_request(self, answer: HttpResponse) -> None:
         """End the connection with an answer from here, unless an earlier request would take it for its own."""
         cycle = self.cycle
         if not cycle or cycle.response_complete or (cycle.more_body and not cycle.response_started):

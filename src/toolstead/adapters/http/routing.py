@@ -10,9 +10,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from toolstead.adapters.http.asgi import Answer, Handler, Receive, Request, Scope, Send
+from toolstead.adapters.http.asgi import Handler, HttpRequest, HttpResponse, Receive, Scope, Send
 from toolstead.adapters.http.private import PrivateAccess, refuse_everybody
-from toolstead.adapters.http.problem import BAD_METHOD, NOT_FOUND, problem
+from toolstead.adapters.http.problem import BAD_METHOD, NOT_FOUND, problem_response
 from toolstead.errors import suggest
 
 REMAINDER = "remainder"
@@ -92,7 +92,7 @@ class Routes:
             answer = self._answer_without_handler(method, path)
         else:
             handler, params = found
-            answer = await handler(Request(scope, receive, params))
+            answer = await handler(HttpRequest(scope, receive, params))
         if answer is not None:
             await answer.send(send)
 
@@ -120,15 +120,15 @@ class Routes:
                     return handler, {REMAINDER: path.removeprefix(prefix)}
         return None
 
-    def _answer_without_handler(self, method: str, path: str) -> Answer:
+    def _answer_without_handler(self, method: str, path: str) -> HttpResponse:
         """The answer to `OPTIONS`, to a method the route does not have, or to an unknown path."""
         methods = [name for name in self._methods if self._find_handler(name, path) is not None]
         if not methods:
             known = [endpoint.path for endpoint in self.endpoints]
             hint = suggest(path, known, show=str, otherwise="/docs lists every route.")
-            return problem(NOT_FOUND, f"There is no {path[:200]}; {hint}", instance=path)
+            return problem_response(NOT_FOUND, f"There is no {path[:200]}; {hint}", instance=path)
         allow = (b"allow", ", ".join([*methods, "OPTIONS"]).encode())
         if method == "OPTIONS":
-            return Answer(204, b"", (allow,))
+            return HttpResponse(204, b"", (allow,))
         detail = f"{method} is not possible here; {' or '.join(methods)} is."
-        return problem(BAD_METHOD, detail, instance=path, headers=(allow,))
+        return problem_response(BAD_METHOD, detail, instance=path, headers=(allow,))

@@ -74,7 +74,7 @@ async def serve(
 
 
 @asynccontextmanager
-async def listen(app: ASGIApp, *, protocol: type[BoundedProtocol] = BoundedProtocol) -> AsyncGenerator[int]:
+async def serve_on_loopback(app: ASGIApp, *, protocol: type[BoundedProtocol] = BoundedProtocol) -> AsyncGenerator[int]:
     """Serve an application on a free port of 127.0.0.1, without signals; gives the port.
 
     Args:
@@ -188,12 +188,12 @@ class EmbeddedServer(uvicorn.Server):
 
     async def _end_requests(self, stopping: Stopping) -> None:
         """Let requests finish; those that do not in time are cancelled."""
-        stopping.begin()
+        stopping.begin_stop()
         for connection in self._list_connections():
             connection.shutdown()
         if not await self._wait_until_empty(self._grace, unless=self._hurry):
             logger.warning("the server ends with %s requests unanswered; they are cancelled", stopping.in_flight)
-            stopping.cut()
+            stopping.cut_requests()
             await self._wait_until_empty(_UNWIND)
 
     def _list_connections(self) -> list[BoundedProtocol]:

@@ -22,8 +22,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from toolstead.adapters.http.asgi import Answer, Headers, Request
-from toolstead.adapters.http.problem import NOT_FOUND, problem
+from toolstead.adapters.http.asgi import Headers, HttpRequest, HttpResponse
+from toolstead.adapters.http.problem import NOT_FOUND, problem_response
 from toolstead.adapters.http.routing import REMAINDER
 from toolstead.errors import ToolError
 from toolstead.tools.confinement import open_inside
@@ -84,17 +84,17 @@ class StaticFiles:
         self._headers = ((b"x-content-type-options", b"nosniff"), *headers)
         self._files: dict[str, StaticFile] | None = None
 
-    async def __call__(self, request: Request) -> Answer:
+    async def __call__(self, request: HttpRequest) -> HttpResponse:
         """Answer `GET` and `HEAD`, whose body the server leaves out."""
         if self._files is None:
             self._files = await asyncio.to_thread(self._read_folder)
         file = self._files.get(request.params[REMAINDER] or INDEX)
         if file is None:
-            return problem(NOT_FOUND, f"There is no file {request.path[:200]}.", instance=request.path)
+            return problem_response(NOT_FOUND, f"There is no file {request.path[:200]}.", instance=request.path)
         headers = ((b"etag", file.etag), file.caching, *self._headers)
-        if _has_match(request.header(b"if-none-match"), file.etag.decode()):
-            return Answer(304, b"", headers)
-        return Answer(200, file.body, ((b"content-type", file.content_type), *headers))
+        if _has_match(request.find_header(b"if-none-match"), file.etag.decode()):
+            return HttpResponse(304, b"", headers)
+        return HttpResponse(200, file.body, ((b"content-type", file.content_type), *headers))
 
     def _read_folder(self) -> dict[str, StaticFile]:
         files: dict[str, StaticFile] = {}

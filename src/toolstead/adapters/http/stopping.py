@@ -27,13 +27,13 @@ class Stopping:
         """How many requests are being answered right now."""
         return len(self._requests)
 
-    def enter(self, task: asyncio.Task[None], *, stream: bool = False) -> None:
+    def enter_request(self, task: asyncio.Task[None], *, stream: bool = False) -> None:
         """A request begins, or turns out to be a stream: one that ends only when somebody ends it."""
         self._requests.add(task)
         if stream:
             self._streams.add(task)
 
-    def leave(self, task: asyncio.Task[None]) -> None:
+    def leave_request(self, task: asyncio.Task[None]) -> None:
         """A request was answered."""
         self._requests.discard(task)
         if self._streams:
@@ -45,7 +45,7 @@ class Stopping:
         """Call it on the event loop when the end begins: for streams that only their owner knows."""
         self._listeners.append(listener)
 
-    def begin(self) -> None:
+    def begin_stop(self) -> None:
         """Refuse new requests from now on, and end the streams."""
         if self.begun:
             return
@@ -55,7 +55,7 @@ class Stopping:
         for listener in self._listeners:
             listener()
 
-    def cut(self) -> None:
+    def cut_requests(self) -> None:
         """Cancel every request that is still being answered."""
         self.begun = True
         for task in tuple(self._requests):

@@ -51,7 +51,7 @@ class McpCallerSide:
         """
         if level not in _LEVELS:
             raise ValueError(f"no log level {level!r}; there are {', '.join(_LEVELS)}")
-        if not self._wants(level):
+        if not self._wants_level(level):
             return
         with warnings.catch_warnings():
             # The 2026 revision deprecates logging, and handshake clients still read it.
@@ -66,13 +66,13 @@ class McpCallerSide:
         Raises:
             NoClientError: The client cannot be asked, or refused.
         """
-        self._need(_ASKING, "this client cannot be asked: it did not declare `elicitation`")
+        self._need_capability(_ASKING, "this client cannot be asked: it did not declare `elicitation`")
         try:
             answer = await self._request.session.elicit_form(
                 whole_text(message), whole_json(schema), related_request_id=self._request.request_id
             )
         except (MCPError, ValidationError) as error:
-            raise NoClientError(f"this client cannot be asked: {self._reason(error)}") from None
+            raise NoClientError(f"this client cannot be asked: {self._error_reason(error)}") from None
         told: dict[str, Any] = {"action": answer.action}
         if answer.content is not None:
             told["content"] = answer.content
@@ -84,7 +84,7 @@ class McpCallerSide:
         Raises:
             NoClientError: The client has no model to lend, or refused.
         """
-        self._need(_LENDING, "this client's model cannot be used: it did not declare `sampling`")
+        self._need_capability(_LENDING, "this client's model cannot be used: it did not declare `sampling`")
         text = mcp_types.TextContent(type="text", text=whole_text(prompt))
         message = mcp_types.SamplingMessage(role="user", content=text)
         try:
@@ -95,7 +95,7 @@ class McpCallerSide:
                     [message], max_tokens=max_tokens, related_request_id=self._request.request_id
                 )
         except (MCPError, ValidationError) as error:
-            raise NoClientError(f"this client's model cannot be used: {self._reason(error)}") from None
+            raise NoClientError(f"this client's model cannot be used: {self._error_reason(error)}") from None
         return answer.content.text if isinstance(answer.content, mcp_types.TextContent) else ""
 
     def missing_capability(self, result: ToolResult) -> MCPError | None:
@@ -112,20 +112,20 @@ class McpCallerSide:
             data=data.model_dump(by_alias=True, mode="json", exclude_none=True),
         )
 
-    def _wants(self, level: mcp_types.LoggingLevel) -> bool:
+    def _wants_level(self, level: mcp_types.LoggingLevel) -> bool:
         if is_modern(self._request.protocol_version):
             return True  # each request says what it wants, and the SDK reads it
         wanted: mcp_types.LoggingLevel = connection_of(self._request).state.get(_LEVEL, _LEVEL_UNLESS_SAID)
         return _LEVELS.index(level) >= _LEVELS.index(wanted)
 
-    def _need(self, capability: mcp_types.ClientCapabilities, refusal: str) -> None:
+    def _need_capability(self, capability: mcp_types.ClientCapabilities, refusal: str) -> None:
         if self._request.session.check_client_capability(capability):
             return
         if is_modern(self._request.protocol_version):
             self._lacking, self._refusal = capability, refusal
         raise NoClientError(refusal)
 
-    def _reason(self, error: MCPError | ValidationError) -> str:
+    def _error_reason(self, error: MCPError | ValidationError) -> str:
         if isinstance(error, NoBackChannelError):
             return f"revision {self._request.protocol_version} of the protocol has no way back while a call runs"
         return str(error) if isinstance(error, MCPError) else "its answer is malformed"

@@ -15,7 +15,7 @@ from toolstead.errors import ServeError
 
 
 @asynccontextmanager
-async def claimed() -> AsyncGenerator[tuple[int, int]]:
+async def claim_descriptors() -> AsyncGenerator[tuple[int, int]]:
     """Take the wire away from descriptors 0 and 1, and give it back in the end.
 
     Meanwhile 0 is the null device and 1 is stderr, for this process and its children.
@@ -74,7 +74,7 @@ class Lines(asyncio.Protocol):
 
     async def __aenter__(self) -> Self:
         # A descriptor of the transport's own: uvloop closes it, whatever it is told.
-        descriptor = os.dup(self._descriptor) if _can_be_polled(self._descriptor) else _pumped(self._descriptor)
+        descriptor = os.dup(self._descriptor) if _can_be_polled(self._descriptor) else _pump_file(self._descriptor)
         pipe = os.fdopen(descriptor, "rb", buffering=0)
         self._transport, _ = await asyncio.get_running_loop().connect_read_pipe(lambda: self, pipe)
         return self
@@ -84,7 +84,7 @@ class Lines(asyncio.Protocol):
         if self._transport is not None:
             self._transport.close()
 
-    def pause(self, reason: str) -> None:
+    def pause_reading(self, reason: str) -> None:
         """Read no more until every reason is gone; what has been read waits too: short questions have long answers."""
         if not self._reasons and self._transport is not None and not self._transport.is_closing():
             self._transport.pause_reading()
@@ -107,28 +107,28 @@ class Lines(asyncio.Protocol):
         while not self._reasons and (end := data.find(b"\n", start)) >= 0:
             line = data[start:end]
             start = end + 1
-            self._take(self._whole(line) if self._size else self._bounded(line))
+            self._take(self._whole_line(line) if self._size else self._bounded_line(line))
         if self._reasons:
             self._held += data[start:]
         elif start < len(data):
-            self._keep(data[start:] if start else data)
+            self._keep_part(data[start:] if start else data)
 
     def eof_received(self) -> None:
         """The other side has closed; half a line is a line."""
         if self._size:
-            self._take(self._whole(b""))
-        self._ended()
+            self._take(self._whole_line(b""))
+        self._note_end()
 
     def connection_lost(self, exc: Exception | None) -> None:
         """The end, if nobody has told it yet."""
-        self._ended()
+        self._note_end()
 
-    def _ended(self) -> None:
+    def _note_end(self) -> None:
         end, self._end = self._end, None
         if end is not None:
             end()
 
-    def _keep(self, part: bytes) -> None:
+    def _keep_part(self, part: bytes) -> None:
         """Hold the beginning of a line, unless it is too long already: then only count it."""
         self._size += len(part)
         if self._size > self._limit:
@@ -136,14 +136,14 @@ class Lines(asyncio.Protocol):
         else:
             self._parts.append(part)
 
-    def _whole(self, last: bytes) -> bytes | TooLongError:
-        self._keep(last)
+    def _whole_line(self, last: bytes) -> bytes | TooLongError:
+        self._keep_part(last)
         line, size = b"".join(self._parts), self._size
         self._parts.clear()
         self._size = 0
         return line if size <= self._limit else self._too_long(size)
 
-    def _bounded(self, line: bytes) -> bytes | TooLongError:
+    def _bounded_line(self, line: bytes) -> bytes | TooLongError:
         return line if len(line) <= self._limit else self._too_long(len(line))
 
     def _too_long(self, size: int) -> TooLongError:
@@ -201,7 +201,7 @@ class Wire(asyncio.BaseProtocol):
         except OSError as error:
             self.connection_lost(error)
 
-    async def taken(self) -> None:
+    async def wait_until_taken(self) -> None:
         """Wait until everything written was taken.
 
         Raises:
@@ -211,7 +211,7 @@ class Wire(asyncio.BaseProtocol):
         if self._error is not None:
             raise BrokenPipeError(f"nobody reads any more: {self._error}")
 
-    async def emptied(self, patience: float) -> None:
+    async def wait_until_empty(self, patience: float) -> None:
         """Wait until everything written was taken, as long as some of it is within so many seconds."""
         left = -1
         while self._transport is not None and self._error is None:
@@ -249,12 +249,12 @@ def _can_be_polled(descriptor: int) -> bool:
     return stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode) or (stat.S_ISCHR(mode) and os.isatty(descriptor))
 
 
-def _pumped(descriptor: int) -> int:
+def _pump_file(descriptor: int) -> int:
     """A pipe with what a plain file holds, which no event loop can poll; the pipe keeps the pace."""
     source, sink = os.pipe()
     own = os.dup(descriptor)
 
-    def pump() -> None:
+    def copy_bytes() -> None:
         try:
             while chunk := os.read(own, 65_536):
                 _write_all(sink, chunk)
@@ -264,7 +264,7 @@ def _pumped(descriptor: int) -> int:
             os.close(own)
             os.close(sink)
 
-    threading.Thread(target=pump, name="toolstead-stdin", daemon=True).start()
+    threading.Thread(target=copy_bytes, name="toolstead-stdin", daemon=True).start()
     return source
 
 

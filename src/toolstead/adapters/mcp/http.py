@@ -13,8 +13,8 @@ from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 
 from toolstead.adapters.http.asgi import ASGIApp, Receive, Scope, Send
 from toolstead.adapters.mcp.connection import connection_of
-from toolstead.adapters.mcp.lane.calls import Lane
-from toolstead.adapters.mcp.lane.http import HandshakeSessions, HttpLane
+from toolstead.adapters.mcp.lane.calls import FastPath
+from toolstead.adapters.mcp.lane.http import HandshakeSessions, HttpFastPath
 from toolstead.adapters.mcp.server import ToolsteadServer
 
 
@@ -25,7 +25,7 @@ class McpEndpoint:
         app: Answers a request.
     """
 
-    def __init__(self, server: ToolsteadServer, *, max_body: int, lane: Lane | None = None) -> None:
+    def __init__(self, server: ToolsteadServer, *, max_body: int, lane: FastPath | None = None) -> None:
         """Put the parts together.
 
         Args:
@@ -38,9 +38,9 @@ class McpEndpoint:
         self.app: ASGIApp = self._ask_sdk
         if lane is not None:
             server.middleware.append(self._learn_session)
-            self.app = HttpLane(lane, self._sessions, self._ask_sdk)
+            self.app = HttpFastPath(lane, self._sessions, self._ask_sdk)
 
-    def running(self) -> AbstractAsyncContextManager[None]:
+    def run_sessions(self) -> AbstractAsyncContextManager[None]:
         """Open the sessions' task group; leaving ends every session."""
         return self._manager.run()
 
@@ -57,7 +57,7 @@ class McpEndpoint:
             ctx.method == "notifications/initialized"
             and connection.session_id is not None
             and connection.initialize_accepted
-            and not self._sessions.knows(connection.session_id)
+            and not self._sessions.knows_session(connection.session_id)
         ):
-            connection.exit_stack.callback(self._sessions.learn(connection.session_id))
+            connection.exit_stack.callback(self._sessions.learn_session(connection.session_id))
         return result

@@ -32,19 +32,21 @@ class Notices:
         self._connections: dict[Connection, asyncio.Event] = {}
         self.listen = ListenHandler(self._bus)
 
-    async def learn(self, ctx: ServerRequestContext[Any, Any], call_next: CallNext) -> HandlerResult:
+    async def learn_connection(self, ctx: ServerRequestContext[Any, Any], call_next: CallNext) -> HandlerResult:
         """Middleware: remember a handshake connection once it is initialized."""
         result = await call_next(ctx)
         if ctx.method == "notifications/initialized":
             connection = connection_of(ctx)
             if connection not in self._connections:
                 changed = self._connections[connection] = asyncio.Event()
-                telling = asyncio.create_task(_tell(connection, changed), name="toolstead-mcp-notices-to-client")
-                connection.exit_stack.push_async_callback(self._forget, connection, telling)
+                telling = asyncio.create_task(
+                    _notify_connection(connection, changed), name="toolstead-mcp-notices-to-client"
+                )
+                connection.exit_stack.push_async_callback(self._forget_connection, connection, telling)
         return result
 
     @asynccontextmanager
-    async def running(self) -> AsyncGenerator[None]:
+    async def run_notices(self) -> AsyncGenerator[None]:
         """While open, every change of the registry reaches the clients; bursts become one or two notices."""
         changed = asyncio.Event()
         end = self._registry.subscribe(lambda swap: changed.set() if swap.changes else None)
@@ -67,13 +69,13 @@ class Notices:
             telling.cancel()
             await asyncio.gather(telling, return_exceptions=True)
 
-    async def _forget(self, connection: Connection, telling: asyncio.Task[None]) -> None:
+    async def _forget_connection(self, connection: Connection, telling: asyncio.Task[None]) -> None:
         del self._connections[connection]
         telling.cancel()
         await asyncio.gather(telling, return_exceptions=True)
 
 
-async def _tell(connection: Connection, changed: asyncio.Event) -> None:
+async def _notify_connection(connection: Connection, changed: asyncio.Event) -> None:
     while True:
         await changed.wait()
         changed.clear()

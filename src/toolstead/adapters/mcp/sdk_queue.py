@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 
 from toolstead.adapters.mcp.descriptors import Lines, TooLongError
-from toolstead.adapters.mcp.lane.messages import MessageId, NoMessage, sound
+from toolstead.adapters.mcp.lane.messages import MessageId, NoMessage, check_skipped
 
 MOST_WAITING = 1_000
 """Messages that may wait for the SDK; while there are more, the client is not read."""
@@ -44,18 +44,18 @@ class SdkQueue:
         self._task: asyncio.Task[None] | None = None
 
     @property
-    def begun(self) -> bool:
+    def has_begun(self) -> bool:
         """Whether it was given anything yet."""
         return self._task is not None
 
-    def put(self, line: bytes | TooLongError) -> None:
+    def put_line(self, line: bytes | TooLongError) -> None:
         """Give it a message; the first one starts it."""
         if isinstance(line, bytes):
             self._follow_message(line)
         self._waiting.append(line)
         self._came.set()
         if len(self._waiting) > MOST_WAITING:
-            self._lines.pause("the SDK is slow")
+            self._lines.pause_reading("the SDK is slow")
         if self._task is None:
             work = self._serve(self)
             self._task = asyncio.get_running_loop().create_task(work, name="toolstead-stdio-sdk")
@@ -64,7 +64,7 @@ class SdkQueue:
         """Whether it has a request with this id that is not answered."""
         return id in self.unanswered
 
-    async def messages(self) -> AsyncIterator[bytes | TooLongError]:
+    async def read_messages(self) -> AsyncIterator[bytes | TooLongError]:
         """Every message, until there will be no more."""
         while True:
             while self._waiting:
@@ -75,7 +75,7 @@ class SdkQueue:
             self._came.clear()
             await self._came.wait()
 
-    async def end(self) -> None:
+    async def end_input(self) -> None:
         """There will be no more messages: it says what it has to say to that, and is gone."""
         self._ended = True
         self._came.set()
@@ -90,7 +90,7 @@ class SdkQueue:
 
     def _follow_message(self, line: bytes) -> None:
         try:
-            message = msgspec.json.decode(sound(line), type=AnyMessage)
+            message = msgspec.json.decode(check_skipped(line), type=AnyMessage)
         except NoMessage:
             return
         match message:

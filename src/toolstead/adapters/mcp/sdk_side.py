@@ -16,7 +16,7 @@ from pydantic import ValidationError
 from pydantic_core import from_json
 
 from toolstead.adapters.mcp.descriptors import TooLongError
-from toolstead.adapters.mcp.lane.stdio import StdioLane
+from toolstead.adapters.mcp.lane.stdio import StdioFastPath
 from toolstead.adapters.mcp.sdk_queue import SdkQueue
 from toolstead.adapters.mcp.server import ToolsteadServer
 
@@ -28,7 +28,7 @@ Say = Callable[[bytes], Awaitable[None]]
 class SdkSide:
     """The SDK's server, and the messages that are its own."""
 
-    def __init__(self, server: ToolsteadServer, queue: SdkQueue, say: Say, lane: StdioLane | None) -> None:
+    def __init__(self, server: ToolsteadServer, queue: SdkQueue, say: Say, lane: StdioFastPath | None) -> None:
         """Prepare to serve.
 
         Args:
@@ -69,18 +69,18 @@ class SdkSide:
 
     async def _read(self) -> None:
         async with self._incoming:
-            for line in self._lane.replay() if self._lane is not None else ():
-                await self._give(line)
-            async for line in self._queue.messages():
-                await self._give(line)
+            for line in self._lane.replay_opening() if self._lane is not None else ():
+                await self._give_line(line)
+            async for line in self._queue.read_messages():
+                await self._give_line(line)
 
-    async def _give(self, line: bytes | TooLongError) -> None:
+    async def _give_line(self, line: bytes | TooLongError) -> None:
         try:
             message = message_in(line)
         except NoMessageError as refusal:
             logger.warning("stdio: %s", refusal)
             self._queue.unanswered.discard(str(refusal.answer.id))
-            await self._say(encoded(refusal.answer))
+            await self._say(encode_message(refusal.answer))
         else:
             if message is not None:
                 await self._incoming.send(SessionMessage(message))
@@ -97,9 +97,9 @@ class SdkSide:
                 if key == self._lane.private_id:
                     return
                 if isinstance(message, mcp_types.JSONRPCResponse):
-                    self._lane.learn(key, message.result)
+                    self._lane.learn_answer(key, message.result)
             self._queue.unanswered.discard(key)
-        await self._say(encoded(message))
+        await self._say(encode_message(message))
 
 
 class NoMessageError(Exception):
@@ -144,7 +144,7 @@ def _id_in(line: bytes) -> str | int | None:
             return None
 
 
-def encoded(message: mcp_types.JSONRPCMessage) -> bytes:
+def encode_message(message: mcp_types.JSONRPCMessage) -> bytes:
     """A message as a line."""
     try:
         return message.model_dump_json(by_alias=True, exclude_unset=True).encode()

@@ -64,14 +64,14 @@ def create_server(
         agent: Whose view of the tools it serves; everybody's unless given.
         tells_changes: Whether it tells clients of the handshake era that tools changed; the lane does on stdio.
     """
-    shelf = _Shelf()
+    shelf = _RenderedTools()
     notices = Notices(registry)
 
     async def list_tools(
         request: Request, params: mcp_types.PaginatedRequestParams | None
     ) -> mcp_types.ListToolsResult:
-        tools = shelf.tools(registry.find_view(agent), modern=is_modern(request.protocol_version))
-        return _page(tools, params.cursor if params is not None else None)
+        tools = shelf.list_tools(registry.find_view(agent), modern=is_modern(request.protocol_version))
+        return _build_page(tools, params.cursor if params is not None else None)
 
     async def call_tool(request: Request, params: mcp_types.CallToolRequestParams) -> mcp_types.CallToolResult:
         caller = Caller(thread_id=thread_id, agent_id=agent, call_id=call_id_in(request.meta))
@@ -93,7 +93,7 @@ def create_server(
 
     @asynccontextmanager
     async def lifespan(_: Server[Any]) -> AsyncGenerator[None]:
-        async with notices.running():
+        async with notices.run_notices():
             yield
 
     server = ToolsteadServer(
@@ -107,7 +107,7 @@ def create_server(
     )
     # Not as the constructor's argument: the 2026 revision deprecates it, and handshake clients still ask.
     server.add_request_handler("logging/setLevel", mcp_types.SetLevelRequestParams, set_log_level)
-    server.middleware += [_ask_for_handshake, notices.learn] if tells_changes else [_ask_for_handshake]
+    server.middleware += [_ask_for_handshake, notices.learn_connection] if tells_changes else [_ask_for_handshake]
     return server
 
 
@@ -123,14 +123,14 @@ async def _ask_for_handshake(ctx: Request, call_next: CallNext) -> HandlerResult
         ) from None
 
 
-class _Shelf:
+class _RenderedTools:
     """The tools of the newest view in MCP's words, built once for each era."""
 
     def __init__(self) -> None:
         self._view: ToolView | None = None
         self._rendered: dict[bool, list[mcp_types.Tool]] = {}
 
-    def tools(self, view: ToolView, *, modern: bool) -> list[mcp_types.Tool]:
+    def list_tools(self, view: ToolView, *, modern: bool) -> list[mcp_types.Tool]:
         if view is not self._view:
             self._view, self._rendered = view, {}
         rendered = self._rendered.get(modern)
@@ -140,7 +140,7 @@ class _Shelf:
         return rendered
 
 
-def _page(tools: list[mcp_types.Tool], cursor: str | None) -> mcp_types.ListToolsResult:
+def _build_page(tools: list[mcp_types.Tool], cursor: str | None) -> mcp_types.ListToolsResult:
     """One page. A cursor is the last name of the page before, so that it survives a change of the rest."""
     start = 0
     if cursor is not None:

@@ -16,10 +16,10 @@ from collections.abc import Callable
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Protocol
 
-from toolstead.adapters.importing import imported
-from toolstead.adapters.mcp.descriptors import Lines, TooLongError, Wire, claimed
-from toolstead.adapters.mcp.lane.calls import Lane
-from toolstead.adapters.mcp.lane.stdio import StdioLane
+from toolstead.adapters.importing import import_module
+from toolstead.adapters.mcp.descriptors import Lines, TooLongError, Wire, claim_descriptors
+from toolstead.adapters.mcp.lane.calls import FastPath
+from toolstead.adapters.mcp.lane.stdio import StdioFastPath
 from toolstead.adapters.mcp.sdk_queue import SdkQueue
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ START_PATIENCE = 30.0
 _SDK_SIDE = "toolstead.adapters.mcp.sdk_side"
 
 
-class CreateServer(Protocol):
+class CreateStdioServer(Protocol):
     """Makes the SDK's server."""
 
     def __call__(self, *, tells_changes: bool) -> ToolsteadServer:
@@ -47,9 +47,9 @@ class CreateServer(Protocol):
 
 
 async def serve_stdio(
-    create_server: CreateServer,
+    create_server: CreateStdioServer,
     *,
-    lane: Lane | None,
+    lane: FastPath | None,
     max_message: int,
     on_answer: Callable[[], object] = lambda: None,
 ) -> None:
@@ -64,18 +64,20 @@ async def serve_stdio(
     Raises:
         ServeError: stdin or stdout is closed already.
     """
-    async with claimed() as (wire_in, wire_out):
-        await Conversation(create_server, lane, on_answer).run(wire_in, wire_out, max_message)
+    async with claim_descriptors() as (wire_in, wire_out):
+        await StdioConnection(create_server, lane, on_answer).run(wire_in, wire_out, max_message)
 
 
-class Conversation:
+class StdioConnection:
     """One client's messages, on their way to the lane or to the SDK, and back."""
 
-    def __init__(self, create_server: CreateServer, lane: Lane | None, on_answer: Callable[[], object]) -> None:
+    def __init__(
+        self, create_server: CreateStdioServer, lane: FastPath | None, on_answer: Callable[[], object]
+    ) -> None:
         self._create_server = create_server
         self._on_answer: Callable[[], object] | None = on_answer
         self._shared = lane
-        self._lane: StdioLane | None = None
+        self._lane: StdioFastPath | None = None
         self._sdk: SdkQueue | None = None
         self._lines: Lines | None = None
         self._wire: Wire | None = None
@@ -86,30 +88,30 @@ class Conversation:
 
     async def run(self, wire_in: int, wire_out: int, max_message: int) -> None:
         """Until the client closes its side, or is gone."""
-        lines = self._lines = Lines(wire_in, max_message, self._take, self._input_ended)
+        lines = self._lines = Lines(wire_in, max_message, self._take_line, self._input_ended)
         wire = self._wire = Wire(
             wire_out,
-            full=lambda: lines.pause("the client does not read"),
+            full=lambda: lines.pause_reading("the client does not read"),
             free=lambda: lines.go_on("the client does not read"),
-            lost=self._gone,
+            lost=self._note_gone,
         )
         sdk = self._sdk = SdkQueue(self._serve_sdk, lines)
         with ExitStack() as stack:
             if self._shared is not None:
-                lane = self._lane = StdioLane(self._shared, self._say, sdk)
-                stack.callback(self._shared.subscribe(lane.tools_changed))
+                lane = self._lane = StdioFastPath(self._shared, self._write_line, sdk)
+                stack.callback(self._shared.subscribe_changes(lane.tools_changed))
             try:
                 async with wire, lines:
                     await self._over
             finally:
                 await self._close()
 
-    def _take(self, line: bytes | TooLongError) -> None:
-        if self._sdk is None or (isinstance(line, bytes) and self._lane is not None and self._lane.take(line)):
+    def _take_line(self, line: bytes | TooLongError) -> None:
+        if self._sdk is None or (isinstance(line, bytes) and self._lane is not None and self._lane.take_line(line)):
             return
-        self._sdk.put(line)
+        self._sdk.put_line(line)
 
-    def _say(self, line: bytes) -> None:
+    def _write_line(self, line: bytes) -> None:
         if self._wire is not None:
             self._wire.write(line)
         self._moved.set()
@@ -118,9 +120,9 @@ class Conversation:
             on_answer()
 
     def _input_ended(self) -> None:
-        self._ending = asyncio.get_running_loop().create_task(self._end(), name="toolstead-stdio-end")
+        self._ending = asyncio.get_running_loop().create_task(self._end_input(), name="toolstead-stdio-end")
 
-    async def _end(self) -> None:
+    async def _end_input(self) -> None:
         """A script closes stdin right behind its last request: what was asked is answered first."""
         while self._is_busy():
             self._moved.clear()
@@ -132,20 +134,20 @@ class Conversation:
                 break
         if self._lane is not None:
             self._lane.give_up()
-        if self._sdk is not None and self._sdk.begun:
-            await self._sdk.end()
+        if self._sdk is not None and self._sdk.has_begun:
+            await self._sdk.end_input()
         if self._wire is not None:
-            await self._wire.emptied(GRACE)
-        self._finish()
+            await self._wire.wait_until_empty(GRACE)
+        self._finish_conversation()
 
     def _is_busy(self) -> bool:
-        return (self._lane is not None and self._lane.busy) or (self._sdk is not None and bool(self._sdk.unanswered))
+        return (self._lane is not None and self._lane.is_busy) or (self._sdk is not None and bool(self._sdk.unanswered))
 
-    def _gone(self, error: Exception | None) -> None:
+    def _note_gone(self, error: Exception | None) -> None:
         logger.warning("stdio: the client is gone: %s", error)
-        self._finish()
+        self._finish_conversation()
 
-    def _finish(self, error: BaseException | None = None) -> None:
+    def _finish_conversation(self, error: BaseException | None = None) -> None:
         if self._over.done():
             return
         if error is None:
@@ -165,16 +167,16 @@ class Conversation:
         """The SDK's side, from its import to the end of the conversation."""
         self._loading = True
         try:
-            module = await asyncio.to_thread(imported, _SDK_SIDE)
+            module = await asyncio.to_thread(import_module, _SDK_SIDE)
             self._loading = False
             self._moved.set()
             server = self._create_server(tells_changes=self._lane is None)
             await module.SdkSide(server, queue, self._say_for_sdk, self._lane).run()
         except Exception as error:  # noqa: BLE001 - it ends the conversation, and is raised there
-            self._finish(error)
+            self._finish_conversation(error)
         else:
             if self._ending is None:
-                self._finish()
+                self._finish_conversation()
 
     async def _say_for_sdk(self, line: bytes) -> None:
         """Write at the pace of whoever reads.
@@ -182,6 +184,6 @@ class Conversation:
         Raises:
             OSError: Nobody reads any more.
         """
-        self._say(line)
+        self._write_line(line)
         if self._wire is not None:
-            await self._wire.taken()
+            await self._wire.wait_until_taken()

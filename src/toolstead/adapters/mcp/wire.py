@@ -43,7 +43,7 @@ def tool_for(info: ToolInfo, *, modern: bool) -> mcp_types.Tool:
         description=whole_text(info.description),
         input_schema=cast("dict[str, Any]", info.input_schema),
         output_schema=cast("dict[str, Any] | None", output),
-        annotations=_annotations(info.annotations),
+        annotations=_wire_annotations(info.annotations),
     )
 
 
@@ -53,7 +53,7 @@ def result_for(result: ToolResult, *, modern: bool) -> mcp_types.CallToolResult:
     if structured is not None and not (modern or isinstance(structured, Mapping)):
         structured = None
     return mcp_types.CallToolResult(
-        content=[_block(part) for part in result.content],
+        content=[_wire_block(part) for part in result.content],
         structured_content=None if structured is None else whole_json(structured),
         is_error=result.is_error,
     )
@@ -63,7 +63,7 @@ def _is_object(schema: JSONSchema) -> bool:
     return schema.get("type") == "object"
 
 
-def _annotations(given: Annotations) -> mcp_types.ToolAnnotations | None:
+def _wire_annotations(given: Annotations) -> mcp_types.ToolAnnotations | None:
     if given == Annotations():
         return None
     return mcp_types.ToolAnnotations(
@@ -74,7 +74,7 @@ def _annotations(given: Annotations) -> mcp_types.ToolAnnotations | None:
     )
 
 
-def _block(part: Content) -> mcp_types.ContentBlock:
+def _wire_block(part: Content) -> mcp_types.ContentBlock:
     match part:
         case Text(text=text):
             return mcp_types.TextContent(type="text", text=whole_text(text))

@@ -52,13 +52,13 @@ class Vendor:
         """Whose rules its tool schemas follow."""
         return _RULES[self.api]
 
-    def key(self, lookup: Lookup) -> str | None:
+    def find_key(self, lookup: Lookup) -> str | None:
         """Its key; None when there is none."""
-        return _first(self.keys, lookup)[1]
+        return _first_set(self.keys, lookup)[1]
 
-    def address(self, lookup: Lookup) -> str | None:
+    def find_address(self, lookup: Lookup) -> str | None:
         """Where it is reached; None when that is not said."""
-        return _first(self.urls, lookup)[1] or self.url or None
+        return _first_set(self.urls, lookup)[1] or self.url or None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,7 +76,7 @@ class VendorState:
     advice: str = ""
 
 
-def _chat(
+def _chat_vendor(
     name: str, title: str, url: str, key: str, *, model: str = "", keys: tuple[str, ...] = (), needs_key: bool = True
 ) -> Vendor:
     """A provider with a Chat Completions API, whose environment names begin with the same word."""
@@ -132,30 +132,30 @@ VENDORS: tuple[Vendor, ...] = (
         urls=("OPENAI_BASE_URL",),
         model="gpt-6.1-terra",
     ),
-    _chat("ollama", "Ollama", "http://localhost:11434/v1", "OLLAMA_API_KEY", needs_key=False),
-    _chat("vllm", "vLLM", "", "VLLM_API_KEY", needs_key=False),
-    _chat("litellm", "LiteLLM", "", "LITELLM_API_KEY", needs_key=False),
-    _chat("openrouter", "OpenRouter", "https://openrouter.ai/api/v1", "OPENROUTER_API_KEY"),
-    _chat("groq", "Groq", "https://api.groq.com/openai/v1", "GROQ_API_KEY", model="openai/gpt-oss-120b"),
-    _chat("mistral", "Mistral", "https://api.mistral.ai/v1", "MISTRAL_API_KEY", model="mistral-large-latest"),
-    _chat("deepseek", "DeepSeek", "https://api.deepseek.com", "DEEPSEEK_API_KEY", model="deepseek-chat"),
-    _chat("xai", "xAI", "https://api.x.ai/v1", "XAI_API_KEY", model="grok-4.7"),
-    _chat("together", "Together AI", "https://api.together.xyz/v1", "TOGETHER_API_KEY"),
-    _chat("fireworks", "Fireworks AI", "https://api.fireworks.ai/inference/v1", "FIREWORKS_API_KEY"),
-    _chat("cerebras", "Cerebras", "https://api.cerebras.ai/v1", "CEREBRAS_API_KEY"),
-    _chat("moonshotai", "Moonshot AI", "https://api.moonshot.ai/v1", "MOONSHOTAI_API_KEY"),
-    _chat("zai", "Z.AI", "https://api.z.ai/api/paas/v4", "ZAI_API_KEY"),
-    _chat(
+    _chat_vendor("ollama", "Ollama", "http://localhost:11434/v1", "OLLAMA_API_KEY", needs_key=False),
+    _chat_vendor("vllm", "vLLM", "", "VLLM_API_KEY", needs_key=False),
+    _chat_vendor("litellm", "LiteLLM", "", "LITELLM_API_KEY", needs_key=False),
+    _chat_vendor("openrouter", "OpenRouter", "https://openrouter.ai/api/v1", "OPENROUTER_API_KEY"),
+    _chat_vendor("groq", "Groq", "https://api.groq.com/openai/v1", "GROQ_API_KEY", model="openai/gpt-oss-120b"),
+    _chat_vendor("mistral", "Mistral", "https://api.mistral.ai/v1", "MISTRAL_API_KEY", model="mistral-large-latest"),
+    _chat_vendor("deepseek", "DeepSeek", "https://api.deepseek.com", "DEEPSEEK_API_KEY", model="deepseek-chat"),
+    _chat_vendor("xai", "xAI", "https://api.x.ai/v1", "XAI_API_KEY", model="grok-4.7"),
+    _chat_vendor("together", "Together AI", "https://api.together.xyz/v1", "TOGETHER_API_KEY"),
+    _chat_vendor("fireworks", "Fireworks AI", "https://api.fireworks.ai/inference/v1", "FIREWORKS_API_KEY"),
+    _chat_vendor("cerebras", "Cerebras", "https://api.cerebras.ai/v1", "CEREBRAS_API_KEY"),
+    _chat_vendor("moonshotai", "Moonshot AI", "https://api.moonshot.ai/v1", "MOONSHOTAI_API_KEY"),
+    _chat_vendor("zai", "Z.AI", "https://api.z.ai/api/paas/v4", "ZAI_API_KEY"),
+    _chat_vendor(
         "alibaba",
         "Alibaba Cloud",
         "https://dashscope-intl.aliyuncs.com/compatible-mode/v1",
         "ALIBABA_API_KEY",
         keys=("DASHSCOPE_API_KEY",),
     ),
-    _chat("nebius", "Nebius", "https://api.studio.nebius.com/v1", "NEBIUS_API_KEY"),
-    _chat("sambanova", "SambaNova", "https://api.sambanova.ai/v1", "SAMBANOVA_API_KEY"),
-    _chat("ovhcloud", "OVHcloud", "https://oai.endpoints.kepler.ai.cloud.ovh.net/v1", "OVHCLOUD_API_KEY"),
-    _chat("huggingface", "Hugging Face", "https://router.huggingface.co/v1", "HF_API_KEY", keys=("HF_TOKEN",)),
+    _chat_vendor("nebius", "Nebius", "https://api.studio.nebius.com/v1", "NEBIUS_API_KEY"),
+    _chat_vendor("sambanova", "SambaNova", "https://api.sambanova.ai/v1", "SAMBANOVA_API_KEY"),
+    _chat_vendor("ovhcloud", "OVHcloud", "https://oai.endpoints.kepler.ai.cloud.ovh.net/v1", "OVHCLOUD_API_KEY"),
+    _chat_vendor("huggingface", "Hugging Face", "https://router.huggingface.co/v1", "HF_API_KEY", keys=("HF_TOKEN",)),
 )
 
 MAIN = ("anthropic", "openai", "google")
@@ -177,7 +177,7 @@ _FAMILIES = (
 _BY_NAME: dict[str, Vendor] = {name: vendor for vendor in VENDORS for name in (vendor.name, *vendor.aliases)}
 
 
-def find(name: str) -> tuple[Vendor, str]:
+def find_model(name: str) -> tuple[Vendor, str]:
     """The provider and the model that a name means.
 
     Raises:
@@ -196,45 +196,45 @@ def find(name: str) -> tuple[Vendor, str]:
             )
         return vendor, model
     if text in WORDS:
-        return find(WORDS[text])
+        return find_model(WORDS[text])
     for family, family_provider in _FAMILIES:
         if family.match(text):
             return _BY_NAME[family_provider], text
     raise RuntimeFailureError(_unknown_word(text))
 
 
-def complete(name: str) -> str:
+def complete_name(name: str) -> str:
     """A model's name as `provider:name`.
 
     Raises:
         RuntimeFailureError: Nothing is known by this name; the text has the nearest.
     """
-    vendor, model = find(name)
+    vendor, model = find_model(name)
     return f"{vendor.name}:{model}"
 
 
-def states(lookup: Lookup) -> list[VendorState]:
+def vendor_states(lookup: Lookup) -> list[VendorState]:
     """Which of the main providers can be used, and what the others lack."""
     return [state_of(_BY_NAME[name], lookup) for name in MAIN]
 
 
 def state_of(vendor: Vendor, lookup: Lookup) -> VendorState:
     """Whether a provider can be used."""
-    source, _ = _first(vendor.keys, lookup)
+    source, _ = _first_set(vendor.keys, lookup)
     if vendor.needs_key and not source:
         return VendorState(vendor=vendor, usable=False, advice=f"set {' or '.join(vendor.keys)}")
-    if vendor.address(lookup) is None:
+    if vendor.find_address(lookup) is None:
         return VendorState(vendor=vendor, usable=False, advice=f"set {' or '.join(vendor.urls)}")
     return VendorState(vendor=vendor, usable=True, source=source)
 
 
 def default_model(lookup: Lookup) -> str | None:
     """The default model of the first main provider that can be used; None when none can."""
-    usable = (state.vendor for state in states(lookup) if state.usable)
+    usable = (state.vendor for state in vendor_states(lookup) if state.usable)
     return next((f"{vendor.name}:{vendor.model}" for vendor in usable), None)
 
 
-def _first(names: tuple[str, ...], lookup: Lookup) -> tuple[str, str | None]:
+def _first_set(names: tuple[str, ...], lookup: Lookup) -> tuple[str, str | None]:
     """The first of some environment names that has a value, and the value; a blank one counts as not set."""
     for name in names:
         if value := (lookup(name) or "").strip():

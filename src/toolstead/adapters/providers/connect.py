@@ -13,8 +13,8 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, cast
 
 from toolstead.adapters.installing import install_command
-from toolstead.adapters.providers.catalogue import Lookup, Vendor, find, state_of
-from toolstead.adapters.providers.http_client import certificates, open_client
+from toolstead.adapters.providers.catalogue import Lookup, Vendor, find_model, state_of
+from toolstead.adapters.providers.http_client import load_certificates, open_client
 from toolstead.adapters.providers.rehearsal import rehearse_responses
 from toolstead.errors import RuntimeFailureError
 
@@ -73,9 +73,9 @@ def connect(name: str, lookup: Lookup) -> ProviderModel:
     Raises:
         RuntimeFailureError: The name is unknown, a key or a package is missing; the text says what to do.
     """
-    vendor, model_name = find(name)
+    vendor, model_name = find_model(name)
     state = state_of(vendor, lookup)
-    address = vendor.address(lookup)
+    address = vendor.find_address(lookup)
     if not state.usable or address is None:
         raise RuntimeFailureError(f"{vendor.name}:{model_name} cannot be used: {state.advice}")
     try:
@@ -85,9 +85,9 @@ def connect(name: str, lookup: Lookup) -> ProviderModel:
             f"{vendor.name}:{model_name} needs packages that are not installed: {install_command('models')}"
         ) from error
     client = open_client(address, lookup)
-    line = _Line(model_name=model_name, address=address, key=vendor.key(lookup) or _NO_KEY, client=client)
+    line = _Line(model_name=model_name, address=address, key=vendor.find_key(lookup) or _NO_KEY, client=client)
     try:
-        return _configured(vendor, line, state.source, lookup)
+        return _configure_model(vendor, line, state.source, lookup)
     except ImportError as error:
         raise RuntimeFailureError(
             f"{vendor.name}:{model_name} needs a package that is not installed ({error.name or error}): "
@@ -95,21 +95,21 @@ def connect(name: str, lookup: Lookup) -> ProviderModel:
         ) from error
 
 
-def _configured(vendor: Vendor, line: _Line, key_name: str, lookup: Lookup) -> ProviderModel:
+def _configure_model(vendor: Vendor, line: _Line, key_name: str, lookup: Lookup) -> ProviderModel:
     from pydantic_ai.exceptions import UserError
 
-    from toolstead.adapters.providers.faults import Caller
+    from toolstead.adapters.providers.faults import FaultSource
     from toolstead.adapters.providers.model import ProviderModel
 
-    caller = Caller(vendor=vendor, model_name=line.model_name, key_name=key_name, key=line.key if key_name else "")
+    caller = FaultSource(vendor=vendor, model_name=line.model_name, key_name=key_name, key=line.key if key_name else "")
     try:
         match vendor.api:
             case "anthropic":
-                foreign = _anthropic(line)
+                foreign = _anthropic_model(line)
             case "gemini":
-                foreign = _gemini(line, lookup)
+                foreign = _gemini_model(line, lookup)
             case "responses" | "chat":
-                foreign = _openai(line, vendor, lookup)
+                foreign = _openai_model(line, vendor, lookup)
         return ProviderModel(caller=caller, foreign=foreign, client=line.client)
     except UserError as error:
         raise RuntimeFailureError(f"{vendor.name}:{line.model_name} cannot be used: {error}") from error
@@ -145,7 +145,7 @@ def _send_as_given(resource: object, *fields: str) -> None:
     vars(resource)["create"] = create_as_given
 
 
-def _anthropic(line: _Line) -> ForeignModel[Any]:
+def _anthropic_model(line: _Line) -> ForeignModel[Any]:
     from anthropic import AsyncAnthropic
     from pydantic_ai.models.anthropic import AnthropicModel
     from pydantic_ai.providers.anthropic import AnthropicProvider
@@ -165,7 +165,7 @@ def _anthropic(line: _Line) -> ForeignModel[Any]:
     )
 
 
-def _openai(line: _Line, vendor: Vendor, lookup: Lookup) -> ForeignModel[Any]:
+def _openai_model(line: _Line, vendor: Vendor, lookup: Lookup) -> ForeignModel[Any]:
     from openai import AsyncOpenAI
     from pydantic_ai.models.openai import OpenAIChatModel, OpenAIResponsesModel
     from pydantic_ai.providers.openai import OpenAIProvider
@@ -205,7 +205,7 @@ def _openai(line: _Line, vendor: Vendor, lookup: Lookup) -> ForeignModel[Any]:
     return make_model(line.model_name, provider=make_provider(openai_client=sdk_client), profile=profile)
 
 
-def _gemini(line: _Line, lookup: Lookup) -> ForeignModel[Any]:
+def _gemini_model(line: _Line, lookup: Lookup) -> ForeignModel[Any]:
     import httpx2
     from google.genai.client import Client, DebugConfig
     from google.genai.types import HttpOptions
@@ -217,7 +217,7 @@ def _gemini(line: _Line, lookup: Lookup) -> ForeignModel[Any]:
         api_version="v1beta",
         httpx_async_client=line.client,
         # Never used; without one the SDK would make its own, out of the environment.
-        httpx_client=httpx2.Client(trust_env=False, verify=certificates(lookup), timeout=line.client.timeout),
+        httpx_client=httpx2.Client(trust_env=False, verify=load_certificates(lookup), timeout=line.client.timeout),
     )
     debug = DebugConfig(client_mode="", replays_directory="", replay_id="")
     sdk_client = Client(vertexai=False, api_key=line.key, http_options=options, debug_config=debug)

@@ -15,11 +15,11 @@ from pydantic_ai.messages import (
     UserPromptPart,
 )
 
-from toolstead.kernel.messages import Answered, Message, Replied, Said
+from toolstead.kernel.messages import Answered, Message, ModelReply, Said
 from toolstead.types.content import Audio, Content, EmbeddedResource, Image, ResourceLink, Text
 
 
-def translated(messages: Iterable[Message], *, images: Container[str]) -> list[ModelMessage]:
+def translate_messages(messages: Iterable[Message], *, images: Container[str]) -> list[ModelMessage]:
     """The messages of a request.
 
     What stands between two replies becomes one message, results before what the user said: APIs refuse a result
@@ -37,20 +37,20 @@ def translated(messages: Iterable[Message], *, images: Container[str]) -> list[M
             case Said(text=text):
                 said.append(UserPromptPart(content=text))
             case Answered():
-                results.append(_result(message, images=images))
-            case Replied():
+                results.append(_translate_result(message, images=images))
+            case ModelReply():
                 if not message.text and not message.calls:
                     continue  # APIs refuse an answer without content
                 if results or said:
                     done.append(ModelRequest(parts=[*results, *said]))
                     results, said = [], []
-                done.append(_reply(message))
+                done.append(_translate_reply(message))
     if results or said:
         done.append(ModelRequest(parts=[*results, *said]))
     return done
 
 
-def _reply(message: Replied) -> ModelResponse:
+def _translate_reply(message: ModelReply) -> ModelResponse:
     """The reply as the API gave it, signed thinking included; made anew when it came from somewhere else."""
     if isinstance(message.kept, ModelResponse):
         return message.kept
@@ -64,16 +64,16 @@ def _reply(message: Replied) -> ModelResponse:
     return ModelResponse(parts=parts)
 
 
-def _result(message: Answered, *, images: Container[str]) -> ToolReturnPart:
+def _translate_result(message: Answered, *, images: Container[str]) -> ToolReturnPart:
     return ToolReturnPart(
         tool_name=message.call.name,
-        content=_content(message.content, images=images),
+        content=_translate_content(message.content, images=images),
         tool_call_id=message.call.id,
         outcome="failed" if message.is_error else "success",
     )
 
 
-def _content(parts: Sequence[Content], *, images: Container[str]) -> str | list[str | BinaryContent]:
+def _translate_content(parts: Sequence[Content], *, images: Container[str]) -> str | list[str | BinaryContent]:
     """Text as text, images as images where they can be looked at, everything else in words."""
     shown: list[str | BinaryContent] = []
     for part in parts:

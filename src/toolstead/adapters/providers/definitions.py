@@ -38,11 +38,11 @@ def tool_definitions(tools: Iterable[ToolInfo], provider: str) -> list[dict[str,
     return definitions
 
 
-def _anthropic(tool: ToolInfo, schema: JSONSchema) -> dict[str, Any]:
+def _anthropic_definition(tool: ToolInfo, schema: JSONSchema) -> dict[str, Any]:
     return {"name": tool.name, "description": tool.description, "input_schema": schema}
 
 
-def _openai(tool: ToolInfo, schema: JSONSchema) -> dict[str, Any]:
+def _openai_definition(tool: ToolInfo, schema: JSONSchema) -> dict[str, Any]:
     return {
         "type": "function",
         "name": tool.name,
@@ -52,12 +52,12 @@ def _openai(tool: ToolInfo, schema: JSONSchema) -> dict[str, Any]:
     }
 
 
-def _gemini(tool: ToolInfo, schema: JSONSchema) -> dict[str, Any]:
+def _gemini_definition(tool: ToolInfo, schema: JSONSchema) -> dict[str, Any]:
     return {"name": tool.name, "description": tool.description, "parametersJsonSchema": schema}
 
 
 _SHAPES: dict[str, Callable[[ToolInfo, JSONSchema], dict[str, Any]]] = {
-    "anthropic": _anthropic,
-    "openai": _openai,
-    "gemini": _gemini,
+    "anthropic": _anthropic_definition,
+    "openai": _openai_definition,
+    "gemini": _gemini_definition,
 }

@@ -56,7 +56,7 @@ _WORDS: Mapping[ModelFault, str] = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Caller:
+class FaultSource:
     """Who asked: what a failure's sentence needs to know.
 
     Attributes:
@@ -95,17 +95,17 @@ def raised_by(api: API) -> tuple[type[Exception], ...]:
             return (*everywhere, errors.APIError, errors.UnknownApiResponseError, pydantic.ValidationError)
 
 
-def model_error(error: Exception, caller: Caller, tools: Sequence[ToolInfo]) -> ModelError:
+def model_error(error: Exception, caller: FaultSource, tools: Sequence[ToolInfo]) -> ModelError:
     """The one error for whatever a request met."""
-    sentence = _sentence(error, caller)
-    fault, tool = _fault(error, sentence, tools)
+    sentence = _error_sentence(error, caller)
+    fault, tool = _classify_fault(error, sentence, tools)
     status = error.status_code if isinstance(error, foreign.ModelHTTPError) else None
     return ModelError(
-        _text(fault, tool, status, sentence, caller), fault=fault, retry_after=_retry_after(error), tool=tool
+        _fault_text(fault, tool, status, sentence, caller), fault=fault, retry_after=_retry_after(error), tool=tool
     )
 
 
-def _fault(error: Exception, sentence: str, tools: Sequence[ToolInfo]) -> tuple[ModelFault, str | None]:
+def _classify_fault(error: Exception, sentence: str, tools: Sequence[ToolInfo]) -> tuple[ModelFault, str | None]:
     if isinstance(error, foreign.ContentFilterError):
         return "rejected", None
     if not isinstance(error, foreign.ModelAPIError):
@@ -132,7 +132,7 @@ def _refused_tool(sentence: str, body: object, tools: Sequence[ToolInfo]) -> str
     named = [tool.name for tool in tools if tool.name in quoted]
     if len(named) == 1:
         return named[0]
-    parameter = _inside(body).get("param")
+    parameter = _error_body(body).get("param")
     for place in _TOOL_INDEX.finditer(f"{parameter if isinstance(parameter, str) else ''} {sentence}"):
         index = int(place[1]) + int(place[2] or 0)  # tools stand in one list, or each in a list of its own
         if index < len(tools):
@@ -140,7 +140,7 @@ def _refused_tool(sentence: str, body: object, tools: Sequence[ToolInfo]) -> str
     return None
 
 
-def _text(fault: ModelFault, tool: str | None, status: int | None, sentence: str, caller: Caller) -> str:
+def _fault_text(fault: ModelFault, tool: str | None, status: int | None, sentence: str, caller: FaultSource) -> str:
     title = caller.vendor.title
     code = f" ({status})" if status is not None else ""
     match fault:
@@ -149,14 +149,14 @@ def _text(fault: ModelFault, tool: str | None, status: int | None, sentence: str
             why = f": {sentence}" if status == 403 else ""  # a 401 says no more, and may repeat the key
             return f"{title} refuses the key that {name} holds{code}{why}"
         case "name":
-            return f"{title} does not know the model {caller.model_name!r}{code}: {sentence}{_nearest(caller)}"
+            return f"{title} does not know the model {caller.model_name!r}{code}: {sentence}{_nearest_names(caller)}"
         case "schema":
             return f"{title} refuses the schema of tool {tool!r}{code}: {sentence}"
         case _:
             return f"{title} {_WORDS[fault]}{code}: {sentence}"
 
 
-def _nearest(caller: Caller) -> str:
+def _nearest_names(caller: FaultSource) -> str:
     """Names like the one that is unknown, from those that pydantic-ai knows."""
     prefix = f"{caller.vendor.name.removesuffix('-chat')}:"
     known = {name.removeprefix(prefix) for name in known_model_names() if name.startswith(prefix)} - {caller.model_name}
@@ -164,11 +164,11 @@ def _nearest(caller: Caller) -> str:
     return f"; {hint}" if hint else ""
 
 
-def _sentence(error: Exception, caller: Caller) -> str:
+def _error_sentence(error: Exception, caller: FaultSource) -> str:
     """What the API said, in one line, bounded and without the key."""
     said: object = None
     if isinstance(error, foreign.ModelAPIError):
-        said = _inside(error.body).get("message") or (error.body if isinstance(error.body, str) else None)
+        said = _error_body(error.body).get("message") or (error.body if isinstance(error.body, str) else None)
         if said is None and isinstance(error, foreign.ModelHTTPError):
             said = json.dumps(error.body, default=str) if error.body else "no reason was given"
     text = said if isinstance(said, str) else (str(error) or type(error).__name__)
@@ -179,7 +179,7 @@ def _sentence(error: Exception, caller: Caller) -> str:
     return line if len(line) <= _LONGEST else f"{line[: _LONGEST - 1]}…"
 
 
-def _inside(body: object) -> Mapping[str, Any]:
+def _error_body(body: object) -> Mapping[str, Any]:
     """The part of an error's body that tells: some APIs wrap it in `error`, Gemini in a list as well."""
     if isinstance(body, list) and body:
         body = cast("list[object]", body)[0]
@@ -190,9 +190,9 @@ def _inside(body: object) -> Mapping[str, Any]:
     return cast("Mapping[str, Any]", inner) if isinstance(inner, Mapping) else whole
 
 
-def _details(body: object) -> list[Mapping[str, Any]]:
+def _gemini_details(body: object) -> list[Mapping[str, Any]]:
     """What Gemini tells besides the message."""
-    details = _inside(body).get("details")
+    details = _error_body(body).get("details")
     if not isinstance(details, list):
         return []
     return [cast("Mapping[str, Any]", one) for one in cast("list[object]", details) if isinstance(one, Mapping)]
@@ -200,7 +200,7 @@ def _details(body: object) -> list[Mapping[str, Any]]:
 
 def _is_daily(error: foreign.ModelAPIError) -> bool:
     """Whether a limit counts by the day, so that waiting a moment is no use."""
-    return any("PerDay" in str(detail.get("violations", "")) for detail in _details(error.body))
+    return any("PerDay" in str(detail.get("violations", "")) for detail in _gemini_details(error.body))
 
 
 def _retry_after(error: Exception) -> float | None:
@@ -209,7 +209,7 @@ def _retry_after(error: Exception) -> float | None:
         return None
     if error.retry_after is not None:
         return error.retry_after
-    for detail in _details(error.body):
+    for detail in _gemini_details(error.body):
         delay = re.fullmatch(r"(\d+(?:\.\d+)?)s", str(detail.get("retryDelay", "")))
         if delay:
             return float(delay[1])

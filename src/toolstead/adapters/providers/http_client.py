@@ -41,7 +41,7 @@ def open_client(address: str, lookup: Lookup) -> httpx2.AsyncClient:
     parts = urlsplit(address)
     if parts.scheme not in {"http", "https"} or not parts.hostname:
         raise RuntimeFailureError(f"a model API's address must begin with http:// or https://, but it is {address!r}")
-    proxy_name, proxy = _proxy(parts.scheme, parts.hostname, lookup)
+    proxy_name, proxy = _find_proxy(parts.scheme, parts.hostname, lookup)
     try:
         return httpx2.AsyncClient(
             timeout=httpx2.Timeout(READ_SECONDS, connect=CONNECT_SECONDS),
@@ -51,16 +51,16 @@ def open_client(address: str, lookup: Lookup) -> httpx2.AsyncClient:
                 keepalive_expiry=_IDLE_SECONDS,
             ),
             proxy=proxy,
-            verify=certificates(lookup),
+            verify=load_certificates(lookup),
             trust_env=False,
-            event_hooks={"request": [_limit_time], "response": [_remember]},
+            event_hooks={"request": [_limit_time], "response": [_remember_response]},
         )
     except (ValueError, ImportError) as error:
         raise RuntimeFailureError(f"{proxy_name} cannot be used as a proxy: {error}") from error
 
 
 @contextmanager
-def remembering(opened: list[httpx2.Response]) -> Generator[None]:
+def remember_responses(opened: list[httpx2.Response]) -> Generator[None]:
     """Put every response that is opened in the block into a list, so that whoever began it can end it.
 
     Some SDKs leave the connection of an abandoned stream to the garbage collector.
@@ -72,7 +72,7 @@ def remembering(opened: list[httpx2.Response]) -> Generator[None]:
         _OPENED.reset(token)
 
 
-async def _remember(response: httpx2.Response) -> None:
+async def _remember_response(response: httpx2.Response) -> None:
     opened = _OPENED.get()
     if opened is not None:
         opened.append(response)
@@ -88,7 +88,7 @@ async def _limit_time(request: httpx2.Request) -> None:
     }
 
 
-def _proxy(scheme: str, host: str, lookup: Lookup) -> tuple[str, str | None]:
+def _find_proxy(scheme: str, host: str, lookup: Lookup) -> tuple[str, str | None]:
     """The proxy on the way to a host and the name that set it; none for this machine and for what `NO_PROXY` lists."""
     if host in _LOOPBACK or _is_excepted(host, lookup("NO_PROXY") or lookup("no_proxy") or ""):
         return "", None
@@ -108,7 +108,7 @@ def _is_excepted(host: str, exceptions: str) -> bool:
     return False
 
 
-def certificates(lookup: Lookup) -> ssl.SSLContext:
+def load_certificates(lookup: Lookup) -> ssl.SSLContext:
     """The authorities that are trusted: the usual ones, or those of `SSL_CERT_FILE`.
 
     Raises:

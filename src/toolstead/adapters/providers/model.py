@@ -26,14 +26,14 @@ from pydantic_ai.models import ModelRequestParameters
 from pydantic_ai.settings import ModelSettings
 
 from toolstead.adapters.providers.catalogue import API, Vendor
-from toolstead.adapters.providers.conversation import translated
-from toolstead.adapters.providers.faults import Caller, model_error, raised_by
-from toolstead.adapters.providers.http_client import remembering
+from toolstead.adapters.providers.conversation import translate_messages
+from toolstead.adapters.providers.faults import FaultSource, model_error, raised_by
+from toolstead.adapters.providers.http_client import remember_responses
 from toolstead.adapters.providers.prices import Prices
 from toolstead.adapters.providers.tool_copies import api_copies
 from toolstead.errors import ModelError
-from toolstead.kernel.messages import Replied, ToolUse
-from toolstead.kernel.model import Delta, Request
+from toolstead.kernel.messages import ModelReply, ToolUse
+from toolstead.kernel.model import ModelDelta, ModelRequest
 
 if TYPE_CHECKING:
     import httpx2
@@ -55,7 +55,7 @@ _decode_object = msgspec.json.Decoder(dict[str, Any]).decode
 class ProviderModel:
     """One model of one provider; connections are shared by all its requests, and closed by `aclose`."""
 
-    def __init__(self, *, caller: Caller, foreign: ForeignModel[Any], client: httpx2.AsyncClient) -> None:
+    def __init__(self, *, caller: FaultSource, foreign: ForeignModel[Any], client: httpx2.AsyncClient) -> None:
         """Take a model that is configured already, and the client that it sends with."""
         vendor: Vendor = caller.vendor
         self._name = f"{vendor.name}:{caller.model_name}"
@@ -66,14 +66,14 @@ class ProviderModel:
         self._prices = Prices(self._name)
         self._raised = raised_by(vendor.api)
         self._images = _IMAGES[vendor.api] if foreign.profile.get("supports_image_input", True) else frozenset[str]()
-        self._settings = _settings(vendor.api, foreign)
+        self._settings = _model_settings(vendor.api, foreign)
 
     @property
     def name(self) -> str:
         """`provider:name`, such as `anthropic:claude-sonnet-4-6`."""
         return self._name
 
-    async def stream(self, request: Request) -> AsyncGenerator[Delta | Replied]:
+    async def stream_reply(self, request: ModelRequest) -> AsyncGenerator[ModelDelta | ModelReply]:
         """Ask once: pieces as they come, then the whole reply as the last item.
 
         Closing the iterator early ends the request.
@@ -82,22 +82,22 @@ class ProviderModel:
             ModelError: There is no whole reply; its `fault` says why.
         """
         parameters = ModelRequestParameters(
-            function_tools=self._copies.of(request.tools),
+            function_tools=self._copies.copies_of(request.tools),
             instruction_parts=[InstructionPart(content=request.instructions)] if request.instructions else [],
         )
         settings = self._settings
         if request.max_tokens is not None:
             settings = cast("ModelSettings", {**settings, "max_tokens": request.max_tokens})
-        messages = translated(request.messages, images=self._images)
+        messages = translate_messages(request.messages, images=self._images)
         opened: list[httpx2.Response] = []
         try:
             async with AsyncExitStack() as stack:
-                with remembering(opened):
+                with remember_responses(opened):
                     asked = self._foreign.request_stream(messages, settings, parameters)
                     answer = await stack.enter_async_context(asked)
                 events = cast("AsyncGenerator[ModelResponseStreamEvent]", aiter(answer))
                 async for event in await stack.enter_async_context(aclosing(events)):
-                    delta = _delta(event)
+                    delta = _delta_of(event)
                     if delta is not None:
                         yield delta
             response = answer.get()
@@ -106,19 +106,19 @@ class ProviderModel:
         finally:
             for connection in opened:
                 await connection.aclose()
-        yield self._replied(response)
+        yield self._build_reply(response)
 
     async def aclose(self) -> None:
         """Close the connections; requests that still run fail."""
         await self._client.aclose()
 
-    def _replied(self, response: ModelResponse) -> Replied:
+    def _build_reply(self, response: ModelResponse) -> ModelReply:
         self._refuse_half_an_answer(response)
         calls = tuple(_call(part) for part in response.parts if isinstance(part, ToolCallPart))
-        return Replied(
+        return ModelReply(
             text="".join(part.content for part in response.parts if isinstance(part, TextPart)),
             calls=calls,
-            usage=self._prices.used(response),
+            usage=self._prices.usage_of(response),
             cut=response.finish_reason == "length",
             kept=response,
         )
@@ -142,7 +142,7 @@ class ProviderModel:
                 pass
 
 
-def _settings(api: API, foreign: ForeignModel[Any]) -> ModelSettings:
+def _model_settings(api: API, foreign: ForeignModel[Any]) -> ModelSettings:
     """What every request asks for.
 
     Anthropic caches only what it is asked to: tools and instructions, and the conversation as it grows, because a
@@ -157,17 +157,17 @@ def _settings(api: API, foreign: ForeignModel[Any]) -> ModelSettings:
     return {"cache": True} if known else {"cache": True, "max_tokens": _MAX_TOKENS}
 
 
-def _delta(event: ModelResponseStreamEvent) -> Delta | None:
+def _delta_of(event: ModelResponseStreamEvent) -> ModelDelta | None:
     """A piece for whoever reads along; most events are about tool calls, and those are told whole."""
     match event:
         case PartDeltaEvent(delta=TextPartDelta(content_delta=text)) if text:
-            return Delta(text)
+            return ModelDelta(text)
         case PartDeltaEvent(delta=ThinkingPartDelta(content_delta=text)) if text:
-            return Delta(text, "thinking")
+            return ModelDelta(text, "thinking")
         case PartStartEvent(part=TextPart(content=text)) if text:
-            return Delta(text)
+            return ModelDelta(text)
         case PartStartEvent(part=ThinkingPart(content=text)) if text:
-            return Delta(text, "thinking")
+            return ModelDelta(text, "thinking")
         case _:
             return None
 

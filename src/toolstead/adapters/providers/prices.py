@@ -19,15 +19,15 @@ class Prices:
         self._name = name
         self._is_told = False
 
-    def used(self, response: ModelResponse) -> Usage:
+    def usage_of(self, response: ModelResponse) -> Usage:
         """What a reply used."""
         return Usage(
             input_tokens=response.usage.input_tokens,
             output_tokens=response.usage.output_tokens,
-            cost=self._cost(response),
+            cost=self._cost_of(response),
         )
 
-    def _cost(self, response: ModelResponse) -> float:
+    def _cost_of(self, response: ModelResponse) -> float:
         try:
             return float(response.cost().total_price)
         except (LookupError, ValueError, AssertionError) as error:

@@ -55,11 +55,11 @@ def rehearse_responses() -> None:
 
     stream = b"".join(b"data: " + msgspec.json.encode(event) + b"\n\n" for event in _EVENTS)
 
-    def answer(_: httpx2.Request) -> httpx2.Response:
+    def answer_request(_: httpx2.Request) -> httpx2.Response:
         return httpx2.Response(200, content=stream, headers={"content-type": "text/event-stream"})
 
     with (
-        httpx2.Client(transport=httpx2.MockTransport(answer), trust_env=False) as client,
+        httpx2.Client(transport=httpx2.MockTransport(answer_request), trust_env=False) as client,
         OpenAI(api_key="none", base_url="http://rehearsal.invalid", http_client=client, max_retries=0) as sdk_client,
     ):
         for _ in sdk_client.responses.create(model="m", input="x", stream=True):

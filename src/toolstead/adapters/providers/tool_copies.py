@@ -17,7 +17,7 @@ def api_copies(rules: str, reader: str) -> ToolCopies[ToolDefinition]:
         reader: Whom they go to, for the log.
     """
 
-    def copy(tool: ToolInfo) -> tuple[ToolDefinition, tuple[str, ...]]:
+    def copy_tool(tool: ToolInfo) -> tuple[ToolDefinition, tuple[str, ...]]:
         adapted = adapted_schema(tool.input_schema, RULES[rules])
         made = ToolDefinition(
             name=tool.name,
@@ -27,4 +27,4 @@ def api_copies(rules: str, reader: str) -> ToolCopies[ToolDefinition]:
         )
         return made, adapted.changes
 
-    return ToolCopies(copy, reader)
+    return ToolCopies(copy_tool, reader)

@@ -65,16 +65,16 @@ def create_app(
     """
     stopping = stopping or Stopping()
     pages = Pages(registry, version, state)
-    endpoints = ToolRoutes(registry, dispatcher).endpoints()
+    endpoints = ToolRoutes(registry, dispatcher).list_endpoints()
     if conversations is not None:
-        endpoints += ThreadRoutes(conversations).endpoints()
-        endpoints += RunRoutes(conversations, project=project or Path.cwd(), results=results).endpoints()
-        endpoints += EventRoutes(conversations, stopping).endpoints()
+        endpoints += ThreadRoutes(conversations).list_endpoints()
+        endpoints += RunRoutes(conversations, project=project or Path.cwd(), results=results).list_endpoints()
+        endpoints += EventRoutes(conversations, stopping).list_endpoints()
     if plugins is not None:
-        endpoints += PluginRoutes(plugins).endpoints()
+        endpoints += PluginRoutes(plugins).list_endpoints()
     if approvals is not None:
-        endpoints += ApprovalRoutes(approvals).endpoints()
-    endpoints += pages.endpoints()
+        endpoints += ApprovalRoutes(approvals).list_endpoints()
+    endpoints += pages.list_endpoints()
     pages.describe_routes(endpoints, with_token=bool(options.token), with_mcp=mcp is not None)
     routes = Routes(endpoints, private=PrivateAccess(options))
     return RestApp(routes, pages=pages, options=options, mcp=mcp, stopping=stopping)

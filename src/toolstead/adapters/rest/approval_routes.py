@@ -7,18 +7,18 @@ from typing import Annotated, Any
 
 import msgspec
 
-from toolstead.adapters.http.asgi import Answer, Request
-from toolstead.adapters.http.body import decoder
+from toolstead.adapters.http.asgi import HttpRequest, HttpResponse
+from toolstead.adapters.http.body import body_decoder
 from toolstead.adapters.http.problem import BAD_BODY, BAD_JSON
 from toolstead.adapters.http.routing import Endpoint
 from toolstead.adapters.rest.answers import ApprovalAnswer, ApprovalList, ReadableCall
-from toolstead.adapters.rest.openapi import body_of, operation, path_parameter, returns
+from toolstead.adapters.rest.openapi import body_of, describe_answer, describe_operation, path_parameter
 from toolstead.adapters.rest.problem_kinds import APPROVAL_DECIDED, STORAGE, UNKNOWN_APPROVAL
 from toolstead.adapters.rest.refusals import explain_failures
 from toolstead.adapters.rest.result_json import encode_anything
 from toolstead.orchestrator.approvals import Approvals
 from toolstead.orchestrator.resolutions import LONGEST_REASON
-from toolstead.schema.visible import escaped
+from toolstead.schema.visible import escape_unseen
 from toolstead.types.approval import Approval, ApprovalDecision
 
 
@@ -41,36 +41,38 @@ class ApprovalRoutes:
 
     def __init__(self, approvals: Approvals) -> None:
         self._approvals = approvals
-        self._read = decoder(ApprovalBody)
+        self._read = body_decoder(ApprovalBody)
 
-    def endpoints(self) -> list[Endpoint]:
+    def list_endpoints(self) -> list[Endpoint]:
         """The routes, in the order the documentation shows them."""
-        listing, decide = (explain_failures(one, unknown=UNKNOWN_APPROVAL) for one in (self.listing, self.decide))
+        listing, decide = (
+            explain_failures(one, unknown=UNKNOWN_APPROVAL) for one in (self.list_approvals, self.decide_approval)
+        )
         return [
             Endpoint(method="GET", path="/api/approvals", handler=listing, operation=_LIST, private=True),
             Endpoint(method="POST", path="/api/approvals/{id}", handler=decide, operation=_DECIDE, private=True),
         ]
 
-    async def listing(self, _: Request) -> Answer:
+    async def list_approvals(self, _: HttpRequest) -> HttpResponse:
         """`GET /api/approvals`."""
-        waiting = await self._approvals.pending()
-        return Answer(
-            200, encode_anything(ApprovalList(approvals=[_shown(approval) for approval in waiting]).to_json())
+        waiting = await self._approvals.pending_approvals()
+        return HttpResponse(
+            200, encode_anything(ApprovalList(approvals=[_show_approval(approval) for approval in waiting]).to_json())
         )
 
-    async def decide(self, request: Request) -> Answer:
+    async def decide_approval(self, request: HttpRequest) -> HttpResponse:
         """`POST /api/approvals/{id}`."""
-        body = self._read(await request.body(), request.path)
-        decided = await self._approvals.decide(
+        body = self._read(await request.read_body(), request.path)
+        decided = await self._approvals.decide_approval(
             request.params["id"], body.decision, input=body.input, reason=body.reason or ""
         )
-        return Answer(200, encode_anything(_shown(decided).to_json()))
+        return HttpResponse(200, encode_anything(_show_approval(decided).to_json()))
 
 
-def _shown(approval: Approval) -> ApprovalAnswer:
+def _show_approval(approval: Approval) -> ApprovalAnswer:
     """An approval, and how to show it: nothing in it may hide from the person who decides."""
     text = json.dumps(approval.input, ensure_ascii=False, indent=2)
-    readable = ReadableCall(input=escaped(text, "value"), reason=escaped(approval.reason, "value"))
+    readable = ReadableCall(input=escape_unseen(text, "value"), reason=escape_unseen(approval.reason, "value"))
     return ApprovalAnswer(approval=approval, shown=readable)
 
 
@@ -95,13 +97,15 @@ _DECIDED = msgspec.structs.replace(
     decided_at=1790000011.5,
 )
 
-_LIST = operation(
+_LIST = describe_operation(
     "listApprovals",
     "List what waits for a person",
     "The calls that a plugin wants a person to decide about, of every process on the database.",
-    responses=returns(ApprovalList, "What waits.", STORAGE, example={"approvals": [_shown(_WAITING).to_json()]}),
+    responses=describe_answer(
+        ApprovalList, "What waits.", STORAGE, example={"approvals": [_show_approval(_WAITING).to_json()]}
+    ),
 )
-_DECIDE = operation(
+_DECIDE = describe_operation(
     "decideApproval",
     "Allow or deny a call that waits",
     "The first decision counts. `input` goes on with other arguments, which must fit the tool; the reason of a no is "
@@ -112,7 +116,7 @@ _DECIDE = operation(
         {"decision": "allow", "input": {"to": "ada@example.com"}, "reason": "to her alone"},
         required=True,
     ),
-    responses=returns(
+    responses=describe_answer(
         ApprovalAnswer,
         "The approval as it was decided.",
         BAD_JSON,
@@ -120,6 +124,6 @@ _DECIDE = operation(
         UNKNOWN_APPROVAL,
         APPROVAL_DECIDED,
         STORAGE,
-        example=_shown(_DECIDED).to_json(),
+        example=_show_approval(_DECIDED).to_json(),
     ),
 )

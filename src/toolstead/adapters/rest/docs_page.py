@@ -30,7 +30,7 @@ _LINK = re.compile(r"\[([^\]]+)\]\((/docs#[a-z-]+)\)")
 Json = Mapping[str, Any]
 
 
-def render(document: Json, *, origin: str, with_token: bool) -> str:
+def render_page(document: Json, *, origin: str, with_token: bool) -> str:
     """The page.
 
     Args:
@@ -39,24 +39,26 @@ def render(document: Json, *, origin: str, with_token: bool) -> str:
         with_token: Whether examples must show a token.
     """
     info = document["info"]
-    operations = list(_operations(document))
-    articles = "".join(_article(document, *found, origin=origin, with_token=with_token) for found in operations)
+    operations = list(_list_operations(document))
+    articles = "".join(
+        _render_operation(document, *found, origin=origin, with_token=with_token) for found in operations
+    )
     shapes = "".join(
         f'<article id="shape-{escape(name)}"><header><span class="path">{escape(name)}</span></header>'
-        f"{_paragraph(shape)}{_shape(shape)}</article>"
+        f"{_render_paragraph(shape)}{_render_shape(shape)}</article>"
         for name, shape in document["components"]["schemas"].items()
     )
     problems = "".join(
         f'<dt id="{kind.slug}"><span class="status">{kind.status}</span> {escape(kind.title)} '
-        f"<code>{kind.slug}</code></dt><dd>{_words(kind.advice)}</dd>"
+        f"<code>{kind.slug}</code></dt><dd>{_render_words(kind.advice)}</dd>"
         for kind in KINDS
     )
     return (
         '<!doctype html><html lang="en"><head><meta charset="utf-8">'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
         f'<title>Toolstead HTTP API</title><link rel="icon" href="{_ICON}"><style>{STYLE}</style></head><body>'
-        f'<div class="frame">{_menu(document, operations)}<main>'
-        f"<h1>{escape(info['title'])} HTTP API</h1><p>{_words(info['description'])}</p>"
+        f'<div class="frame">{_render_menu(document, operations)}<main>'
+        f"<h1>{escape(info['title'])} HTTP API</h1><p>{_render_words(info['description'])}</p>"
         f"<p>{_token_note(with_token=with_token)} The same as a document: "
         '<a href="/openapi.json"><code>/openapi.json</code></a>.</p>'
         f'<h2 id="routes">Routes</h2>{articles}<h2 id="shapes">Shapes</h2>'
@@ -66,13 +68,13 @@ def render(document: Json, *, origin: str, with_token: bool) -> str:
     )
 
 
-def _operations(document: Json) -> Iterator[tuple[str, str, Json]]:
+def _list_operations(document: Json) -> Iterator[tuple[str, str, Json]]:
     for path, methods in document["paths"].items():
         for method, operation in methods.items():
             yield method, path, operation
 
 
-def _menu(document: Json, operations: list[tuple[str, str, Json]]) -> str:
+def _render_menu(document: Json, operations: list[tuple[str, str, Json]]) -> str:
     routes = "".join(
         f'<li><a href="#{operation["operationId"]}"><span class="verb {method}">{method.upper()}</span>'
         f'<span class="path">{escape(path)}</span></a></li>'
@@ -88,39 +90,42 @@ def _menu(document: Json, operations: list[tuple[str, str, Json]]) -> str:
     )
 
 
-def _article(document: Json, method: str, path: str, operation: Json, *, origin: str, with_token: bool) -> str:
+def _render_operation(document: Json, method: str, path: str, operation: Json, *, origin: str, with_token: bool) -> str:
     heading = (
         f'<article id="{operation["operationId"]}"><header><span class="verb badge {method}">{method.upper()}</span>'
         f'<span class="path">{escape(path)}</span><h3>{escape(operation["summary"])}</h3></header>'
     )
-    parts = [heading, _paragraph(operation)]
+    parts = [heading, _render_paragraph(operation)]
     if private := "security" in operation:
         parts.append('<p>Needs the private token: <a href="#private"><code>private</code></a>.</p>')
     if parameters := operation.get("parameters"):
         rows = "".join(
             f'<tr><td><code>{escape(item["name"])}</code></td><td class="kind">in the {item["in"]}</td>'
-            f"<td>{_words(item['description'])}</td></tr>"
+            f"<td>{_render_words(item['description'])}</td></tr>"
             for item in parameters
         )
         parts.append(f"<h4>Parameters</h4><table>{rows}</table>")
     if body := operation.get("requestBody"):
         media = body["content"]["application/json"]
         note = "" if body.get("required") else " — may be left out"
-        parts.append(f"<h4>Body{note}</h4>{_named(media['schema'])}{_shape(_resolve(document, media['schema']))}")
-    parts.append(f"<h4>Answers</h4><table>{_answers(document, operation)}</table>")
+        parts.append(
+            f"<h4>Body{note}</h4>{_render_reference(media['schema'])}"
+            f"{_render_shape(_resolve_reference(document, media['schema']))}"
+        )
+    parts.append(f"<h4>Answers</h4><table>{_render_answers(document, operation)}</table>")
     token = "PRIVATE_TOKEN" if private else "TOKEN" if with_token else ""
-    example = _curl(method, path, operation, origin=origin, token=token)
+    example = _render_curl(method, path, operation, origin=origin, token=token)
     parts.append(f"<h4>Example</h4><pre><code>{escape(example)}</code></pre>{_good_answer(operation)}")
     return "".join(parts) + "</article>"
 
 
-def _answers(document: Json, operation: Json) -> str:
+def _render_answers(document: Json, operation: Json) -> str:
     rows: list[str] = []
     for status, response in operation["responses"].items():
-        found = _resolve(document, response)
-        shown = "".join(_named(media["schema"]) for media in found.get("content", {}).values())
+        found = _resolve_reference(document, response)
+        shown = "".join(_render_reference(media["schema"]) for media in found.get("content", {}).values())
         label = "other" if status == "default" else status
-        described = _words(found["description"])
+        described = _render_words(found["description"])
         rows.append(f'<tr><td class="status">{label}</td><td>{described}</td><td class="kind">{shown}</td></tr>')
     return "".join(rows)
 
@@ -131,10 +136,10 @@ def _good_answer(operation: Json) -> str:
     media: Json = good[0].get("content", {}).get("application/json", {}) if good else {}
     if "example" not in media:
         return ""
-    return f"<pre><code>{escape(_pretty(media['example']))}</code></pre>"
+    return f"<pre><code>{escape(_pretty_json(media['example']))}</code></pre>"
 
 
-def _pretty(value: Any, indent: str = "") -> str:
+def _pretty_json(value: Any, indent: str = "") -> str:
     """JSON with what is short kept on one line."""
     line = json.dumps(value)
     if len(indent + line) <= _WIDTH or not isinstance(value, dict | list):
@@ -142,13 +147,13 @@ def _pretty(value: Any, indent: str = "") -> str:
     deeper = indent + "  "
     if isinstance(value, dict):
         members = cast("dict[str, Any]", value).items()
-        items = [f"{deeper}{json.dumps(name)}: {_pretty(item, deeper)}" for name, item in members]
+        items = [f"{deeper}{json.dumps(name)}: {_pretty_json(item, deeper)}" for name, item in members]
         return "{\n" + ",\n".join(items) + f"\n{indent}}}"
-    items = [deeper + _pretty(item, deeper) for item in cast("list[Any]", value)]
+    items = [deeper + _pretty_json(item, deeper) for item in cast("list[Any]", value)]
     return "[\n" + ",\n".join(items) + f"\n{indent}]"
 
 
-def _resolve(document: Json, node: Json) -> Json:
+def _resolve_reference(document: Json, node: Json) -> Json:
     """What a reference into the document's own components points to, or the node itself."""
     if "$ref" not in node:
         return node
@@ -156,45 +161,45 @@ def _resolve(document: Json, node: Json) -> Json:
     return document["components"][kind][name]
 
 
-def _named(schema: Json) -> str:
+def _render_reference(schema: Json) -> str:
     """A shape where it is used: its name as a link, or its kind in words."""
     if "$ref" in schema:
         name = schema["$ref"].rsplit("/", 1)[1]
         return f'<a href="#shape-{escape(name)}"><code>{escape(name)}</code></a>'
-    return _words(schema["description"]) if "description" in schema else _kind(schema)
+    return _render_words(schema["description"]) if "description" in schema else _describe_kind(schema)
 
 
-def _shape(schema: Json) -> str:
+def _render_shape(schema: Json) -> str:
     """A shape where it is defined: a row for each member, nested where it nests."""
     rows: list[str] = []
     for name, member in schema.get("properties", {}).items():
         must = ' <span class="must" title="always there">*</span>' if name in schema.get("required", ()) else ""
-        inner = _shape(member) if "properties" in member else ""
-        described = _words(member.get("description", ""))
+        inner = _render_shape(member) if "properties" in member else ""
+        described = _render_words(member.get("description", ""))
         rows.append(
-            f'<tr><td><code>{escape(name)}</code>{must}</td><td class="kind">{_kind(member)}</td>'
+            f'<tr><td><code>{escape(name)}</code>{must}</td><td class="kind">{_describe_kind(member)}</td>'
             f"<td>{described}{inner}</td></tr>"
         )
     return f"<table>{''.join(rows)}</table>" if rows else ""
 
 
-def _kind(schema: Json) -> str:
+def _describe_kind(schema: Json) -> str:
     """The kind of a value in a word or two."""
     if "$ref" in schema:
-        return _named(schema)
+        return _render_reference(schema)
     if branches := schema.get("anyOf"):
-        return " or ".join(_kind(branch) for branch in branches)
+        return " or ".join(_describe_kind(branch) for branch in branches)
     if "const" in schema:
         return f"<code>{escape(json.dumps(schema['const']))}</code>"
     if "enum" in schema:
         return " or ".join(f"<code>{escape(json.dumps(value))}</code>" for value in schema["enum"])
     kind = schema.get("type", "any value")
     if kind == "array":
-        return f"list of {_kind(schema['items'])}"
+        return f"list of {_describe_kind(schema['items'])}"
     return escape(" or ".join(cast("list[str]", kind)) if isinstance(kind, list) else str(kind))
 
 
-def _curl(method: str, path: str, operation: Json, *, origin: str, token: str) -> str:
+def _render_curl(method: str, path: str, operation: Json, *, origin: str, token: str) -> str:
     """The request as one would type it."""
     for parameter in operation.get("parameters", ()):
         if parameter["in"] == "path":
@@ -217,12 +222,12 @@ def _curl(method: str, path: str, operation: Json, *, origin: str, token: str) -
     return " \\\n     ".join([f"curl{verb} {origin}{path}", *lines])
 
 
-def _paragraph(described: Json) -> str:
+def _render_paragraph(described: Json) -> str:
     text = described.get("description", "")
-    return f"<p>{_words(text)}</p>" if text else ""
+    return f"<p>{_render_words(text)}</p>" if text else ""
 
 
-def _words(text: str) -> str:
+def _render_words(text: str) -> str:
     """Text with `code` and links to problems marked up."""
     shown = _CODE.sub(r"<code>\1</code>", escape(text, quote=False))
     return _LINK.sub(lambda found: f'<a href="{found[2].removeprefix("/docs")}">{found[1]}</a>', shown)

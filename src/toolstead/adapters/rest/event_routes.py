@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from toolstead.adapters.http.asgi import Request, Sendable
+from toolstead.adapters.http.asgi import HttpRequest, Sendable
 from toolstead.adapters.http.problem import BAD_QUERY
 from toolstead.adapters.http.routing import Endpoint
 from toolstead.adapters.http.stopping import Stopping
-from toolstead.adapters.rest.openapi import answers_with, operation, path_parameter, query_parameter
+from toolstead.adapters.rest.openapi import answers_with, describe_operation, path_parameter, query_parameter
 from toolstead.adapters.rest.problem_kinds import STORAGE, UNKNOWN_RUN, UNKNOWN_THREAD
-from toolstead.adapters.rest.query import event_id, only, read_query, wrong
-from toolstead.adapters.rest.refusals import Opened, conversing
+from toolstead.adapters.rest.query import event_id, read_query, single_value, wrong_parameter
+from toolstead.adapters.rest.refusals import Opened, with_orchestrator
 from toolstead.adapters.rest.sse import Ended, Events, EventStreamAnswer, EventStreamHead, StoredEvents
 from toolstead.errors import InvocationError, NotFoundError
 from toolstead.orchestrator.feed import Feed
@@ -28,61 +28,69 @@ class EventRoutes:
         self._opened = opened
         self._stopping = stopping
 
-    def endpoints(self) -> list[Endpoint]:
+    def list_endpoints(self) -> list[Endpoint]:
         """The routes, in the order the documentation shows them."""
         of = self._opened
         return [
-            Endpoint(method="GET", path="/api/events", handler=conversing(of, self.everything), operation=_ALL),
+            Endpoint(method="GET", path="/api/events", handler=with_orchestrator(of, self.stream_all), operation=_ALL),
             Endpoint(
-                method="GET", path="/api/threads/{id}/events", handler=conversing(of, self.thread), operation=_OF_THREAD
+                method="GET",
+                path="/api/threads/{id}/events",
+                handler=with_orchestrator(of, self.stream_thread),
+                operation=_OF_THREAD,
             ),
-            Endpoint(method="GET", path="/api/runs/{id}/events", handler=conversing(of, self.run), operation=_OF_RUN),
+            Endpoint(
+                method="GET",
+                path="/api/runs/{id}/events",
+                handler=with_orchestrator(of, self.stream_run),
+                operation=_OF_RUN,
+            ),
         ]
 
-    async def everything(self, conversations: Orchestrator, request: Request) -> Sendable:
+    async def stream_all(self, conversations: Orchestrator, request: HttpRequest) -> Sendable:
         """`GET /api/events`: from now on, unless an id is given."""
         wanted, after = _read(request, "thread", "run", "task")
-        return await self._stream(conversations, request, wanted, after)
+        return await self._build_stream(conversations, request, wanted, after)
 
-    async def thread(self, conversations: Orchestrator, request: Request) -> Sendable:
+    async def stream_thread(self, conversations: Orchestrator, request: HttpRequest) -> Sendable:
         """`GET /api/threads/{id}/events`: from the thread's first event, unless an id is given."""
         wanted, after = _read(request, "run", "task")
         thread_id = request.params["id"]
-        await conversations.store.thread(thread_id)
+        await conversations.store.read_thread(thread_id)
 
         wanted = replace(wanted, thread_id=thread_id)
 
-        async def ended(sent: str) -> Events | None:
+        async def find_end(sent: str) -> Events | None:
             try:
-                await conversations.store.thread(thread_id)
+                await conversations.store.read_thread(thread_id)
             except NotFoundError:
                 return StoredEvents(conversations.store, wanted, sent)
             return None
 
-        return await self._stream(conversations, request, wanted, after or "", ended=ended)
+        return await self._build_stream(conversations, request, wanted, after or "", ended=find_end)
 
-    async def run(self, conversations: Orchestrator, request: Request) -> Sendable:
+    async def stream_run(self, conversations: Orchestrator, request: HttpRequest) -> Sendable:
         """`GET /api/runs/{id}/events`: the same for a run; it closes after the run's end."""
         wanted, after = _read(request, "thread", "task")
         run_id, shown, store = request.params["id"], wanted.types, conversations.store
         types = None if shown is None else shown | LAST_EVENTS  # its end is looked for, shown or not
         wanted = replace(wanted, run_id=run_id, types=types)
         if request.scope["method"] == "HEAD":
-            await store.run(run_id)
+            await store.read_run(run_id)
             return EventStreamHead()
 
-        async def ended(sent: str) -> Events | None:
+        async def find_end(sent: str) -> Events | None:
             try:
-                if not (await store.run(run_id)).ended:
+                if not (await store.read_run(run_id)).has_ended:
                     return None
             except NotFoundError:
                 pass
             return StoredEvents(store, wanted, sent)
 
-        reader = await _feed(conversations).reader(wanted, after=after or "")
+        reader = await _feed_of(conversations).open_reader(wanted, after=after or "")
         # Asked after the reader was there: an end that comes after this answer comes to the reader, too.
         try:
-            has_ended = (await store.run(run_id)).ended
+            has_ended = (await store.read_run(run_id)).has_ended
         except BaseException:
             reader.close()
             raise
@@ -96,13 +104,13 @@ class EventRoutes:
             shown=shown,
             last=LAST_EVENTS,
             after=after or "",
-            ended=ended,
+            ended=find_end,
         )
 
-    async def _stream(
+    async def _build_stream(
         self,
         conversations: Orchestrator,
-        request: Request,
+        request: HttpRequest,
         wanted: EventFilter,
         after: str | None,
         *,
@@ -110,20 +118,20 @@ class EventRoutes:
     ) -> Sendable:
         if request.scope["method"] == "HEAD":
             return EventStreamHead()
-        reader = await _feed(conversations).reader(wanted, after=after)
+        reader = await _feed_of(conversations).open_reader(wanted, after=after)
         return EventStreamAnswer(
             reader, receive=request.receive, stopping=self._stopping, after=after or "", ended=ended
         )
 
 
-def _feed(conversations: Orchestrator) -> Feed:
+def _feed_of(conversations: Orchestrator) -> Feed:
     feed = conversations.log.feed
     if feed is None:
         raise InvocationError("everything is being closed; try again when it runs again")
     return feed
 
 
-def _read(request: Request, *filters: str) -> tuple[EventFilter, str | None]:
+def _read(request: HttpRequest, *filters: str) -> tuple[EventFilter, str | None]:
     """Which events are wanted, and after which id.
 
     Raises:
@@ -132,11 +140,11 @@ def _read(request: Request, *filters: str) -> tuple[EventFilter, str | None]:
     query = read_query(request, *filters, "type", "after")
     types = frozenset(name.strip() for value in query.get("type", ()) for name in value.split(",") if name.strip())
     if len(types) > MOST_TYPES:
-        raise wrong(request, f"type: at most {MOST_TYPES} types can be named, and there are {len(types)}.")
+        raise wrong_parameter(request, f"type: at most {MOST_TYPES} types can be named, and there are {len(types)}.")
     wanted = EventFilter(
-        thread_id=only(request, query, "thread"),
-        run_id=only(request, query, "run"),
-        task_id=only(request, query, "task"),
+        thread_id=single_value(request, query, "thread"),
+        run_id=single_value(request, query, "run"),
+        task_id=single_value(request, query, "task"),
         types=types or None,
     )
     return wanted, event_id(request, query)
@@ -167,7 +175,7 @@ _RUN = query_parameter("run", "Only events of this run.", None)
 _TASK = query_parameter("task", "Only events of this task.", None)
 _TYPE = query_parameter("type", "Only events of this type; several with commas, or by repeating it.", None)
 
-_ALL = operation(
+_ALL = describe_operation(
     "events",
     "Follow all events",
     "A stream (server-sent events) of what happens, from now on; with `after` or `Last-Event-ID`, from that event on. "
@@ -177,14 +185,14 @@ _ALL = operation(
     parameters=[_THREAD, _RUN, _TASK, _TYPE, *_AFTER],
     responses={**_STREAM, **answers_with(BAD_QUERY, STORAGE)},
 )
-_OF_THREAD = operation(
+_OF_THREAD = describe_operation(
     "threadEvents",
     "Follow a thread",
     "The same for one thread, from its first event on.",
     parameters=[path_parameter("id", "The thread's id.", "thread_1"), _RUN, _TASK, _TYPE, *_AFTER],
     responses={**_STREAM, **answers_with(UNKNOWN_THREAD, BAD_QUERY, STORAGE)},
 )
-_OF_RUN = operation(
+_OF_RUN = describe_operation(
     "runEvents",
     "Follow a run",
     "The same for one run, from its first event on. It ends with exactly one of `completed`, `error` and `cancelled`, "

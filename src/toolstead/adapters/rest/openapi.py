@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from toolstead.adapters.http.problem import BAD_TYPE, PRIVATE, TOO_LARGE, Kind
+from toolstead.adapters.http.problem import BAD_TYPE, PRIVATE, TOO_LARGE, ProblemKind
 from toolstead.adapters.rest.answers import ProblemDocument
 from toolstead.types.event import Event
 from toolstead.types.sent import StructType
@@ -30,7 +30,7 @@ _MESSAGE = {
 }
 
 
-def operation(
+def describe_operation(
     name: str,
     summary: str,
     description: str,
@@ -84,15 +84,17 @@ def body_of(struct: StructType, example: Any, *, required: bool = False) -> Docu
     return {"required": required, "content": {"application/json": {"schema": struct, "example": example}}}
 
 
-def returns(struct: StructType, description: str, *problems: Kind, example: Any, status: int = 200) -> Document:
+def describe_answer(
+    struct: StructType, description: str, *problems: ProblemKind, example: Any, status: int = 200
+) -> Document:
     """The good answer, and the problems that only this route has."""
     good = {"description": description, "content": {"application/json": {"schema": struct, "example": example}}}
     return {str(status): good, **answers_with(*problems)}
 
 
-def answers_with(*problems: Kind) -> Document:
+def answers_with(*problems: ProblemKind) -> Document:
     """Answers that are problem documents, by status."""
-    by_status: dict[str, list[Kind]] = {}
+    by_status: dict[str, list[ProblemKind]] = {}
     for kind in problems:
         by_status.setdefault(str(kind.status), []).append(kind)
     return {
@@ -108,16 +110,18 @@ def mcp_paths() -> Document:
     """`/mcp`, which speaks MCP and not REST; its shapes are the MCP specification's."""
     by_protocol = {"description": "As the Model Context Protocol's Streamable HTTP transport says."}
 
-    def of(name: str, summary: str, description: str) -> Document:
-        return operation(name, summary, description, responses={"200": by_protocol})
+    def describe_path(name: str, summary: str, description: str) -> Document:
+        return describe_operation(name, summary, description, responses={"200": by_protocol})
 
     message = {"description": "A JSON-RPC 2.0 message.", "type": "object"}
-    post = of("mcpMessage", "Send an MCP message", "The same tools for MCP clients, over Streamable HTTP.")
+    post = describe_path("mcpMessage", "Send an MCP message", "The same tools for MCP clients, over Streamable HTTP.")
     post["requestBody"] = {"required": True, "content": {"application/json": {"schema": message, "example": _MESSAGE}}}
     return {
         "post": post,
-        "get": of("mcpStream", "Listen to an MCP session", "The stream of a session that began with `initialize`."),
-        "delete": of("mcpEnd", "End an MCP session", "Ends a session that began with `initialize`."),
+        "get": describe_path(
+            "mcpStream", "Listen to an MCP session", "The stream of a session that began with `initialize`."
+        ),
+        "delete": describe_path("mcpEnd", "End an MCP session", "Ends a session that began with `initialize`."),
     }
 
 

@@ -7,11 +7,11 @@ from collections.abc import Callable, Mapping
 from functools import cached_property, partial
 from typing import Any
 
-from toolstead.adapters.http.asgi import Answer, Request
+from toolstead.adapters.http.asgi import HttpRequest, HttpResponse
 from toolstead.adapters.http.routing import Endpoint
 from toolstead.adapters.rest.answers import HealthAnswer
-from toolstead.adapters.rest.docs_page import STYLE_HASH, render
-from toolstead.adapters.rest.openapi import Document, build_document, for_people, operation, returns
+from toolstead.adapters.rest.docs_page import STYLE_HASH, render_page
+from toolstead.adapters.rest.openapi import Document, build_document, describe_answer, describe_operation, for_people
 from toolstead.tools.registry import Registry
 
 _POLICY = (
@@ -49,7 +49,7 @@ class Pages:
         self._build: Callable[[], Document] = dict
         self._with_token = False
 
-    def endpoints(self) -> list[Endpoint]:
+    def list_endpoints(self) -> list[Endpoint]:
         """The routes, in the order the documentation shows them."""
         return [
             Endpoint(method="GET", path="/api/health", handler=self.get_health, operation=_HEALTH),
@@ -64,8 +64,8 @@ class Pages:
         return self._build()
 
     @cached_property
-    def _page(self) -> bytes:
-        return render(self.document, origin=_ORIGIN.decode(), with_token=self._with_token).encode()
+    def _rendered_page(self) -> bytes:
+        return render_page(self.document, origin=_ORIGIN.decode(), with_token=self._with_token).encode()
 
     def describe_routes(self, endpoints: list[Endpoint], *, with_token: bool, with_mcp: bool) -> None:
         """Say of which routes the document and the page tell: all those of the server."""
@@ -76,30 +76,32 @@ class Pages:
         self._build = partial(build_document, routes, version=self._version, with_token=with_token, with_mcp=with_mcp)
         self._with_token = with_token
 
-    async def get_health(self, _: Request) -> Answer:
+    async def get_health(self, _: HttpRequest) -> HttpResponse:
         """`GET /api/health`."""
         generation = self._registry.current.number
-        return Answer.of_json({"status": "ok", "version": self._version, "generation": generation, **self._state()})
+        return HttpResponse.of_json(
+            {"status": "ok", "version": self._version, "generation": generation, **self._state()}
+        )
 
-    async def get_document(self, _: Request) -> Answer:
+    async def get_document(self, _: HttpRequest) -> HttpResponse:
         """`GET /openapi.json`."""
-        return Answer.of_json(self.document)
+        return HttpResponse.of_json(self.document)
 
-    async def get_docs(self, request: Request) -> Answer:
+    async def get_docs(self, request: HttpRequest) -> HttpResponse:
         """`GET /docs`, its examples written with the address it was asked by."""
         origin = f"http://{html.escape(request.host)}".encode()
-        return Answer(200, self._page.replace(_ORIGIN, origin), PAGE_HEADERS)
+        return HttpResponse(200, self._rendered_page.replace(_ORIGIN, origin), PAGE_HEADERS)
 
-    async def redirect_root(self, _: Request) -> Answer:
+    async def redirect_root(self, _: HttpRequest) -> HttpResponse:
         """`GET /`: the documentation, as long as there is no console."""
-        return Answer(307, b"", ((b"location", b"/docs"), (b"cache-control", b"no-store")))
+        return HttpResponse(307, b"", ((b"location", b"/docs"), (b"cache-control", b"no-store")))
 
 
-_HEALTH = operation(
+_HEALTH = describe_operation(
     "health",
     "Ask whether the server is up",
     "Answers as soon as the port is open; the database is not asked.",
-    responses=returns(
+    responses=describe_answer(
         HealthAnswer,
         "It is.",
         example={
@@ -112,16 +114,16 @@ _HEALTH = operation(
         },
     ),
 )
-_OPENAPI = operation(
+_OPENAPI = describe_operation(
     "openapi",
     "Read the OpenAPI document",
     "Describes exactly the routes that this server has.",
     responses={"200": {"description": "OpenAPI 3.1.", "content": {"application/json": {"schema": {"type": "object"}}}}},
 )
-_DOCS = operation(
+_DOCS = describe_operation(
     "docs",
     "Read this page",
     "Made by the server from the OpenAPI document; needs no network and no script.",
     responses={"200": {"description": "HTML.", "content": {"text/html": {"schema": {"type": "string"}}}}},
 )
-_ROOT = operation("root", "Go to the documentation", "", responses={"307": {"description": "To `/docs`."}})
+_ROOT = describe_operation("root", "Go to the documentation", "", responses={"307": {"description": "To `/docs`."}})

@@ -20,45 +20,45 @@ from toolstead.adapters.http.problem import (
     STOPPING,
     TOO_LARGE,
     TOO_SLOW,
-    Kind,
+    ProblemKind,
 )
 
-UNKNOWN_TOOL = Kind(
+UNKNOWN_TOOL = ProblemKind(
     "unknown-tool",
     404,
     "No such tool",
     "`GET /api/tools` lists what can be called; a tool that is blocked or switched off is not there.",
 )
-UNKNOWN_THREAD = Kind("unknown-thread", 404, "No such thread", "`GET /api/threads` lists them.")
-UNKNOWN_RUN = Kind(
+UNKNOWN_THREAD = ProblemKind("unknown-thread", 404, "No such thread", "`GET /api/threads` lists them.")
+UNKNOWN_RUN = ProblemKind(
     "unknown-run", 404, "No such run", "The answer to a message or to `POST /api/runs` has the run's id."
 )
-UNKNOWN_RESULT = Kind(
+UNKNOWN_RESULT = ProblemKind(
     "unknown-result", 404, "No such result", "A tool's answer has the handle of what was kept; results expire."
 )
-UNKNOWN_PLUGIN = Kind("unknown-plugin", 404, "No such plugin", "`GET /api/plugins` lists them.")
-UNKNOWN_APPROVAL = Kind(
+UNKNOWN_PLUGIN = ProblemKind("unknown-plugin", 404, "No such plugin", "`GET /api/plugins` lists them.")
+UNKNOWN_APPROVAL = ProblemKind(
     "unknown-approval", 404, "No such approval", "`GET /api/approvals` lists those that wait; decided ones expire."
 )
-APPROVAL_DECIDED = Kind(
+APPROVAL_DECIDED = ProblemKind(
     "approval-decided",
     409,
     "The approval is decided already",
     "Nothing is left to decide: the answer says how it was decided, by a person, a deadline or the end of the caller.",
 )
-BAD_PLUGIN = Kind(
+BAD_PLUGIN = ProblemKind(
     "bad-plugin",
     422,
     "The plugin cannot take this",
     "The detail names the setting and what would be right; nothing was changed.",
 )
-NO_RUNTIME = Kind(
+NO_RUNTIME = ProblemKind(
     "no-runtime",
     422,
     "The runtime cannot be had",
     "Name another in the body or in the thread, or set one up under `[runtime]`; the detail says what is missing.",
 )
-STORAGE = Kind(
+STORAGE = ProblemKind(
     "storage",
     503,
     "The database does not answer",

@@ -6,9 +6,9 @@ import re
 from collections.abc import Mapping
 from urllib.parse import parse_qsl
 
-from toolstead.adapters.http.asgi import Request
+from toolstead.adapters.http.asgi import HttpRequest
 from toolstead.adapters.http.body import BodyError
-from toolstead.adapters.http.problem import BAD_QUERY, problem
+from toolstead.adapters.http.problem import BAD_QUERY, problem_response
 from toolstead.errors import suggest
 
 LONGEST = 200
@@ -17,7 +17,7 @@ _EVENT_ID = re.compile(r"[0-9]{16,18}")
 _KEY = re.compile(r"[!-~]{1,200}")
 
 
-def read_query(request: Request, *names: str) -> Mapping[str, list[str]]:
+def read_query(request: HttpRequest, *names: str) -> Mapping[str, list[str]]:
     """The parameters by name; an empty one counts as absent.
 
     Raises:
@@ -32,20 +32,22 @@ def read_query(request: Request, *names: str) -> Mapping[str, list[str]]:
             errors="strict",
         )
     except ValueError:
-        raise wrong(request, f"The query is not `name=value&…` in UTF-8 with at most {_MOST_FIELDS} fields.") from None
+        raise wrong_parameter(
+            request, f"The query is not `name=value&…` in UTF-8 with at most {_MOST_FIELDS} fields."
+        ) from None
     found: dict[str, list[str]] = {}
     for name, value in pairs:
         if name not in names:
             hint = suggest(name, names, otherwise=f"it knows {' and '.join(map(repr, names))}.")
-            raise wrong(request, f"This route does not know the parameter {name[:100]!r}; {hint}")
+            raise wrong_parameter(request, f"This route does not know the parameter {name[:100]!r}; {hint}")
         if len(value) > LONGEST or "\0" in value:
-            raise wrong(request, f"{name}: a value has at most {LONGEST} characters and no null character.")
+            raise wrong_parameter(request, f"{name}: a value has at most {LONGEST} characters and no null character.")
         if value:
             found.setdefault(name, []).append(value)
     return found
 
 
-def only(request: Request, query: Mapping[str, list[str]], name: str) -> str | None:
+def single_value(request: HttpRequest, query: Mapping[str, list[str]], name: str) -> str | None:
     """The one value of a parameter, or None.
 
     Raises:
@@ -53,11 +55,11 @@ def only(request: Request, query: Mapping[str, list[str]], name: str) -> str | N
     """
     values = query.get(name, ())
     if len(values) > 1:
-        raise wrong(request, f"{name}: is there {len(values)} times; give it once.")
+        raise wrong_parameter(request, f"{name}: is there {len(values)} times; give it once.")
     return values[0] if values else None
 
 
-def event_id(request: Request, query: Mapping[str, list[str]]) -> str | None:
+def event_id(request: HttpRequest, query: Mapping[str, list[str]]) -> str | None:
     """The event after which a stream begins: `Last-Event-ID`, else `after`; empty for the very first.
 
     The header wins, because a browser that comes back repeats the address it began with.
@@ -65,29 +67,31 @@ def event_id(request: Request, query: Mapping[str, list[str]]) -> str | None:
     Raises:
         BodyError: It can be no event's id.
     """
-    given = request.header(b"last-event-id") or only(request, query, "after")
+    given = request.find_header(b"last-event-id") or single_value(request, query, "after")
     if not given:
         return None
     if given.strip("0") == "":
         return ""
     if _EVENT_ID.fullmatch(given) is None:
         shown = given[:100]
-        raise wrong(request, f"{shown!r} is no event's id; give one back as it came, or 0 for everything there is.")
+        raise wrong_parameter(
+            request, f"{shown!r} is no event's id; give one back as it came, or 0 for everything there is."
+        )
     return given
 
 
-def idempotency_key(request: Request) -> str | None:
+def idempotency_key(request: HttpRequest) -> str | None:
     """The key under which a request counts once, if there is one.
 
     Raises:
         BodyError: It is too long, or has other than visible ASCII characters.
     """
-    given = request.header(b"idempotency-key")
+    given = request.find_header(b"idempotency-key")
     if given is not None and _KEY.fullmatch(given) is None:
-        raise wrong(request, "Idempotency-Key: 1 to 200 visible ASCII characters, such as a UUID.")
+        raise wrong_parameter(request, "Idempotency-Key: 1 to 200 visible ASCII characters, such as a UUID.")
     return given
 
 
-def wrong(request: Request, detail: str) -> BodyError:
+def wrong_parameter(request: HttpRequest, detail: str) -> BodyError:
     """The refusal of a parameter or a header."""
-    return BodyError(problem(BAD_QUERY, detail, instance=request.path))
+    return BodyError(problem_response(BAD_QUERY, detail, instance=request.path))

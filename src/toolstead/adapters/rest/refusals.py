@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 
-from toolstead.adapters.http.asgi import Answer, Handler, Request, Sendable
+from toolstead.adapters.http.asgi import Handler, HttpRequest, HttpResponse, Sendable
 from toolstead.adapters.http.body import BodyError
 from toolstead.adapters.http.guard import RETRY_AFTER
-from toolstead.adapters.http.problem import BAD_BODY, NOT_FOUND, STOPPING, Kind, problem
+from toolstead.adapters.http.problem import BAD_BODY, NOT_FOUND, STOPPING, ProblemKind, problem_response
 from toolstead.adapters.rest.problem_kinds import (
     APPROVAL_DECIDED,
     BAD_PLUGIN,
@@ -42,64 +42,64 @@ _ELSEWHERE = {
 Opened = Callable[[], Awaitable[Orchestrator]]
 """Gives the orchestrator; the first call opens the database."""
 
-Conversing = Callable[[Orchestrator, Request], Awaitable[Sendable | None]]
+Conversing = Callable[[Orchestrator, HttpRequest], Awaitable[Sendable | None]]
 """Answers a request with the orchestrator at hand."""
 
 
-def conversing(opened: Opened, handler: Conversing) -> Handler:
+def with_orchestrator(opened: Opened, handler: Conversing) -> Handler:
     """A handler that gets the orchestrator, and whose foreseen failures are problem documents."""
 
-    async def converse(request: Request) -> Sendable | None:
+    async def converse(request: HttpRequest) -> Sendable | None:
         return await handler(await opened(), request)
 
     return explain_failures(converse)
 
 
-def explain_failures(handler: Handler, *, unknown: Kind | None = NOT_FOUND) -> Handler:
+def explain_failures(handler: Handler, *, unknown: ProblemKind | None = NOT_FOUND) -> Handler:
     """A handler whose foreseen failures are problem documents.
 
     `unknown` is the kind of an id that no database could look for; None where none is asked.
     """
 
-    async def answer(request: Request) -> Sendable | None:
+    async def answer(request: HttpRequest) -> Sendable | None:
         if unknown is not None and any("\0" in value for value in request.params.values()):
-            return problem(unknown, "No id has a null character in it.", instance=request.path)
+            return problem_response(unknown, "No id has a null character in it.", instance=request.path)
         try:
             return await handler(request)
         except BodyError as error:
             return error.answer
         except NotFoundError as error:
             detail = f"There is no {error.kind} {error.id[:200]!r}; {_ELSEWHERE[error.kind]}."
-            return problem(_UNKNOWN[error.kind], detail, instance=request.path)
+            return problem_response(_UNKNOWN[error.kind], detail, instance=request.path)
         except ApprovalDecidedError as error:
-            return problem(
+            return problem_response(
                 APPROVAL_DECIDED,
-                _sentence(error),
+                _error_sentence(error),
                 instance=request.path,
                 decision=error.decision,
                 reason=error.reason,
             )
         except InvalidApprovalError as error:
             lines = "\n".join(f"/{error.field}: {one}" for one in error.problems)
-            return problem(BAD_BODY, lines, instance=request.path)
+            return problem_response(BAD_BODY, lines, instance=request.path)
         except PluginError as error:
             detail = f"{error.field}: {error.reason.removesuffix('.')}."
-            return problem(BAD_PLUGIN, detail, instance=request.path, plugin=error.plugin, field=error.field)
+            return problem_response(BAD_PLUGIN, detail, instance=request.path, plugin=error.plugin, field=error.field)
         except (StorageError, StateError) as error:
-            return problem(STORAGE, _sentence(error), instance=request.path, headers=(RETRY_AFTER,))
+            return problem_response(STORAGE, _error_sentence(error), instance=request.path, headers=(RETRY_AFTER,))
         except (RuntimeFailureError, ScriptError) as error:
-            return problem(NO_RUNTIME, _sentence(error), instance=request.path)
+            return problem_response(NO_RUNTIME, _error_sentence(error), instance=request.path)
         except InvocationError as error:
-            return problem(STOPPING, _sentence(error), instance=request.path, headers=(RETRY_AFTER,))
+            return problem_response(STOPPING, _error_sentence(error), instance=request.path, headers=(RETRY_AFTER,))
 
     return answer
 
 
-def no_content() -> Answer:
+def no_content() -> HttpResponse:
     """Done, and nothing to say about it."""
-    return Answer(204, b"", ())
+    return HttpResponse(204, b"", ())
 
 
-def _sentence(error: Exception) -> str:
+def _error_sentence(error: Exception) -> str:
     text = str(error)
     return f"{text[:1].upper()}{text[1:]}{'' if text.endswith('.') else '.'}"

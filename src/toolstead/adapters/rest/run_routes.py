@@ -9,12 +9,12 @@ from typing import Annotated, Any
 
 import msgspec
 
-from toolstead.adapters.http.asgi import Answer, Request
-from toolstead.adapters.http.body import BodyError, decoder
-from toolstead.adapters.http.problem import BAD_BODY, BAD_JSON, problem
+from toolstead.adapters.http.asgi import HttpRequest, HttpResponse
+from toolstead.adapters.http.body import BodyError, body_decoder
+from toolstead.adapters.http.problem import BAD_BODY, BAD_JSON, problem_response
 from toolstead.adapters.http.routing import Endpoint
 from toolstead.adapters.rest.answers import Prewarmed, RunAccepted
-from toolstead.adapters.rest.openapi import body_of, operation, path_parameter, returns
+from toolstead.adapters.rest.openapi import body_of, describe_answer, describe_operation, path_parameter
 from toolstead.adapters.rest.problem_kinds import (
     NO_RUNTIME,
     STORAGE,
@@ -22,14 +22,14 @@ from toolstead.adapters.rest.problem_kinds import (
     UNKNOWN_RUN,
     UNKNOWN_THREAD,
 )
-from toolstead.adapters.rest.query import idempotency_key, wrong
-from toolstead.adapters.rest.refusals import Opened, conversing
+from toolstead.adapters.rest.query import idempotency_key, wrong_parameter
+from toolstead.adapters.rest.refusals import Opened, with_orchestrator
 from toolstead.adapters.rest.result_json import encode_anything
 from toolstead.adapters.rest.thread_routes import Name
 from toolstead.adapters.rest.tool_routes import NoBody, ThreadId
 from toolstead.errors import RefusedError, ToolError
 from toolstead.orchestrator.orchestrator import Orchestrator, RunRequest
-from toolstead.tools.confinement import quoted, resolve_inside
+from toolstead.tools.confinement import quote_path, resolve_inside
 from toolstead.types.result import ToolResult
 from toolstead.types.run import Run, RunError, Usage
 
@@ -84,31 +84,43 @@ class RunRoutes:
         self._opened = opened
         self._project = project
         self._results = results
-        self._read_run = decoder(RunBody)
-        self._read_prewarm = decoder(PrewarmBody)
-        self._read_nothing = decoder(NoBody)
+        self._read_run = body_decoder(RunBody)
+        self._read_prewarm = body_decoder(PrewarmBody)
+        self._read_nothing = body_decoder(NoBody)
 
-    def endpoints(self) -> list[Endpoint]:
+    def list_endpoints(self) -> list[Endpoint]:
         """The routes, in the order the documentation shows them."""
         of = self._opened
         return [
-            Endpoint(method="POST", path="/api/runs", handler=conversing(of, self.start), operation=_START),
-            Endpoint(method="GET", path="/api/runs/{id}", handler=conversing(of, self.show), operation=_SHOW),
+            Endpoint(method="POST", path="/api/runs", handler=with_orchestrator(of, self.start_run), operation=_START),
             Endpoint(
-                method="POST", path="/api/runs/{id}/cancel", handler=conversing(of, self.cancel), operation=_CANCEL
+                method="GET", path="/api/runs/{id}", handler=with_orchestrator(of, self.show_run), operation=_SHOW
             ),
-            Endpoint(method="POST", path="/api/prewarm", handler=conversing(of, self.prewarm), operation=_PREWARM),
             Endpoint(
-                method="GET", path="/api/results/{handle}", handler=conversing(of, self.result), operation=_RESULT
+                method="POST",
+                path="/api/runs/{id}/cancel",
+                handler=with_orchestrator(of, self.cancel_run),
+                operation=_CANCEL,
+            ),
+            Endpoint(
+                method="POST", path="/api/prewarm", handler=with_orchestrator(of, self.prewarm), operation=_PREWARM
+            ),
+            Endpoint(
+                method="GET",
+                path="/api/results/{handle}",
+                handler=with_orchestrator(of, self.show_result),
+                operation=_RESULT,
             ),
         ]
 
-    async def start(self, conversations: Orchestrator, request: Request) -> Answer:
+    async def start_run(self, conversations: Orchestrator, request: HttpRequest) -> HttpResponse:
         """`POST /api/runs`."""
-        body = self._read_run(await request.body(), request.path)
+        body = self._read_run(await request.read_body(), request.path)
         key = idempotency_key(request)
         if key is not None and body.thread_id is None:
-            raise wrong(request, "Idempotency-Key: a key belongs to a thread, so the body must have a threadId, too.")
+            raise wrong_parameter(
+                request, "Idempotency-Key: a key belongs to a thread, so the body must have a threadId, too."
+            )
         wanted = RunRequest(
             prompt=body.prompt,
             thread_id=body.thread_id,
@@ -116,37 +128,37 @@ class RunRoutes:
             agent=body.agent or "",
             model=body.model or "",
             runtime=body.runtime or "",
-            cwd=None if body.cwd is None else self._folder(body.cwd, request),
+            cwd=None if body.cwd is None else self._check_folder(body.cwd, request),
             timeout=body.timeout,
             idempotency_key=key,
         )
         accepted = await conversations.submit(wanted)
-        thread_id = body.thread_id or (await conversations.store.run(accepted.run_id)).thread_id
-        return Answer.of_json(RunAccepted(run_id=accepted.run_id, thread_id=thread_id), 202)
+        thread_id = body.thread_id or (await conversations.store.read_run(accepted.run_id)).thread_id
+        return HttpResponse.of_json(RunAccepted(run_id=accepted.run_id, thread_id=thread_id), 202)
 
-    async def show(self, conversations: Orchestrator, request: Request) -> Answer:
+    async def show_run(self, conversations: Orchestrator, request: HttpRequest) -> HttpResponse:
         """`GET /api/runs/{id}`."""
-        return _shown(await conversations.store.run(request.params["id"]))
+        return _run_answer(await conversations.store.read_run(request.params["id"]))
 
-    async def cancel(self, conversations: Orchestrator, request: Request) -> Answer:
+    async def cancel_run(self, conversations: Orchestrator, request: HttpRequest) -> HttpResponse:
         """`POST /api/runs/{id}/cancel`: answers when the run has its end."""
-        self._read_nothing(await request.body(), request.path)
-        return _shown(await conversations.cancel(request.params["id"]))
+        self._read_nothing(await request.read_body(), request.path)
+        return _run_answer(await conversations.cancel(request.params["id"]))
 
-    async def prewarm(self, conversations: Orchestrator, request: Request) -> Answer:
+    async def prewarm(self, conversations: Orchestrator, request: HttpRequest) -> HttpResponse:
         """`POST /api/prewarm`."""
-        body = self._read_prewarm(await request.body(), request.path)
+        body = self._read_prewarm(await request.read_body(), request.path)
         warm, runtime = await conversations.prewarm(body.thread_id)
-        return Answer.of_json(Prewarmed(warm=warm, runtime=runtime), 202)
+        return HttpResponse.of_json(Prewarmed(warm=warm, runtime=runtime), 202)
 
-    async def result(self, conversations: Orchestrator, request: Request) -> Answer:
+    async def show_result(self, conversations: Orchestrator, request: HttpRequest) -> HttpResponse:
         """`GET /api/results/{handle}`: kept as JSON, given as it was kept."""
         handle = request.params["handle"]
         if self._results is not None:
-            return Answer.of_json(await self._results(handle))
-        return Answer(200, await conversations.store.result(handle))
+            return HttpResponse.of_json(await self._results(handle))
+        return HttpResponse(200, await conversations.store.read_result(handle))
 
-    def _folder(self, cwd: str, request: Request) -> str:
+    def _check_folder(self, cwd: str, request: HttpRequest) -> str:
         """A folder inside the project, with its links followed, relative to the project.
 
         Raises:
@@ -155,14 +167,14 @@ class RunRoutes:
         try:
             resolved = resolve_inside(self._project, cwd)
             if not resolved.is_dir():
-                raise RefusedError(f"there is no folder {quoted(cwd)} in the project; it must exist")
+                raise RefusedError(f"there is no folder {quote_path(cwd)} in the project; it must exist")
         except (ToolError, OSError) as error:
-            raise BodyError(problem(BAD_BODY, f"/cwd: {error}.", instance=request.path)) from None
+            raise BodyError(problem_response(BAD_BODY, f"/cwd: {error}.", instance=request.path)) from None
         return str(resolved.relative_to(os.path.realpath(self._project)))
 
 
-def _shown(run: Run) -> Answer:
-    return Answer(200, encode_anything(run.to_json()))
+def _run_answer(run: Run) -> HttpResponse:
+    return HttpResponse(200, encode_anything(run.to_json()))
 
 
 _DONE = Run(
@@ -184,13 +196,13 @@ _CANCELLED = msgspec.structs.replace(
 )
 _ID = path_parameter("id", "The run's id.", "run_1")
 
-_START = operation(
+_START = describe_operation(
     "startRun",
     "Start a run",
     "Stores the prompt as a message, in a new thread unless one is named, and answers it when its turn comes. "
     "`GET /api/runs/{id}/events` tells what happens.",
     requestBody=body_of(RunBody, {"prompt": "Hello", "cwd": ".", "timeout": 60}, required=True),
-    responses=returns(
+    responses=describe_answer(
         RunAccepted,
         "It waits for its turn.",
         BAD_JSON,
@@ -201,27 +213,27 @@ _START = operation(
         status=202,
     ),
 )
-_SHOW = operation(
+_SHOW = describe_operation(
     "showRun",
     "Show a run",
     "How far it is, or how it ended.",
     parameters=[_ID],
-    responses=returns(Run, "The run.", UNKNOWN_RUN, STORAGE, example=_DONE.to_json()),
+    responses=describe_answer(Run, "The run.", UNKNOWN_RUN, STORAGE, example=_DONE.to_json()),
 )
-_CANCEL = operation(
+_CANCEL = describe_operation(
     "cancelRun",
     "Cancel a run",
     "One that runs is interrupted, one that waits never begins, whichever process holds it. Answers with the run once "
     "it has its end; one that had ended before stays as it is.",
     parameters=[_ID],
-    responses=returns(Run, "The run at its end.", UNKNOWN_RUN, STORAGE, example=_CANCELLED.to_json()),
+    responses=describe_answer(Run, "The run at its end.", UNKNOWN_RUN, STORAGE, example=_CANCELLED.to_json()),
 )
-_PREWARM = operation(
+_PREWARM = describe_operation(
     "prewarm",
     "Warm a thread's session up",
     "Opens the session that the thread's next message will need.",
     requestBody=body_of(PrewarmBody, {"threadId": "thread_1"}, required=True),
-    responses=returns(
+    responses=describe_answer(
         Prewarmed,
         "Whether it is open.",
         BAD_JSON,
@@ -233,12 +245,12 @@ _PREWARM = operation(
         status=202,
     ),
 )
-_RESULT = operation(
+_RESULT = describe_operation(
     "showResult",
     "Fetch a whole result",
     "What a tool answered, whole, where its caller was shown only a part and a handle.",
     parameters=[path_parameter("handle", "The handle.", "result_1")],
-    responses=returns(
+    responses=describe_answer(
         ToolResult,
         "The whole answer.",
         UNKNOWN_RESULT,

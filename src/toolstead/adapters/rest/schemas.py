@@ -37,7 +37,7 @@ _PLACE = "#/components/schemas/"
 _ATTRIBUTE = re.compile(r"(\w+): (.*)")
 
 
-def reference(struct: StructType) -> Schema:
+def refer_to(struct: StructType) -> Schema:
     """A reference to a Struct's schema."""
     return {"$ref": _PLACE + schema_name(struct)}
 
@@ -51,7 +51,7 @@ def link_schemas(node: Any, found: set[StructType]) -> Any:
     """A document with references where Structs stood; those are added to `found`."""
     if isinstance(node, type):
         found.add(cast("StructType", node))
-        return reference(cast("StructType", node))
+        return refer_to(cast("StructType", node))
     if isinstance(node, dict):
         return {key: link_schemas(value, found) for key, value in cast("Schema", node).items()}
     if isinstance(node, list):
@@ -88,15 +88,15 @@ def _describe_structs(structs: Collection[StructType], found: set[StructType]) -
     named = {one.__name__: one for kind in types for one in _structs_of(kind)}
     made = iter(msgspec.json.schema_components(types, ref_template="{name}")[0])
 
-    def refer(name: str) -> Schema:
+    def refer_by_name(name: str) -> Schema:
         found.add(named[name])
-        return reference(named[name])
+        return refer_to(named[name])
 
     schemas: dict[str, Schema] = {}
     for struct, own in members.items():
         properties: Schema = {}
         for member in own:
-            schema = _tidy(next(made), refer, may_be_null=member.may_be_null)
+            schema = _tidy_schema(next(made), refer_by_name, may_be_null=member.may_be_null)
             properties[member.name] = {**schema, "description": member.text} if member.text else schema
         schemas[schema_name(struct)] = {
             "type": "object",
@@ -133,7 +133,7 @@ def _members_of(struct: StructType) -> list[SentMember]:
     return members
 
 
-def _tidy(schema: Schema, refer: Callable[[str], Schema], *, may_be_null: bool) -> Schema:
+def _tidy_schema(schema: Schema, refer: Callable[[str], Schema], *, may_be_null: bool) -> Schema:
     """A schema of msgspec without defaults, with the document's references, in the shorter of two ways to say null."""
     if "$ref" in schema:
         return refer(schema["$ref"])
@@ -143,10 +143,10 @@ def _tidy(schema: Schema, refer: Callable[[str], Schema], *, may_be_null: bool) 
     if "enum" in tidy:
         tidy["type"] = "string"
     for key in tidy.keys() & {"items", "additionalProperties"}:
-        tidy[key] = _tidy(tidy[key], refer, may_be_null=True)
+        tidy[key] = _tidy_schema(tidy[key], refer, may_be_null=True)
     if "anyOf" not in schema:
         return tidy
-    branches = [_tidy(one, refer, may_be_null=True) for one in schema["anyOf"] if one != _NULL]
+    branches = [_tidy_schema(one, refer, may_be_null=True) for one in schema["anyOf"] if one != _NULL]
     is_nullable = may_be_null and _NULL in schema["anyOf"]
     if is_nullable and len(branches) == 1 and "type" in branches[0]:
         only = branches[0]

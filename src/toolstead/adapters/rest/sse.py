@@ -59,7 +59,7 @@ class StoredEvents:
     async def __anext__(self) -> Event:
         """The next one; the end comes when the store has no more."""
         if not self._page:
-            self._page.extend(await self._store.events(self._wanted, after=self._sent or None, limit=_PAGE))
+            self._page.extend(await self._store.list_events(self._wanted, after=self._sent or None, limit=_PAGE))
         if not self._page:
             raise StopAsyncIteration
         event = self._page.popleft()
@@ -114,30 +114,30 @@ class EventStreamAnswer:
 
     async def send(self, send: Send) -> None:
         """Tell events until an end comes."""
-        self._stopping.enter(cast("asyncio.Task[None]", asyncio.current_task()), stream=True)
+        self._stopping.enter_request(cast("asyncio.Task[None]", asyncio.current_task()), stream=True)
         watch = DisconnectWatch(self._receive)
         try:
             with watch:
                 await send({"type": "http.response.start", "status": 200, "headers": list(HEADERS)})
                 await send({"type": "http.response.body", "body": _HELLO, "more_body": True})
                 if not self._stopping.begun:
-                    await self._tell(send)
+                    await self._send_events(send)
         finally:
             self._events.close()
         if not watch.gone:
             await send({"type": "http.response.body", "body": b"", "more_body": False})
 
-    async def _tell(self, send: Send) -> None:
+    async def _send_events(self, send: Send) -> None:
         try:
             while True:
-                event = await self._next()
+                event = await self._next_event()
                 if event is None:
                     await self._look_for_the_end()
                     await send({"type": "http.response.body", "body": _BEAT, "more_body": True})
                     continue
                 self._sent = event.id or self._sent
                 if self._shown is None or event.type in self._shown:
-                    await send({"type": "http.response.body", "body": frame(event), "more_body": True})
+                    await send({"type": "http.response.body", "body": render_frame(event), "more_body": True})
                 if event.type in self._last:
                     return
         except StopAsyncIteration:
@@ -152,7 +152,7 @@ class EventStreamAnswer:
             self._events.close()
             self._events, self._ended = rest, None
 
-    async def _next(self) -> Event | None:
+    async def _next_event(self) -> Event | None:
         """The next event, or None when it is time to say that the stream is still there."""
         try:
             async with asyncio.timeout(HEARTBEAT):
@@ -161,7 +161,7 @@ class EventStreamAnswer:
             return None
 
 
-def frame(event: Event) -> bytes:
+def render_frame(event: Event) -> bytes:
     """An event as the wire has it; one that was not stored has no id to come back with."""
     kind = event.type.replace("\r", " ").replace("\n", " ")
     numbered = f"id: {event.id}\n" if event.id else ""

@@ -7,15 +7,22 @@ from typing import Annotated
 
 import msgspec
 
-from toolstead.adapters.http.asgi import JSON_TYPE, Answer, Request
-from toolstead.adapters.http.body import decoder
+from toolstead.adapters.http.asgi import JSON_TYPE, HttpRequest, HttpResponse
+from toolstead.adapters.http.body import body_decoder
 from toolstead.adapters.http.problem import BAD_BODY, BAD_JSON, BAD_QUERY
 from toolstead.adapters.http.routing import Endpoint
 from toolstead.adapters.rest.answers import MessageAccepted, ThreadAnswer, ThreadList
-from toolstead.adapters.rest.openapi import answers_with, body_of, operation, path_parameter, query_parameter, returns
+from toolstead.adapters.rest.openapi import (
+    answers_with,
+    body_of,
+    describe_answer,
+    describe_operation,
+    path_parameter,
+    query_parameter,
+)
 from toolstead.adapters.rest.problem_kinds import NO_RUNTIME, STORAGE, UNKNOWN_THREAD
-from toolstead.adapters.rest.query import idempotency_key, only, read_query, wrong
-from toolstead.adapters.rest.refusals import Opened, conversing, no_content
+from toolstead.adapters.rest.query import idempotency_key, read_query, single_value, wrong_parameter
+from toolstead.adapters.rest.refusals import Opened, no_content, with_orchestrator
 from toolstead.adapters.rest.result_json import encode_anything
 from toolstead.errors import NotFoundError
 from toolstead.orchestrator.ids import Ids
@@ -44,7 +51,7 @@ class ThreadBody(msgspec.Struct, forbid_unknown_fields=True, rename="camel"):
     model: Name | msgspec.UnsetType | None = msgspec.UNSET
     runtime: Name | msgspec.UnsetType | None = msgspec.UNSET
 
-    def given(self) -> dict[str, str]:
+    def given_fields(self) -> dict[str, str]:
         """What it says, with an empty text for null."""
         members = msgspec.structs.asdict(self)
         return {name: value or "" for name, value in members.items() if value is not msgspec.UNSET}
@@ -72,70 +79,81 @@ class ThreadRoutes:
     def __init__(self, opened: Opened) -> None:
         self._opened = opened
         self._ids = Ids()
-        self._read_thread = decoder(ThreadBody)
-        self._read_message = decoder(MessageBody)
+        self._read_thread = body_decoder(ThreadBody)
+        self._read_message = body_decoder(MessageBody)
 
-    def endpoints(self) -> list[Endpoint]:
+    def list_endpoints(self) -> list[Endpoint]:
         """The routes, in the order the documentation shows them."""
         of, one = self._opened, "/api/threads/{id}"
         return [
-            Endpoint(method="GET", path="/api/threads", handler=conversing(of, self.listing), operation=_LIST),
-            Endpoint(method="POST", path="/api/threads", handler=conversing(of, self.begin), operation=_BEGIN),
-            Endpoint(method="GET", path=one, handler=conversing(of, self.show), operation=_SHOW),
-            Endpoint(method="PATCH", path=one, handler=conversing(of, self.change), operation=_CHANGE),
-            Endpoint(method="DELETE", path=one, handler=conversing(of, self.delete), operation=_DELETE),
-            Endpoint(method="POST", path=f"{one}/messages", handler=conversing(of, self.say), operation=_SAY),
+            Endpoint(
+                method="GET", path="/api/threads", handler=with_orchestrator(of, self.list_threads), operation=_LIST
+            ),
+            Endpoint(
+                method="POST", path="/api/threads", handler=with_orchestrator(of, self.create_thread), operation=_BEGIN
+            ),
+            Endpoint(method="GET", path=one, handler=with_orchestrator(of, self.show_thread), operation=_SHOW),
+            Endpoint(method="PATCH", path=one, handler=with_orchestrator(of, self.change_thread), operation=_CHANGE),
+            Endpoint(method="DELETE", path=one, handler=with_orchestrator(of, self.delete_thread), operation=_DELETE),
+            Endpoint(
+                method="POST", path=f"{one}/messages", handler=with_orchestrator(of, self.post_message), operation=_SAY
+            ),
         ]
 
-    async def listing(self, conversations: Orchestrator, request: Request) -> Answer:
+    async def list_threads(self, conversations: Orchestrator, request: HttpRequest) -> HttpResponse:
         """`GET /api/threads`."""
         query = read_query(request, "limit", "before")
-        limit, before = only(request, query, "limit") or str(_USUALLY_LISTED), only(request, query, "before")
+        limit, before = (
+            single_value(request, query, "limit") or str(_USUALLY_LISTED),
+            single_value(request, query, "before"),
+        )
         if not (limit.isascii() and limit.isdigit() and 1 <= int(limit) <= MOST_LISTED):
-            raise wrong(request, f"limit: a whole number from 1 to {MOST_LISTED}.")
+            raise wrong_parameter(request, f"limit: a whole number from 1 to {MOST_LISTED}.")
         try:
-            threads = await conversations.store.threads(limit=int(limit), before=before)
+            threads = await conversations.store.list_threads(limit=int(limit), before=before)
         except NotFoundError as error:
-            raise wrong(request, f"before: there is no thread {error.id!r}.") from None
-        return Answer(200, encode_anything(ThreadList(threads=threads).to_json()))
+            raise wrong_parameter(request, f"before: there is no thread {error.id!r}.") from None
+        return HttpResponse(200, encode_anything(ThreadList(threads=threads).to_json()))
 
-    async def begin(self, conversations: Orchestrator, request: Request) -> Answer:
+    async def create_thread(self, conversations: Orchestrator, request: HttpRequest) -> HttpResponse:
         """`POST /api/threads`."""
-        body = self._read_thread(await request.body(), request.path)
-        thread = Thread(id=self._ids.new("thread"), created_at=time.time(), **body.given())
+        body = self._read_thread(await request.read_body(), request.path)
+        thread = Thread(id=self._ids.new_id("thread"), created_at=time.time(), **body.given_fields())
         await conversations.store.create_thread(thread)
         place = (b"location", f"/api/threads/{thread.id}".encode())
-        return Answer(201, encode_anything(ThreadAnswer(thread=thread, messages=[]).to_json()), (JSON_TYPE, place))
-
-    async def show(self, conversations: Orchestrator, request: Request) -> Answer:
-        """`GET /api/threads/{id}`."""
-        return await _shown(conversations, await conversations.store.thread(request.params["id"]))
-
-    async def change(self, conversations: Orchestrator, request: Request) -> Answer:
-        """`PATCH /api/threads/{id}`."""
-        body = self._read_thread(await request.body(), request.path)
-        return await _shown(
-            conversations, await conversations.store.update_thread(request.params["id"], **body.given())
+        return HttpResponse(
+            201, encode_anything(ThreadAnswer(thread=thread, messages=[]).to_json()), (JSON_TYPE, place)
         )
 
-    async def delete(self, conversations: Orchestrator, request: Request) -> Answer:
+    async def show_thread(self, conversations: Orchestrator, request: HttpRequest) -> HttpResponse:
+        """`GET /api/threads/{id}`."""
+        return await _thread_answer(conversations, await conversations.store.read_thread(request.params["id"]))
+
+    async def change_thread(self, conversations: Orchestrator, request: HttpRequest) -> HttpResponse:
+        """`PATCH /api/threads/{id}`."""
+        body = self._read_thread(await request.read_body(), request.path)
+        return await _thread_answer(
+            conversations, await conversations.store.update_thread(request.params["id"], **body.given_fields())
+        )
+
+    async def delete_thread(self, conversations: Orchestrator, request: HttpRequest) -> HttpResponse:
         """`DELETE /api/threads/{id}`: what runs in it is ended first."""
         await conversations.delete_thread(request.params["id"])
         return no_content()
 
-    async def say(self, conversations: Orchestrator, request: Request) -> Answer:
+    async def post_message(self, conversations: Orchestrator, request: HttpRequest) -> HttpResponse:
         """`POST /api/threads/{id}/messages`."""
-        body = self._read_message(await request.body(), request.path)
+        body = self._read_message(await request.read_body(), request.path)
         key = idempotency_key(request)
         thread_id = request.params["id"]
         wanted = RunRequest(prompt=body.content, thread_id=thread_id, idempotency_key=key, thread_must_exist=True)
         accepted = await (conversations.steer(wanted) if body.steer else conversations.submit(wanted))
-        return Answer.of_json(MessageAccepted(message_id=accepted.message_id, run_id=accepted.run_id), 202)
+        return HttpResponse.of_json(MessageAccepted(message_id=accepted.message_id, run_id=accepted.run_id), 202)
 
 
-async def _shown(conversations: Orchestrator, thread: Thread) -> Answer:
-    messages = await conversations.store.messages(thread.id)
-    return Answer(200, encode_anything(ThreadAnswer(thread=thread, messages=messages).to_json()))
+async def _thread_answer(conversations: Orchestrator, thread: Thread) -> HttpResponse:
+    messages = await conversations.store.list_messages(thread.id)
+    return HttpResponse(200, encode_anything(ThreadAnswer(thread=thread, messages=messages).to_json()))
 
 
 _THREAD = Thread(id="thread_1", created_at=1790000000.0, title="Hello")
@@ -144,7 +162,7 @@ _EXAMPLE = _THREAD.to_json()
 _WITH_MESSAGES = ThreadAnswer(thread=_THREAD, messages=[_SAID]).to_json()
 _ID = path_parameter("id", "The thread's id.", "thread_1")
 
-_LIST = operation(
+_LIST = describe_operation(
     "listThreads",
     "List the threads",
     "The newest first, without their messages.",
@@ -152,31 +170,31 @@ _LIST = operation(
         query_parameter("limit", f"How many, at most {MOST_LISTED}; {_USUALLY_LISTED} unless said.", None),
         query_parameter("before", "The id of the last thread of the page before.", None),
     ],
-    responses=returns(ThreadList, "The threads.", BAD_QUERY, STORAGE, example={"threads": [_EXAMPLE]}),
+    responses=describe_answer(ThreadList, "The threads.", BAD_QUERY, STORAGE, example={"threads": [_EXAMPLE]}),
 )
-_BEGIN = operation(
+_BEGIN = describe_operation(
     "beginThread",
     "Begin a thread",
     "Says what its messages are answered with, where it is not what the settings say.",
     requestBody=body_of(ThreadBody, {"title": "Hello"}),
-    responses=returns(
+    responses=describe_answer(
         ThreadAnswer, "The new thread.", BAD_JSON, BAD_BODY, STORAGE, example={**_EXAMPLE, "messages": []}, status=201
     ),
 )
-_SHOW = operation(
+_SHOW = describe_operation(
     "showThread",
     "Show a thread",
     "With its messages, oldest first.",
     parameters=[_ID],
-    responses=returns(ThreadAnswer, "The thread.", UNKNOWN_THREAD, STORAGE, example=_WITH_MESSAGES),
+    responses=describe_answer(ThreadAnswer, "The thread.", UNKNOWN_THREAD, STORAGE, example=_WITH_MESSAGES),
 )
-_CHANGE = operation(
+_CHANGE = describe_operation(
     "changeThread",
     "Change a thread",
     "Its name, and what its next messages are answered with.",
     parameters=[_ID],
     requestBody=body_of(ThreadChange, {"title": "Greetings"}),
-    responses=returns(
+    responses=describe_answer(
         ThreadAnswer,
         "The thread as it is now.",
         BAD_JSON,
@@ -186,14 +204,14 @@ _CHANGE = operation(
         example={**_WITH_MESSAGES, "title": "Greetings"},
     ),
 )
-_DELETE = operation(
+_DELETE = describe_operation(
     "deleteThread",
     "Delete a thread",
     "What runs in it is ended; its messages, runs and events are gone for good.",
     parameters=[_ID],
     responses={"204": {"description": "It is gone."}, **answers_with(UNKNOWN_THREAD, STORAGE)},
 )
-_SAY = operation(
+_SAY = describe_operation(
     "sendMessage",
     "Send a message",
     "The message is stored, and answered when its turn comes: one at a time in each thread, in the order in which "
@@ -208,7 +226,7 @@ _SAY = operation(
         },
     ],
     requestBody=body_of(MessageBody, {"content": "Hello"}, required=True),
-    responses=returns(
+    responses=describe_answer(
         MessageAccepted,
         "It is stored.",
         BAD_JSON,

@@ -8,13 +8,13 @@ from typing import Annotated, Any
 
 import msgspec
 
-from toolstead.adapters.http.asgi import Answer, Request
-from toolstead.adapters.http.body import BodyError, decoder
+from toolstead.adapters.http.asgi import HttpRequest, HttpResponse
+from toolstead.adapters.http.body import BodyError, body_decoder
 from toolstead.adapters.http.disconnect import DisconnectWatch
-from toolstead.adapters.http.problem import BAD_BODY, BAD_JSON, problem
+from toolstead.adapters.http.problem import BAD_BODY, BAD_JSON, problem_response
 from toolstead.adapters.http.routing import Endpoint
 from toolstead.adapters.rest.answers import CallResult, ToolCounts, ToolList
-from toolstead.adapters.rest.openapi import body_of, operation, path_parameter, returns
+from toolstead.adapters.rest.openapi import body_of, describe_answer, describe_operation, path_parameter
 from toolstead.adapters.rest.problem_kinds import UNKNOWN_TOOL
 from toolstead.adapters.rest.result_json import encode_result
 from toolstead.errors import UnknownToolError
@@ -62,37 +62,37 @@ class ToolRoutes:
         self._registry = registry
         self._dispatcher = dispatcher
         self._listed: tuple[Generation, bytes] | None = None
-        self._read_call = decoder(CallBody)
-        self._read_nothing = decoder(NoBody)
+        self._read_call = body_decoder(CallBody)
+        self._read_nothing = body_decoder(NoBody)
 
-    def endpoints(self) -> list[Endpoint]:
+    def list_endpoints(self) -> list[Endpoint]:
         """The routes, in the order the documentation shows them."""
         return [
-            Endpoint(method="GET", path="/api/tools", handler=self.listing, operation=_LIST),
-            Endpoint(method="GET", path="/api/tools/{name}", handler=self.show, operation=_SHOW),
-            Endpoint(method="POST", path="/api/tools/{name}/call", handler=self.call, operation=_CALL),
-            Endpoint(method="POST", path="/api/tools/reload", handler=self.reload, operation=_RELOAD),
+            Endpoint(method="GET", path="/api/tools", handler=self.list_tools, operation=_LIST),
+            Endpoint(method="GET", path="/api/tools/{name}", handler=self.show_tool, operation=_SHOW),
+            Endpoint(method="POST", path="/api/tools/{name}/call", handler=self.call_tool, operation=_CALL),
+            Endpoint(method="POST", path="/api/tools/reload", handler=self.reload_tools, operation=_RELOAD),
         ]
 
-    async def listing(self, _: Request) -> Answer:
+    async def list_tools(self, _: HttpRequest) -> HttpResponse:
         """`GET /api/tools`, encoded once for each generation."""
         current = self._registry.current
         if self._listed is None or self._listed[0] is not current:
             self._listed = (current, msgspec.json.encode(_list_tools(current).to_json()))
-        return Answer(200, self._listed[1])
+        return HttpResponse(200, self._listed[1])
 
-    async def show(self, request: Request) -> Answer:
+    async def show_tool(self, request: HttpRequest) -> HttpResponse:
         """`GET /api/tools/{name}`."""
         try:
-            tool = self._registry.current.find(request.params["name"])
+            tool = self._registry.current.find_tool(request.params["name"])
         except UnknownToolError as error:
-            return _unknown(error, request)
-        return Answer.of_json(tool.info.to_json())
+            return _unknown_tool(error, request)
+        return HttpResponse.of_json(tool.info.to_json())
 
-    async def call(self, request: Request) -> Answer | None:
+    async def call_tool(self, request: HttpRequest) -> HttpResponse | None:
         """`POST /api/tools/{name}/call`."""
         try:
-            body = self._read_call(await request.body(), request.path)
+            body = self._read_call(await request.read_body(), request.path)
         except BodyError as error:
             return error.answer
         caller = ANONYMOUS if body.thread_id is None else Caller(thread_id=body.thread_id)
@@ -101,17 +101,17 @@ class ToolRoutes:
             try:
                 result = await self._dispatcher.call(request.params["name"], body.input, caller)
             except UnknownToolError as error:
-                return _unknown(error, request)
-            return Answer(200, encode_result(result, (time.perf_counter() - started) * 1000))
+                return _unknown_tool(error, request)
+            return HttpResponse(200, encode_result(result, (time.perf_counter() - started) * 1000))
         return None  # the client has gone
 
-    async def reload(self, request: Request) -> Answer:
+    async def reload_tools(self, request: HttpRequest) -> HttpResponse:
         """`POST /api/tools/reload`."""
         try:
-            self._read_nothing(await request.body(), request.path)
+            self._read_nothing(await request.read_body(), request.path)
         except BodyError as error:
             return error.answer
-        return Answer.of_json((await self._registry.reload()).to_reloaded().to_json())
+        return HttpResponse.of_json((await self._registry.reload()).to_reloaded().to_json())
 
 
 def _list_tools(generation: Generation) -> ToolList:
@@ -120,31 +120,31 @@ def _list_tools(generation: Generation) -> ToolList:
     return ToolList(tools=tools, counts=counts, generation=generation.number, quarantined=generation.problems)
 
 
-def _unknown(error: UnknownToolError, request: Request) -> Answer:
+def _unknown_tool(error: UnknownToolError, request: HttpRequest) -> HttpResponse:
     text = str(error)
     detail = f"{text[:1].upper()}{text[1:]}{'' if error.nearest else '; GET /api/tools lists what can be called.'}"
-    return problem(UNKNOWN_TOOL, detail, instance=request.path, nearest=error.nearest)
+    return problem_response(UNKNOWN_TOOL, detail, instance=request.path, nearest=error.nearest)
 
 
-_LIST = operation(
+_LIST = describe_operation(
     "listTools",
     "List the tools",
     "Every tool that can be called now, in a stable order, with the counts by source. `generation` counts up with "
     "each change of the registry; `quarantined` is what was set aside, and why.",
-    responses=returns(
+    responses=describe_answer(
         ToolList,
         "The tools.",
         example={"tools": [_EXAMPLE], "counts": _COUNTS, "generation": 1, "quarantined": []},
     ),
 )
-_SHOW = operation(
+_SHOW = describe_operation(
     "showTool",
     "Show one tool",
     "The same entry as in the list. A tool that is blocked or switched off is not there.",
     parameters=[_NAME],
-    responses=returns(ToolInfo, "The tool.", UNKNOWN_TOOL, example=_EXAMPLE),
+    responses=describe_answer(ToolInfo, "The tool.", UNKNOWN_TOOL, example=_EXAMPLE),
 )
-_CALL = operation(
+_CALL = describe_operation(
     "callTool",
     "Call a tool",
     "Arguments are validated against the tool's schema, and its deadline and its size limit hold. A tool that fails, "
@@ -152,7 +152,7 @@ _CALL = operation(
     "Whoever closes the connection cancels the call.",
     parameters=[_NAME],
     requestBody=body_of(CallBody, {"input": {"path": "."}, "threadId": "t1"}),
-    responses=returns(
+    responses=describe_answer(
         CallResult,
         "What the tool answered.",
         BAD_JSON,
@@ -161,12 +161,12 @@ _CALL = operation(
         example={"content": [{"type": "text", "text": "On branch main"}], "isError": False, "durationMs": 11.27},
     ),
 )
-_RELOAD = operation(
+_RELOAD = describe_operation(
     "reloadTools",
     "Read the tool sources again",
     "Builds the next generation aside and swaps it in; calls in flight end on the one they began with. What cannot be "
     "loaded is in `errors`, and the rest goes on.",
-    responses=returns(
+    responses=describe_answer(
         Reloaded,
         "What changed.",
         BAD_JSON,

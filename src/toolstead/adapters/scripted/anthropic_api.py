@@ -13,18 +13,18 @@ from toolstead.adapters.scripted.api_dialect import (
     Line,
     OfferedTool,
     Refusal,
-    Replied,
+    RepliedLine,
     Reply,
     Returned,
-    event,
-    items,
-    listed,
-    members,
+    as_array,
+    as_object,
+    build_event,
+    content_texts,
+    require_objects,
     text_of,
-    texts,
-    told,
+    user_lines,
 )
-from toolstead.adapters.scripted.script import pieces
+from toolstead.adapters.scripted.script import split_text
 
 
 class AnthropicApi:
@@ -35,9 +35,9 @@ class AnthropicApi:
     def read(self, body: Mapping[str, Any], extra: Mapping[str, Any]) -> ApiRequest:
         """Understand a request."""
         lines: list[Line] = []
-        for message in listed(body, "messages"):
-            lines += _lines(message)
-        tools = [OfferedTool(name=text_of(members(tool).get("name")), place=i) for i, tool in _tools(body)]
+        for message in require_objects(body, "messages"):
+            lines += _read_lines(message)
+        tools = [OfferedTool(name=text_of(as_object(tool).get("name")), place=i) for i, tool in _read_tools(body)]
         return ApiRequest(
             model=text_of(body.get("model")),
             lines=tuple(lines),
@@ -45,32 +45,32 @@ class AnthropicApi:
             streams=body.get("stream") is True,
         )
 
-    def stream(self, request: ApiRequest, reply: Reply) -> Iterator[Frame]:
+    def stream_reply(self, request: ApiRequest, reply: Reply) -> Iterator[Frame]:
         """The answer as a stream."""
-        whole = self.whole(request, reply)
+        whole = self.whole_reply(request, reply)
         opened: dict[str, Any] = whole | {
             "content": [],
             "stop_reason": None,
             "usage": whole["usage"] | {"output_tokens": 1},
         }
-        yield _event("message_start", message=opened)
-        yield _event("ping")
+        yield _build_event("message_start", message=opened)
+        yield _build_event("ping")
         for index, block in enumerate(whole["content"]):
             if block["type"] == "text":
-                yield _event("content_block_start", index=index, content_block={"type": "text", "text": ""})
-                deltas = [{"type": "text_delta", "text": piece} for piece in pieces(reply.text)]
+                yield _build_event("content_block_start", index=index, content_block={"type": "text", "text": ""})
+                deltas = [{"type": "text_delta", "text": piece} for piece in split_text(reply.text)]
             else:
                 call = reply.calls[index - len(whole["content"])]
-                yield _event("content_block_start", index=index, content_block=block | {"input": {}})
+                yield _build_event("content_block_start", index=index, content_block=block | {"input": {}})
                 deltas = [{"type": "input_json_delta", "partial_json": piece} for piece in call.pieces]
             for delta in deltas:
-                yield _event("content_block_delta", is_delta=True, index=index, delta=delta)
-            yield _event("content_block_stop", index=index)
+                yield _build_event("content_block_delta", is_delta=True, index=index, delta=delta)
+            yield _build_event("content_block_stop", index=index)
         ended = {"stop_reason": whole["stop_reason"], "stop_sequence": None}
-        yield _event("message_delta", delta=ended, usage={"output_tokens": reply.output_tokens})
-        yield _event("message_stop")
+        yield _build_event("message_delta", delta=ended, usage={"output_tokens": reply.output_tokens})
+        yield _build_event("message_stop")
 
-    def whole(self, request: ApiRequest, reply: Reply) -> dict[str, Any]:
+    def whole_reply(self, request: ApiRequest, reply: Reply) -> dict[str, Any]:
         """The answer in one piece."""
         content: list[dict[str, Any]] = [{"type": "text", "text": reply.text}] if reply.text else []
         content += [
@@ -98,7 +98,7 @@ class AnthropicApi:
             },
         }
 
-    def refuse(self, grievance: Grievance) -> Refusal:
+    def render_refusal(self, grievance: Grievance) -> Refusal:
         """An error in the API's own shape."""
         headers: tuple[tuple[str, str], ...] = ()
         match grievance.kind:
@@ -134,29 +134,29 @@ class AnthropicApi:
         return Refusal(status=status, body=body, headers=(("request-id", "req_scripted"), *headers))
 
 
-def _lines(message: dict[str, Any]) -> list[Line]:
+def _read_lines(message: dict[str, Any]) -> list[Line]:
     """A message; a text beside results comes after them."""
     content = message.get("content")
-    blocks = [members(block) for block in items(content)]
+    blocks = [as_object(block) for block in as_array(content)]
     match message.get("role"):
         case "user":
             results: list[Line] = [
-                Returned(text="\n".join(texts(block.get("content"))))
+                Returned(text="\n".join(content_texts(block.get("content"))))
                 for block in blocks
                 if block.get("type") == "tool_result"
             ]
-            spoken = texts(content)
-            return [*results, *(told(spoken) if spoken or not results else [])]
+            spoken = content_texts(content)
+            return [*results, *(user_lines(spoken) if spoken or not results else [])]
         case "assistant":
             calls = tuple(text_of(block.get("id")) for block in blocks if block.get("type") == "tool_use")
-            return [Replied(text="".join(texts(content)), calls=calls)]
+            return [RepliedLine(text="".join(content_texts(content)), calls=calls)]
         case _:
             return []
 
 
-def _tools(body: Mapping[str, Any]) -> Iterator[tuple[int, Any]]:
-    yield from enumerate(items(body.get("tools")))
+def _read_tools(body: Mapping[str, Any]) -> Iterator[tuple[int, Any]]:
+    yield from enumerate(as_array(body.get("tools")))
 
 
-def _event(kind: str, *, is_delta: bool = False, **data: Any) -> Frame:
-    return event({"type": kind, **data}, name=kind, delta=is_delta)
+def _build_event(kind: str, *, is_delta: bool = False, **data: Any) -> Frame:
+    return build_event({"type": kind, **data}, name=kind, delta=is_delta)

@@ -39,14 +39,14 @@ class MalformedError(ValueError):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Told:
+class ToldLine:
     """A user text."""
 
     text: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Replied:
+class RepliedLine:
     """What the model answered before, or a part of it.
 
     Attributes:
@@ -65,7 +65,7 @@ class Returned:
     text: str
 
 
-Line = Told | Replied | Returned
+Line = ToldLine | RepliedLine | Returned
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -110,7 +110,7 @@ class ApiRequest:
     streams: bool = False
     extra: Mapping[str, Any] = field(default_factory=dict[str, Any])
 
-    def tool(self, name: str) -> OfferedTool | None:
+    def find_tool(self, name: str) -> OfferedTool | None:
         """The tool a script means: the one of this name, or the only one that a client spelled otherwise.
 
         Clients prefix names (`mcp__x__name`), and some write `_` for `-`.
@@ -209,7 +209,7 @@ class Grievance:
     def tool(self) -> OfferedTool:
         """The tool whose schema is refused."""
         named = self.fault.tool if self.fault is not None else None
-        found = self.request.tool(named) if named is not None else next(iter(self.request.tools), None)
+        found = self.request.find_tool(named) if named is not None else next(iter(self.request.tools), None)
         return found or OfferedTool(name=named or "tool")
 
 
@@ -230,25 +230,25 @@ class Dialect(Protocol):
         """
         ...
 
-    def stream(self, request: ApiRequest, reply: Reply) -> Iterable[Frame]:
+    def stream_reply(self, request: ApiRequest, reply: Reply) -> Iterable[Frame]:
         """The answer as a stream."""
         ...
 
-    def whole(self, request: ApiRequest, reply: Reply) -> Mapping[str, Any]:
+    def whole_reply(self, request: ApiRequest, reply: Reply) -> Mapping[str, Any]:
         """The answer in one piece."""
         ...
 
-    def refuse(self, grievance: Grievance) -> Refusal:
+    def render_refusal(self, grievance: Grievance) -> Refusal:
         """An error in the API's own shape."""
         ...
 
 
-def members(value: object) -> dict[str, Any]:
+def as_object(value: object) -> dict[str, Any]:
     """A JSON object; an empty one for anything else."""
     return cast("dict[str, Any]", value) if isinstance(value, dict) else {}
 
 
-def items(value: object) -> list[Any]:
+def as_array(value: object) -> list[Any]:
     """A JSON array; an empty one for anything else."""
     return cast("list[Any]", value) if isinstance(value, list) else []
 
@@ -258,7 +258,7 @@ def text_of(value: object) -> str:
     return value if isinstance(value, str) else ""
 
 
-def listed(body: Mapping[str, Any], name: str) -> list[dict[str, Any]]:
+def require_objects(body: Mapping[str, Any], name: str) -> list[dict[str, Any]]:
     """A list of objects that must be there.
 
     Raises:
@@ -273,25 +273,25 @@ def listed(body: Mapping[str, Any], name: str) -> list[dict[str, Any]]:
     return cast("list[dict[str, Any]]", value)
 
 
-def texts(content: object) -> list[str]:
+def content_texts(content: object) -> list[str]:
     """The texts of a message's content, which is a text or a list of parts."""
     if isinstance(content, str):
         return [content]
-    return [part["text"] for part in map(members, items(content)) if isinstance(part.get("text"), str)]
+    return [part["text"] for part in map(as_object, as_array(content)) if isinstance(part.get("text"), str)]
 
 
-def told(parts: list[str]) -> list[Told]:
+def user_lines(parts: list[str]) -> list[ToldLine]:
     """A user message as a line; none when it holds nothing but what an agent put there."""
     spoken = [part for part in parts if not _CONTEXT.fullmatch(part)]
-    return [Told(text="\n".join(spoken))] if spoken or not parts else []
+    return [ToldLine(text="\n".join(spoken))] if spoken or not parts else []
 
 
-def event(data: Mapping[str, Any], *, name: str | None = None, delta: bool = False, end: str = "\n") -> Frame:
+def build_event(data: Mapping[str, Any], *, name: str | None = None, delta: bool = False, end: str = "\n") -> Frame:
     """A server-sent event."""
     head = f"event: {name}{end}" if name is not None else ""
-    return Frame(data=f"{head}data: ".encode() + encoded(data) + f"{end}{end}".encode(), delta=delta)
+    return Frame(data=f"{head}data: ".encode() + encode_json(data) + f"{end}{end}".encode(), delta=delta)
 
 
-def encoded(value: Mapping[str, Any]) -> bytes:
+def encode_json(value: Mapping[str, Any]) -> bytes:
     """JSON in UTF-8; a half character, which JSON can hold and UTF-8 cannot, is replaced."""
     return json.dumps(value, ensure_ascii=False).encode("utf-8", "replace")

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
-from toolstead.adapters.http.asgi import JSON_TYPE, Answer, Receive, Scope, Send
+from toolstead.adapters.http.asgi import JSON_TYPE, HttpResponse, Receive, Scope, Send
 from toolstead.adapters.http.body import TooLargeError, read_body
 from toolstead.adapters.scripted.anthropic_api import AnthropicApi
 from toolstead.adapters.scripted.api_dialect import (
@@ -18,8 +18,8 @@ from toolstead.adapters.scripted.api_dialect import (
     Frame,
     Grievance,
     MalformedError,
-    encoded,
-    members,
+    as_object,
+    encode_json,
 )
 from toolstead.adapters.scripted.api_script import Performance
 from toolstead.adapters.scripted.gemini_api import GeminiApi
@@ -40,7 +40,7 @@ _GEMINI = re.compile(r"/v1(?:beta|alpha)?/models/([^:]+):(generateContent|stream
 _ANTHROPIC, _OPENAI, _CHAT, _GOOGLE = AnthropicApi(), OpenAIResponsesApi(), OpenAIChatApi(), GeminiApi()
 
 
-class GoneError(Exception):
+class ClientGoneError(Exception):
     """The client has left."""
 
 
@@ -67,9 +67,9 @@ class Exchange:
         self._receive = receive
         self._send = send
         self._leaving: asyncio.Task[None] | None = None
-        self.dialect = self._route() if self._method == "POST" else None
+        self.dialect = self._find_dialect() if self._method == "POST" else None
 
-    def _route(self) -> Dialect | None:
+    def _find_dialect(self) -> Dialect | None:
         match self.path.rstrip("/"):
             case "/v1/messages":
                 return _ANTHROPIC
@@ -101,7 +101,7 @@ class Exchange:
             text = f"the request has more than {LARGEST:,} bytes, which is the most allowed"
             raise MalformedError(text) from None
         if body is None:
-            raise GoneError
+            raise ClientGoneError
         return body
 
     async def wait(self, seconds: float | None) -> None:
@@ -113,22 +113,22 @@ class Exchange:
         if seconds == 0:
             return
         if self._leaving is None:
-            self._leaving = asyncio.create_task(self._leave())
+            self._leaving = asyncio.create_task(self._watch_client())
         done, _ = await asyncio.wait([self._leaving], timeout=seconds)
         if done:
-            raise GoneError
+            raise ClientGoneError
 
-    async def _leave(self) -> None:
+    async def _watch_client(self) -> None:
         while (await self._receive())["type"] != "http.disconnect":
             pass
 
-    async def end(self) -> None:
+    async def stop_watching(self) -> None:
         """Stop listening whether the client leaves."""
         if self._leaving is not None:
             self._leaving.cancel()
             await asyncio.wait([self._leaving])
 
-    async def play(self, dialect: Dialect, request: ApiRequest, performance: Performance) -> None:
+    async def play_performance(self, dialect: Dialect, request: ApiRequest, performance: Performance) -> None:
         """Answer as the script says.
 
         Raises:
@@ -136,12 +136,12 @@ class Exchange:
         """
         await self.wait(performance.delay)
         if performance.reply is None:
-            await self.refuse(dialect, performance.refusal or Grievance(kind="server_error"))
+            await self.send_refusal(dialect, performance.refusal or Grievance(kind="server_error"))
             return
         if request.streams:
-            kind, frames = b"text/event-stream; charset=utf-8", list(dialect.stream(request, performance.reply))
+            kind, frames = b"text/event-stream; charset=utf-8", list(dialect.stream_reply(request, performance.reply))
         else:
-            kind, frames = b"application/json", _halves(dialect.whole(request, performance.reply))
+            kind, frames = b"application/json", _split_body(dialect.whole_reply(request, performance.reply))
         silent_at = _silent_at(frames, performance)
         headers = [(b"content-type", kind), (b"cache-control", b"no-cache")]
         await self._send({"type": "http.response.start", "status": 200, "headers": headers})
@@ -162,30 +162,30 @@ class Exchange:
         gemini = path.startswith(("/v1beta", "/v1alpha")) or "x-goog-api-key" in self.headers
         anthropic = path.startswith("/v1/messages") or "anthropic-version" in self.headers
         if self._method == "GET" and path in ("/v1/models", "/v1beta/models"):
-            await self.json(200, _models(gemini=gemini, anthropic=anthropic))
+            await self.send_json(200, _list_models(gemini=gemini, anthropic=anthropic))
             return
         text = f"{self._method} {self.path} is not served by the scripted model APIs; there are {_SERVED}"
         dialect = _GOOGLE if gemini else _ANTHROPIC if anthropic else _CHAT
-        await self.refuse(dialect, Grievance(kind="unknown", text=text))
+        await self.send_refusal(dialect, Grievance(kind="unknown", text=text))
 
-    async def refuse(self, dialect: Dialect, grievance: Grievance) -> None:
+    async def send_refusal(self, dialect: Dialect, grievance: Grievance) -> None:
         """Answer with an error of the API."""
         key = self.headers.get("authorization", "").removeprefix("Bearer ")
-        refusal = dialect.refuse(replace(grievance, key=key))
-        await self.json(refusal.status, refusal.body, refusal.headers)
+        refusal = dialect.render_refusal(replace(grievance, key=key))
+        await self.send_json(refusal.status, refusal.body, refusal.headers)
 
-    async def json(self, status: int, body: Mapping[str, Any], headers: Iterable[tuple[str, str]] = ()) -> None:
+    async def send_json(self, status: int, body: Mapping[str, Any], headers: Iterable[tuple[str, str]] = ()) -> None:
         """Answer with a JSON object."""
         fields = ((name.encode(), value.encode()) for name, value in headers)
-        await Answer(status, encoded(body), (JSON_TYPE, *fields)).send(self._send)
+        await HttpResponse(status, encode_json(body), (JSON_TYPE, *fields)).send(self._send)
 
 
-def decoded(data: bytes, headers: Mapping[str, str]) -> tuple[dict[str, Any], str]:
+def decode_body(data: bytes, headers: Mapping[str, str]) -> tuple[dict[str, Any], str]:
     """A body as an object, and what is wrong with it."""
     if headers.get("content-encoding", "identity") != "identity":
         return {}, f"a body in {headers['content-encoding']!r} is not understood here; send it as it is"
     try:
-        body = members(json.loads(data))
+        body = as_object(json.loads(data))
     except (ValueError, RecursionError) as error:
         return {}, f"the body is no JSON: {error}"
     return body, "" if body else "the body must be a JSON object with something in it"
@@ -203,14 +203,14 @@ def _silent_at(frames: list[Frame], performance: Performance) -> int:
             return deltas[-1] if deltas else len(frames) - 1
 
 
-def _halves(body: Mapping[str, Any]) -> list[Frame]:
+def _split_body(body: Mapping[str, Any]) -> list[Frame]:
     """An answer in one piece, as two halves between which something may happen."""
-    data = encoded(body)
+    data = encode_json(body)
     middle = len(data) // 2
     return [Frame(data=data[:middle], delta=True), Frame(data=data[middle:])]
 
 
-def _models(*, gemini: bool, anthropic: bool) -> dict[str, Any]:
+def _list_models(*, gemini: bool, anthropic: bool) -> dict[str, Any]:
     if gemini:
         return {"models": [{"name": f"models/{MODEL}", "displayName": MODEL}]}
     if anthropic:

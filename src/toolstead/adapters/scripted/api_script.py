@@ -20,10 +20,10 @@ from toolstead.adapters.scripted.api_dialect import (
     Grievance,
     OfferedTool,
     RefusalKind,
-    Replied,
+    RepliedLine,
     Reply,
     Returned,
-    Told,
+    ToldLine,
 )
 from toolstead.adapters.scripted.script import Script, ScriptedFault, ScriptedTurn
 from toolstead.types.run import NOTHING_USED
@@ -78,7 +78,7 @@ class _Step:
 
 
 @dataclass(slots=True, kw_only=True)
-class _Place:
+class _ScriptPlace:
     """Where a conversation stands.
 
     Attributes:
@@ -105,18 +105,18 @@ class Performer:
         self._script = script
         self._faults: Counter[int] = Counter()
 
-    def perform(self, request: ApiRequest, *, size: int, number: int) -> Performance:
+    def choose_performance(self, request: ApiRequest, *, size: int, number: int) -> Performance:
         """What a request of so many bytes gets; a fault that it gets counts."""
-        place = self._place(request, size)
+        place = self._find_place(request, size)
         if not place.told:
-            return _refused("invalid", "there is no user text in this conversation", request)
+            return _refuse_request("invalid", "there is no user text in this conversation", request)
         if place.turn is None:
-            return _refused("invalid", self._script.unanswered(place.prompt), request)
-        steps = self._steps(place.turn)
+            return _refuse_request("invalid", self._script.unanswered_text(place.prompt), request)
+        steps = self._list_steps(place.turn)
         step = steps[min(place.steps, len(steps) - 1)]
         turn = step.turn
         delay = turn.delay if step.first else 0.0
-        fault = turn.fault if self._occurs(turn, request, size, first=step.first) else None
+        fault = turn.fault if self._fault_occurs(turn, request, size, first=step.first) else None
         if fault is not None:
             self._faults[turn.number] += 1
         if fault is not None and fault.kind in _REFUSALS:
@@ -126,31 +126,31 @@ class Performer:
             return Performance(
                 refusal=Grievance(kind="invalid", text=turn.fail, request=request), delay=delay + turn.hang
             )
-        reply = _reply(step, place, request, fault, size=size, number=number)
+        reply = _build_reply(step, place, request, fault, size=size, number=number)
         cut = fault.kind if fault is not None and fault.kind in ("broken", "stall") else None
         return Performance(reply=reply, delay=delay, hang=turn.hang if step.last else 0.0, cut=cut)
 
-    def _place(self, request: ApiRequest, size: int) -> _Place:
+    def _find_place(self, request: ApiRequest, size: int) -> _ScriptPlace:
         """Play the script over the conversation."""
         passed = {
             turn.number
             for turn in self._script.turns
             if turn.is_silent
             and (turn.lose or turn.fault is not None)
-            and not self._occurs(turn, request, size, first=True)
+            and not self._fault_occurs(turn, request, size, first=True)
         }
-        place, played, replying = _Place(), 0, False
+        place, played, replying = _ScriptPlace(), 0, False
         seen: set[str] = set()
         for line in request.lines:
             match line:
-                case Told(text=text):
-                    turn, played = self._script.choose(text, played, {}, without=passed)
-                    place = _Place(told=place.told + 1, prompt=text, turn=turn)
+                case ToldLine(text=text):
+                    turn, played = self._script.choose_turn(text, played, {}, without=passed)
+                    place = _ScriptPlace(told=place.told + 1, prompt=text, turn=turn)
                     replying = False
                 case Returned(text=text):
                     place.result = text
                     replying = False
-                case Replied(text=text, calls=calls):
+                case RepliedLine(text=text, calls=calls):
                     if not text and not calls:
                         continue  # an empty answer is none
                     ours = [found for found in map(_OURS.fullmatch, calls) if found is not None]
@@ -162,11 +162,11 @@ class Performer:
                     replying = True
         return place
 
-    def _steps(self, turn: ScriptedTurn) -> list[_Step]:
+    def _list_steps(self, turn: ScriptedTurn) -> list[_Step]:
         """The replies of a turn and of those that continue it."""
         steps: list[_Step] = []
         while True:
-            following = self._script.after(turn)
+            following = self._script.following_turn(turn)
             ends = turn.goes_on and following is not None
             if turn.call:
                 steps.append(_Step(turn=turn, does="call", first=True, last=ends))
@@ -175,20 +175,20 @@ class Performer:
                 return [*steps, _Step(turn=turn, does=does, first=not turn.call, last=True)]
             turn = following
 
-    def _occurs(self, turn: ScriptedTurn, request: ApiRequest, size: int, *, first: bool) -> bool:
+    def _fault_occurs(self, turn: ScriptedTurn, request: ApiRequest, size: int, *, first: bool) -> bool:
         """Whether a turn's fault is played for this request."""
         fault = turn.fault
         if fault is None:
             return False
         if fault.tool is not None:
-            return request.tool(fault.tool) is not None
+            return request.find_tool(fault.tool) is not None
         if fault.over is not None:
             return size > fault.over
         return first and self._faults[turn.number] < fault.times
 
 
-def _reply(
-    step: _Step, place: _Place, request: ApiRequest, fault: ScriptedFault | None, *, size: int, number: int
+def _build_reply(
+    step: _Step, place: _ScriptPlace, request: ApiRequest, fault: ScriptedFault | None, *, size: int, number: int
 ) -> Reply:
     """What a step answers."""
     turn, kind = step.turn, fault.kind if fault is not None else None
@@ -196,9 +196,9 @@ def _reply(
     if kind != "empty":
         match step.does:
             case "call":
-                calls = _calls(turn, place, request, half=kind == "half_json")
+                calls = _build_calls(turn, place, request, half=kind == "half_json")
             case "say":
-                text = turn.text(prompt=place.prompt, result=place.result)
+                text = turn.render_text(prompt=place.prompt, result=place.result)
             case "repeat":
                 text = place.result or ""
         if kind in ("broken", "stall") and not text and not calls:
@@ -211,13 +211,13 @@ def _reply(
     return Reply(number=number, text=text, calls=calls, input_tokens=input_tokens, output_tokens=output_tokens)
 
 
-def _calls(turn: ScriptedTurn, place: _Place, request: ApiRequest, *, half: bool) -> tuple[ApiCall, ...]:
+def _build_calls(turn: ScriptedTurn, place: _ScriptPlace, request: ApiRequest, *, half: bool) -> tuple[ApiCall, ...]:
     """A turn's calls; their ids tell the reply they belong to, and whether they arrived whole."""
     prefix = f"{'half' if half else 'call'}_{place.told}_{place.replies + 1}"
     return tuple(
         ApiCall(
             id=f"{prefix}_{index}",
-            tool=request.tool(call.tool) or OfferedTool(name=call.tool),
+            tool=request.find_tool(call.tool) or OfferedTool(name=call.tool),
             input=call.input,
             half=half,
         )
@@ -225,5 +225,5 @@ def _calls(turn: ScriptedTurn, place: _Place, request: ApiRequest, *, half: bool
     )
 
 
-def _refused(kind: RefusalKind, text: str, request: ApiRequest) -> Performance:
+def _refuse_request(kind: RefusalKind, text: str, request: ApiRequest) -> Performance:
     return Performance(refusal=Grievance(kind=kind, text=text, request=request))

@@ -13,7 +13,7 @@ _ID = re.compile(r"[0-9a-f]{16}")
 
 
 @dataclass(slots=True, kw_only=True)
-class Conversation:
+class ScriptedConversation:
     """What a scripted model has been told and has answered.
 
     Attributes:
@@ -29,20 +29,20 @@ class Conversation:
     said: list[tuple[str, str]] = field(default_factory=list[tuple[str, str]])
 
 
-class Conversations:
+class ScriptedConversations:
     """Conversations by id."""
 
     def __init__(self, folder: Path | None = None) -> None:
         self._folder = folder
-        self._known: dict[str, Conversation] = {}
+        self._known: dict[str, ScriptedConversation] = {}
 
-    def begin(self, thread_id: str, played: int) -> Conversation:
+    def begin_conversation(self, thread_id: str, played: int) -> ScriptedConversation:
         """A new one."""
-        conversation = Conversation(id=secrets.token_hex(8), thread_id=thread_id, played=played)
+        conversation = ScriptedConversation(id=secrets.token_hex(8), thread_id=thread_id, played=played)
         self._known[conversation.id] = conversation
         return conversation
 
-    def find(self, id: str) -> Conversation | None:
+    def find_conversation(self, id: str) -> ScriptedConversation | None:
         """The one with this id, from the folder too; None when there is none."""
         if self._folder is not None and _ID.fullmatch(id):
             kept = _read(self._folder / f"{id}.json")  # another process may have gone on with it
@@ -50,34 +50,36 @@ class Conversations:
                 self._known[id] = kept
         return self._known.get(id)
 
-    def keep(self, conversation: Conversation) -> None:
+    def keep_conversation(self, conversation: ScriptedConversation) -> None:
         """Write it down, where there is a folder."""
         if self._folder is not None:
             _write(self._folder / f"{conversation.id}.json", conversation)
 
-    def rotate(self, conversation: Conversation) -> None:
+    def rotate_id(self, conversation: ScriptedConversation) -> None:
         """Give it another id; the old one leads nowhere any more."""
-        self.forget(conversation.id)
+        self.forget_conversation(conversation.id)
         conversation.id = secrets.token_hex(8)
         self._known[conversation.id] = conversation
 
-    def forget(self, id: str) -> None:
+    def forget_conversation(self, id: str) -> None:
         """Lose it."""
         self._known.pop(id, None)
         if self._folder is not None:
             (self._folder / f"{id}.json").unlink(missing_ok=True)
 
 
-def _read(path: Path) -> Conversation | None:
+def _read(path: Path) -> ScriptedConversation | None:
     try:
         kept: Any = json.loads(path.read_bytes())
         said = [(str(role), str(text)) for role, text in kept["said"]]
-        return Conversation(id=path.stem, thread_id=str(kept["threadId"]), played=int(kept["played"]), said=said)
+        return ScriptedConversation(
+            id=path.stem, thread_id=str(kept["threadId"]), played=int(kept["played"]), said=said
+        )
     except (OSError, ValueError, TypeError, KeyError):
         return None  # gone, or no conversation of ours: it is lost, and the caller says so
 
 
-def _write(path: Path, conversation: Conversation) -> None:
+def _write(path: Path, conversation: ScriptedConversation) -> None:
     """Write a file whole: who reads it sees the old content or the new."""
     kept = {"threadId": conversation.thread_id, "played": conversation.played, "said": conversation.said}
     path.parent.mkdir(parents=True, exist_ok=True)

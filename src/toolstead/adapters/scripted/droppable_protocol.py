@@ -13,8 +13,8 @@ class DroppableProtocol(BoundedProtocol):
     def on_message_begin(self) -> None:
         """Offer the means to drop it."""
         super().on_message_begin()
-        cast("dict[str, Any]", self.scope)["extensions"] = {"drop": self._drop}
+        cast("dict[str, Any]", self.scope)["extensions"] = {"drop": self._drop_connection}
 
-    def _drop(self) -> None:
+    def _drop_connection(self) -> None:
         """Send what was written, and nothing more."""
         self.transport.close()

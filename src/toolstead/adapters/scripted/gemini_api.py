@@ -14,17 +14,17 @@ from toolstead.adapters.scripted.api_dialect import (
     Line,
     OfferedTool,
     Refusal,
-    Replied,
+    RepliedLine,
     Reply,
     Returned,
-    event,
-    items,
-    listed,
-    members,
+    as_array,
+    as_object,
+    build_event,
+    require_objects,
     text_of,
-    told,
+    user_lines,
 )
-from toolstead.adapters.scripted.script import pieces
+from toolstead.adapters.scripted.script import split_text
 
 _MALFORMED = "MALFORMED_FUNCTION_CALL"
 _TYPE = "type.googleapis.com/google.rpc."
@@ -42,27 +42,27 @@ class GeminiApi:
     def read(self, body: Mapping[str, Any], extra: Mapping[str, Any]) -> ApiRequest:
         """Understand a request."""
         lines: list[Line] = []
-        for content in listed(body, "contents"):
-            lines += _lines(content)
+        for content in require_objects(body, "contents"):
+            lines += _read_lines(content)
         return ApiRequest(
             model=text_of(extra.get("model")),
             lines=tuple(lines),
-            tools=tuple(_tools(body)),
+            tools=tuple(_read_tools(body)),
             streams=extra.get("streams") is True,
         )
 
-    def stream(self, request: ApiRequest, reply: Reply) -> Iterator[Frame]:
+    def stream_reply(self, request: ApiRequest, reply: Reply) -> Iterator[Frame]:
         """The answer as a stream."""
-        whole = self.whole(request, reply)
-        parts: list[dict[str, Any]] = [{"text": piece} for piece in pieces(reply.text)]
+        whole = self.whole_reply(request, reply)
+        parts: list[dict[str, Any]] = [{"text": piece} for piece in split_text(reply.text)]
         parts += [part for part in whole["candidates"][0]["content"].get("parts", []) if "functionCall" in part]
         for part in parts:
             candidate = {"content": {"parts": [part], "role": "model"}, "index": 0}
-            yield event(whole | {"candidates": [candidate]}, delta=True, end="\r\n")
-        ended = whole["candidates"][0] | {"content": {"role": "model"} if not parts else _part("")}
-        yield event(whole | {"candidates": [ended]}, end="\r\n")
+            yield build_event(whole | {"candidates": [candidate]}, delta=True, end="\r\n")
+        ended = whole["candidates"][0] | {"content": {"role": "model"} if not parts else _text_part("")}
+        yield build_event(whole | {"candidates": [ended]}, end="\r\n")
 
-    def whole(self, request: ApiRequest, reply: Reply) -> dict[str, Any]:
+    def whole_reply(self, request: ApiRequest, reply: Reply) -> dict[str, Any]:
         """The answer in one piece."""
         half = any(call.half for call in reply.calls)
         parts: list[dict[str, Any]] = [{"text": reply.text}] if reply.text else []
@@ -87,7 +87,7 @@ class GeminiApi:
             "responseId": f"resp{reply.number:08d}",
         }
 
-    def refuse(self, grievance: Grievance) -> Refusal:
+    def render_refusal(self, grievance: Grievance) -> Refusal:
         """An error in the API's own shape."""
         details: list[dict[str, Any]] = []
         headers: tuple[tuple[str, str], ...] = ()
@@ -144,46 +144,48 @@ class GeminiApi:
         return Refusal(status=code, body={"error": error}, headers=headers)
 
 
-def _lines(content: dict[str, Any]) -> list[Line]:
+def _read_lines(content: dict[str, Any]) -> list[Line]:
     """A content; a text beside results comes after them."""
-    parts = [members(part) for part in items(content.get("parts"))]
+    parts = [as_object(part) for part in as_array(content.get("parts"))]
     spoken = [part["text"] for part in parts if isinstance(part.get("text"), str) and part.get("thought") is not True]
     if content.get("role") == "model":
-        calls = tuple(text_of(_either(part, "functionCall").get("id")) for part in parts if _has(part, "functionCall"))
-        return [Replied(text="".join(spoken), calls=calls)]
+        calls = tuple(
+            text_of(_read_member(part, "functionCall").get("id")) for part in parts if _has_member(part, "functionCall")
+        )
+        return [RepliedLine(text="".join(spoken), calls=calls)]
     results: list[Line] = [
-        Returned(text=_result(_either(part, "functionResponse").get("response")))
+        Returned(text=_read_result(_read_member(part, "functionResponse").get("response")))
         for part in parts
-        if _has(part, "functionResponse")
+        if _has_member(part, "functionResponse")
     ]
-    return [*results, *(told(spoken) if spoken or not results else [])]
+    return [*results, *(user_lines(spoken) if spoken or not results else [])]
 
 
-def _result(response: object) -> str:
+def _read_result(response: object) -> str:
     """What a tool returned: the one value of the object it is wrapped in, or the object."""
-    values = list(members(response).values())
+    values = list(as_object(response).values())
     value = values[0] if len(values) == 1 else response
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
-def _tools(body: Mapping[str, Any]) -> Iterator[OfferedTool]:
-    for number, group in enumerate(map(members, items(body.get("tools")))):
-        for place, tool in enumerate(items(group.get("functionDeclarations", group.get("function_declarations")))):
-            yield OfferedTool(name=text_of(members(tool).get("name")), place=place, group=number)
+def _read_tools(body: Mapping[str, Any]) -> Iterator[OfferedTool]:
+    for number, group in enumerate(map(as_object, as_array(body.get("tools")))):
+        for place, tool in enumerate(as_array(group.get("functionDeclarations", group.get("function_declarations")))):
+            yield OfferedTool(name=text_of(as_object(tool).get("name")), place=place, group=number)
 
 
-def _either(part: Mapping[str, Any], name: str) -> dict[str, Any]:
+def _read_member(part: Mapping[str, Any], name: str) -> dict[str, Any]:
     """A member in either of the two spellings that the API takes."""
-    return members(part.get(name, part.get(_snake(name))))
+    return as_object(part.get(name, part.get(_snake_case(name))))
 
 
-def _has(part: Mapping[str, Any], name: str) -> bool:
-    return name in part or _snake(name) in part
+def _has_member(part: Mapping[str, Any], name: str) -> bool:
+    return name in part or _snake_case(name) in part
 
 
-def _snake(name: str) -> str:
+def _snake_case(name: str) -> str:
     return "".join(f"_{letter.lower()}" if letter.isupper() else letter for letter in name)
 
 
-def _part(text: str) -> dict[str, Any]:
+def _text_part(text: str) -> dict[str, Any]:
     return {"parts": [{"text": text}], "role": "model"}

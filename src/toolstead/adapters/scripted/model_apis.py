@@ -14,7 +14,7 @@ from typing import Any
 
 from toolstead.adapters.http.asgi import Receive, Scope, Send
 from toolstead.adapters.scripted.api_dialect import ApiName, Dialect, Grievance, MalformedError, text_of
-from toolstead.adapters.scripted.api_exchange import MODEL, Exchange, GoneError, decoded
+from toolstead.adapters.scripted.api_exchange import MODEL, ClientGoneError, Exchange, decode_body
 from toolstead.adapters.scripted.api_script import Performer
 from toolstead.adapters.scripted.script import Script
 from toolstead.adapters.scripted.script_file import parse_script
@@ -55,11 +55,11 @@ async def scripted_models(script: Script | str, *, kept: int = _MOST_REQUESTS) -
     Raises:
         ScriptError: The text is no script.
     """
-    from toolstead.adapters.http.server import listen  # uvicorn is paid for by those who serve
+    from toolstead.adapters.http.server import serve_on_loopback  # uvicorn is paid for by those who serve
     from toolstead.adapters.scripted.droppable_protocol import DroppableProtocol
 
     models = ScriptedModels(parse_script(script) if isinstance(script, str) else script, kept)
-    async with listen(models, protocol=DroppableProtocol) as port:
+    async with serve_on_loopback(models, protocol=DroppableProtocol) as port:
         models.url = f"http://127.0.0.1:{port}"
         yield models
 
@@ -100,13 +100,13 @@ class ScriptedModels:
         self.active += 1
         exchange = Exchange(scope, receive, send)
         try:
-            with suppress(GoneError):
-                await self._answer(exchange)
+            with suppress(ClientGoneError):
+                await self._answer_exchange(exchange)
         finally:
-            await exchange.end()
+            await exchange.stop_watching()
             self.active -= 1
 
-    async def _answer(self, exchange: Exchange) -> None:
+    async def _answer_exchange(self, exchange: Exchange) -> None:
         dialect = exchange.dialect
         if dialect is None:
             await exchange.answer_other()
@@ -114,25 +114,25 @@ class ScriptedModels:
         try:
             data = await exchange.read()
         except MalformedError as error:
-            await exchange.refuse(dialect, Grievance(kind="too_large", text=str(error)))
+            await exchange.send_refusal(dialect, Grievance(kind="too_large", text=str(error)))
             return
-        body, wrong = decoded(data, exchange.headers)
-        number = self._capture(exchange, dialect, body)
+        body, wrong = decode_body(data, exchange.headers)
+        number = self._capture_request(exchange, dialect, body)
         if wrong:
-            await exchange.refuse(dialect, Grievance(kind="invalid", text=wrong))
+            await exchange.send_refusal(dialect, Grievance(kind="invalid", text=wrong))
             return
         if exchange.counts is not None:
-            await exchange.json(200, {exchange.counts: max(1, len(data) // 4)})
+            await exchange.send_json(200, {exchange.counts: max(1, len(data) // 4)})
             return
         try:
             request = dialect.read(body, exchange.extra)
         except MalformedError as error:
-            await exchange.refuse(dialect, Grievance(kind="invalid", text=str(error)))
+            await exchange.send_refusal(dialect, Grievance(kind="invalid", text=str(error)))
             return
-        performance = self._performer.perform(request, size=len(data), number=number)
-        await exchange.play(dialect, request, performance)
+        performance = self._performer.choose_performance(request, size=len(data), number=number)
+        await exchange.play_performance(dialect, request, performance)
 
-    def _capture(self, exchange: Exchange, dialect: Dialect, body: Mapping[str, Any]) -> int:
+    def _capture_request(self, exchange: Exchange, dialect: Dialect, body: Mapping[str, Any]) -> int:
         """Keep a request for the test to look at; gives its number."""
         self._count += 1
         self._requests.append(

@@ -14,19 +14,19 @@ from toolstead.adapters.scripted.api_dialect import (
     Line,
     OfferedTool,
     Refusal,
-    Replied,
+    RepliedLine,
     Reply,
     Returned,
-    event,
-    items,
-    listed,
-    members,
+    as_array,
+    as_object,
+    build_event,
+    content_texts,
+    require_objects,
     text_of,
-    texts,
-    told,
+    user_lines,
 )
-from toolstead.adapters.scripted.openai_errors import refuse
-from toolstead.adapters.scripted.script import pieces
+from toolstead.adapters.scripted.openai_errors import render_openai_refusal
+from toolstead.adapters.scripted.script import split_text
 
 _DONE = Frame(data=b"data: [DONE]\n\n")
 
@@ -39,43 +39,43 @@ class OpenAIChatApi:
     def read(self, body: Mapping[str, Any], extra: Mapping[str, Any]) -> ApiRequest:
         """Understand a request."""
         lines: list[Line] = []
-        for message in listed(body, "messages"):
-            lines += _lines(message)
+        for message in require_objects(body, "messages"):
+            lines += _read_lines(message)
         tools = [
-            OfferedTool(name=text_of(members(members(tool).get("function")).get("name")), place=place)
-            for place, tool in enumerate(items(body.get("tools")))
+            OfferedTool(name=text_of(as_object(as_object(tool).get("function")).get("name")), place=place)
+            for place, tool in enumerate(as_array(body.get("tools")))
         ]
         return ApiRequest(
             model=text_of(body.get("model")),
             lines=tuple(lines),
             tools=tuple(tools),
             streams=body.get("stream") is True,
-            extra={"usage": members(body.get("stream_options")).get("include_usage") is True},
+            extra={"usage": as_object(body.get("stream_options")).get("include_usage") is True},
         )
 
-    def stream(self, request: ApiRequest, reply: Reply) -> Iterator[Frame]:
+    def stream_reply(self, request: ApiRequest, reply: Reply) -> Iterator[Frame]:
         """The answer as a stream."""
-        whole = self.whole(request, reply)
+        whole = self.whole_reply(request, reply)
         common = {key: whole[key] for key in ("id", "created", "model")} | {"object": "chat.completion.chunk"}
 
-        def chunk(delta: dict[str, Any], *, finish: str | None = None, is_delta: bool = False) -> Frame:
+        def build_chunk(delta: dict[str, Any], *, finish: str | None = None, is_delta: bool = False) -> Frame:
             choice = {"index": 0, "delta": delta, "logprobs": None, "finish_reason": finish}
-            return event(common | {"choices": [choice]}, delta=is_delta)
+            return build_event(common | {"choices": [choice]}, delta=is_delta)
 
-        yield chunk({"role": "assistant", "content": None if reply.calls else ""})
-        for piece in pieces(reply.text):
-            yield chunk({"content": piece}, is_delta=True)
+        yield build_chunk({"role": "assistant", "content": None if reply.calls else ""})
+        for piece in split_text(reply.text):
+            yield build_chunk({"content": piece}, is_delta=True)
         for index, call in enumerate(reply.calls):
             named = {"index": index, "id": call.id, "type": "function"}
-            yield chunk({"tool_calls": [named | {"function": {"name": call.tool.name, "arguments": ""}}]})
+            yield build_chunk({"tool_calls": [named | {"function": {"name": call.tool.name, "arguments": ""}}]})
             for piece in call.pieces:
-                yield chunk({"tool_calls": [{"index": index, "function": {"arguments": piece}}]}, is_delta=True)
-        yield chunk({}, finish=whole["choices"][0]["finish_reason"])
+                yield build_chunk({"tool_calls": [{"index": index, "function": {"arguments": piece}}]}, is_delta=True)
+        yield build_chunk({}, finish=whole["choices"][0]["finish_reason"])
         if request.extra.get("usage"):
-            yield event(common | {"choices": [], "usage": whole["usage"]})
+            yield build_event(common | {"choices": [], "usage": whole["usage"]})
         yield _DONE
 
-    def whole(self, request: ApiRequest, reply: Reply) -> dict[str, Any]:
+    def whole_reply(self, request: ApiRequest, reply: Reply) -> dict[str, Any]:
         """The answer in one piece."""
         message: dict[str, Any] = {"role": "assistant", "content": reply.text or None, "refusal": None}
         if reply.calls:
@@ -101,19 +101,19 @@ class OpenAIChatApi:
             },
         }
 
-    def refuse(self, grievance: Grievance) -> Refusal:
+    def render_refusal(self, grievance: Grievance) -> Refusal:
         """An error in the API's own shape."""
-        return refuse(grievance, chat=True)
+        return render_openai_refusal(grievance, chat=True)
 
 
-def _lines(message: dict[str, Any]) -> list[Line]:
+def _read_lines(message: dict[str, Any]) -> list[Line]:
     match message.get("role"):
         case "user":
-            return [*told(texts(message.get("content")))]
+            return [*user_lines(content_texts(message.get("content")))]
         case "assistant":
-            calls = tuple(text_of(members(call).get("id")) for call in items(message.get("tool_calls")))
-            return [Replied(text="".join(texts(message.get("content"))), calls=calls)]
+            calls = tuple(text_of(as_object(call).get("id")) for call in as_array(message.get("tool_calls")))
+            return [RepliedLine(text="".join(content_texts(message.get("content"))), calls=calls)]
         case "tool":
-            return [Returned(text="\n".join(texts(message.get("content"))))]
+            return [Returned(text="\n".join(content_texts(message.get("content"))))]
         case _:
             return []

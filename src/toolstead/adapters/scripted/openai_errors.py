@@ -5,7 +5,7 @@ from __future__ import annotations
 from toolstead.adapters.scripted.api_dialect import Grievance, Refusal
 
 
-def refuse(grievance: Grievance, *, chat: bool) -> Refusal:
+def render_openai_refusal(grievance: Grievance, *, chat: bool) -> Refusal:
     """An error in the shape of the Chat Completions API, or of the Responses API."""
     param: str | None = None
     code: str | None = None
@@ -42,7 +42,7 @@ def refuse(grievance: Grievance, *, chat: bool) -> Refusal:
         case "bad_key":
             status, code = 401, "invalid_api_key"
             text = (
-                f"Incorrect API key provided: {_masked(grievance.key)}. You can find your API key at "
+                f"Incorrect API key provided: {_mask_key(grievance.key)}. You can find your API key at "
                 "https://platform.openai.com/account/api-keys."
             )
         case "no_model":
@@ -63,6 +63,6 @@ def refuse(grievance: Grievance, *, chat: bool) -> Refusal:
     return Refusal(status=status, body={"error": error}, headers=(("x-request-id", "req_scripted"), *headers))
 
 
-def _masked(key: str) -> str:
+def _mask_key(key: str) -> str:
     """A key as the API repeats it: its ends only."""
     return f"{key[:3]}{'*' * max(0, len(key) - 5)}{key[-2:]}" if len(key) > 5 else "*" * len(key)

@@ -16,19 +16,19 @@ from toolstead.adapters.scripted.api_dialect import (
     MalformedError,
     OfferedTool,
     Refusal,
-    Replied,
+    RepliedLine,
     Reply,
     Returned,
-    event,
-    items,
-    listed,
-    members,
+    as_array,
+    as_object,
+    build_event,
+    content_texts,
+    require_objects,
     text_of,
-    texts,
-    told,
+    user_lines,
 )
-from toolstead.adapters.scripted.openai_errors import refuse
-from toolstead.adapters.scripted.script import pieces
+from toolstead.adapters.scripted.openai_errors import render_openai_refusal
+from toolstead.adapters.scripted.script import split_text
 
 
 class OpenAIResponsesApi:
@@ -42,24 +42,26 @@ class OpenAIResponsesApi:
             raise MalformedError("previous_response_id: nothing is stored here; send the whole conversation as `input`")
         lines: list[Line] = []
         if isinstance(body.get("input"), str):
-            lines += told([body["input"]])
+            lines += user_lines([body["input"]])
         else:
-            for item in listed(body, "input"):
-                lines += _lines(item)
+            for item in require_objects(body, "input"):
+                lines += _read_lines(item)
         return ApiRequest(
             model=text_of(body.get("model")),
             lines=tuple(lines),
-            tools=tuple(_tools(body)),
+            tools=tuple(_read_tools(body)),
             streams=body.get("stream") is True,
         )
 
-    def stream(self, request: ApiRequest, reply: Reply) -> Iterator[Frame]:
+    def stream_reply(self, request: ApiRequest, reply: Reply) -> Iterator[Frame]:
         """The answer as a stream; its events are numbered."""
-        for number, (kind, data) in enumerate(self._events(request, reply)):
-            yield event({"type": kind, "sequence_number": number, **data}, name=kind, delta=kind.endswith(".delta"))
+        for number, (kind, data) in enumerate(self._build_events(request, reply)):
+            yield build_event(
+                {"type": kind, "sequence_number": number, **data}, name=kind, delta=kind.endswith(".delta")
+            )
 
-    def _events(self, request: ApiRequest, reply: Reply) -> Iterator[tuple[str, dict[str, Any]]]:
-        whole = self.whole(request, reply)
+    def _build_events(self, request: ApiRequest, reply: Reply) -> Iterator[tuple[str, dict[str, Any]]]:
+        whole = self.whole_reply(request, reply)
         begun: dict[str, Any] = whole | {"status": "in_progress", "output": [], "usage": None}
         yield "response.created", {"response": begun}
         yield "response.in_progress", {"response": begun}
@@ -71,7 +73,7 @@ class OpenAIResponsesApi:
                 part = item["content"][0]
                 yield "response.output_item.added", {"output_index": index, "item": opened | {"content": []}}
                 yield "response.content_part.added", text | {"part": part | {"text": ""}}
-                for piece in pieces(reply.text):
+                for piece in split_text(reply.text):
                     yield "response.output_text.delta", text | {"delta": piece, "logprobs": []}
                 yield "response.output_text.done", text | {"text": reply.text, "logprobs": []}
                 yield "response.content_part.done", text | {"part": part}
@@ -80,13 +82,13 @@ class OpenAIResponsesApi:
                 field = "input" if call.tool.is_free else "arguments"
                 kind = "custom_tool_call_input" if call.tool.is_free else "function_call_arguments"
                 yield "response.output_item.added", {"output_index": index, "item": opened | {field: ""}}
-                for piece in pieces(item[field]) if call.tool.is_free else call.pieces:
+                for piece in split_text(item[field]) if call.tool.is_free else call.pieces:
                     yield f"response.{kind}.delta", here | {"delta": piece}
                 yield f"response.{kind}.done", here | {field: item[field], "name": call.tool.name}
             yield "response.output_item.done", {"output_index": index, "item": item}
         yield "response.completed", {"response": whole}
 
-    def whole(self, request: ApiRequest, reply: Reply) -> dict[str, Any]:
+    def whole_reply(self, request: ApiRequest, reply: Reply) -> dict[str, Any]:
         """The answer in one piece."""
         output: list[dict[str, Any]] = []
         if reply.text:
@@ -126,9 +128,9 @@ class OpenAIResponsesApi:
             },
         }
 
-    def refuse(self, grievance: Grievance) -> Refusal:
+    def render_refusal(self, grievance: Grievance) -> Refusal:
         """An error in the API's own shape."""
-        return refuse(grievance, chat=False)
+        return render_openai_refusal(grievance, chat=False)
 
 
 def _call(call: ApiCall) -> dict[str, Any]:
@@ -147,29 +149,29 @@ def _call(call: ApiCall) -> dict[str, Any]:
     return item | {"arguments": call.arguments}
 
 
-def _lines(item: dict[str, Any]) -> list[Line]:
+def _read_lines(item: dict[str, Any]) -> list[Line]:
     """An item of the input."""
     match item.get("type", "message"):
         case "message" if item.get("role") == "user":
-            return [*told(texts(item.get("content")))]
+            return [*user_lines(content_texts(item.get("content")))]
         case "message" if item.get("role") == "assistant":
-            return [Replied(text="".join(texts(item.get("content"))))]
+            return [RepliedLine(text="".join(content_texts(item.get("content"))))]
         case "function_call" | "custom_tool_call":
-            return [Replied(calls=(text_of(item.get("call_id")),))]
+            return [RepliedLine(calls=(text_of(item.get("call_id")),))]
         case "function_call_output" | "custom_tool_call_output":
-            return [Returned(text="\n".join(texts(item.get("output"))))]
+            return [Returned(text="\n".join(content_texts(item.get("output"))))]
         case _:
             return []
 
 
-def _tools(body: Mapping[str, Any]) -> Iterator[OfferedTool]:
+def _read_tools(body: Mapping[str, Any]) -> Iterator[OfferedTool]:
     """What is offered, what stands in a namespace or among the messages included."""
-    spoken = [said for said in map(members, items(body.get("input"))) if said.get("type") == "additional_tools"]
+    spoken = [said for said in map(as_object, as_array(body.get("input"))) if said.get("type") == "additional_tools"]
     lists = (body.get("tools"), *(said.get("tools") for said in spoken))
-    for place, tool in enumerate(members(tool) for tools in lists for tool in items(tools)):
+    for place, tool in enumerate(as_object(tool) for tools in lists for tool in as_array(tools)):
         name = text_of(tool.get("name"))
         if tool.get("type") == "namespace":
-            for inner in map(members, items(tool.get("tools"))):
+            for inner in map(as_object, as_array(tool.get("tools"))):
                 is_free = inner.get("type") == "custom"
                 yield OfferedTool(name=text_of(inner.get("name")), place=place, namespace=name, is_free=is_free)
         else:

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from toolstead.adapters.scripted.conversations import Conversations
+from toolstead.adapters.scripted.conversations import ScriptedConversations
 from toolstead.adapters.scripted.script import Script
 from toolstead.adapters.scripted.script_file import parse_script
 from toolstead.adapters.scripted.session import ScriptedSession
-from toolstead.adapters.scripted.stage import Received, Stage
+from toolstead.adapters.scripted.stage import Received, ScriptState
 from toolstead.errors import SessionLostError
 from toolstead.invoker.runtime import SessionSpec
 
@@ -40,8 +40,8 @@ class ScriptedRuntime:
             ScriptError: The text is no script.
         """
         played = parse_script(script) if isinstance(script, str) else script
-        self._conversations = Conversations(Path(folder) if folder is not None else None)
-        self._stage = Stage(played, self._conversations)
+        self._conversations = ScriptedConversations(Path(folder) if folder is not None else None)
+        self._stage = ScriptState(played, self._conversations)
         self._resumes = resumes
         self._owns_process = owns_process
 
@@ -55,7 +55,7 @@ class ScriptedRuntime:
         """As it was given."""
         return self._owns_process
 
-    def resolve(self, model: str) -> str:
+    def resolve_model(self, model: str) -> str:
         """Any name will do: the script answers."""
         return model
 
@@ -76,7 +76,7 @@ class ScriptedRuntime:
 
     def conversation(self, session_id: str) -> list[tuple[str, str]]:
         """What is in a conversation, as role and text; empty when it is unknown."""
-        found = self._conversations.find(session_id)
+        found = self._conversations.find_conversation(session_id)
         return list(found.said) if found is not None else []
 
     async def open(self, spec: SessionSpec, *, thread_id: str, resume: str | None = None) -> ScriptedSession:
@@ -87,8 +87,8 @@ class ScriptedRuntime:
         """
         found = None
         if resume is not None and self._resumes:
-            found = self._conversations.find(resume)
+            found = self._conversations.find_conversation(resume)
             if found is None:
                 raise SessionLostError(f"the scripted runtime has no conversation {resume!r}")
-        conversation = self._stage.enter(thread_id, found)
+        conversation = self._stage.enter_conversation(thread_id, found)
         return ScriptedSession(self._stage, spec, thread_id, conversation, resumed=found is not None)

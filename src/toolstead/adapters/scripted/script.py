@@ -122,7 +122,7 @@ class ScriptedTurn:
         """Whether it has nothing to say, to call, to fail with or to wait for."""
         return self.say is None and self.fail is None and not self.call and not self.hang
 
-    def text(self, *, prompt: str, result: str | None) -> str:
+    def render_text(self, *, prompt: str, result: str | None) -> str:
         """What it says; `{{result}}` stays as it is when no tool was called."""
         if self.say is None or "{{" not in self.say:
             return self.say or ""
@@ -148,7 +148,7 @@ class Script:
         without = [turn for turn in self.turns if turn.when is None]
         self._last = (self._plain or without or [None])[-1]
 
-    def choose(
+    def choose_turn(
         self, text: str, played: int, spent: Mapping[int, int], *, without: Container[int] = ()
     ) -> tuple[ScriptedTurn | None, int]:
         """The turn that answers a text.
@@ -163,24 +163,24 @@ class Script:
             The turn, or None when nothing answers; and how many are used up now.
         """
 
-        def passed(turn: ScriptedTurn) -> bool:
+        def is_past(turn: ScriptedTurn) -> bool:
             return turn.number in without or (turn.only_loses and spent.get(turn.number, 0) >= turn.lose)
 
         for turn in self._when:
-            if turn.when is not None and turn.when.search(text) and not passed(turn):
+            if turn.when is not None and turn.when.search(text) and not is_past(turn):
                 return turn, played
         for number, turn in enumerate(self._plain[played:], start=played + 1):
-            if not passed(turn):
+            if not is_past(turn):
                 return turn, number
         last = self._last
-        return (None if last is None or passed(last) else last), played
+        return (None if last is None or is_past(last) else last), played
 
-    def unanswered(self, text: str) -> str:
+    def unanswered_text(self, text: str) -> str:
         """The sentence for a text that no turn answers."""
         shown = text if len(text) <= 200 else text[:200] + "…"
         return f"{self.source}: no turn answers {shown!r}; add one whose `when` is found in it, or one without"
 
-    def after(self, turn: ScriptedTurn) -> ScriptedTurn | None:
+    def following_turn(self, turn: ScriptedTurn) -> ScriptedTurn | None:
         """The turn that continues the answer of one that called tools and said nothing."""
         number = turn.number + 1
         if not turn.goes_on or number >= len(self.turns):
@@ -189,7 +189,7 @@ class Script:
         return following if following.when is None else None
 
 
-def pieces(text: str) -> list[str]:
+def split_text(text: str) -> list[str]:
     """A text in a few pieces that end at spaces, as a model streams it; together they are the text."""
     words = text.split(" ")
     if len(words) == 1:

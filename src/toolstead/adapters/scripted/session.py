@@ -8,9 +8,9 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from toolstead.adapters.scripted.conversations import Conversation
-from toolstead.adapters.scripted.script import ScriptedTurn, pieces
-from toolstead.adapters.scripted.stage import Received, Stage
+from toolstead.adapters.scripted.conversations import ScriptedConversation
+from toolstead.adapters.scripted.script import ScriptedTurn, split_text
+from toolstead.adapters.scripted.stage import Received, ScriptState
 from toolstead.errors import RuntimeFailureError, SessionLostError
 from toolstead.invoker.key import fingerprint
 from toolstead.invoker.runtime import Answer, SessionSpec, Turn
@@ -30,7 +30,13 @@ class ScriptedSession:
     """
 
     def __init__(
-        self, stage: Stage, spec: SessionSpec, thread_id: str, conversation: Conversation, *, resumed: bool
+        self,
+        stage: ScriptState,
+        spec: SessionSpec,
+        thread_id: str,
+        conversation: ScriptedConversation,
+        *,
+        resumed: bool,
     ) -> None:
         self._stage = stage
         self._spec = spec
@@ -50,12 +56,12 @@ class ScriptedSession:
         return self._conversation.id
 
     @property
-    def resumed(self) -> bool:
+    def is_resumed(self) -> bool:
         """Whether it was opened with an earlier conversation in it."""
         return self._resumed
 
     @property
-    def usable(self) -> bool:
+    def is_usable(self) -> bool:
         """False when it failed, lost its conversation or is closed."""
         return self._usable
 
@@ -64,10 +70,10 @@ class ScriptedSession:
         if self._running:
             raise RuntimeFailureError("this scripted session runs a turn already")
         self._refuse_when_closed()
-        self._hear(turn.prompt, steered=False)
+        self._hear_text(turn.prompt, steered=False)
         self._ran = self._running = True
         try:
-            return await self._answer(turn)
+            return await self._answer_turn(turn)
         except (RuntimeFailureError, SessionLostError):
             self._usable = False
             raise
@@ -79,12 +85,12 @@ class ScriptedSession:
         """Give the running turn another message."""
         if not self._running or not self._usable:
             return False
-        self._hear(text, steered=True)
+        self._hear_text(text, steered=True)
         self._steered.append(text)
         self._break_silence()
         return True
 
-    async def adapt(self, spec: SessionSpec) -> bool:
+    async def adapt_to(self, spec: SessionSpec) -> bool:
         """Another model is taken as it is; everything else needs a new session."""
         if fingerprint(_without_model(spec)) != fingerprint(_without_model(self._spec)):
             return False
@@ -99,28 +105,28 @@ class ScriptedSession:
             self._stage.closed += 1
             self._break_silence()
 
-    async def _answer(self, turn: Turn) -> Answer:
+    async def _answer_turn(self, turn: Turn) -> Answer:
         """Play turns until one is an answer and no other message has come."""
         usage, text, asked = NOTHING_USED, "", turn.prompt
         following: ScriptedTurn | None = None
         result: str | None = None
         for _ in range(_MOST_TURNS):
-            playing = following or self._stage.choose(self._conversation, self._thread_id, asked)
-            result, said = await self._play(playing, turn, asked, result)
+            playing = following or self._stage.choose_turn(self._conversation, self._thread_id, asked)
+            result, said = await self._play_turn(playing, turn, asked, result)
             text = said if said is not None else text
             usage += playing.usage
-            following = self._stage.script.after(playing)
+            following = self._stage.script.following_turn(playing)
             if following is not None:
                 continue
             if playing.goes_on and result is not None:
                 text = result
-                self._say(result, turn)
+                self._say_text(result, turn)
             if not self._steered:
                 return Answer(text=text, usage=usage)
             asked, result = self._steered.popleft(), None
         raise RuntimeFailureError(f"{self._stage.script.source}: more than {_MOST_TURNS} turns for one answer")
 
-    async def _play(
+    async def _play_turn(
         self, playing: ScriptedTurn, turn: Turn, asked: str, result: str | None
     ) -> tuple[str | None, str | None]:
         """Play one turn of the script; gives the last result and what was said."""
@@ -136,20 +142,20 @@ class ScriptedSession:
             self._refuse_when_closed()
         said = None
         if playing.say is not None:
-            said = playing.text(prompt=asked, result=result)
-            self._say(said, turn)
+            said = playing.render_text(prompt=asked, result=result)
+            self._say_text(said, turn)
         if playing.usage is not NOTHING_USED:
             turn.tell("usage", playing.usage.to_json())
         if playing.hang:
             await self._be_silent(playing.hang)
-        if playing.lose and self._stage.loses(playing):
-            self._stage.conversations.forget(self._conversation.id)
+        if playing.lose and self._stage.loses_session(playing):
+            self._stage.conversations.forget_conversation(self._conversation.id)
             raise SessionLostError("the script says that the conversation is lost")
         if playing.fail is not None:
             raise RuntimeFailureError(playing.fail)
         if playing.rotate:
-            self._stage.conversations.rotate(self._conversation)
-        self._stage.conversations.keep(self._conversation)
+            self._stage.conversations.rotate_id(self._conversation)
+        self._stage.conversations.keep_conversation(self._conversation)
         return result, said
 
     async def _call(self, playing: ScriptedTurn, turn: Turn) -> list[ToolResult]:
@@ -157,15 +163,15 @@ class ScriptedSession:
         if len(playing.call) == 1:
             return [await turn.call_tool(playing.call[0].tool, playing.call[0].input)]
         async with asyncio.TaskGroup() as group:
-            calls = [group.create_task(_called(turn, call.tool, call.input)) for call in playing.call]
+            calls = [group.create_task(_call_tool(turn, call.tool, call.input)) for call in playing.call]
         return [call.result() for call in calls]
 
-    def _say(self, text: str, turn: Turn) -> None:
-        for piece in pieces(text):
+    def _say_text(self, text: str, turn: Turn) -> None:
+        for piece in split_text(text):
             turn.tell("message.delta", {"text": piece})
         self._conversation.said.append(("assistant", text))
 
-    def _hear(self, text: str, *, steered: bool) -> None:
+    def _hear_text(self, text: str, *, steered: bool) -> None:
         warmth: Warmth = "warm" if self._ran else "resumed" if self._resumed else "cold"
         self._stage.received.append(
             Received(
@@ -202,7 +208,7 @@ class ScriptedSession:
             raise RuntimeFailureError("this scripted session is closed, or has failed before")
 
 
-async def _called(turn: Turn, tool: str, input: Mapping[str, Any]) -> ToolResult:
+async def _call_tool(turn: Turn, tool: str, input: Mapping[str, Any]) -> ToolResult:
     return await turn.call_tool(tool, input)
 
 

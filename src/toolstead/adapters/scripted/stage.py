@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter, deque
 from dataclasses import dataclass
 
-from toolstead.adapters.scripted.conversations import Conversation, Conversations
+from toolstead.adapters.scripted.conversations import ScriptedConversation, ScriptedConversations
 from toolstead.adapters.scripted.script import Script, ScriptedTurn
 from toolstead.errors import RuntimeFailureError
 from toolstead.invoker.runtime import SessionSpec
@@ -35,7 +35,7 @@ class Received:
     steered: bool = False
 
 
-class Stage:
+class ScriptState:
     """Where a script is played.
 
     Attributes:
@@ -46,7 +46,7 @@ class Stage:
         closed: How many of them are closed.
     """
 
-    def __init__(self, script: Script, conversations: Conversations) -> None:
+    def __init__(self, script: Script, conversations: ScriptedConversations) -> None:
         self.script = script
         self.conversations = conversations
         self.received: deque[Received] = deque(maxlen=_MOST_RECEIVED)
@@ -55,27 +55,27 @@ class Stage:
         self._played: dict[str, int] = {}
         self._losses: Counter[int] = Counter()
 
-    def enter(self, thread_id: str, found: Conversation | None) -> Conversation:
+    def enter_conversation(self, thread_id: str, found: ScriptedConversation | None) -> ScriptedConversation:
         """Go on with a conversation, or begin one; its thread goes on where it was."""
         self.opened += 1
         if found is None:
-            return self.conversations.begin(thread_id, self._played.get(thread_id, 0))
+            return self.conversations.begin_conversation(thread_id, self._played.get(thread_id, 0))
         self._played[thread_id] = max(self._played.get(thread_id, 0), found.played)
         return found
 
-    def choose(self, conversation: Conversation, thread_id: str, text: str) -> ScriptedTurn:
+    def choose_turn(self, conversation: ScriptedConversation, thread_id: str, text: str) -> ScriptedTurn:
         """The turn that answers; from now on it counts as played.
 
         Raises:
             RuntimeFailureError: The script has none.
         """
-        turn, played = self.script.choose(text, self._played.get(thread_id, 0), self._losses)
+        turn, played = self.script.choose_turn(text, self._played.get(thread_id, 0), self._losses)
         if turn is None:
-            raise RuntimeFailureError(self.script.unanswered(text))
+            raise RuntimeFailureError(self.script.unanswered_text(text))
         self._played[thread_id] = conversation.played = played
         return turn
 
-    def loses(self, turn: ScriptedTurn) -> bool:
+    def loses_session(self, turn: ScriptedTurn) -> bool:
         """Whether the session is lost in this turn now; it counts."""
         if self._losses[turn.number] >= turn.lose:
             return False

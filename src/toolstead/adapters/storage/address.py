@@ -12,7 +12,7 @@ _POSTGRES = ("postgresql", "postgres", "postgresql+asyncpg")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Address:
+class DatabaseAddress:
     """A database's place: `path` for SQLite, `url` for Postgres.
 
     Attributes:
@@ -26,20 +26,20 @@ class Address:
     password: str = field(default="", repr=False)
 
 
-def parse_address(text: str | Path) -> Address:
+def parse_address(text: str | Path) -> DatabaseAddress:
     """Tell a path from a URL.
 
     Raises:
         StorageError: It is a URL of something else.
     """
     if isinstance(text, Path):
-        return Address(shown=str(text), path=text)
+        return DatabaseAddress(shown=str(text), path=text)
     scheme, separator, rest = text.partition("://")
     if not separator:
-        return Address(shown=text, path=Path(text))
+        return DatabaseAddress(shown=text, path=Path(text))
     if scheme in ("sqlite", "sqlite+aiosqlite") and rest.startswith("/") and len(rest) > 1:
         path = Path(unquote(rest[1:]))
-        return Address(shown=str(path), path=path)
+        return DatabaseAddress(shown=str(path), path=path)
     shown, password = _without_password(scheme, rest)
     if scheme not in _POSTGRES:
         raise StorageError(
@@ -47,7 +47,7 @@ def parse_address(text: str | Path) -> Address:
         )
     if set(password) & set("@/?#"):
         raise not_understood(shown)
-    return Address(shown=shown, url=f"postgresql://{rest}", password=unquote(password))
+    return DatabaseAddress(shown=shown, url=f"postgresql://{rest}", password=unquote(password))
 
 
 def not_understood(shown: str) -> StorageError:

@@ -27,19 +27,19 @@ def add_approval(approval: Approval, events: Sequence[NewEvent]) -> Operation[li
     values = APPROVALS.encode_values(approval)
     drafts = encode_events(events)
 
-    def apply(ledger: Ledger) -> list[Event]:
+    def add_rows(ledger: Ledger) -> list[Event]:
         stored = ledger.add_events(drafts)
         ledger.connection.execute(insert(approvals).values(n=event_number(stored[-1].id), **values))
         return stored
 
-    return Operation(apply=apply)
+    return Operation(apply=add_rows)
 
 
 def resolve_approvals(resolutions: Sequence[tuple[str, Resolution]]) -> Operation[list[list[Event] | None]]:
     """Decide those questions that are open, in one commit; what each got, in order."""
     made = [(own_id, RESOLVE.encode_values(one), encode_events(one.events)) for own_id, one in resolutions]
 
-    def apply(ledger: Ledger) -> list[list[Event] | None]:
+    def resolve_rows(ledger: Ledger) -> list[list[Event] | None]:
         stored: list[list[Event] | None] = []
         for own_id, values, drafts in made:
             deciding = update(approvals).where(approvals.c.id == own_id, _OPEN).values(**values)
@@ -47,7 +47,7 @@ def resolve_approvals(resolutions: Sequence[tuple[str, Resolution]]) -> Operatio
             stored.append(ledger.add_events(drafts) if is_decided else None)
         return stored
 
-    return Operation(apply=apply)
+    return Operation(apply=resolve_rows)
 
 
 def list_pending(connection: Connection) -> list[tuple[int, Approval]]:

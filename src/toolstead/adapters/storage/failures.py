@@ -17,7 +17,7 @@ from toolstead.errors import StorageError, ToolsteadError
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Failure:
+class StorageFailure:
     """An error to raise, and whether it concerns one write alone."""
 
     error: Exception
@@ -38,42 +38,44 @@ class Place:
     patience: float
     password: str = ""
 
-    def failure(self, error: Exception) -> Failure:
+    def explain_failure(self, error: Exception) -> StorageFailure:
         """Explain an error that came out of a driver."""
         if isinstance(error, ToolsteadError):
-            return Failure(error=error, own=not isinstance(error, StorageError))
-        for part in _chain(error):
+            return StorageFailure(error=error, own=not isinstance(error, StorageError))
+        for part in _error_chain(error):
             if isinstance(part, sqlite3.Error):
-                return self._failure(error, *self._of_sqlite(part))
+                return self._explain_known(error, *self._of_sqlite(part))
             if isinstance(state := getattr(part, "sqlstate", None), str):
-                return self._failure(error, *self._of_postgres(state, part))
-        for part in _chain(error):
+                return self._explain_known(error, *self._of_postgres(state, part))
+        for part in _error_chain(error):
             # Which file or host is told by its place; an operating system's error adds why.
             if isinstance(part, OSError):
-                return self._failure(error, *self._of_system(part))
+                return self._explain_known(error, *self._of_system(part))
         if isinstance(error, StatementError) and not isinstance(error, DBAPIError):
-            return self._failure(error, f"does not take this row: {_words(error.orig or error)}", True)
+            return self._explain_known(error, f"does not take this row: {_error_words(error.orig or error)}", True)
         if isinstance(error, UnicodeEncodeError):
-            return self._failure(error, f"does not take this row: {_words(error)}", True)
+            return self._explain_known(error, f"does not take this row: {_error_words(error)}", True)
         if isinstance(error, SQLAlchemyError):
-            detail = _words(error.orig) if isinstance(error, DBAPIError) and error.orig else _words(error)
-            return self._failure(error, f"cannot be used: {detail}", False)
+            detail = _error_words(error.orig) if isinstance(error, DBAPIError) and error.orig else _error_words(error)
+            return self._explain_known(error, f"cannot be used: {detail}", False)
         if type(error).__module__.startswith("asyncpg") and isinstance(error, ValueError):
-            return self._failure(error, f"cannot be used: {_words(error)}; see what the URL says", False)
+            return self._explain_known(error, f"cannot be used: {_error_words(error)}; see what the URL says", False)
         if type(error).__module__.startswith("asyncpg"):
-            return self._failure(error, f"is gone: {_words(error)}; see that it runs, then try again", False)
-        return Failure(error=error, own=True)
+            return self._explain_known(
+                error, f"is gone: {_error_words(error)}; see that it runs, then try again", False
+            )
+        return StorageFailure(error=error, own=True)
 
-    def _failure(self, error: Exception, said: str, own: bool) -> Failure:
+    def _explain_known(self, error: Exception, said: str, own: bool) -> StorageFailure:
         text = f"{self.shown} {said}"
         if self.password:
             text = text.replace(self.password, "***")
         storage = StorageError(text)
         storage.__cause__ = error
-        return Failure(error=storage, own=own)
+        return StorageFailure(error=storage, own=own)
 
     @property
-    def _locked(self) -> str:
+    def _locked_text(self) -> str:
         return (
             f"has been locked by another process for more than {self.patience:g} seconds;"
             " end the process that holds it, then try again"
@@ -81,12 +83,12 @@ class Place:
 
     def _of_sqlite(self, error: sqlite3.Error) -> tuple[str, bool]:
         name = getattr(error, "sqlite_errorname", "")
-        words = _words(error)
+        words = _error_words(error)
         match name.removeprefix("SQLITE_").partition("_")[0]:
             case "FULL":
                 return "cannot be written: the disk is full; free some space, and the next write works again", False
             case "BUSY" | "LOCKED":
-                return self._locked, False
+                return self._locked_text, False
             case "READONLY" | "PERM" | "AUTH":
                 return "cannot be written: it is read-only here; make the file and its folder writable for you", False
             case "CANTOPEN":
@@ -106,7 +108,7 @@ class Place:
                 return f"cannot do that: {words}", not name
 
     def _of_postgres(self, state: str, error: BaseException) -> tuple[str, bool]:
-        words = _words(error)
+        words = _error_words(error)
         match state[:2], state:
             case "28", _:
                 return f"does not let us in: {words}; see user and password in the URL", False
@@ -121,7 +123,7 @@ class Place:
             case _, "53300":
                 return f"has no connection left for us: {words}; end some clients, or raise max_connections", False
             case _, "55P03" | "25P03":
-                return self._locked, False
+                return self._locked_text, False
             case (("08" | "57" | "58" | "XX"), _):
                 return f"is gone: {words}; see that the server runs, then try again", False
             case (("22" | "23" | "54"), _):
@@ -132,7 +134,7 @@ class Place:
     def _of_system(self, error: OSError) -> tuple[str, bool]:
         if isinstance(error, TimeoutError):
             return "does not answer in time; see that it runs and can be reached, then try again", False
-        words = error.strerror or _words(error) or type(error).__name__
+        words = error.strerror or _error_words(error) or type(error).__name__
         if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
             return f"cannot be used: {words}; make the file and its folder writable for you", False
         if error.errno in (errno.ENOSPC, errno.EDQUOT):
@@ -140,7 +142,7 @@ class Place:
         return f"cannot be reached: {words}; see that it is there, that it runs, and that you may use it", False
 
 
-def _chain(error: BaseException) -> Iterator[BaseException]:
+def _error_chain(error: BaseException) -> Iterator[BaseException]:
     """An error, and what it was made from."""
     seen: set[int] = set()
     waiting: list[BaseException | None] = [error]
@@ -153,7 +155,7 @@ def _chain(error: BaseException) -> Iterator[BaseException]:
         waiting += [part.__cause__, getattr(part, "orig", None)]
 
 
-def _words(error: BaseException) -> str:
+def _error_words(error: BaseException) -> str:
     """Its first line, without SQLAlchemy's prefix of class names."""
     lines = str(error).splitlines()
     return lines[0].rpartition(">: ")[2].strip() if lines else type(error).__name__

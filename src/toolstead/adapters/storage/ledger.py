@@ -87,7 +87,7 @@ class Line:
         self.waiting: dict[str, tuple[str, str]] = {}
         self.last: HeldRun | None = None
 
-    def before(self, id: str) -> tuple[HeldRun, ...]:
+    def runs_before(self, id: str) -> tuple[HeldRun, ...]:
         """Who goes before a run: those that are older, and whoever runs."""
         ahead: list[HeldRun] = []
         older = True
@@ -115,11 +115,11 @@ class Ledger:
     def load(self, needs: Needs) -> None:
         """Read what is needed; what was known before is forgotten."""
         run = self.connection.execute
-        self._threads = {row[0] for row in run(_KNOWN_THREADS, _padded(needs.threads))} if needs.threads else set()
-        self._runs = {row[0]: (row[1], row[2]) for row in run(_KNOWN_RUNS, _padded(needs.runs))} if needs.runs else {}
-        used = map(KEYS.decode_row, run(_KNOWN_KEYS, _padded(needs.keys))) if needs.keys else ()
+        self._threads = {row[0] for row in run(_KNOWN_THREADS, _pad_list(needs.threads))} if needs.threads else set()
+        self._runs = {row[0]: (row[1], row[2]) for row in run(_KNOWN_RUNS, _pad_list(needs.runs))} if needs.runs else {}
+        used = map(KEYS.decode_row, run(_KNOWN_KEYS, _pad_list(needs.keys))) if needs.keys else ()
         self._keys = {(one.thread_id, one.key): one for one in used}
-        self._lines = _lines(needs.lines, run(_LINES, _padded(needs.lines))) if needs.lines else {}
+        self._lines = _read_lines(needs.lines, run(_LINES, _pad_list(needs.lines))) if needs.lines else {}
 
     def has_thread(self, id: str) -> bool:
         """Whether there is such a thread; it was asked for in the needs."""
@@ -142,7 +142,7 @@ class Ledger:
         """What a key of a thread was used for."""
         return None if key is None else self._keys.get((thread_id, key))
 
-    def line(self, thread_id: str) -> Line:
+    def line_of(self, thread_id: str) -> Line:
         """The unfinished runs of a thread; it was asked for in the needs."""
         return self._lines[thread_id]
 
@@ -207,7 +207,7 @@ class Ledger:
             self._first = self._last
 
 
-def _lines(threads: Collection[str], rows: Iterable[Sequence[Any]]) -> dict[str, Line]:
+def _read_lines(threads: Collection[str], rows: Iterable[Sequence[Any]]) -> dict[str, Line]:
     lines = {thread_id: Line() for thread_id in threads}
     for thread_id, session_id, run_id, owner, status, last, last_owner in rows:
         line = lines[thread_id]
@@ -217,7 +217,7 @@ def _lines(threads: Collection[str], rows: Iterable[Sequence[Any]]) -> dict[str,
     return lines
 
 
-def _padded(wanted: Collection[Any]) -> dict[str, list[Any]]:
+def _pad_list(wanted: Collection[Any]) -> dict[str, list[Any]]:
     """The list, filled up with its last value to one of a few lengths: few lengths are few statements to prepare."""
     values = list(wanted)
     length = next((step for step in _STEPS if step >= len(values)), len(values))

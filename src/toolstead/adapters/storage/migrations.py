@@ -139,7 +139,7 @@ def _has_table(connection: Connection, name: str) -> bool:
     return connection.exec_driver_sql(_FIND[connection.dialect.name].format(name)).scalar() is not None
 
 
-def migrate(connection: Connection, place: str, migrations: tuple[Migration, ...] = MIGRATIONS) -> bool:
+def migrate_step(connection: Connection, place: str, migrations: tuple[Migration, ...] = MIGRATIONS) -> bool:
     """Take one step, inside a transaction that holds the write lock; False when none is left.
 
     Raises:

@@ -55,11 +55,11 @@ def add_thread(thread: Thread) -> Operation[None]:
     """Keep a thread; one that is there stays as it is."""
     row = THREADS.encode_row(thread)
 
-    def apply(ledger: Ledger) -> None:
+    def add_rows(ledger: Ledger) -> None:
         if not ledger.has_thread(thread.id):
             ledger.add_thread(thread.id, row)
 
-    return Operation(apply=apply, threads=(thread.id,))
+    return Operation(apply=add_rows, threads=(thread.id,))
 
 
 def add_message(
@@ -74,7 +74,7 @@ def add_message(
     row = MESSAGES.encode_row(message)
     drafts = encode_events(events)
 
-    def apply(ledger: Ledger) -> Accepted:
+    def add_rows(ledger: Ledger) -> Accepted:
         ledger.check_thread(message.thread_id)
         if command_id is not None:
             remove_command(ledger.connection, command_id)
@@ -83,7 +83,7 @@ def add_message(
         ledger.add_row(MESSAGES, row)
         return _store_accepted(ledger, message, message.run_id or "", key, drafts)
 
-    return Operation(apply=apply, threads=(message.thread_id,), keys=_keys_of(message, key))
+    return Operation(apply=add_rows, threads=(message.thread_id,), keys=_keys_of(message, key))
 
 
 def append_events(events: Sequence[NewEvent]) -> Operation[list[Event]]:
@@ -101,7 +101,7 @@ def accept_message(
     row, run_row = MESSAGES.encode_row(message), RUNS.encode_row(run)
     drafts = encode_events(events)
 
-    def apply(ledger: Ledger) -> Accepted:
+    def add_rows(ledger: Ledger) -> Accepted:
         if (used := ledger.find_key(message.thread_id, key)) is not None:
             return Accepted(message_id=used.message_id, run_id=used.run_id, fresh=False)
         if not ledger.has_thread(message.thread_id):
@@ -110,7 +110,7 @@ def accept_message(
         ledger.add_run(run, run_row)
         return _store_accepted(ledger, message, run.id, key, drafts)
 
-    return Operation(apply=apply, threads=(message.thread_id,), keys=_keys_of(message, key))
+    return Operation(apply=add_rows, threads=(message.thread_id,), keys=_keys_of(message, key))
 
 
 def begin_run(run: Run, started_at: float, events: Sequence[NewEvent]) -> Operation[Begun | Behind | None]:
@@ -118,17 +118,17 @@ def begin_run(run: Run, started_at: float, events: Sequence[NewEvent]) -> Operat
     begun = structs.replace(run, status="running", started_at=started_at)
     drafts = encode_events(events)
 
-    def apply(ledger: Ledger) -> Begun | Behind | None:
-        line = ledger.line(run.thread_id)
+    def begin_row(ledger: Ledger) -> Begun | Behind | None:
+        line = ledger.line_of(run.thread_id)
         if line.waiting.get(run.id, ("", ""))[1] != "queued":
             return None
-        if ahead := line.before(run.id):
+        if ahead := line.runs_before(run.id):
             return Behind(runs=ahead)
         last = line.last
         ledger.begin_run(begun)
         return Begun(events=ledger.add_events(drafts), last=last, session_id=line.session_id)
 
-    return Operation(apply=apply, lines=(run.thread_id,))
+    return Operation(apply=begin_row, lines=(run.thread_id,))
 
 
 def end_runs(endings: Sequence[tuple[str, Ending]]) -> Operation[list[list[Event] | None]]:
@@ -136,7 +136,7 @@ def end_runs(endings: Sequence[tuple[str, Ending]]) -> Operation[list[list[Event
     answers = [None if ending.answer is None else MESSAGES.encode_row(ending.answer) for _, ending in endings]
     drafts = [encode_events(ending.events) for _, ending in endings]
 
-    def apply(ledger: Ledger) -> list[list[Event] | None]:
+    def end_rows(ledger: Ledger) -> list[list[Event] | None]:
         unfinished = [(state := ledger.run_state(run_id)) is not None and state[0] not in ENDS for run_id, _ in endings]
         for (_, ending), is_unfinished in zip(endings, unfinished, strict=True):
             if is_unfinished and ending.answer is not None:
@@ -151,7 +151,7 @@ def end_runs(endings: Sequence[tuple[str, Ending]]) -> Operation[list[list[Event
         return stored
 
     threads = [ending.answer.thread_id for _, ending in endings if ending.answer is not None]
-    return Operation(apply=apply, runs=[run_id for run_id, _ in endings], threads=threads)
+    return Operation(apply=end_rows, runs=[run_id for run_id, _ in endings], threads=threads)
 
 
 def encode_events(events: Sequence[NewEvent]) -> list[Draft]:

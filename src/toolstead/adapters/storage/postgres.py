@@ -21,9 +21,9 @@ from sqlalchemy import Connection
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.ext.asyncio import create_async_engine
 
-from toolstead.adapters.storage.address import Address, not_understood
-from toolstead.adapters.storage.failures import Failure, Place
-from toolstead.adapters.storage.migrations import migrate
+from toolstead.adapters.storage.address import DatabaseAddress, not_understood
+from toolstead.adapters.storage.failures import Place, StorageFailure
+from toolstead.adapters.storage.migrations import migrate_step
 from toolstead.adapters.storage.statements import Statements
 from toolstead.errors import StorageError
 
@@ -46,7 +46,7 @@ T = TypeVar("T")
 class PostgresDatabase:
     """One database on a server, and this process's lock there."""
 
-    def __init__(self, address: Address, owner: str, patience: float) -> None:
+    def __init__(self, address: DatabaseAddress, owner: str, patience: float) -> None:
         self._address = address
         self._owner = owner
         self._place = Place(shown=address.shown, patience=patience, password=address.password)
@@ -71,9 +71,9 @@ class PostgresDatabase:
             StorageError: It cannot be reached, entered or migrated, or the owner is taken.
         """
         try:
-            while await self._explained(self.write(self._migrate)):
+            while await self._explain_errors(self.write(self._migrate_step)):
                 logger.info("%s was brought to its next version", self._place.shown)
-            await self._explained(self._take_lock())
+            await self._explain_errors(self._take_lock())
         except BaseException:
             await self.close()
             raise
@@ -81,16 +81,16 @@ class PostgresDatabase:
     async def read(self, work: Callable[[Connection], T]) -> T:
         """Run a function that only reads. Raises StorageError."""
 
-        async def attempt() -> T:
+        async def read_once() -> T:
             async with self._reading.connect() as connection:
                 return await connection.run_sync(work)
 
-        return await self._explained(self._twice(attempt))
+        return await self._explain_errors(self._try_twice(read_once))
 
     async def write(self, work: Callable[[Connection], T]) -> T:
         """Run a function in a transaction."""
 
-        async def attempt() -> T:
+        async def write_once() -> T:
             async with self._engine.connect() as connection:
                 outcome = await connection.run_sync(work)
                 try:
@@ -102,16 +102,16 @@ class PostgresDatabase:
                     ) from error
                 return outcome
 
-        return await self._twice(attempt)
+        return await self._try_twice(write_once)
 
-    async def living(self, owners: Sequence[str]) -> set[str]:
+    async def living_owners(self, owners: Sequence[str]) -> set[str]:
         """Which of these processes hold their lock. Raises StorageError."""
         held = await self.read(lambda connection: set(connection.exec_driver_sql(_HELD).scalars()))
-        return {owner for owner in owners if _key(owner) in held}
+        return {owner for owner in owners if _lock_key(owner) in held}
 
-    def failure(self, error: Exception) -> Failure:
+    def explain_failure(self, error: Exception) -> StorageFailure:
         """What an error means."""
-        return self._place.failure(error)
+        return self._place.explain_failure(error)
 
     async def close(self) -> None:
         """Give up the lock and every connection."""
@@ -144,14 +144,14 @@ class PostgresDatabase:
             # The text of this error quotes what was taken for a part of the URL.
             raise not_understood(self._place.shown) from None
 
-    def _migrate(self, connection: Connection) -> bool:
+    def _migrate_step(self, connection: Connection) -> bool:
         connection.exec_driver_sql(_MIGRATING)
-        return migrate(connection, self._place.shown)
+        return migrate_step(connection, self._place.shown)
 
     async def _take_lock(self) -> None:
         guard = await self._connect()
         try:
-            taken = await guard.fetchval("SELECT pg_try_advisory_lock($1)", _key(self._owner))
+            taken = await guard.fetchval("SELECT pg_try_advisory_lock($1)", _lock_key(self._owner))
         except BaseException:  # the store may be closed while the lock is taken again
             guard.terminate()
             raise
@@ -161,20 +161,20 @@ class PostgresDatabase:
                 f"{self._place.shown}: the owner {self._owner!r} is held by a process that is alive; choose another"
             )
         self._guard = guard
-        guard.add_termination_listener(self._lost)
+        guard.add_termination_listener(self._note_lost)
 
-    def _lost(self, guard: Any) -> None:
+    def _note_lost(self, guard: Any) -> None:
         if self._closed or guard is not self._guard:
             return
         self._guard = None
         logger.warning("%s: the connection that holds this process's lock is lost; taking it again", self._place.shown)
-        self._regaining = asyncio.get_running_loop().create_task(self._regain(), name="toolstead-store-lock")
+        self._regaining = asyncio.get_running_loop().create_task(self._regain_lock(), name="toolstead-store-lock")
 
-    async def _regain(self) -> None:
+    async def _regain_lock(self) -> None:
         for attempt in itertools.count():
             await asyncio.sleep(RETRY_SECONDS[min(attempt, len(RETRY_SECONDS) - 1)])
             try:
-                await self._explained(self._take_lock())
+                await self._explain_errors(self._take_lock())
             except StorageError as error:
                 logger.warning("this process's lock is not held yet: %s", error)
             else:
@@ -189,7 +189,7 @@ class PostgresDatabase:
         except (OSError, asyncpg.PostgresError, asyncpg.InterfaceError):
             guard.terminate()
 
-    async def _twice(self, attempt: Callable[[], Awaitable[T]]) -> T:
+    async def _try_twice(self, attempt: Callable[[], Awaitable[T]]) -> T:
         """Once more, when a pooled connection turns out to be dead; nothing of the first was committed."""
         try:
             return await attempt()
@@ -199,14 +199,14 @@ class PostgresDatabase:
             logger.info("%s: a connection was lost; trying once more with a new one", self._place.shown)
             return await attempt()
 
-    async def _explained(self, work: Awaitable[T]) -> T:
+    async def _explain_errors(self, work: Awaitable[T]) -> T:
         try:
             return await work
         except (DBAPIError, OSError, asyncpg.PostgresError, asyncpg.InterfaceError) as error:
-            raise self._place.failure(error).error from error
+            raise self._place.explain_failure(error).error from error
 
 
-def _key(owner: str) -> int:
+def _lock_key(owner: str) -> int:
     """The number that Postgres locks for a process."""
     digest = hashlib.blake2b(f"toolstead:{owner}".encode(), digest_size=8).digest()
     return int.from_bytes(digest, "big", signed=True)

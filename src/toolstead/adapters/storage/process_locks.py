@@ -57,7 +57,7 @@ class ProcessLock:
 
 
 @contextmanager
-def opening(folder: Path, patience: float) -> Generator[None]:
+def opening_lock(folder: Path, patience: float) -> Generator[None]:
     """Be the only process that opens the database of this folder.
 
     Raises:
@@ -83,16 +83,16 @@ def opening(folder: Path, patience: float) -> Generator[None]:
         os.close(file)
 
 
-def living(folder: Path, owners: Iterable[str]) -> set[str]:
+def living_owners(folder: Path, owners: Iterable[str]) -> set[str]:
     """Which of these processes hold their lock.
 
     Raises:
         OSError: A lock is there and cannot be looked at.
     """
-    return {owner for owner in owners if OWNER.fullmatch(owner) and _held(folder / f"{owner}.lock")}
+    return {owner for owner in owners if OWNER.fullmatch(owner) and _is_held(folder / f"{owner}.lock")}
 
 
-def sweep(folder: Path) -> None:
+def sweep_locks(folder: Path) -> None:
     """Remove the locks of the dead."""
     for path in folder.glob("*.lock"):
         with suppress(OSError):
@@ -105,7 +105,7 @@ def sweep(folder: Path) -> None:
                 os.close(file)
 
 
-def _held(path: Path) -> bool:
+def _is_held(path: Path) -> bool:
     try:
         file = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     except FileNotFoundError:

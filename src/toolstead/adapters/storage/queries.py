@@ -9,7 +9,7 @@ from typing import Any
 from sqlalchemy import Connection, Integer, Select, bindparam, delete, func, or_, select, update
 from sqlalchemy.dialects import postgresql, sqlite
 
-from toolstead.adapters.storage.rows import StructRows, StructT, event_id, event_number, storable
+from toolstead.adapters.storage.rows import StructRows, StructT, event_id, event_number, storable_text
 from toolstead.adapters.storage.tables import (
     APPROVALS,
     EVENTS,
@@ -71,7 +71,7 @@ def list_threads(connection: Connection, limit: int, before: str | None) -> list
 def change_thread(connection: Connection, id: str, changes: Mapping[str, str | None]) -> Thread:
     """Raises NotFoundError."""
     values = {
-        name: value if name == "session_id" and value is None else storable(value or "")
+        name: value if name == "session_id" and value is None else storable_text(value or "")
         for name, value in changes.items()
     }
     if values:
@@ -130,7 +130,7 @@ def list_events(connection: Connection, wanted: EventFilter, after: str | None, 
     query = select(events).order_by(events.c.n).limit(limit)
     if after is not None:
         query = query.where(events.c.n > event_number(after))
-    found = connection.execute(_filtered(query, wanted))
+    found = connection.execute(_filter_events(query, wanted))
     return [Event(id=event_id(row[0]), **EVENTS.decode_fields(row)) for row in found]
 
 
@@ -142,7 +142,7 @@ def newest_event_id(connection: Connection) -> str | None:
 
 def put_result(connection: Connection, handle: str, content: bytes) -> None:
     """A handle's content stands for good; one that is there is replaced."""
-    _put(connection, results, {"handle": handle}, {"content": content, "created_at": time.time()})
+    _put_row(connection, results, {"handle": handle}, {"content": content, "created_at": time.time()})
 
 
 def find_result(connection: Connection, handle: str) -> bytes:
@@ -172,7 +172,7 @@ def replace_plugin(connection: Connection, name: str, before: PluginRow, after: 
     if row is not None:
         connection.execute(update(plugins).where(chosen).values(**values))
         return True
-    adding = _insert(connection, plugins).values(name=name, **values)
+    adding = _insert_statement(connection, plugins).values(name=name, **values)
     return connection.execute(adding.on_conflict_do_nothing()).rowcount == 1  # another process may add one meanwhile
 
 
@@ -190,7 +190,7 @@ def find_value(connection: Connection, space: str, key: str) -> bytes | None:
 
 def put_value(connection: Connection, space: str, key: str, value: bytes) -> None:
     """Set or replace it."""
-    _put(connection, plugin_values, {"space": space, "key": key}, {"value": value})
+    _put_row(connection, plugin_values, {"space": space, "key": key}, {"value": value})
 
 
 def remove_value(connection: Connection, space: str, key: str) -> bool:
@@ -235,7 +235,7 @@ def expire_keys(connection: Connection, before: float) -> int:
     return connection.execute(delete(idempotency_keys).where(old)).rowcount
 
 
-def _filtered(query: Select[Any], wanted: EventFilter) -> Select[Any]:
+def _filter_events(query: Select[Any], wanted: EventFilter) -> Select[Any]:
     if wanted.thread_id is not None:
         query = query.where(events.c.thread_id == wanted.thread_id)
     if wanted.run_id is not None:
@@ -247,13 +247,13 @@ def _filtered(query: Select[Any], wanted: EventFilter) -> Select[Any]:
     return query
 
 
-def _put(connection: Connection, table: Any, key: dict[str, Any], values: dict[str, Any]) -> None:
+def _put_row(connection: Connection, table: Any, key: dict[str, Any], values: dict[str, Any]) -> None:
     """Insert a row, or change these values of the one that is there."""
-    adding = _insert(connection, table).values(**key, **values)
+    adding = _insert_statement(connection, table).values(**key, **values)
     connection.execute(adding.on_conflict_do_update(index_elements=list(key), set_=values))
 
 
-def _insert(connection: Connection, table: Any) -> Any:
+def _insert_statement(connection: Connection, table: Any) -> Any:
     """Each database has its own that minds conflicts."""
     insert: Callable[..., Any] = {"sqlite": sqlite.insert, "postgresql": postgresql.insert}[connection.dialect.name]
     return insert(table)

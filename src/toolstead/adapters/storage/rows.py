@@ -44,7 +44,7 @@ _encoder = msgspec.json.Encoder(enc_hook=_encode_mapping)
 from_json = msgspec.json.Decoder().decode
 
 
-def storable(text: str) -> str:
+def storable_text(text: str) -> str:
     """The text, with U+FFFD for what a database cannot hold: NUL, and halves of surrogate pairs."""
     return whole_text(text.replace("\0", "\ufffd") if "\0" in text else text)
 
@@ -63,7 +63,7 @@ def to_json(data: Mapping[str, Any]) -> str:
 
 def _storable_deep(value: Any) -> Any:
     if isinstance(value, str):
-        return storable(value)
+        return storable_text(value)
     if isinstance(value, Mapping):
         return {_storable_deep(key): _storable_deep(inner) for key, inner in cast("Mapping[Any, Any]", value).items()}
     if isinstance(value, list | tuple):
@@ -109,7 +109,7 @@ class StructColumn:
         if isinstance(kind, msgspec.inspect.DictType):
             self.encode, self.decode = to_json, from_json
         elif isinstance(kind, msgspec.inspect.StrType) and self.name not in _IDENTIFIERS:
-            self.encode = storable
+            self.encode = storable_text
 
 
 class ColumnEncoder:
@@ -125,7 +125,7 @@ class ColumnEncoder:
         ]
         self._encoders = [(index, one.encode) for index, one in enumerate(self.columns) if one.encode is not None]
 
-    def encode(self, value: object) -> list[Any]:
+    def encode_row(self, value: object) -> list[Any]:
         """The values, in the order of the columns."""
         row = list(self._get_plain(value))
         for field, get, absent in self._get_nested:
@@ -171,11 +171,11 @@ class StructRows(Generic[StructT]):
 
     def encode_row(self, value: StructT) -> Values:
         """The Struct's columns."""
-        return tuple(self._encoder.encode(value))
+        return tuple(self._encoder.encode_row(value))
 
     def encode_values(self, value: StructT) -> dict[str, Any]:
         """The Struct's columns by name."""
-        return {column.name: held for column, held in zip(self.columns, self._encoder.encode(value), strict=True)}
+        return {column.name: held for column, held in zip(self.columns, self._encoder.encode_row(value), strict=True)}
 
     def decode_row(self, row: Iterable[Any]) -> StructT:
         """The Struct of a whole row of the table."""
@@ -205,11 +205,11 @@ class StructChange(Generic[StructT]):
 
     def encode_row(self, values: object, id: str) -> Values:
         """The values of the fields, from anything that has them, and the row's id."""
-        return (*self._encoder.encode(values), id)
+        return (*self._encoder.encode_row(values), id)
 
     def encode_values(self, values: object) -> dict[str, Any]:
         """What changes, by column name."""
-        encoded = zip(self.names, self._encoder.encode(values), strict=True)
+        encoded = zip(self.names, self._encoder.encode_row(values), strict=True)
         return {name: value for name, value in encoded if value is not None}
 
 

@@ -23,9 +23,9 @@ from sqlalchemy import Connection, create_engine
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.pool import NullPool
 
-from toolstead.adapters.storage.failures import Failure, Place
-from toolstead.adapters.storage.migrations import migrate
-from toolstead.adapters.storage.process_locks import ProcessLock, living, opening, sweep
+from toolstead.adapters.storage.failures import Place, StorageFailure
+from toolstead.adapters.storage.migrations import migrate_step
+from toolstead.adapters.storage.process_locks import ProcessLock, living_owners, opening_lock, sweep_locks
 from toolstead.adapters.storage.statements import Statements
 from toolstead.errors import StorageError
 
@@ -69,48 +69,48 @@ class SqliteDatabase:
             StorageError: It cannot be made, opened or migrated, or the owner is taken.
         """
         try:
-            await self._in(self._writer, self._open)
+            await self._run_in(self._writer, self._open)
         except BaseException:
             await self.close()
             raise
 
     async def read(self, work: Callable[[Connection], T]) -> T:
         """Run a function that only reads, in a reader. Raises StorageError."""
-        return await self._in(self._readers, lambda: self._read(work))
+        return await self._run_in(self._readers, lambda: self._read(work))
 
     async def write(self, work: Callable[[Connection], T]) -> T:
         """Run a function in a transaction, in the writer."""
-        return await asyncio.get_running_loop().run_in_executor(self._writer, self._transact, work)
+        return await asyncio.get_running_loop().run_in_executor(self._writer, self._run_transaction, work)
 
-    async def living(self, owners: Sequence[str]) -> set[str]:
+    async def living_owners(self, owners: Sequence[str]) -> set[str]:
         """Which of these processes are alive; the locks of the dead are cleared away. Raises StorageError."""
 
-        def look() -> set[str]:
-            with opening(self._locks, OPENING_SECONDS):
-                alive = living(self._locks, owners)
-                sweep(self._locks)
+        def look_at_locks() -> set[str]:
+            with opening_lock(self._locks, OPENING_SECONDS):
+                alive = living_owners(self._locks, owners)
+                sweep_locks(self._locks)
                 return alive
 
-        return await self._in(self._readers, look)
+        return await self._run_in(self._readers, look_at_locks)
 
-    def failure(self, error: Exception) -> Failure:
+    def explain_failure(self, error: Exception) -> StorageFailure:
         """What an error means."""
-        return self._place.failure(error)
+        return self._place.explain_failure(error)
 
     async def close(self) -> None:
         """Close every connection, then give up the lock."""
         await asyncio.to_thread(self._close)
 
-    async def _in(self, workers: ThreadPoolExecutor, work: Callable[[], T]) -> T:
+    async def _run_in(self, workers: ThreadPoolExecutor, work: Callable[[], T]) -> T:
         try:
             return await asyncio.get_running_loop().run_in_executor(workers, work)
         except (DBAPIError, sqlite3.Error, OSError) as error:
-            raise self._place.failure(error).error from error
+            raise self._place.explain_failure(error).error from error
 
     def _open(self) -> None:
         self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         self._locks.mkdir(mode=0o700, parents=True, exist_ok=True)
-        with opening(self._locks, OPENING_SECONDS):
+        with opening_lock(self._locks, OPENING_SECONDS):
             # Only a file that is not there is touched: closing any descriptor of a file drops every lock that
             # this process has on it, those of another store that it has open included.
             with suppress(FileExistsError):
@@ -123,10 +123,10 @@ class SqliteDatabase:
                     f"{self._path} cannot be shared by several processes: SQLite's WAL does not work on its disk"
                     f" (journal_mode stays {mode}); put the data folder on a local disk"
                 )
-            while self._transact(lambda connection: migrate(connection, str(self._path))):
+            while self._run_transaction(lambda connection: migrate_step(connection, str(self._path))):
                 logger.info("%s was brought to its next version", self._path)
             # SQLite opens what it may only read, and says so when it is written: better now than later.
-            self._transact(lambda connection: connection.exec_driver_sql("UPDATE sequence SET value = value"))
+            self._run_transaction(lambda connection: connection.exec_driver_sql("UPDATE sequence SET value = value"))
             self._lock = ProcessLock(self._locks, self._owner)
 
     def _connect(self) -> sqlite3.Connection:
@@ -152,7 +152,7 @@ class SqliteDatabase:
             self._writing = self._engine.connect()
         return self._writing
 
-    def _transact(self, work: Callable[[Connection], T]) -> T:
+    def _run_transaction(self, work: Callable[[Connection], T]) -> T:
         connection = self._writing_connection()
         try:
             connection.exec_driver_sql("BEGIN IMMEDIATE")

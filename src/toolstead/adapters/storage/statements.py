@@ -25,9 +25,9 @@ class Statements:
     def __init__(self, dialect: Dialect) -> None:
         sequence = tables.sequence
         # SQLite has its lock from BEGIN IMMEDIATE, and no FOR UPDATE: SQLAlchemy leaves it out there.
-        self.lock_sequence = _compile(select(sequence.c.value).with_for_update(), dialect, ())
+        self.lock_sequence = _compile_clause(select(sequence.c.value).with_for_update(), dialect, ())
         last = bindparam("last", type_=sequence.c.value.type)
-        self.set_sequence = _compile(update(sequence).values(value=last), dialect, ("last",))
+        self.set_sequence = _compile_clause(update(sequence).values(value=last), dialect, ("last",))
         self.write = {
             written: _compile_insert(written, dialect)
             if isinstance(written, StructRows)
@@ -37,19 +37,19 @@ class Statements:
 
 
 def _compile_insert(rows: StructRows[Any], dialect: Dialect) -> str:
-    return _compile(insert(rows.table), dialect, rows.names)
+    return _compile_clause(insert(rows.table), dialect, rows.names)
 
 
 def _compile_change(change: StructChange[Any], dialect: Dialect) -> str:
     columns = [change.table.c[name] for name in change.names]
     # A null leaves the column as it was.
-    new = [(column, func.coalesce(_given(f"new_{column.name}", column), column)) for column in columns]
-    chosen = change.table.c.id == _given("chosen", change.table.c.id)
+    new = [(column, func.coalesce(_bind_column(f"new_{column.name}", column), column)) for column in columns]
+    chosen = change.table.c.id == _bind_column("chosen", change.table.c.id)
     names = [f"new_{column.name}" for column in columns]
-    return _compile(update(change.table).ordered_values(*new).where(chosen), dialect, (*names, "chosen"))
+    return _compile_clause(update(change.table).ordered_values(*new).where(chosen), dialect, (*names, "chosen"))
 
 
-def _compile(clause: Any, dialect: Dialect, names: Sequence[str]) -> str:
+def _compile_clause(clause: Any, dialect: Dialect, names: Sequence[str]) -> str:
     """The text of a statement that takes its parameters in the order of `names`."""
     compiled = clause.compile(dialect=dialect, column_keys=list(names) if clause.is_insert else None)
     if list(compiled.positiontup) != list(names):
@@ -57,5 +57,5 @@ def _compile(clause: Any, dialect: Dialect, names: Sequence[str]) -> str:
     return compiled.string
 
 
-def _given(name: str, column: Any) -> BindParameter[Any]:
+def _bind_column(name: str, column: Any) -> BindParameter[Any]:
     return bindparam(name, type_=column.type)

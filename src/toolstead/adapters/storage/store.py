@@ -25,7 +25,7 @@ from toolstead.adapters.storage.operations import (
 )
 from toolstead.adapters.storage.process_locks import OWNER
 from toolstead.adapters.storage.tables import APPROVALS, RUNS, THREADS
-from toolstead.adapters.storage.writer import Database, Writer
+from toolstead.adapters.storage.writer import DatabaseDriver, Writer
 from toolstead.errors import StorageError
 from toolstead.orchestrator.store import (
     Accepted,
@@ -87,7 +87,7 @@ async def open_store(
     await database.open()
     store = SqlStore(database, owner, address.shown)
     try:
-        await store.begin()
+        await store.note_begin()
     except BaseException:
         await store.close()
         raise
@@ -97,7 +97,7 @@ async def open_store(
 class SqlStore:
     """Everything that is kept; made by `open_store`."""
 
-    def __init__(self, database: Database, owner: str, shown: str) -> None:
+    def __init__(self, database: DatabaseDriver, owner: str, shown: str) -> None:
         self.owner = owner
         self._database = database
         self._writer = Writer(database, shown)
@@ -105,7 +105,7 @@ class SqlStore:
         self._begun_at = 0
         self._closed = False
 
-    async def begin(self) -> None:
+    async def note_begin(self) -> None:
         """Note where the database stands: what is unfinished of our name from before was another process's."""
         self._begun_at = await self._read(self._last_unfinished)
 
@@ -113,11 +113,11 @@ class SqlStore:
         """Keep a new thread; one that is there already stays as it is."""
         await self._writer.write(add_thread(thread))
 
-    async def thread(self, id: str) -> Thread:
+    async def read_thread(self, id: str) -> Thread:
         """Raises NotFoundError."""
         return await self._read(lambda connection: queries.find_by_id(connection, THREADS, "thread", id))
 
-    async def threads(self, *, limit: int = 100, before: str | None = None) -> list[Thread]:
+    async def list_threads(self, *, limit: int = 100, before: str | None = None) -> list[Thread]:
         """The newest first; `before` is the id of the last one of the page before."""
         return await self._read(lambda connection: queries.list_threads(connection, limit, before))
 
@@ -126,18 +126,18 @@ class SqlStore:
         if unknown := changes.keys() - queries.CHANGEABLE:
             can = ", ".join(sorted(queries.CHANGEABLE))
             raise ValueError(f"a thread's {', '.join(sorted(unknown))} cannot be changed; {can} can")
-        return await self._direct(lambda connection: queries.change_thread(connection, id, changes))
+        return await self._run_direct(lambda connection: queries.change_thread(connection, id, changes))
 
     async def delete_thread(self, id: str) -> None:
         """Delete it with its messages, runs, events and approvals. Raises NotFoundError."""
 
-        def remove(connection: Connection) -> None:
+        def remove_rows(connection: Connection) -> None:
             queries.remove_thread(connection, id)
             approvals.remove_approvals(connection, id)
 
-        await self._direct(remove)
+        await self._run_direct(remove_rows)
 
-    async def messages(self, thread_id: str, *, limit: int | None = None) -> list[Message]:
+    async def list_messages(self, thread_id: str, *, limit: int | None = None) -> list[Message]:
         """Its messages, oldest first; with a limit the newest of them."""
         return await self._read(lambda connection: queries.list_messages(connection, thread_id, limit))
 
@@ -152,11 +152,11 @@ class SqlStore:
         """Keep a message that starts no run, with its events. Raises NotFoundError for its thread."""
         return await self._writer.write(add_message(message, idempotency_key, events, command_id))
 
-    async def accepted(self, thread_id: str, idempotency_key: str) -> Accepted | None:
+    async def find_accepted(self, thread_id: str, idempotency_key: str) -> Accepted | None:
         """What a key of a thread was used for; None when it was not."""
         return await self._read(lambda connection: queries.find_key(connection, thread_id, idempotency_key))
 
-    async def accept(
+    async def accept_message(
         self,
         message: Message,
         run: Run,
@@ -176,15 +176,15 @@ class SqlStore:
         """Give a run its one end; None when it has one already."""
         return (await self._writer.write(end_runs([(id, ending)])))[0]
 
-    async def run(self, id: str) -> Run:
+    async def read_run(self, id: str) -> Run:
         """Raises NotFoundError."""
         return await self._read(lambda connection: queries.find_by_id(connection, RUNS, "run", id))
 
     async def add_command(self, command: RunCommand) -> bool:
         """Keep a command for the process that holds an unfinished run; False when the run has ended."""
-        return await self._direct(lambda connection: run_commands.add_command(connection, command))
+        return await self._run_direct(lambda connection: run_commands.add_command(connection, command))
 
-    async def commands(self) -> list[RunCommand]:
+    async def list_commands(self) -> list[RunCommand]:
         """The commands for this process's runs, oldest first."""
         return await self._read(lambda connection: run_commands.list_commands(connection, self.owner))
 
@@ -194,13 +194,13 @@ class SqlStore:
 
     async def remove_command(self, id: str) -> bool:
         """Remove a command; False when it was there no more."""
-        return await self._direct(lambda connection: run_commands.remove_command(connection, id))
+        return await self._run_direct(lambda connection: run_commands.remove_command(connection, id))
 
-    async def runs(self, *, thread_id: str | None = None, unfinished: bool = False, limit: int = 100) -> list[Run]:
+    async def list_runs(self, *, thread_id: str | None = None, unfinished: bool = False, limit: int = 100) -> list[Run]:
         """The newest first."""
         return await self._read(lambda connection: queries.list_runs(connection, thread_id, unfinished, limit))
 
-    async def recover(self, ending_for: Callable[[Run], Ending]) -> list[tuple[Run, list[Event]]]:
+    async def recover_runs(self, ending_for: Callable[[Run], Ending]) -> list[tuple[Run, list[Event]]]:
         """End the runs of processes that are dead, and only those: `ending_for(run)` gives each its Ending.
 
         The dead stay dead, so it does not matter that they are found in one step and their runs ended
@@ -208,7 +208,7 @@ class SqlStore:
         """
         unfinished = await self._read(queries.unfinished_runs)
         others = sorted({run.owner for _, run in unfinished} - {self.owner})
-        alive = await self._database.living(others)
+        alive = await self._database.living_owners(others)
         abandoned = [run for n, run in unfinished if self._is_abandoned(n, run.owner, alive)]
         if not abandoned:
             return []
@@ -228,7 +228,7 @@ class SqlStore:
         """Give a question its one decision; None when it has one already, or is gone."""
         return (await self._writer.write(resolve_approvals([(id, resolution)])))[0]
 
-    async def approval(self, id: str) -> Approval:
+    async def read_approval(self, id: str) -> Approval:
         """Raises NotFoundError."""
         return await self._read(lambda connection: queries.find_by_id(connection, APPROVALS, "approval", id))
 
@@ -247,7 +247,7 @@ class SqlStore:
         pending = await self._read(approvals.list_pending)
         if not pending:
             return []
-        alive = await self._database.living(sorted({one.owner for _, one in pending} - {self.owner}))
+        alive = await self._database.living_owners(sorted({one.owner for _, one in pending} - {self.owner}))
         abandoned = [one for n, one in pending if self._is_abandoned(n, one.owner, alive)]
         if not abandoned:
             return []
@@ -259,13 +259,13 @@ class SqlStore:
             if events is not None
         ]
 
-    async def append(self, events: Sequence[NewEvent]) -> list[Event]:
+    async def append_events(self, events: Sequence[NewEvent]) -> list[Event]:
         """Keep events in this order; their ids are assigned in commit order."""
         if not events:
             return []
         return await self._writer.write(append_events(events))
 
-    async def events(self, wanted: EventFilter, *, after: str | None = None, limit: int = 500) -> list[Event]:
+    async def list_events(self, wanted: EventFilter, *, after: str | None = None, limit: int = 500) -> list[Event]:
         """Events after an id, oldest first. Raises NotFoundError for an `after` that never was an id."""
         return await self._read(lambda connection: queries.list_events(connection, wanted, after, limit))
 
@@ -275,23 +275,23 @@ class SqlStore:
 
     async def keep_result(self, handle: str, content: bytes) -> None:
         """Keep a whole result."""
-        await self._direct(lambda connection: queries.put_result(connection, handle, content))
+        await self._run_direct(lambda connection: queries.put_result(connection, handle, content))
 
-    async def result(self, handle: str) -> bytes:
+    async def read_result(self, handle: str) -> bytes:
         """Raises NotFoundError."""
         return await self._read(lambda connection: queries.find_result(connection, handle))
 
-    async def plugins(self) -> Mapping[str, PluginRow]:
+    async def list_plugins(self) -> Mapping[str, PluginRow]:
         """What was set, by plugin."""
         return await self._read(queries.list_plugins)
 
     async def replace_plugin(self, name: str, before: PluginRow, after: PluginRow) -> bool:
         """Set this instead of what was set before; False when that was not it, and nothing is changed."""
-        return await self._direct(lambda connection: queries.replace_plugin(connection, name, before, after))
+        return await self._run_direct(lambda connection: queries.replace_plugin(connection, name, before, after))
 
     async def reset_plugin(self, name: str) -> bool:
         """Forget what was set; False when nothing was."""
-        return await self._direct(lambda connection: queries.remove_plugin(connection, name))
+        return await self._run_direct(lambda connection: queries.remove_plugin(connection, name))
 
     async def get_value(self, space: str, key: str) -> bytes | None:
         """A value of a plugin's own space."""
@@ -299,17 +299,17 @@ class SqlStore:
 
     async def set_value(self, space: str, key: str, value: bytes) -> None:
         """Keep a value."""
-        await self._direct(lambda connection: queries.put_value(connection, space, key, value))
+        await self._run_direct(lambda connection: queries.put_value(connection, space, key, value))
 
     async def delete_value(self, space: str, key: str) -> bool:
         """Forget a value; False when there was none."""
-        return await self._direct(lambda connection: queries.remove_value(connection, space, key))
+        return await self._run_direct(lambda connection: queries.remove_value(connection, space, key))
 
-    async def keys(self, space: str, prefix: str = "") -> list[str]:
+    async def list_keys(self, space: str, prefix: str = "") -> list[str]:
         """The keys of a space, sorted."""
         return await self._read(lambda connection: queries.list_keys(connection, space, prefix))
 
-    async def expire(self, before: float, kinds: Collection[str] = EXPIRABLE) -> int:
+    async def expire_rows(self, before: float, kinds: Collection[str] = EXPIRABLE) -> int:
         """Delete what is older and belongs to no unfinished run; give the number of rows.
 
         It goes in small steps, and other writes come in between.
@@ -323,10 +323,10 @@ class SqlStore:
         if "results" in kinds:
             gone += await self._until_none(lambda connection: queries.expire_results(connection, before))
         if "keys" in kinds:
-            gone += await self._direct(lambda connection: queries.expire_keys(connection, before))
-            await self._direct(lambda connection: run_commands.expire_commands(connection, before))
+            gone += await self._run_direct(lambda connection: queries.expire_keys(connection, before))
+            await self._run_direct(lambda connection: run_commands.expire_commands(connection, before))
         if "approvals" in kinds:
-            gone += await self._direct(lambda connection: approvals.expire_approvals(connection, before))
+            gone += await self._run_direct(lambda connection: approvals.expire_approvals(connection, before))
         return gone
 
     async def close(self) -> None:
@@ -348,11 +348,11 @@ class SqlStore:
             raise StorageError(f"{self._shown} is closed here; open it again to read")
         return await self._database.read(work)
 
-    async def _direct(self, work: Callable[[Connection], T]) -> T:
+    async def _run_direct(self, work: Callable[[Connection], T]) -> T:
         return await self._writer.write(Direct(work))
 
     async def _until_none(self, work: Callable[[Connection], int]) -> int:
         gone = 0
-        while (rows := await self._direct(work)) > 0:
+        while (rows := await self._run_direct(work)) > 0:
             gone += rows
         return gone

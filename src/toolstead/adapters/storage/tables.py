@@ -24,7 +24,7 @@ from toolstead.types.thread import Message, Thread
 metadata = MetaData()
 
 
-def _number() -> Column[Any]:
+def _number_column() -> Column[Any]:
     return Column("n", BigInteger, primary_key=True)
 
 
@@ -46,9 +46,9 @@ sequence = Table(
 )
 """One row, `rows`: the last number given. Who writes locks it first, so writers take turns."""
 
-THREADS = StructRows("threads", Thread, metadata, _number())
-MESSAGES = StructRows("messages", Message, metadata, _number())
-RUNS = StructRows("runs", Run, metadata, _number())
+THREADS = StructRows("threads", Thread, metadata, _number_column())
+MESSAGES = StructRows("messages", Message, metadata, _number_column())
+RUNS = StructRows("runs", Run, metadata, _number_column())
 """A run is unfinished while `ended_at` is null."""
 
 COMMANDS = StructRows("run_commands", RunCommand, metadata, Column("owner", Text, nullable=False))
@@ -56,7 +56,7 @@ COMMANDS = StructRows("run_commands", RunCommand, metadata, Column("owner", Text
 
 KEYS = StructRows("idempotency_keys", UsedKey, metadata)
 
-EVENTS = StructRows("events", NewEvent, metadata, _number())
+EVENTS = StructRows("events", NewEvent, metadata, _number_column())
 """No foreign keys: an event may speak of a thread that nobody made."""
 
 results = Table(
@@ -77,7 +77,7 @@ plugin_values = Table(
     Column("value", LargeBinary, nullable=False),
 )
 
-APPROVALS = StructRows("approvals", Approval, metadata, _number())
+APPROVALS = StructRows("approvals", Approval, metadata, _number_column())
 """`n` is the number of the event that tells of it. No foreign keys: a call may name a thread that nobody made."""
 
 threads, messages, runs, run_commands, idempotency_keys, events, approvals, plugins = (

@@ -16,7 +16,7 @@ from typing import Any, Protocol, TypeVar, cast
 
 from sqlalchemy import Connection
 
-from toolstead.adapters.storage.failures import Failure
+from toolstead.adapters.storage.failures import StorageFailure
 from toolstead.adapters.storage.ledger import Ledger, Needs
 from toolstead.adapters.storage.operations import Direct, Operation
 from toolstead.adapters.storage.statements import Statements
@@ -27,7 +27,7 @@ MOST_TOGETHER = 512
 T = TypeVar("T")
 
 
-class Database(Protocol):
+class DatabaseDriver(Protocol):
     """A database that runs functions over a connection: one at a time those that write."""
 
     statements: Statements
@@ -40,11 +40,11 @@ class Database(Protocol):
         """Run a function in a transaction and commit it; what it or the driver raises rolls it back."""
         ...
 
-    async def living(self, owners: Sequence[str]) -> set[str]:
+    async def living_owners(self, owners: Sequence[str]) -> set[str]:
         """Which of these processes are alive. Raises StorageError."""
         ...
 
-    def failure(self, error: Exception) -> Failure:
+    def explain_failure(self, error: Exception) -> StorageFailure:
         """What an error of `write` means."""
         ...
 
@@ -56,7 +56,7 @@ class Database(Protocol):
 class Writer:
     """The one queue through which a process writes. It belongs to the event loop that made it."""
 
-    def __init__(self, database: Database, shown: str) -> None:
+    def __init__(self, database: DatabaseDriver, shown: str) -> None:
         self._database = database
         self._shown = shown
         self._waiting: deque[_Write] = deque()
@@ -97,20 +97,20 @@ class Writer:
     async def _write(self, batch: list[_Write]) -> None:
         operations = [one.operation for one in batch]
         try:
-            outcomes = await self._database.write(partial(_transact, self._database.statements, operations))
+            outcomes = await self._database.write(partial(_apply_batch, self._database.statements, operations))
         except Exception as error:  # noqa: BLE001 - whatever happens, everybody who waits is told
-            failure = self._database.failure(error)
+            failure = self._database.explain_failure(error)
             if failure.own and len(batch) > 1:
                 middle = len(batch) // 2
                 await self._write(batch[:middle])
                 await self._write(batch[middle:])
                 return
             for one in batch:
-                one.fail(failure.error)
+                one.fail_write(failure.error)
             return
         for one, outcome in zip(batch, outcomes, strict=True):
             if isinstance(outcome, ToolsteadError):
-                one.fail(outcome)
+                one.fail_write(outcome)
             elif not one.done.done():
                 one.done.set_result(outcome)
 
@@ -124,7 +124,7 @@ class _Write:
         self.operation = operation
         self.done = done
 
-    def fail(self, error: Exception) -> None:
+    def fail_write(self, error: Exception) -> None:
         """Tell who waits, if anyone still does; each gets an error of their own to raise."""
         if self.done.done():
             return
@@ -135,7 +135,7 @@ class _Write:
         self.done.set_exception(error)
 
 
-def _transact(
+def _apply_batch(
     statements: Statements, operations: Sequence[Operation[Any] | Direct[Any]], connection: Connection
 ) -> list[Any]:
     """Apply a batch, in order, inside the transaction; a refusal stands where the outcome would."""
@@ -143,7 +143,7 @@ def _transact(
     outcomes: list[Any] = []
     for direct, group in itertools.groupby(operations, lambda one: isinstance(one, Direct)):
         if direct:
-            outcomes += [_attempt(one.work, connection) for one in cast("list[Direct[Any]]", list(group))]
+            outcomes += [_attempt_work(one.work, connection) for one in cast("list[Direct[Any]]", list(group))]
             continue
         planned = cast("list[Operation[Any]]", list(group))
         ledger.load(
@@ -154,12 +154,12 @@ def _transact(
                 lines={thread_id for one in planned for thread_id in one.lines},
             )
         )
-        outcomes += [_attempt(one.apply, ledger) for one in planned]
+        outcomes += [_attempt_work(one.apply, ledger) for one in planned]
         ledger.flush()
     return outcomes
 
 
-def _attempt(work: Callable[[T], Any], argument: T) -> Any:
+def _attempt_work(work: Callable[[T], Any], argument: T) -> Any:
     try:
         return work(argument)
     except ToolsteadError as refusal:

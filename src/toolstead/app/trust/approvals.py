@@ -18,10 +18,10 @@ from pathlib import Path
 
 import msgspec
 
-from toolstead.app.private_file import locked, write_private
+from toolstead.app.private_file import lock_file, write_private
 from toolstead.app.trust.snapshot import PinnedFile, Snapshot, digest_of
 from toolstead.errors import StateError, TrustError
-from toolstead.schema.visible import escaped
+from toolstead.schema.visible import escape_unseen
 
 logger = logging.getLogger(__name__)
 
@@ -36,7 +36,7 @@ class Pin(msgspec.Struct, frozen=True, kw_only=True):
     executable: bool = False
 
 
-class Approval(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+class TrustApproval(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """What a user approved, or declined, of a project.
 
     Attributes:
@@ -65,57 +65,57 @@ class Difference(msgspec.Struct, frozen=True, kw_only=True):
 
     def __str__(self) -> str:
         parts = (("changed", self.changed), ("added", self.added), ("removed", self.removed))
-        return "; ".join(f"{_some(paths)} {what}" for what, paths in parts if paths)
+        return "; ".join(f"{_list_some(paths)} {what}" for what, paths in parts if paths)
 
 
-class Approvals:
+class TrustStore:
     """The approvals in the data folder, one folder for each project."""
 
     def __init__(self, data: Path) -> None:
         self.folder = data / "trust"
 
-    def place(self, project: Path) -> Path:
+    def approval_folder(self, project: Path) -> Path:
         """The private folder of a project's approval."""
         return self.folder / hashlib.sha256(os.fsencode(project)).hexdigest()[:32]
 
-    def copy(self, project: Path) -> Path:
+    def copy_folder(self, project: Path) -> Path:
         """Where the approved bytes lie, laid out as in the project; absent when nothing is approved."""
-        return self.place(project) / "current"
+        return self.approval_folder(project) / "current"
 
-    def stamp(self, project: Path) -> Stamp:
+    def approval_stamp(self, project: Path) -> Stamp:
         """What changes when the approval does."""
         try:
-            found = (self.place(project) / "approval.json").stat()
+            found = (self.approval_folder(project) / "approval.json").stat()
         except OSError:
             return None
         return found.st_mtime_ns, found.st_size, found.st_ino
 
-    def read(self, project: Path) -> Approval | None:
+    def read(self, project: Path) -> TrustApproval | None:
         """What was approved of a project; None when nothing was, or when it was revoked.
 
         Raises:
             TrustError: The pins cannot be read or understood.
         """
-        place = self.place(project)
+        place = self.approval_folder(project)
         approval = self._read(place)
         if approval is not None and approval.copy and _leads_to(place) != approval.copy:
-            with _held(place):  # whoever approved it died before the last step, or is about to take it
+            with _hold_lock(place):  # whoever approved it died before the last step, or is about to take it
                 approval = self._read(place)
                 if approval is not None and approval.copy:
-                    _lead(place, approval.copy)
+                    _point_current(place, approval.copy)
         return approval if approval is not None and approval.copy else None
 
-    def is_intact(self, project: Path, approval: Approval) -> bool:
+    def is_intact(self, project: Path, approval: TrustApproval) -> bool:
         """Whether the kept copy of every approved file is what was approved."""
-        copy = self.place(project) / approval.copy
+        copy = self.approval_folder(project) / approval.copy
         return all(_is_pinned(copy / path, pin) for path, pin in approval.files.items())
 
-    def declined(self, project: Path, digest: str) -> bool:
+    def was_declined(self, project: Path, digest: str) -> bool:
         """Whether the user said no to exactly this before."""
-        approval = self._read(self.place(project))
+        approval = self._read(self.approval_folder(project))
         return approval is not None and approval.declined == digest
 
-    def content(self, project: Path, path: str) -> bytes | None:
+    def approved_content(self, project: Path, path: str) -> bytes | None:
         """The approved bytes of one file; None when it is not among the approved ones.
 
         Raises:
@@ -125,74 +125,76 @@ class Approvals:
         if approval is None or path not in approval.files:
             return None
         try:
-            data = (self.place(project) / approval.copy / path).read_bytes()
+            data = (self.approval_folder(project) / approval.copy / path).read_bytes()
         except OSError as error:
-            raise TrustError(f"the kept copy of {escaped(path)} cannot be read: {error.strerror}; {_AGAIN}") from None
+            raise TrustError(
+                f"the kept copy of {escape_unseen(path)} cannot be read: {error.strerror}; {_AGAIN}"
+            ) from None
         check_pin(approval, path, data)
         return data
 
-    def approve(self, project: Path, snapshot: Snapshot) -> Approval:
+    def approve_snapshot(self, project: Path, snapshot: Snapshot) -> TrustApproval:
         """Keep these bytes as what the user approved.
 
         Raises:
             TrustError: They cannot be kept.
         """
-        place = self.place(project)
-        approval = Approval(
+        place = self.approval_folder(project)
+        approval = TrustApproval(
             version=VERSION,
             project=str(project),
             approved_at=time.time(),
             copy=snapshot.digest,
             files={path: Pin(sha256=file.digest, executable=file.executable) for path, file in snapshot.files.items()},
         )
-        encoded = _encoded(approval)
-        with _held(place):
+        encoded = _encode_approval(approval)
+        with _hold_lock(place):
             before = self._read(place)
             _lay_out(place, approval.copy, snapshot.files)
             write_private(place / "approval.json", encoded)
-            _lead(place, approval.copy)
-            _tidy(place, keep={approval.copy, before.copy if before is not None else ""})
+            _point_current(place, approval.copy)
+            _delete_unused(place, keep={approval.copy, before.copy if before is not None else ""})
         return approval
 
-    def decline(self, project: Path, digest: str) -> None:
+    def decline_snapshot(self, project: Path, digest: str) -> None:
         """Remember that the user said no to exactly this; what was approved before stays.
 
         Raises:
             TrustError: It cannot be kept.
         """
-        place = self.place(project)
-        with _held(place):
-            before = self._read(place) or Approval(version=VERSION, project=str(project))
-            write_private(place / "approval.json", _encoded(msgspec.structs.replace(before, declined=digest)))
+        place = self.approval_folder(project)
+        with _hold_lock(place):
+            before = self._read(place) or TrustApproval(version=VERSION, project=str(project))
+            write_private(place / "approval.json", _encode_approval(msgspec.structs.replace(before, declined=digest)))
 
-    def revoke(self, project: Path) -> bool:
+    def revoke_approval(self, project: Path) -> bool:
         """Take an approval back, with its bytes; False when there is none. One that cannot be understood goes too.
 
         Raises:
             TrustError: It cannot be taken back.
         """
-        place = self.place(project)
+        place = self.approval_folder(project)
         if not (place / "approval.json").exists():
             return False
-        with _held(place):
+        with _hold_lock(place):
             try:
                 approval = self._read(place)
             except TrustError:
-                approval = Approval(version=VERSION, project=str(project))
+                approval = TrustApproval(version=VERSION, project=str(project))
             else:
                 if approval is None or not approval.copy:
                     return False
             # The way to the bytes first: who learns of the rest must not find them any more.
             with suppress(FileNotFoundError):
                 (place / "current").unlink()
-            taken_back = Approval(version=VERSION, project=str(project), declined=approval.copy)
-            write_private(place / "approval.json", _encoded(taken_back))
-            _tidy(place, keep=set())
+            taken_back = TrustApproval(version=VERSION, project=str(project), declined=approval.copy)
+            write_private(place / "approval.json", _encode_approval(taken_back))
+            _delete_unused(place, keep=set())
         return True
 
-    def all(self) -> list[Approval]:
+    def all_approvals(self) -> list[TrustApproval]:
         """Every approval there is, by project. One that cannot be understood is logged and left out."""
-        found: list[Approval] = []
+        found: list[TrustApproval] = []
         for place in sorted(self.folder.glob("*/approval.json")):
             try:
                 approval = self._read(place.parent)
@@ -203,10 +205,10 @@ class Approvals:
                 found.append(approval)
         return sorted(found, key=lambda approval: approval.project)
 
-    def _read(self, place: Path) -> Approval | None:
+    def _read(self, place: Path) -> TrustApproval | None:
         path = place / "approval.json"
         try:
-            approval = msgspec.json.decode(path.read_bytes(), type=Approval)
+            approval = msgspec.json.decode(path.read_bytes(), type=TrustApproval)
         except FileNotFoundError:
             return None
         except OSError as error:
@@ -229,7 +231,7 @@ class Approvals:
 _AGAIN = "run `toolstead trust` again"
 
 
-def check_pin(approval: Approval, path: str, data: bytes) -> None:
+def check_pin(approval: TrustApproval, path: str, data: bytes) -> None:
     """Make sure that bytes are those that were approved.
 
     Raises:
@@ -237,10 +239,12 @@ def check_pin(approval: Approval, path: str, data: bytes) -> None:
     """
     pin = approval.files.get(path)
     if pin is None or hashlib.sha256(data).hexdigest() != pin.sha256:
-        raise TrustError(f"the kept copy of {escaped(path)} is not what was approved, so it is not used; {_AGAIN}")
+        raise TrustError(
+            f"the kept copy of {escape_unseen(path)} is not what was approved, so it is not used; {_AGAIN}"
+        )
 
 
-def difference(approval: Approval | None, snapshot: Snapshot) -> Difference:
+def compare_snapshot(approval: TrustApproval | None, snapshot: Snapshot) -> Difference:
     """What changed since the approval; a renamed file is one removed and one added."""
     approved: Mapping[str, Pin] = approval.files if approval is not None else {}
     now = {path: Pin(sha256=file.digest, executable=file.executable) for path, file in snapshot.files.items()}
@@ -251,13 +255,13 @@ def difference(approval: Approval | None, snapshot: Snapshot) -> Difference:
     )
 
 
-def _some(paths: tuple[str, ...], most: int = 3) -> str:
-    shown = ", ".join(escaped(path) for path in paths[:most])
+def _list_some(paths: tuple[str, ...], most: int = 3) -> str:
+    shown = ", ".join(escape_unseen(path) for path in paths[:most])
     return shown if len(paths) <= most else f"{shown} and {len(paths) - most} more"
 
 
 @contextmanager
-def _held(place: Path) -> Generator[None]:
+def _hold_lock(place: Path) -> Generator[None]:
     """Be the only one who changes an approval.
 
     Raises:
@@ -265,19 +269,19 @@ def _held(place: Path) -> Generator[None]:
     """
     try:
         place.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        with locked(place / "approval.json"):
+        with lock_file(place / "approval.json"):
             yield
     except (OSError, StateError) as error:
         reason = error.strerror if isinstance(error, OSError) and error.strerror else error
         raise TrustError(f"the approval in {place} cannot be changed: {reason}") from error
 
 
-def _encoded(approval: Approval) -> bytes:
+def _encode_approval(approval: TrustApproval) -> bytes:
     try:
         return msgspec.json.format(msgspec.json.encode(approval), indent=2) + b"\n"
     except UnicodeEncodeError:
         raise TrustError(
-            f"{escaped(approval.project)} has a name that is no UTF-8; give its folders other names"
+            f"{escape_unseen(approval.project)} has a name that is no UTF-8; give its folders other names"
         ) from None
 
 
@@ -338,7 +342,7 @@ def _leads_to(place: Path) -> str | None:
         return None
 
 
-def _lead(place: Path, digest: str) -> None:
+def _point_current(place: Path, digest: str) -> None:
     """Let `current` lead to the copy, in one step."""
     fresh = place / "current.new"
     with suppress(FileNotFoundError):
@@ -347,7 +351,7 @@ def _lead(place: Path, digest: str) -> None:
     fresh.replace(place / "current")
 
 
-def _tidy(place: Path, keep: set[str]) -> None:
+def _delete_unused(place: Path, keep: set[str]) -> None:
     """Delete copies that nothing leads to any more."""
     import shutil  # as above
 

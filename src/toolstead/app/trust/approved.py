@@ -8,10 +8,10 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from toolstead.app.trust.approvals import Approval, Approvals, Difference, check_pin, difference
+from toolstead.app.trust.approvals import Difference, TrustApproval, TrustStore, check_pin, compare_snapshot
 from toolstead.app.trust.snapshot import Snapshot, take_snapshot
 from toolstead.errors import TrustError
-from toolstead.schema.visible import escaped
+from toolstead.schema.visible import escape_unseen
 from toolstead.tools.sources import Offers
 from toolstead.tools.sources.json_files import JsonFiles
 from toolstead.tools.sources.loaded_file import LoadedFile, Reader
@@ -38,16 +38,16 @@ class ProjectTrust:
 
     def __init__(self, places: Places) -> None:
         self.project = places.project
-        self.approvals = Approvals(places.data)
-        self.copy = self.approvals.copy(places.project)
+        self.approvals = TrustStore(places.data)
+        self.copy = self.approvals.copy_folder(places.project)
         own = places.project / ".toolstead"
-        self._shown = escaped(str(places.project))
+        self._shown = escape_unseen(str(places.project))
         self._users = places.user if places.user.is_relative_to(own) else None
-        self._approval: Approval | None = None
+        self._approval: TrustApproval | None = None
         self._problems: tuple[Problem, ...] = ()
 
     @property
-    def approval(self) -> Approval | None:
+    def approval(self) -> TrustApproval | None:
         """What is approved."""
         return self._approval
 
@@ -69,7 +69,7 @@ class ProjectTrust:
         """Where the approved tool files lie; absent when nothing is approved."""
         return self.copy / TOOLS
 
-    def snapshot(self) -> Snapshot:
+    def take_snapshot(self) -> Snapshot:
         """What the project brings now.
 
         Raises:
@@ -82,7 +82,7 @@ class ProjectTrust:
         """The user's own folder, where it lies in the project's."""
         return self._users
 
-    def look(self) -> bool:
+    def refresh_approval(self) -> bool:
         """Learn what is approved, and what waits; say whether either is news.
 
         Pins that cannot be read change nothing that was learnt before; the reason is a problem.
@@ -90,7 +90,7 @@ class ProjectTrust:
         before = (self._approval, self._problems)
         try:
             self._approval = self.approvals.read(self.project)
-            self._problems = tuple(self._waiting(self._approval, self.snapshot()))
+            self._problems = tuple(self._waiting_problems(self._approval, self.take_snapshot()))
         except TrustError as error:
             self._problems = (Problem(source=self._shown, message=str(error)),)
         if self._problems != before[1]:
@@ -98,12 +98,12 @@ class ProjectTrust:
                 logger.warning("%s: %s", problem.source, problem.message)
         return (self._approval, self._problems) != before
 
-    def config(self) -> bytes | None:
+    def approved_config(self) -> bytes | None:
         """The approved `config.toml`."""
         if self._approval is None:
             return None
         try:
-            return self.approvals.content(self.project, CONFIG)
+            return self.approvals.approved_content(self.project, CONFIG)
         except TrustError as error:
             logger.warning("%s", error)
             return None
@@ -111,32 +111,32 @@ class ProjectTrust:
     async def load(self) -> Offers:
         """No tools; what of the project waits."""
         if self._approval is None and not self._problems:  # nothing is there, or little is known yet
-            self.look()
+            self.refresh_approval()
         else:
-            await asyncio.to_thread(self.look)
+            await asyncio.to_thread(self.refresh_approval)
         return Offers(problems=self._problems)
 
-    def _waiting(self, approval: Approval | None, snapshot: Snapshot) -> Sequence[Problem]:
+    def _waiting_problems(self, approval: TrustApproval | None, snapshot: Snapshot) -> Sequence[Problem]:
         if approval is None and not snapshot.files and not snapshot.skipped:
             return ()
         found: list[Problem] = []
         for path in snapshot.skipped:
             message = "is no regular file (a link, perhaps), and a project's own files are never read through one"
-            found.append(Problem(source=f"{self._shown}/{escaped(path)}", message=message))
-        changes = difference(approval, snapshot)
+            found.append(Problem(source=f"{self._shown}/{escape_unseen(path)}", message=message))
+        changes = compare_snapshot(approval, snapshot)
         if changes:
-            found.append(Problem(source=self._shown, message=_sentence(approval, changes, snapshot)))
+            found.append(Problem(source=self._shown, message=_waiting_sentence(approval, changes, snapshot)))
         return found
 
 
-def _sentence(approval: Approval | None, changes: Difference, snapshot: Snapshot) -> str:
+def _waiting_sentence(approval: TrustApproval | None, changes: Difference, snapshot: Snapshot) -> str:
     if approval is None:
-        places = ", ".join(dict.fromkeys(_place(path) for path in snapshot.files))
+        places = ", ".join(dict.fromkeys(_scope_part(path) for path in snapshot.files))
         return f"this project brings {places}: skipped, until you look at it and approve it with `toolstead trust`"
     return f"changed since you approved it: {changes}; the approved version stays until `toolstead trust`"
 
 
-def _place(path: str) -> str:
+def _scope_part(path: str) -> str:
     """The part of the scope a path lies in, as a person would say it."""
     return ".claude/agents" if path.startswith(".claude/") else path.partition("/")[0]
 
@@ -152,7 +152,7 @@ class ApprovedReader:
     def read(self, path: Path, data: bytes) -> LoadedFile:
         """Read a file's content, if it is what was approved."""
         within = path.relative_to(self._trust.copy).as_posix()
-        shown = Path(escaped(str(self._trust.project / within)))  # from here on it is told, and never opened
+        shown = Path(escape_unseen(str(self._trust.project / within)))  # from here on it is told, and never opened
         approval = self._trust.approval
         try:
             if approval is None:
@@ -171,13 +171,13 @@ class ApprovedFiles(JsonFiles):
     def __init__(self, trust: ProjectTrust, reader: ApprovedReader) -> None:
         super().__init__((trust.tools_folder,), reader, name="project")
         self._trust = trust
-        self._read_under: Approval | None = None
+        self._read_under: TrustApproval | None = None
 
     async def load(self) -> Offers:
         """Look at every approved file."""
         approval = self._trust.approval
         if approval is None:  # it may have been taken back while the bytes were still there
-            self.forget()
+            self.forget_files()
             return Offers()
         if approval != self._read_under:  # what was read meanwhile was held against other pins
             self._read_under = approval

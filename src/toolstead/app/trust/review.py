@@ -17,7 +17,7 @@ import msgspec
 
 from toolstead.app.trust.approvals import Difference
 from toolstead.app.trust.snapshot import PinnedFile, Snapshot
-from toolstead.schema.visible import escaped
+from toolstead.schema.visible import escape_unseen
 from toolstead.tools.sources.json_files import is_tool_file
 
 MOST_DIFF_LINES = 500
@@ -33,41 +33,41 @@ Lines = Iterator[str]
 def what_would_run(snapshot: Snapshot) -> Lines:
     """Each file of a project, and under it what it would do."""
     for path, file in snapshot.files.items():
-        yield f"{_line(path)}{' (a program)' if file.executable else ''}"
-        for count, line in enumerate(_inside(path, file)):
+        yield f"{_escape_line(path)}{' (a program)' if file.executable else ''}"
+        for count, line in enumerate(_review_file(path, file)):
             if count == _MOST_SETTINGS:
                 yield f"  … more than {_MOST_SETTINGS} lines; look at the file itself"
                 break
-            yield f"  {_line(line)}"
+            yield f"  {_escape_line(line)}"
     for path in snapshot.skipped:
-        yield f"{_line(path)}: no regular file; it is never read"
+        yield f"{_escape_line(path)}: no regular file; it is never read"
 
 
 def what_changed(approved: Mapping[str, bytes], snapshot: Snapshot, changes: Difference) -> Lines:
     """The differences as a unified diff, file by file; bounded."""
-    for count, line in enumerate(_diff(approved, snapshot, changes)):
+    for count, line in enumerate(_diff_files(approved, snapshot, changes)):
         if count == MOST_DIFF_LINES:
             yield f"… more than {MOST_DIFF_LINES} lines; look at the files themselves"
             return
-        yield _line(line)
+        yield _escape_line(line)
 
 
-def _inside(path: str, file: PinnedFile) -> Lines:
+def _review_file(path: str, file: PinnedFile) -> Lines:
     if path.startswith(".toolstead/tools/") and is_tool_file(Path(path)):
-        return _tools(file.data)
+        return _review_tools(file.data)
     if path == ".toolstead/config.toml":
-        return _settings(file.data)
+        return _review_settings(file.data)
     if path == ".mcp.json":
-        return _servers(file.data)
+        return _review_servers(file.data)
     if path.startswith(".toolstead/plugins/") and path.endswith(".py"):
-        return iter([f"Python that would run inside Toolstead: {_lines(file)}"])
+        return iter([f"Python that would run inside Toolstead: {_count_lines(file)}"])
     if path.endswith(".md"):
-        return iter([f"an agent's instructions: {_lines(file)}"])
-    return iter([_lines(file)])
+        return iter([f"an agent's instructions: {_count_lines(file)}"])
+    return iter([_count_lines(file)])
 
 
-def _tools(data: bytes) -> Lines:
-    content = _json(data)
+def _review_tools(data: bytes) -> Lines:
+    content = _parse_json(data)
     tools = content.get("tools") if content is not None else None
     if not isinstance(tools, list):
         yield "no tool file that can be read"
@@ -75,57 +75,57 @@ def _tools(data: bytes) -> Lines:
     for tool in cast("list[Any]", tools)[:_SOME]:
         if isinstance(tool, dict):
             given = cast("dict[str, Any]", tool)
-            yield f"{given.get('name')}: {_handler(given.get('handler'))}"
+            yield f"{given.get('name')}: {_review_handler(given.get('handler'))}"
     if len(cast("list[Any]", tools)) > _SOME:
         yield f"and {len(cast('list[Any]', tools)) - _SOME} tools more; look at the file itself"
 
 
-def _handler(handler: Any) -> str:
+def _review_handler(handler: Any) -> str:
     match handler:
         case {"type": "shell", "command": command}:
-            return f"runs  {command}{_with(cast('dict[str, Any]', handler), ('cwd', 'env', 'stdin'))}"
+            return f"runs  {command}{_handler_details(cast('dict[str, Any]', handler), ('cwd', 'env', 'stdin'))}"
         case {"type": "http", "url": url}:
             given = cast("dict[str, Any]", handler)
-            return f"asks  {given.get('method', 'POST')} {url}{_with(given, ('allowedHosts', 'headers'))}"
+            return f"asks  {given.get('method', 'POST')} {url}{_handler_details(given, ('allowedHosts', 'headers'))}"
         case {"type": "file-read", "basePath": folder}:
             return f"reads files in {folder}"
         case _:
             return "a handler that cannot be read"
 
 
-def _with(handler: Mapping[str, Any], keys: tuple[str, ...]) -> str:
+def _handler_details(handler: Mapping[str, Any], keys: tuple[str, ...]) -> str:
     """What else decides what a handler does, and the secrets that it is given."""
-    told = [f"{key} {_plain(handler[key])}" for key in keys if handler.get(key)]
+    told = [f"{key} {_plain_text(handler[key])}" for key in keys if handler.get(key)]
     secrets = dict.fromkeys(_SECRET.findall(" ".join(told)))
     if secrets:
         told.append(f"your secrets {', '.join(secrets)}")
     return "".join(f"; {text}" for text in told)
 
 
-def _plain(value: Any) -> str:
+def _plain_text(value: Any) -> str:
     return value if isinstance(value, str) else msgspec.json.encode(value).decode("utf-8", "replace")
 
 
-def _settings(data: bytes) -> Lines:
+def _review_settings(data: bytes) -> Lines:
     try:
         table = tomllib.loads(data.decode("utf-8-sig"))
-        lines = [f"sets  {key} = {value!r}" for key, value in _leaves(table, "")]
+        lines = [f"sets  {key} = {value!r}" for key, value in _walk_leaves(table, "")]
     except (ValueError, RecursionError):  # ValueError: no TOML, or a number too long to be written out
         yield "no TOML that can be read"
         return
     yield from lines
 
 
-def _leaves(table: Mapping[str, Any], above: str) -> Iterator[tuple[str, Any]]:
+def _walk_leaves(table: Mapping[str, Any], above: str) -> Iterator[tuple[str, Any]]:
     for key, value in table.items():
         if isinstance(value, dict) and value:
-            yield from _leaves(cast("dict[str, Any]", value), f"{above}{key}.")
+            yield from _walk_leaves(cast("dict[str, Any]", value), f"{above}{key}.")
         else:
             yield f"{above}{key}", value
 
 
-def _servers(data: bytes) -> Lines:
-    content = _json(data)
+def _review_servers(data: bytes) -> Lines:
+    content = _parse_json(data)
     servers: Any = content.get("mcpServers") if content is not None else None
     if not isinstance(servers, dict):
         yield "no list of MCP servers that can be read"
@@ -134,19 +134,20 @@ def _servers(data: bytes) -> Lines:
         match server:
             case {"command": command}:
                 given = cast("dict[str, Any]", server)
-                words = " ".join(_plain(word) for word in (command, *_list(given.get("args"))))
-                yield f"MCP server {name}: starts  {words}{_with(given, ('cwd', 'env'))}"
+                words = " ".join(_plain_text(word) for word in (command, *_as_list(given.get("args"))))
+                yield f"MCP server {name}: starts  {words}{_handler_details(given, ('cwd', 'env'))}"
             case {"url": url}:
-                yield f"MCP server {name}: connects to {url}{_with(cast('dict[str, Any]', server), ('headers',))}"
+                details = _handler_details(cast("dict[str, Any]", server), ("headers",))
+                yield f"MCP server {name}: connects to {url}{details}"
             case _:
                 yield f"MCP server {name}: neither a command nor an address"
 
 
-def _list(value: Any) -> list[Any]:
+def _as_list(value: Any) -> list[Any]:
     return cast("list[Any]", value) if isinstance(value, list) else [] if value is None else [value]
 
 
-def _json(data: bytes) -> dict[str, Any] | None:
+def _parse_json(data: bytes) -> dict[str, Any] | None:
     try:
         content: Any = msgspec.json.decode(data.removeprefix(b"\xef\xbb\xbf"))
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
@@ -154,14 +155,14 @@ def _json(data: bytes) -> dict[str, Any] | None:
     return cast("dict[str, Any]", content) if isinstance(content, dict) else None
 
 
-def _lines(file: PinnedFile) -> str:
-    text = _text(file.data)
+def _count_lines(file: PinnedFile) -> str:
+    text = _text_lines(file.data)
     if text is None:
         return f"{len(file.data):,} bytes"
     return "1 line" if len(text) == 1 else f"{len(text)} lines"
 
 
-def _diff(approved: Mapping[str, bytes], snapshot: Snapshot, changes: Difference) -> Lines:
+def _diff_files(approved: Mapping[str, bytes], snapshot: Snapshot, changes: Difference) -> Lines:
     for path in sorted((*changes.added, *changes.removed, *changes.changed)):
         before = approved.get(path, b"") if path not in changes.added else b""
         file = snapshot.files.get(path)
@@ -172,7 +173,7 @@ def _diff(approved: Mapping[str, bytes], snapshot: Snapshot, changes: Difference
             yield f"removed {path}"
         elif before == after:
             yield f"{path} {'became' if file is not None and file.executable else 'is no longer'} a program"
-        old, new = _text(before), _text(after)
+        old, new = _text_lines(before), _text_lines(after)
         if old is None or new is None:
             yield f"{path}: {len(before):,} bytes became {len(after):,} bytes that are no text"
             continue
@@ -180,10 +181,10 @@ def _diff(approved: Mapping[str, bytes], snapshot: Snapshot, changes: Difference
         if len(old) <= _MOST_COMPARED and len(new) <= _MOST_COMPARED:
             yield from difflib.unified_diff(old, new, *names, lineterm="")
         else:
-            yield from _replaced(old, new, *names)
+            yield from _diff_long(old, new, *names)
 
 
-def _replaced(old: list[str], new: list[str], before: str, after: str) -> Lines:
+def _diff_long(old: list[str], new: list[str], before: str, after: str) -> Lines:
     """Long texts without the lines they begin and end with alike: to find more could take hours."""
     shorter = min(len(old), len(new))
     head = next((at for at in range(shorter) if old[at] != new[at]), shorter)
@@ -195,7 +196,7 @@ def _replaced(old: list[str], new: list[str], before: str, after: str) -> Lines:
         yield from (f"+{line}" for line in came[at : at + 1])
 
 
-def _text(data: bytes) -> list[str] | None:
+def _text_lines(data: bytes) -> list[str] | None:
     """The lines of a text; None for what is no text."""
     if b"\0" in data:
         return None
@@ -206,6 +207,6 @@ def _text(data: bytes) -> list[str] | None:
     return lines[:-1] if not lines[-1] else lines
 
 
-def _line(text: str) -> str:
-    shown = escaped(text[:LONGEST_LINE].replace("\t", "    "))
+def _escape_line(text: str) -> str:
+    shown = escape_unseen(text[:LONGEST_LINE].replace("\t", "    "))
     return shown if len(text) <= LONGEST_LINE else f"{shown}… ({len(text) - LONGEST_LINE:,} more)"

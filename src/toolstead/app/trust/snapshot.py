@@ -18,7 +18,7 @@ from pathlib import Path
 import msgspec
 
 from toolstead.errors import TrustError
-from toolstead.schema.visible import escaped
+from toolstead.schema.visible import escape_unseen
 
 FOLDERS = (".toolstead", ".claude/agents")
 FILES = (".mcp.json",)
@@ -84,7 +84,7 @@ def take_snapshot(project: Path, *, without: Path | None = None) -> Snapshot:
     skipped: list[str] = []
     total = 0
     try:
-        for entry in _walk(project, without):
+        for entry in _walk_scope(project, without):
             file = _read(entry)
             if file is None:
                 skipped.append(entry.path)
@@ -92,11 +92,12 @@ def take_snapshot(project: Path, *, without: Path | None = None) -> Snapshot:
             total += len(file.data)
             if total > LARGEST_SNAPSHOT:
                 raise TrustError(
-                    f"{escaped(str(project))} brings more than {LARGEST_SNAPSHOT:,} bytes; move large files elsewhere"
+                    f"{escape_unseen(str(project))} brings more than {LARGEST_SNAPSHOT:,} bytes; "
+                    "move large files elsewhere"
                 )
             files[entry.path] = file
     except OSError as error:
-        raise _unreadable(project, error) from None
+        raise _unreadable_error(project, error) from None
     return Snapshot(files=dict(sorted(files.items())), skipped=tuple(sorted(skipped)))
 
 
@@ -107,17 +108,17 @@ def take_mark(project: Path, *, without: Path | None = None) -> Mark:
         TrustError: There is more than can be approved, or something cannot be read.
     """
     try:
-        return tuple(sorted((entry.path, *_changing(entry.seen)) for entry in _walk(project, without)))
+        return tuple(sorted((entry.path, *_change_mark(entry.seen)) for entry in _walk_scope(project, without)))
     except OSError as error:
-        raise _unreadable(project, error) from None
+        raise _unreadable_error(project, error) from None
 
 
-def _unreadable(project: Path, error: OSError) -> TrustError:
-    name = escaped(os.fsdecode(error.filename)) if isinstance(error.filename, str | bytes) else "its folder"
-    return TrustError(f"what {escaped(str(project))} brings cannot be read: {error.strerror} ({name})")
+def _unreadable_error(project: Path, error: OSError) -> TrustError:
+    name = escape_unseen(os.fsdecode(error.filename)) if isinstance(error.filename, str | bytes) else "its folder"
+    return TrustError(f"what {escape_unseen(str(project))} brings cannot be read: {error.strerror} ({name})")
 
 
-def _changing(seen: os.stat_result) -> tuple[int, int, int, int]:
+def _change_mark(seen: os.stat_result) -> tuple[int, int, int, int]:
     return seen.st_mode, seen.st_ctime_ns, seen.st_size, seen.st_ino
 
 
@@ -130,7 +131,7 @@ class _Entry(msgspec.Struct, frozen=True, kw_only=True):
     seen: os.stat_result
 
 
-class _Walk:
+class _ScopeWalk:
     """One walk through the scope; every name counts, folders included."""
 
     def __init__(self, project: Path, without: Path | None) -> None:
@@ -138,7 +139,7 @@ class _Walk:
         self._without = without
         self._room = MOST_FILES
 
-    def below(self, folder: int, above: str, steps: Sequence[str]) -> Iterator[_Entry]:
+    def walk_below(self, folder: int, above: str, steps: Sequence[str]) -> Iterator[_Entry]:
         """What lies at a place, one step at a time; where the steps end, everything in it."""
         name = steps[0]
         path = f"{above}{name}"
@@ -146,7 +147,7 @@ class _Walk:
             seen = os.stat(name, dir_fd=folder, follow_symlinks=False)
         except FileNotFoundError:
             return
-        self._count()
+        self._count_entry()
         if not stat.S_ISDIR(seen.st_mode):
             if len(steps) == 1 or not stat.S_ISREG(seen.st_mode):  # a file called `.claude` holds no agents
                 yield _Entry(path=path, folder=folder, name=name, seen=seen)
@@ -155,39 +156,40 @@ class _Walk:
             return
         if path.count("/") > DEEPEST:
             raise TrustError(f"{_start(path)} is nested more than {DEEPEST} folders deep; move it elsewhere")
-        with _opened(folder, name) as inner:
+        with _open_folder(folder, name) as inner:
             if inner is None:  # replaced by a link since we looked
                 yield _Entry(path=path, folder=folder, name=name, seen=seen)
                 return
             if len(steps) > 1:
-                yield from self.below(inner, f"{path}/", steps[1:])
+                yield from self.walk_below(inner, f"{path}/", steps[1:])
                 return
             with os.scandir(inner) as inside:
                 names = sorted(found.name for found in islice(inside, self._room + 1))
             for found in names:
-                yield from self.below(inner, f"{path}/", [found])
+                yield from self.walk_below(inner, f"{path}/", [found])
 
-    def _count(self) -> None:
+    def _count_entry(self) -> None:
         self._room -= 1
         if self._room < 0:
             raise TrustError(
-                f"{escaped(str(self._project))} brings more than {MOST_FILES:,} files; move what is no tool elsewhere"
+                f"{escape_unseen(str(self._project))} brings more than {MOST_FILES:,} files; "
+                "move what is no tool elsewhere"
             )
 
 
-def _walk(project: Path, without: Path | None) -> Iterator[_Entry]:
+def _walk_scope(project: Path, without: Path | None) -> Iterator[_Entry]:
     """Every name of the scope that is no folder, with its folder open."""
-    walk = _Walk(project, without)
+    walk = _ScopeWalk(project, without)
     root = os.open(project, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         for place in (*FOLDERS, *FILES):
-            yield from walk.below(root, "", place.split("/"))
+            yield from walk.walk_below(root, "", place.split("/"))
     finally:
         os.close(root)
 
 
 @contextmanager
-def _opened(folder: int, name: str) -> Generator[int | None]:
+def _open_folder(folder: int, name: str) -> Generator[int | None]:
     """A folder inside a folder; None where it is one no more."""
     try:
         inner = os.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=folder)
@@ -234,7 +236,7 @@ def _read(entry: _Entry) -> PinnedFile | None:
 
 
 def _start(path: str) -> str:
-    return escaped(path if len(path) <= 200 else f"{path[:200]}…")
+    return escape_unseen(path if len(path) <= 200 else f"{path[:200]}…")
 
 
 def _is_text(name: str) -> bool:

@@ -9,12 +9,12 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable
 
-from toolstead.app.trust.approvals import Stamp, difference
+from toolstead.app.trust.approvals import Stamp, compare_snapshot
 from toolstead.app.trust.approved import ProjectTrust
 from toolstead.app.trust.snapshot import Mark, take_mark
 from toolstead.app.watching import POLL_SECONDS, PollingWatcher, is_young
 from toolstead.errors import ToolsteadError
-from toolstead.schema.visible import escaped
+from toolstead.schema.visible import escape_unseen
 
 logger = logging.getLogger("toolstead.trust")
 
@@ -43,7 +43,7 @@ class TrustWatcher(PollingWatcher):
 
     async def check(self) -> None:
         """Look once, and tell if there is news."""
-        seen = await asyncio.to_thread(self._look)
+        seen = await asyncio.to_thread(self._take_marks)
         is_settled = isinstance(seen[1], str) or not any(is_young(changed) for _, _, changed, _, _ in seen[1])
         if self._seen == seen and is_settled:
             return
@@ -54,29 +54,29 @@ class TrustWatcher(PollingWatcher):
 
     async def check_first(self) -> None:
         """Tell only if something changed since the trust was last looked at; mostly nothing has."""
-        self._seen = await asyncio.to_thread(self._look)
+        self._seen = await asyncio.to_thread(self._take_marks)
         if self._follow:
             await asyncio.to_thread(approve_changes, self._trust)
-        if await asyncio.to_thread(self._trust.look):
+        if await asyncio.to_thread(self._trust.refresh_approval):
             await self._on_news()
 
-    def _look(self) -> tuple[Stamp, Mark | str]:
+    def _take_marks(self) -> tuple[Stamp, Mark | str]:
         trust = self._trust
         try:
             mark: Mark | str = take_mark(trust.project, without=trust.users_own)
         except ToolsteadError as error:
             mark = str(error)
-        return trust.approvals.stamp(trust.project), mark
+        return trust.approvals.approval_stamp(trust.project), mark
 
 
 def approve_changes(trust: ProjectTrust) -> bool:
     """Approve what the project brings now, if it is not what was approved; say whether it was other."""
     try:
-        snapshot = trust.snapshot()
-        changes = difference(trust.approvals.read(trust.project), snapshot)
+        snapshot = trust.take_snapshot()
+        changes = compare_snapshot(trust.approvals.read(trust.project), snapshot)
         if changes:
-            trust.approvals.approve(trust.project, snapshot)
-            logger.info("%s: approved as it changed: %s", escaped(str(trust.project)), changes)
+            trust.approvals.approve_snapshot(trust.project, snapshot)
+            logger.info("%s: approved as it changed: %s", escape_unseen(str(trust.project)), changes)
     except ToolsteadError as error:
         logger.warning("%s", error)
         return False

@@ -11,36 +11,36 @@ if TYPE_CHECKING:
     from toolstead.app.trust.snapshot import Snapshot
 
 
-def offer(project: ProjectTrust) -> None:
+def offer_approval(project: ProjectTrust) -> None:
     """On a terminal, ask once about a project that nobody was asked about yet."""
     from toolstead.errors import TrustError
 
     try:
-        snapshot = project.snapshot()
+        snapshot = project.take_snapshot()
         if not snapshot.files or project.approvals.read(project.project) is not None:
             return
-        if project.approvals.declined(project.project, snapshot.digest):
+        if project.approvals.was_declined(project.project, snapshot.digest):
             return
     except TrustError:  # every command says so, and goes on without the project's own files
         return
-    approve(project, ask=True, snapshot=snapshot)
+    approve_project(project, ask=True, snapshot=snapshot)
 
 
-def approve(project: ProjectTrust, *, ask: bool, snapshot: Snapshot | None = None) -> bool:
+def approve_project(project: ProjectTrust, *, ask: bool, snapshot: Snapshot | None = None) -> bool:
     """Show, ask if somebody can be asked, keep. What is kept is what was shown."""
-    from toolstead.app.trust.approvals import difference
+    from toolstead.app.trust.approvals import compare_snapshot
     from toolstead.app.trust.review import what_changed, what_would_run
-    from toolstead.schema.visible import escaped
+    from toolstead.schema.visible import escape_unseen
 
-    snapshot = snapshot or project.snapshot()
+    snapshot = snapshot or project.take_snapshot()
     approval = project.approvals.read(project.project)
-    changes = difference(approval, snapshot)
-    shown = escaped(str(project.project))
+    changes = compare_snapshot(approval, snapshot)
+    shown = escape_unseen(str(project.project))
     where = click.style(shown, bold=True)
     if approval is not None and not changes:
         mended = ""
         if not project.approvals.is_intact(project.project, approval):
-            project.approvals.approve(project.project, snapshot)
+            project.approvals.approve_snapshot(project.project, snapshot)
             mended = "; its kept copy was damaged, and is whole again"
         click.echo(f"{where}: nothing changed since you approved it{mended}", err=True)
         return True
@@ -53,35 +53,35 @@ def approve(project: ProjectTrust, *, ask: bool, snapshot: Snapshot | None = Non
             click.echo(f"  {line}", err=True)
     else:
         click.echo(f"{where} changed since you approved it:", err=True)
-        for line in what_changed(_kept(project, (*changes.removed, *changes.changed)), snapshot, changes):
-            click.echo(_coloured(line), err=True)
-    if ask and not click.confirm(f"Trust these {_files(snapshot)}?", err=True):
-        project.approvals.decline(project.project, snapshot.digest)
+        for line in what_changed(_kept_files(project, (*changes.removed, *changes.changed)), snapshot, changes):
+            click.echo(_colour_line(line), err=True)
+    if ask and not click.confirm(f"Trust these {_describe_files(snapshot)}?", err=True):
+        project.approvals.decline_snapshot(project.project, snapshot.digest)
         click.echo("not trusted; `toolstead trust` asks again", err=True)
         return False
-    project.approvals.approve(project.project, snapshot)
-    click.echo(f"trusted: {_files(snapshot)} of {shown}", err=True)
+    project.approvals.approve_snapshot(project.project, snapshot)
+    click.echo(f"trusted: {_describe_files(snapshot)} of {shown}", err=True)
     return True
 
 
-def _kept(project: ProjectTrust, paths: tuple[str, ...]) -> dict[str, bytes]:
+def _kept_files(project: ProjectTrust, paths: tuple[str, ...]) -> dict[str, bytes]:
     """The approved bytes of some files; what is wrong with a copy is said, and it counts as lost."""
     from toolstead.errors import TrustError
 
     kept: dict[str, bytes] = {}
     for path in paths:
         try:
-            kept[path] = project.approvals.content(project.project, path) or b""
+            kept[path] = project.approvals.approved_content(project.project, path) or b""
         except TrustError as error:
             click.echo(str(error), err=True)
     return kept
 
 
-def _files(snapshot: Snapshot) -> str:
+def _describe_files(snapshot: Snapshot) -> str:
     return "1 file" if len(snapshot.files) == 1 else f"{len(snapshot.files)} files"
 
 
-def _coloured(line: str) -> str:
+def _colour_line(line: str) -> str:
     if line.startswith(("+++", "---")):
         return click.style(line, bold=True)
     if line.startswith("+"):

@@ -22,29 +22,29 @@ def read_arguments(pairs: Sequence[str], given: str | None, schema: JSONSchema) 
     """
     arguments = _from_input(given) if given is not None else {}
     for pair in pairs:
-        key, value = _pair(pair, schema)
+        key, value = _read_pair(pair, schema)
         arguments[key] = value
     return arguments
 
 
 def _from_input(given: str) -> dict[str, Any]:
     text = sys.stdin.read() if given == "-" else given
-    value = _json(text, "--input")
+    value = _parse_json(text, "--input")
     if not isinstance(value, dict):
         raise click.UsageError(f"--input: a JSON object is needed, not {type(value).__name__}")
     return cast("dict[str, Any]", value)
 
 
-def _pair(pair: str, schema: JSONSchema) -> tuple[str, Any]:
+def _read_pair(pair: str, schema: JSONSchema) -> tuple[str, Any]:
     key, sign, text = pair.partition("=")
     if not sign or not key:
         raise click.UsageError(f"{pair!r}: arguments look like key=value, or key:=JSON")
     if key.endswith(":"):
-        return key[:-1], _json(text, key[:-1])
-    return key, _converted(text, schema.get("properties", {}).get(key))
+        return key[:-1], _parse_json(text, key[:-1])
+    return key, _convert_text(text, schema.get("properties", {}).get(key))
 
 
-def _converted(text: str, schema: Any) -> Any:
+def _convert_text(text: str, schema: Any) -> Any:
     """Read text as the schema's type; what does not look like it stays text, and validation says so."""
     kinds: Any = cast("dict[str, Any]", schema).get("type") if isinstance(schema, dict) else None
     for kind in cast("list[Any]", kinds) if isinstance(kinds, list) else [kinds]:
@@ -63,7 +63,7 @@ def _converted(text: str, schema: Any) -> Any:
     return text
 
 
-def _json(text: str, where: str) -> Any:
+def _parse_json(text: str, where: str) -> Any:
     try:
         return json.loads(text)
     except (ValueError, RecursionError) as error:

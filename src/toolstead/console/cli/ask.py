@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from toolstead.console.cli.invocation import Invocation, common_options
+from toolstead.console.cli.invocation import CommandContext, common_options
 
 if TYPE_CHECKING:
     from toolstead.app.client import SteadClient
@@ -28,7 +28,7 @@ DONE, SAID_NO = 0, 1
 @click.option("--url", metavar="URL", help="The server to ask, instead of this project's own.")
 @common_options
 @click.pass_obj
-def ask(invocation: Invocation, prompt: str, *, as_json: bool, url: str | None, **given: Any) -> int:
+def ask(invocation: CommandContext, prompt: str, *, as_json: bool, url: str | None, **given: Any) -> int:
     """Ask an agent. PROMPT is passed on word for word; - reads it from stdin.
 
     The answer goes to stdout, everything else to stderr. The running server of this project answers;
@@ -46,8 +46,8 @@ def ask(invocation: Invocation, prompt: str, *, as_json: bool, url: str | None, 
         if client.url is not None:
             shown.asked_at(client.url)
         if options.runtime is None and options.model is None:
-            shown.chosen(await client.describe_state())
-        return shown.end(await client.run_agent(prompt, options, shown.event))
+            shown.show_choice(await client.describe_state())
+        return shown.show_end(await client.run_agent(prompt, options, shown.show_event))
 
     return invocation.run_with_client(url, run)
 
@@ -67,11 +67,11 @@ class _Shown:
         """A running server is asked, not this process."""
         self._at = f"by the server at {url}"
 
-    def chosen(self, state: Mapping[str, Any]) -> None:
+    def show_choice(self, state: Mapping[str, Any]) -> None:
         """Nobody named a runtime or a model: this one was chosen, and why."""
         self._why = {state["runtime"]: f" ({state['runtimeReason']})" if state["runtimeReason"] else ""}
 
-    def event(self, kind: str, data: dict[str, Any]) -> None:
+    def show_event(self, kind: str, data: dict[str, Any]) -> None:
         """Show one event of the run."""
         if self._as_json:
             return
@@ -82,7 +82,7 @@ class _Shown:
             if self._at:
                 click.echo(self._at, err=True)
         elif kind == "message.delta":
-            self._hear(data["text"], data.get("attempt", 1))
+            self._show_text(data["text"], data.get("attempt", 1))
         elif kind == "usage":
             self._whole = True  # it is counted when a message is complete
         elif kind == "tool_use":
@@ -91,7 +91,7 @@ class _Shown:
         elif kind == "tool_result" and data["isError"]:
             click.echo(f"· {data['name']} failed: {data['content'][:500]}", err=True)
 
-    def _hear(self, text: str, attempt: int) -> None:
+    def _show_text(self, text: str, attempt: int) -> None:
         if self._whole:
             self._end_line()
         if attempt > self._attempt and self._said:
@@ -108,7 +108,7 @@ class _Shown:
             click.echo()
         self._said, self._whole = "", False
 
-    def end(self, run: dict[str, Any]) -> int:
+    def show_end(self, run: dict[str, Any]) -> int:
         """Show how it ended; the exit status."""
         if self._as_json:
             click.echo(json.dumps(run, indent=2, ensure_ascii=False))
@@ -116,14 +116,14 @@ class _Shown:
             result = run["result"] or ""
             # A runtime that counts nothing does not tell where a message ends, so another may stand before the last.
             click.echo("" if self._said.endswith(result) else result.removeprefix(self._said))
-            self._spent(run)
+            self._show_usage(run)
         else:
             self._end_line()
             why = run["error"]["message"] if run["error"] else "the server went before its end"
             click.echo(f"toolstead: {run['status']}: {why}", err=True)
         return DONE if run["status"] == "completed" else SAID_NO
 
-    def _spent(self, run: dict[str, Any]) -> None:
+    def _show_usage(self, run: dict[str, Any]) -> None:
         used = run["usage"]
         cost = f", ${used['cost']:.4f}" if used["cost"] else ""
         tokens = f"{used['inputTokens']:,} tokens in, {used['outputTokens']:,} out{cost}; "

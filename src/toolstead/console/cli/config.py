@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import click
 
-from toolstead.console.cli.invocation import Invocation, common_options
+from toolstead.console.cli.invocation import CommandContext, common_options
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -25,9 +25,9 @@ def config() -> None:
 @config.command("show")
 @common_options
 @click.pass_obj
-def show(invocation: Invocation) -> None:
+def show(invocation: CommandContext) -> None:
     """Print the settings in effect as TOML; secrets are masked."""
-    click.echo(_as_toml(invocation.load().explain()))
+    click.echo(_as_toml(invocation.load().explain_values()))
 
 
 @config.command("explain")
@@ -35,19 +35,19 @@ def show(invocation: Invocation) -> None:
 @click.option("--json", "as_json", is_flag=True, help="As JSON, for programs.")
 @common_options
 @click.pass_obj
-def explain(invocation: Invocation, key: str | None, as_json: bool) -> None:
+def explain(invocation: CommandContext, key: str | None, as_json: bool) -> None:
     """Say where each setting came from, and what it overrode.
 
     KEY is one setting (tools.timeout) or a section (tools); without it all are told.
     """
-    shown = _chosen(invocation.load().explain(), key)
+    shown = _choose_values(invocation.load().explain_values(), key)
     if as_json:
         click.echo(_as_json(shown))
     else:
-        click.echo("\n".join(line for item in shown for line in _lines(item)))
+        click.echo("\n".join(line for item in shown for line in _value_lines(item)))
 
 
-def _chosen(explained: list[Explained], key: str | None) -> list[Explained]:
+def _choose_values(explained: list[Explained], key: str | None) -> list[Explained]:
     if key is None:
         return explained
     chosen = [item for item in explained if item.key == key or item.key.startswith(f"{key}.")]
@@ -76,7 +76,7 @@ def _as_toml(explained: Iterable[Explained]) -> str:
     return "\n".join(lines[1:])
 
 
-def _lines(item: Explained) -> list[str]:
+def _value_lines(item: Explained) -> list[str]:
     from toolstead.app.toml_text import toml_value
 
     origin = "default" if item.origin == "default" else f"from {item.origin}"
@@ -85,10 +85,10 @@ def _lines(item: Explained) -> list[str]:
     said = f"{item.key} = {toml_value(item.value)}"
     if len(notes) == 1 and len(said) + len(notes[0]) + 4 <= _WIDTH:
         return [f"{said}  ({notes[0]})"]
-    return [*_unfolded(said, item), *(line for note in notes for line in _folded(note))]
+    return [*_unfold_list(said, item), *(line for note in notes for line in _fold_note(note))]
 
 
-def _unfolded(said: str, item: Explained) -> list[str]:
+def _unfold_list(said: str, item: Explained) -> list[str]:
     """A list too long for a line gets a line for each item; other values stay in one piece."""
     from toolstead.app.toml_text import toml_value
 
@@ -98,7 +98,7 @@ def _unfolded(said: str, item: Explained) -> list[str]:
     return [f"{item.key} = [", *(f"    {toml_value(part)}," for part in items), "]"]
 
 
-def _folded(note: str) -> list[str]:
+def _fold_note(note: str) -> list[str]:
     # Between words only: a path that is cut in two cannot be copied.
     return textwrap.wrap(
         note,

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 
 import click
 
-from toolstead.console.cli.invocation import Invocation, common_options
+from toolstead.console.cli.invocation import CommandContext, common_options
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from toolstead.app.doctor import Finding, Report
+    from toolstead.app.doctor import DoctorFinding, DoctorReport
 
 READY, NOT_READY = 0, 1
 _WIDTH = 80
@@ -32,43 +32,45 @@ _BROKEN = "No agent can answer yet: do what stands after → where there is a �
 @click.option("--json", "as_json", is_flag=True, help="As JSON, for programs.")
 @common_options
 @click.pass_obj
-def doctor(invocation: Invocation, as_json: bool) -> int:
+def doctor(invocation: CommandContext, as_json: bool) -> int:
     """Say which runtime and which models can be used, and what to do about the others.
 
     Nobody outside is asked, so it costs nothing. Exit status: 0 an agent can answer, 1 none can.
     """
-    from toolstead.app.doctor import examine
+    from toolstead.app.doctor import examine_setup
 
-    report = examine(invocation.load().settings.runtime)
-    click.echo(json.dumps(report.to_json(), indent=2, ensure_ascii=False) if as_json else _shown(report))
-    return READY if report.good else NOT_READY
+    report = examine_setup(invocation.load().settings.runtime)
+    click.echo(json.dumps(report.to_json(), indent=2, ensure_ascii=False) if as_json else _render_report(report))
+    return READY if report.can_answer else NOT_READY
 
 
-def _shown(report: Report) -> str:
+def _render_report(report: DoctorReport) -> str:
     choice = report.choice
-    lines = _wrapped(f"runtime   {choice.name or 'none'}: {choice.why or 'runtime.default names it'}", " " * 10)
+    lines = _wrap_text(f"runtime   {choice.name or 'none'}: {choice.why or 'runtime.default names it'}", " " * 10)
     if report.model is not None:
         lines.append(f"model     {report.model}")
     lines += (
-        _section("runtimes", report.runtimes) + _section("models", report.models) + _section("extras", report.extras)
+        _render_section("runtimes", report.runtimes)
+        + _render_section("models", report.models)
+        + _render_section("extras", report.extras)
     )
-    if not report.good:
+    if not report.can_answer:
         lines += ["", _MISSING if report.choice.name is None else _BROKEN]
     elif report.choice.name != "scripted":
         lines += ["", _UNTRIED]
     return "\n".join(lines)
 
 
-def _wrapped(text: str, indent: str) -> list[str]:
+def _wrap_text(text: str, indent: str) -> list[str]:
     return textwrap.wrap(text, _WIDTH, subsequent_indent=indent, break_on_hyphens=False)
 
 
-def _section(title: str, findings: Sequence[Finding]) -> list[str]:
+def _render_section(title: str, findings: Sequence[DoctorFinding]) -> list[str]:
     width = max((len(item.name) for item in findings), default=0)
     lines = ["", title]
     for item in findings:
         mark = {True: "✓", False: "✗", None: "·"}[item.good]
-        lines += _wrapped(f"  {mark} {item.name:<{width}}  {item.says}", " " * (width + 6))
+        lines += _wrap_text(f"  {mark} {item.name:<{width}}  {item.says}", " " * (width + 6))
         # One below the other, and never broken: they are there to be copied.
         lines += [f"{' ' * (width + 6)}{' ' if at else '→'} {todo}" for at, todo in enumerate(item.todo)]
     return lines

@@ -47,17 +47,17 @@ def run_to_the_end(
             asyncio.set_event_loop(None)
 
 
-def leave(status: int) -> None:
+def leave_process(status: int) -> None:
     """End the process with this status: as Python does, and if a thread is in the way, without waiting for it."""
     soon = time.monotonic() + _A_MOMENT
-    for thread in _threads():
+    for thread in _waiting_threads():
         thread.join(max(0.0, soon - time.monotonic()))
-    if _threads():  # perhaps only idle workers, which Python ends now
+    if _waiting_threads():  # perhaps only idle workers, which Python ends now
         threading.Thread(target=_end_for_sure, args=(status,), daemon=True).start()
     sys.exit(status)
 
 
-def _threads() -> list[threading.Thread]:
+def _waiting_threads() -> list[threading.Thread]:
     """Those that Python waits for."""
     main = threading.main_thread()
     return [thread for thread in threading.enumerate() if not thread.daemon and thread is not main]
@@ -78,7 +78,7 @@ async def _end_rest(tasks: set[asyncio.Task[Any]]) -> None:
 
 def _end_for_sure(status: int) -> None:
     time.sleep(PATIENCE)
-    names = ", ".join(thread.name for thread in _threads())
+    names = ", ".join(thread.name for thread in _waiting_threads())
     logger.warning("a thread does not end (%s); the process ends without it", names)
     for stream in (sys.stdout, sys.stderr):
         with suppress(OSError, ValueError):

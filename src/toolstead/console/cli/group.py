@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from toolstead.console.cli.invocation import Invocation
+from toolstead.console.cli.invocation import CommandContext
 from toolstead.errors import ToolsteadError
 
 COMMANDS = {
@@ -64,7 +64,7 @@ class LazyGroup(click.Group):
 @click.pass_context
 def cli(ctx: click.Context, project: Path | None, overrides: tuple[str, ...], verbose: int) -> None:
     """Tools for AI agents: register once, call from everywhere."""
-    ctx.obj = Invocation(project=project, overrides=overrides, verbose=verbose)
+    ctx.obj = CommandContext(project=project, overrides=overrides, verbose=verbose)
 
 
 def run(arguments: list[str] | None) -> int:
@@ -75,10 +75,10 @@ def run(arguments: list[str] | None) -> int:
 def ended_by(error: BaseException) -> int:
     """Say how the process ends that an error ended outside click: the same words, the same status."""
 
-    def fail() -> None:
+    def fail_command() -> None:
         raise error
 
-    return _status_of(click.Command("ended", callback=fail), [])
+    return _status_of(click.Command("ended", callback=fail_command), [])
 
 
 def _status_of(command: click.Command, arguments: list[str] | None) -> int:

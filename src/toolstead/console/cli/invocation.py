@@ -29,14 +29,14 @@ _F = TypeVar("_F", bound=Callable[..., Any])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Invocation:
+class CommandContext:
     """What was said on the command line besides the command."""
 
     project: Path | None = None
     overrides: tuple[str, ...] = ()
     verbose: int = 0
 
-    def places(self) -> Places:
+    def find_places(self) -> Places:
         """Where this project, the user's folder and the data are."""
         from toolstead.app.places import find_places
 
@@ -47,12 +47,12 @@ class Invocation:
         from toolstead.app.layers import settings_for
         from toolstead.app.trust.approved import ProjectTrust
 
-        places = self.places()
+        places = self.find_places()
         trust = ProjectTrust(places)
-        trust.look()
-        return settings_for(places, overrides=self.overrides, approved_config=trust.config())
+        trust.refresh_approval()
+        return settings_for(places, overrides=self.overrides, approved_config=trust.approved_config())
 
-    def stead(
+    def make_stead(
         self, *, watch: bool = False, tools_dir: Path | None = None, follow: bool = False, ask: bool = True
     ) -> Toolstead:
         """A stead for this project; open it with `async with`. Only what serves need watch for changes.
@@ -63,9 +63,9 @@ class Invocation:
 
         if ask and not follow and sys.stdin.isatty() and sys.stderr.isatty():
             from toolstead.app.trust.approved import ProjectTrust
-            from toolstead.console.cli.approving import offer
+            from toolstead.console.cli.approving import offer_approval
 
-            offer(ProjectTrust(self.places()))
+            offer_approval(ProjectTrust(self.find_places()))
         return Toolstead(self.project, tools_dir=tools_dir, overrides=self.overrides, watch=watch, follow=follow)
 
     def run_with_client(
@@ -75,7 +75,7 @@ class Invocation:
         from toolstead.app.connecting import open_client
 
         async def main() -> _T:
-            async with open_client(self.places(), self.stead, url=url, read_token=self._read_token) as client:
+            async with open_client(self.find_places(), self.make_stead, url=url, read_token=self._read_token) as client:
                 return await act(client)
 
         return self.run(main(), level=level)
@@ -108,11 +108,11 @@ async def _until_terminated(main: Coroutine[Any, Any, _T]) -> _T:
     this = cast("asyncio.Task[Any]", asyncio.current_task())
     told: list[int] = []
 
-    def end() -> None:
+    def end_work() -> None:
         told.append(signal.SIGTERM)
         this.cancel()
 
-    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, end)
+    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, end_work)
     try:
         return await main
     except asyncio.CancelledError:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 import sys
 
-from toolstead.console.cli.ending import leave
+from toolstead.console.cli.ending import leave_process
 from toolstead.console.cli.stdio import plainly_asked, serve
 from toolstead.errors import ToolsteadError
 
@@ -27,7 +27,7 @@ def main(arguments: list[str] | None = None) -> None:
         status = _status_of(sys.argv[1:])
     except SystemExit as told:
         status = told.code if isinstance(told.code, int) else 0 if told.code is None else 1
-    leave(status)
+    leave_process(status)
 
 
 def _status_of(arguments: list[str]) -> int:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from toolstead.console.cli.invocation import Invocation, common_options
+from toolstead.console.cli.invocation import CommandContext, common_options
 from toolstead.console.cli.stdio import serve
 
 
@@ -12,7 +12,7 @@ from toolstead.console.cli.stdio import serve
 @click.option("--no-lane", is_flag=True, help="Leave every message to the MCP SDK.")
 @common_options
 @click.pass_obj
-def mcp(invocation: Invocation, no_lane: bool) -> int:
+def mcp(invocation: CommandContext, no_lane: bool) -> int:
     """Be an MCP server on stdin and stdout.
 
     stdout is the wire; what tools print goes to stderr, and so does the log.

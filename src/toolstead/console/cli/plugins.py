@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from toolstead.console.cli.arguments import read_arguments
-from toolstead.console.cli.invocation import Invocation, common_options
+from toolstead.console.cli.invocation import CommandContext, common_options
 from toolstead.errors import suggest
 
 if TYPE_CHECKING:
@@ -37,21 +37,21 @@ def plugins() -> None:
 @_URL
 @common_options
 @click.pass_obj
-def list_plugins(invocation: Invocation, *, as_json: bool, url: str | None) -> int:
+def list_plugins(invocation: CommandContext, *, as_json: bool, url: str | None) -> int:
     """List the plugins: those that run, those that are switched off, and those that failed."""
 
-    async def show(client: SteadClient) -> int:
+    async def show_plugins(client: SteadClient) -> int:
         found = await client.list_plugins()
         if as_json:
             click.echo(json.dumps({"plugins": found}, indent=2, ensure_ascii=False))
         elif found:
             width = min(100, shutil.get_terminal_size((80, 24)).columns)
-            click.echo("\n".join(_table(found, width)))
+            click.echo("\n".join(_plugin_table(found, width)))
         else:
             click.echo("there are none", err=True)
         return DONE
 
-    return _run(invocation, url, show)
+    return _run(invocation, url, show_plugins)
 
 
 @plugins.command("enable")
@@ -60,17 +60,17 @@ def list_plugins(invocation: Invocation, *, as_json: bool, url: str | None) -> i
 @_URL
 @common_options
 @click.pass_obj
-def enable_plugin(invocation: Invocation, name: str, pairs: tuple[str, ...], *, url: str | None) -> int:
+def enable_plugin(invocation: CommandContext, name: str, pairs: tuple[str, ...], *, url: str | None) -> int:
     """Switch a plugin on, with these settings laid over what is set.
 
     KEY:=null takes a setting back.
     """
 
-    async def enable(client: SteadClient) -> int:
-        settings = _settings(pairs, (await _found(client, name))["settings"])
-        return _tell(await client.change_plugin(name, enabled=True, settings=settings or None))
+    async def enable_one(client: SteadClient) -> int:
+        settings = _read_settings(pairs, (await _find_plugin(client, name))["settings"])
+        return _print_outcome(await client.change_plugin(name, enabled=True, settings=settings or None))
 
-    return _run(invocation, url, enable)
+    return _run(invocation, url, enable_one)
 
 
 @plugins.command("disable")
@@ -78,14 +78,14 @@ def enable_plugin(invocation: Invocation, name: str, pairs: tuple[str, ...], *, 
 @_URL
 @common_options
 @click.pass_obj
-def disable_plugin(invocation: Invocation, name: str, *, url: str | None) -> int:
+def disable_plugin(invocation: CommandContext, name: str, *, url: str | None) -> int:
     """Switch a plugin off: its tools and its hooks go, what runs of it is ended."""
 
-    async def disable(client: SteadClient) -> int:
-        await _found(client, name)
-        return _tell(await client.change_plugin(name, enabled=False))
+    async def disable_one(client: SteadClient) -> int:
+        await _find_plugin(client, name)
+        return _print_outcome(await client.change_plugin(name, enabled=False))
 
-    return _run(invocation, url, disable)
+    return _run(invocation, url, disable_one)
 
 
 @plugins.command("reset")
@@ -93,17 +93,17 @@ def disable_plugin(invocation: Invocation, name: str, *, url: str | None) -> int
 @_URL
 @common_options
 @click.pass_obj
-def reset_plugin(invocation: Invocation, name: str, *, url: str | None) -> int:
+def reset_plugin(invocation: CommandContext, name: str, *, url: str | None) -> int:
     """Forget what was switched and set, so that the settings files count again."""
 
-    async def reset(client: SteadClient) -> int:
-        await _found(client, name)
-        return _tell(await client.reset_plugin(name))
+    async def reset_one(client: SteadClient) -> int:
+        await _find_plugin(client, name)
+        return _print_outcome(await client.reset_plugin(name))
 
-    return _run(invocation, url, reset)
+    return _run(invocation, url, reset_one)
 
 
-def _run(invocation: Invocation, url: str | None, act: Callable[[SteadClient], Awaitable[int]]) -> int:
+def _run(invocation: CommandContext, url: str | None, act: Callable[[SteadClient], Awaitable[int]]) -> int:
     async def run(client: SteadClient) -> int:
         if client.url is not None:
             click.echo(f"by the server at {client.url}", err=True)
@@ -113,7 +113,7 @@ def _run(invocation: Invocation, url: str | None, act: Callable[[SteadClient], A
     return invocation.run_with_client(url, run, level=logging.CRITICAL)
 
 
-async def _found(client: SteadClient, name: str) -> dict[str, Any]:
+async def _find_plugin(client: SteadClient, name: str) -> dict[str, Any]:
     """The plugin of this name.
 
     Raises:
@@ -126,7 +126,7 @@ async def _found(client: SteadClient, name: str) -> dict[str, Any]:
     return known[name]
 
 
-def _tell(plugin: Mapping[str, Any]) -> int:
+def _print_outcome(plugin: Mapping[str, Any]) -> int:
     """Say what became of a plugin; one that was switched on and does not run is a failure of its own."""
     word = "enabled" if plugin["enabled"] else "disabled"
     count = len(plugin["tools"])
@@ -138,7 +138,7 @@ def _tell(plugin: Mapping[str, Any]) -> int:
     return DOES_NOT_RUN if plugin["enabled"] and plugin["state"] == "failed" else DONE
 
 
-def _table(found: Sequence[Mapping[str, Any]], width: int) -> list[str]:
+def _plugin_table(found: Sequence[Mapping[str, Any]], width: int) -> list[str]:
     """The plugins as lines: name, version, state, tools; what is wrong with one stands below it."""
     names = max(len(plugin["name"]) for plugin in found)
     versions = min(_WIDEST_VERSION, max(len(plugin["version"]) for plugin in found))
@@ -147,19 +147,19 @@ def _table(found: Sequence[Mapping[str, Any]], width: int) -> list[str]:
     beside = width - margin >= max(longest, _ROOM_FOR_TOOLS)  # else the tools stand below their plugin
     lines: list[str] = []
     for plugin in found:
-        version = _cut(plugin["version"], versions)
+        version = _cut_text(plugin["version"], versions)
         head = f"{plugin['name']:<{names}}  {version:<{versions}}  {plugin['state']:<{_WIDEST_STATE}}  "
         tools = ", ".join(plugin["tools"])
         if beside and tools:
-            lines += _wrapped(tools, width, head, " " * margin)
+            lines += _wrap_text(tools, width, head, " " * margin)
         else:
-            lines += [head.rstrip(), *_wrapped(tools, width, "  ", "  ")]
+            lines += [head.rstrip(), *_wrap_text(tools, width, "  ", "  ")]
         if plugin.get("error"):
-            lines += _wrapped(_one_line(plugin["error"]), width, "  ", "  ")
+            lines += _wrap_text(_one_line(plugin["error"]), width, "  ", "  ")
     return lines
 
 
-def _wrapped(text: str, width: int, first: str, rest: str) -> list[str]:
+def _wrap_text(text: str, width: int, first: str, rest: str) -> list[str]:
     return textwrap.wrap(text, width, initial_indent=first, subsequent_indent=rest, break_on_hyphens=False)
 
 
@@ -169,12 +169,12 @@ def _one_line(text: str) -> str:
     return "".join(character if character.isprintable() else "\N{REPLACEMENT CHARACTER}" for character in line)
 
 
-def _cut(text: str, most: int) -> str:
+def _cut_text(text: str, most: int) -> str:
     text = _one_line(text)
     return text if len(text) <= most else f"{text[: most - 1]}…"
 
 
-def _settings(pairs: Sequence[str], now: Mapping[str, Any]) -> dict[str, Any]:
+def _read_settings(pairs: Sequence[str], now: Mapping[str, Any]) -> dict[str, Any]:
     """Settings from the command line: read by the type of what is set now.
 
     Where that is not known (a plugin that is off is not loaded, and says nothing), what looks like JSON is JSON.

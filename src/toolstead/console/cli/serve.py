@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 import click
 
 from toolstead.console.cli.collecting import collect_seldom, collecting_later
-from toolstead.console.cli.invocation import Invocation, common_options
+from toolstead.console.cli.invocation import CommandContext, common_options
 
 if TYPE_CHECKING:
-    from toolstead.app.server_file import Address
+    from toolstead.app.server_file import ServerAddress
 
 
 @click.command("serve")
@@ -20,16 +20,16 @@ if TYPE_CHECKING:
 @click.option("--no-lane", is_flag=True, help="Leave every MCP message to the MCP SDK.")
 @common_options
 @click.pass_obj
-def serve(invocation: Invocation, host: str | None, port: int | None, dev: bool, no_lane: bool) -> int:
+def serve(invocation: CommandContext, host: str | None, port: int | None, dev: bool, no_lane: bool) -> int:
     """Serve the tools over HTTP: REST at /api, MCP at /mcp, the documentation at /docs."""
     with collecting_later():
         return invocation.run(_serve(invocation, host, port, dev=dev, lane=not no_lane), fast_loop=True)
 
 
-async def _serve(invocation: Invocation, host: str | None, port: int | None, *, dev: bool, lane: bool) -> int:
-    async with invocation.stead(watch=True, follow=dev) as stead:
+async def _serve(invocation: CommandContext, host: str | None, port: int | None, *, dev: bool, lane: bool) -> int:
+    async with invocation.make_stead(watch=True, follow=dev) as stead:
 
-        def ready(address: Address) -> None:
+        def print_address(address: ServerAddress) -> None:
             url, key = address.url, f"?token={address.new_token}" if address.new_token else ""
             click.echo(f"toolstead serves {stead.registry.get_tool_count()} tools of {stead.places.project}", err=True)
             click.echo(f"  REST  {url}/api/tools", err=True)
@@ -39,5 +39,5 @@ async def _serve(invocation: Invocation, host: str | None, port: int | None, *, 
                 click.echo(f"  token {address.new_token}", err=True)
             collect_seldom()
 
-        await stead.serve_http(host=host, port=port, on_ready=ready, lane=lane)
+        await stead.serve_http(host=host, port=port, on_ready=print_address, lane=lane)
     return 0

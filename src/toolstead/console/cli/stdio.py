@@ -10,10 +10,10 @@ from contextlib import suppress
 from pathlib import Path
 
 from toolstead.console.cli.collecting import collect_seldom, collecting_later
-from toolstead.console.cli.invocation import Invocation
+from toolstead.console.cli.invocation import CommandContext
 
 
-def serve(invocation: Invocation, *, lane: bool = True) -> int:
+def serve(invocation: CommandContext, *, lane: bool = True) -> int:
     """Be an MCP server on stdin and stdout until the client leaves.
 
     Args:
@@ -24,7 +24,7 @@ def serve(invocation: Invocation, *, lane: bool = True) -> int:
         return invocation.run(_serve(invocation, lane=lane))
 
 
-def plainly_asked(words: Sequence[str]) -> Invocation | None:
+def plainly_asked(words: Sequence[str]) -> CommandContext | None:
     """What `toolstead … mcp …` was asked, where click would surely understand the same; None leaves it to click.
 
     Known are `mcp`, `--project` with a folder that can be read, `--set` and `-v`, before the command and after it.
@@ -54,11 +54,11 @@ def plainly_asked(words: Sequence[str]) -> Invocation | None:
             return None
     if not asked:
         return None
-    return Invocation(project=project, overrides=tuple(overrides), verbose=max(verbose, verbose_before))
+    return CommandContext(project=project, overrides=tuple(overrides), verbose=max(verbose, verbose_before))
 
 
-async def _serve(invocation: Invocation, *, lane: bool) -> int:
-    async with invocation.stead(watch=True, ask=False) as stead:
+async def _serve(invocation: CommandContext, *, lane: bool) -> int:
+    async with invocation.make_stead(watch=True, ask=False) as stead:
         collect_seldom()
         serving = asyncio.ensure_future(stead.serve_stdio(lane=lane))
         loop = asyncio.get_running_loop()

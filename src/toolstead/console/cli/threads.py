@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from toolstead.console.cli.invocation import Invocation, common_options
+from toolstead.console.cli.invocation import CommandContext, common_options
 
 if TYPE_CHECKING:
     from toolstead.app.client import SteadClient
@@ -33,20 +33,23 @@ _JSON = click.option("--json", "as_json", is_flag=True, help="As JSON, for progr
 @_URL
 @common_options
 @click.pass_obj
-def list_threads(invocation: Invocation, *, limit: int, as_json: bool, url: str | None) -> int:
+def list_threads(invocation: CommandContext, *, limit: int, as_json: bool, url: str | None) -> int:
     """List the conversations, the newest first."""
 
-    async def show(client: SteadClient) -> int:
+    async def show_threads(client: SteadClient) -> int:
         found = await client.list_threads(limit)
         if as_json:
             click.echo(json.dumps({"threads": found}, indent=2, ensure_ascii=False))
         elif not found:
             click.echo('there are none yet; `toolstead ask "…"` begins one', err=True)
         for thread in () if as_json else found:
-            click.echo(f"{thread['id']}  {_when(thread['createdAt'])}  {_short(thread['title'] or '(no title)', 26)}")
+            click.echo(
+                f"{thread['id']}  {_render_time(thread['createdAt'])}  "
+                f"{_shorten_text(thread['title'] or '(no title)', 26)}"
+            )
         return DONE
 
-    return invocation.run_with_client(url, show)
+    return invocation.run_with_client(url, show_threads)
 
 
 @threads.command("show")
@@ -55,21 +58,21 @@ def list_threads(invocation: Invocation, *, limit: int, as_json: bool, url: str 
 @_URL
 @common_options
 @click.pass_obj
-def show_thread(invocation: Invocation, thread_id: str, *, as_json: bool, url: str | None) -> int:
+def show_thread(invocation: CommandContext, thread_id: str, *, as_json: bool, url: str | None) -> int:
     """Print a conversation."""
 
-    async def show(client: SteadClient) -> int:
+    async def show_messages(client: SteadClient) -> int:
         thread = await client.read_thread(thread_id)
         if as_json:
             click.echo(json.dumps(thread, indent=2, ensure_ascii=False))
         else:
             click.echo(click.style(thread["title"] or thread["id"], bold=True))
             for message in thread["messages"]:
-                click.echo(f"\n{click.style(message['role'], bold=True)}  {_when(message['createdAt'])}")
+                click.echo(f"\n{click.style(message['role'], bold=True)}  {_render_time(message['createdAt'])}")
                 click.echo(message["content"])
         return DONE
 
-    return invocation.run_with_client(url, show)
+    return invocation.run_with_client(url, show_messages)
 
 
 @threads.command("rename")
@@ -78,15 +81,15 @@ def show_thread(invocation: Invocation, thread_id: str, *, as_json: bool, url: s
 @_URL
 @common_options
 @click.pass_obj
-def rename_thread(invocation: Invocation, thread_id: str, title: str, *, url: str | None) -> int:
+def rename_thread(invocation: CommandContext, thread_id: str, title: str, *, url: str | None) -> int:
     """Give a conversation another title."""
 
-    async def rename(client: SteadClient) -> int:
+    async def rename_one(client: SteadClient) -> int:
         await client.rename_thread(thread_id, title)
         click.echo(f"{thread_id} is called {title!r} now", err=True)
         return DONE
 
-    return invocation.run_with_client(url, rename)
+    return invocation.run_with_client(url, rename_one)
 
 
 @threads.command("delete")
@@ -94,15 +97,15 @@ def rename_thread(invocation: Invocation, thread_id: str, title: str, *, url: st
 @_URL
 @common_options
 @click.pass_obj
-def delete_thread(invocation: Invocation, thread_id: str, *, url: str | None) -> int:
+def delete_thread(invocation: CommandContext, thread_id: str, *, url: str | None) -> int:
     """Delete a conversation, with its messages, runs and events; what runs in it is ended."""
 
-    async def delete(client: SteadClient) -> int:
+    async def delete_one(client: SteadClient) -> int:
         await client.delete_thread(thread_id)
         click.echo(f"{thread_id} is deleted", err=True)
         return DONE
 
-    return invocation.run_with_client(url, delete)
+    return invocation.run_with_client(url, delete_one)
 
 
 @threads.command("export")
@@ -110,16 +113,16 @@ def delete_thread(invocation: Invocation, thread_id: str, *, url: str | None) ->
 @click.option("--output", type=click.Path(path_type=Path), help="The file to write; stdout unless given.")
 @common_options
 @click.pass_obj
-def export_thread(invocation: Invocation, thread_id: str, *, output: Path | None) -> int:
+def export_thread(invocation: CommandContext, thread_id: str, *, output: Path | None) -> int:
     """Write a conversation as JSON: the thread, its messages and its events, as the database has them."""
     from toolstead.app.client import InProcessClient
 
-    async def export() -> dict[str, Any]:
-        async with invocation.stead() as stead:
+    async def export_one() -> dict[str, Any]:
+        async with invocation.make_stead() as stead:
             client = InProcessClient(stead)
             return {**await client.read_thread(thread_id), "events": await client.list_events(thread_id)}
 
-    thread = invocation.run(export(), level=logging.ERROR)
+    thread = invocation.run(export_one(), level=logging.ERROR)
     text = json.dumps(thread, indent=2, ensure_ascii=False)
     if output is None:
         click.echo(text)
@@ -134,10 +137,10 @@ def export_thread(invocation: Invocation, thread_id: str, *, output: Path | None
     return DONE
 
 
-def _when(seconds: float) -> str:
+def _render_time(seconds: float) -> str:
     return time.strftime("%Y-%m-%d %H:%M", time.localtime(seconds))
 
 
-def _short(text: str, most: int) -> str:
+def _shorten_text(text: str, most: int) -> str:
     line = " ".join(text.split())
     return line if len(line) <= most else f"{line[: most - 1]}…"

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from toolstead.console.cli.invocation import Invocation, common_options
+from toolstead.console.cli.invocation import CommandContext, common_options
 
 if TYPE_CHECKING:
     from toolstead.app.stead import Toolstead
@@ -24,21 +24,24 @@ GOOD, BAD = 0, 1
 @click.argument("paths", nargs=-1, type=click.Path(path_type=Path))
 @common_options
 @click.pass_obj
-def check_files(invocation: Invocation, paths: tuple[Path, ...]) -> int:
+def check_files(invocation: CommandContext, paths: tuple[Path, ...]) -> int:
     """Check tool files: every problem as file:line:column, exit status 1 when there is one.
 
     PATHS are files or folders; without any, the folders that are in use.
     """
-    from toolstead.tools.sources.json_files import describe
+    from toolstead.tools.sources.json_files import describe_problem
 
     async def run() -> int:
         _must_exist(paths)
-        loaded = invocation.stead().read_tool_files([path.absolute() for path in paths])
+        loaded = invocation.make_stead().read_tool_files([path.absolute() for path in paths])
         problems = [problem for file in loaded for problem in file.problems]
         for problem in problems:
-            click.echo(describe(problem))
+            click.echo(describe_problem(problem))
         tools = sum(len(file.tools) for file in loaded)
-        click.echo(f"{_count(len(loaded), 'file')}, {_count(tools, 'good tool')}, {_problems(len(problems))}", err=True)
+        click.echo(
+            f"{_count_noun(len(loaded), 'file')}, {_count_noun(tools, 'good tool')}, {_count_problems(len(problems))}",
+            err=True,
+        )
         return BAD if problems else GOOD
 
     return invocation.run(run(), level=logging.WARNING)
@@ -48,12 +51,12 @@ def check_files(invocation: Invocation, paths: tuple[Path, ...]) -> int:
 @click.argument("names", nargs=-1, metavar="[TOOL | FILE]…")
 @common_options
 @click.pass_obj
-def test_files(invocation: Invocation, names: tuple[str, ...]) -> int:
+def test_files(invocation: CommandContext, names: tuple[str, ...]) -> int:
     """Run the examples of tool files, and compare what they answer with what they expect.
 
     TOOLs are names, FILEs end with .json and need not be in the folders that are in use.
     """
-    from toolstead.tools.sources.json_files import describe
+    from toolstead.tools.sources.json_files import describe_problem
 
     wanted = _Wanted(
         files=tuple(Path(name).absolute() for name in names if name.endswith(".json")),
@@ -61,21 +64,22 @@ def test_files(invocation: Invocation, names: tuple[str, ...]) -> int:
     )
 
     async def run() -> int:
-        async with invocation.stead(tools_dir=wanted.folder()) as stead:
+        async with invocation.make_stead(tools_dir=wanted.wanted_folder()) as stead:
             for name in wanted.tools:
                 if not stead.registry.has_tool(name):
                     raise stead.registry.unknown_tool(name)
             problems = [
                 problem
                 for problem in stead.registry.quarantined
-                if wanted.includes(Path(problem.source), problem.tool_name)
+                if wanted.includes_tool(Path(problem.source), problem.tool_name)
             ]
-            failed, done, built = await _test(stead, wanted)
+            failed, done, built = await _test_examples(stead, wanted)
         for problem in problems:
-            click.echo(f"FAIL {describe(problem)}")
+            click.echo(f"FAIL {describe_problem(problem)}")
         not_run = f" ({built} built, not run)" if built else ""
         click.echo(
-            f"{_count(done, 'example')}{not_run}, {failed or 'none'} failed, {_problems(len(problems))}", err=True
+            f"{_count_noun(done, 'example')}{not_run}, {failed or 'none'} failed, {_count_problems(len(problems))}",
+            err=True,
         )
         if not done:
             click.echo('note: no example was run; give a tool "examples": [{"input": {…}}]', err=True)
@@ -100,7 +104,7 @@ class _Wanted:
     files: tuple[Path, ...]
     tools: tuple[str, ...]
 
-    def folder(self) -> Path | None:
+    def wanted_folder(self) -> Path | None:
         """The folder of the named files, instead of those in use."""
         _must_exist(self.files)
         folders = {file.parent for file in self.files}
@@ -108,19 +112,19 @@ class _Wanted:
             raise click.UsageError("the files must be in one folder; test the others with another command")
         return folders.pop() if folders else None
 
-    def includes(self, file: Path, tool: str | None) -> bool:
+    def includes_tool(self, file: Path, tool: str | None) -> bool:
         return not (self.files or self.tools) or file in self.files or tool in self.tools
 
 
-async def _test(stead: Toolstead, wanted: _Wanted) -> tuple[int, int, int]:
+async def _test_examples(stead: Toolstead, wanted: _Wanted) -> tuple[int, int, int]:
     """Run the examples; how many failed, of how many, and how many of them were built only."""
     failed = done = built = 0
     for file in stead.tool_files():
         for name, examples in file.examples.items():
-            if not wanted.includes(file.path, name):
+            if not wanted.includes_tool(file.path, name):
                 continue
             for number, example in enumerate(examples, start=1):
-                reason = await _try(stead, name, example)
+                reason = await _try_example(stead, name, example)
                 done += 1
                 failed += reason is not None
                 built += not example.run
@@ -131,17 +135,17 @@ async def _test(stead: Toolstead, wanted: _Wanted) -> tuple[int, int, int]:
     return failed, done, built
 
 
-async def _try(stead: Toolstead, name: str, example: Example) -> str | None:
+async def _try_example(stead: Toolstead, name: str, example: Example) -> str | None:
     """Why an example fails, or None."""
     if not stead.registry.has_tool(name):
         return "it cannot be called here: it is switched off or blocked"
     if not example.run:
         return None  # its file was loaded, so its input is valid and what it would run can be built
     result = await stead.call(name, example.input)
-    return result.text if result.is_error else _mismatch(example.expect, result.text)
+    return result.text if result.is_error else _explain_mismatch(example.expect, result.text)
 
 
-def _mismatch(expected: Any, text: str) -> str | None:
+def _explain_mismatch(expected: Any, text: str) -> str | None:
     """Why an answer is not what was expected, or None."""
     from toolstead.schema.compiled import compile_schema
 
@@ -157,7 +161,7 @@ def _mismatch(expected: Any, text: str) -> str | None:
                 value = json.loads(text)
             except ValueError:
                 return f"expected JSON, got {text[:500]!r}"
-            problems = compile_schema(schema, tool="example").problems(value)
+            problems = compile_schema(schema, tool="example").describe_problems(value)
             return "; ".join(problems) or None
         case _:
             return f"cannot compare with {expected!r}"
@@ -168,9 +172,9 @@ def _must_exist(paths: Sequence[Path]) -> None:
         raise click.UsageError(f"no such file or folder: {', '.join(missing)}")
 
 
-def _count(number: int, noun: str) -> str:
+def _count_noun(number: int, noun: str) -> str:
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
-def _problems(number: int) -> str:
-    return _count(number, "problem") if number else "no problems"
+def _count_problems(number: int) -> str:
+    return _count_noun(number, "problem") if number else "no problems"

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from toolstead.console.cli.invocation import Invocation, common_options
+from toolstead.console.cli.invocation import CommandContext, common_options
 from toolstead.errors import DuplicateToolError, ToolsteadError
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ _WITH_METHOD = re.compile(r"\s*([A-Za-z]+)\s+(\S.*)", re.DOTALL)
 @common_options
 @click.pass_obj
 def new_tool(
-    invocation: Invocation,
+    invocation: CommandContext,
     *,
     name: str,
     command: str | None,
@@ -57,11 +57,13 @@ def new_tool(
     """
     from toolstead.app.authoring import authoring_folder, find_editor
 
-    document = _draft(name, command=command, request=request, method=method, folder=folder, description=description)
-    _judge(document)
+    document = _draft_tool(
+        name, command=command, request=request, method=method, folder=folder, description=description
+    )
+    _judge_draft(document)
     at_terminal = sys.stdin.isatty() and sys.stdout.isatty()
     editor = find_editor(at_terminal=at_terminal) if edit else None
-    path = authoring_folder(invocation.places(), in_project=in_project) / f"{name}.json"
+    path = authoring_folder(invocation.find_places(), in_project=in_project) / f"{name}.json"
     writing = _write(invocation, name, path, document, in_project=in_project)
     callable_now = invocation.run(writing, level=logging.ERROR)
     click.echo(str(path))
@@ -69,9 +71,9 @@ def new_tool(
         if editor is None:
             click.echo(f"no editor is set: set VISUAL or EDITOR, or open {path} yourself", err=True)
             return BAD
-        return _edit(invocation, [*editor, str(path)], path, in_project=in_project)
+        return _edit_file(invocation, [*editor, str(path)], path, in_project=in_project)
     tool = document["tools"][0]
-    _present(tool)
+    _present_tool(tool)
     for host in tool["handler"].get("allowedHosts", ()):
         click.echo(f'It may reach {host}, which is private: "allowedHosts" names it.', err=True)
     click.echo("Description, schema and example are guesses; edit them. The example is built", err=True)
@@ -83,7 +85,7 @@ def new_tool(
     return GOOD
 
 
-def _draft(
+def _draft_tool(
     name: str,
     *,
     command: str | None,
@@ -102,19 +104,19 @@ def _draft(
         return draft_shell(name, command, description=description)
     if folder is not None:
         return draft_file_read(name, folder, description=description)
-    said, url = _request(request or "")
+    said, url = _split_request(request or "")
     if said and method and said.upper() != method.upper():
         raise click.UsageError(f"--http says {said} and --method {method}; say it once")
     return draft_http(name, (said or method or "GET").upper(), url, description=description)
 
 
-def _request(text: str) -> tuple[str, str]:
+def _split_request(text: str) -> tuple[str, str]:
     """The method, where one stands there, and the address."""
     found = _WITH_METHOD.fullmatch(text)
     return (found[1], found[2].strip()) if found else ("", text.strip())
 
 
-def _judge(document: dict[str, Any]) -> None:
+def _judge_draft(document: dict[str, Any]) -> None:
     """Let the loader look at a draft before anything is written.
 
     Raises:
@@ -130,7 +132,9 @@ def _judge(document: dict[str, Any]) -> None:
         raise ToolsteadError("\n".join(errors))
 
 
-async def _write(invocation: Invocation, name: str, path: Path, document: dict[str, Any], *, in_project: bool) -> bool:
+async def _write(
+    invocation: CommandContext, name: str, path: Path, document: dict[str, Any], *, in_project: bool
+) -> bool:
     """Write the file, and the schema that editors find beside it; say whether the tool can be called now.
 
     A project's tool cannot: these bytes were never approved.
@@ -142,8 +146,8 @@ async def _write(invocation: Invocation, name: str, path: Path, document: dict[s
     from toolstead.tools.sources.json_draft import SCHEMA_FILE, file_text
     from toolstead.tools.sources.json_format import format_schema
 
-    async with invocation.stead(ask=False) as stead:
-        holder = _holder(stead, name, path, in_project=in_project)
+    async with invocation.make_stead(ask=False) as stead:
+        holder = _name_holder(stead, name, path, in_project=in_project)
         if holder is not None and holder != str(path):
             raise DuplicateToolError(tool=name, holder=holder)
         add_file(path, file_text(document).encode())
@@ -154,22 +158,22 @@ async def _write(invocation: Invocation, name: str, path: Path, document: dict[s
         return stead.registry.has_tool(name)
 
 
-def _holder(stead: Toolstead, name: str, path: Path, *, in_project: bool) -> str | None:
+def _name_holder(stead: Toolstead, name: str, path: Path, *, in_project: bool) -> str | None:
     """Who has a name already: registered, hidden, set aside, or in a file of the project that waits for approval."""
     files = stead.tool_files()
     if in_project and path.parent.is_dir():
         files += stead.read_tool_files([path.parent])
     for file in files:
-        if name in _names(file) or any(problem.tool_name == name for problem in file.problems):
+        if name in _tool_names(file) or any(problem.tool_name == name for problem in file.problems):
             return str(file.path)
     if info := stead.registry.get_tool_info(name):
         return f"{info.provenance.source} {info.provenance.origin}"
     return "a tool that is blocked or switched off here" if stead.registry.holds(name) else None
 
 
-def _edit(invocation: Invocation, command: list[str], path: Path, *, in_project: bool) -> int:
+def _edit_file(invocation: CommandContext, command: list[str], path: Path, *, in_project: bool) -> int:
     """Open a file in the editor, and check it when the editor is closed."""
-    from toolstead.tools.sources.json_files import describe
+    from toolstead.tools.sources.json_files import describe_problem
 
     try:
         status = subprocess.run(command, check=False).returncode  # noqa: S603 - the user's own editor
@@ -178,11 +182,11 @@ def _edit(invocation: Invocation, command: list[str], path: Path, *, in_project:
         return BAD
     if status:
         click.echo(f"{command[0]} ended with status {status}; the file is checked all the same", err=True)
-    stead = invocation.stead(ask=False)
-    file = invocation.run(_checked(stead, path), level=logging.ERROR)
+    stead = invocation.make_stead(ask=False)
+    file = invocation.run(_check_file(stead, path), level=logging.ERROR)
     invocation.run(_warned_of(stead, path), level=logging.WARNING)
     for problem in file.problems:
-        click.echo(describe(problem))
+        click.echo(describe_problem(problem))
     if file.problems:
         some = "1 problem" if len(file.problems) == 1 else f"{len(file.problems)} problems"
         click.echo(f"{some}; mend the file, then: toolstead tools check", err=True)
@@ -191,12 +195,14 @@ def _edit(invocation: Invocation, command: list[str], path: Path, *, in_project:
         click.echo(f"{path} holds no tool", err=True)
     for tool in file.tools:
         examples = file.examples.get(tool.info.name, ())
-        _present({"name": tool.info.name, "description": tool.info.description, "inputSchema": tool.info.input_schema})
+        _present_tool(
+            {"name": tool.info.name, "description": tool.info.description, "inputSchema": tool.info.input_schema}
+        )
         _print_next(tool.info.name, examples[0].input if examples else {}, path, in_project=in_project)
     return BAD if status else GOOD
 
 
-async def _checked(stead: Toolstead, path: Path) -> LoadedFile:
+async def _check_file(stead: Toolstead, path: Path) -> LoadedFile:
     """The file as it is now, read after all others: a name that one of them has is a problem of this file."""
     async with stead:
         others = [file.path for file in stead.tool_files() if file.path != path]
@@ -208,11 +214,11 @@ async def _warned_of(stead: Toolstead, path: Path) -> None:
     stead.read_tool_files([path])
 
 
-def _names(file: LoadedFile) -> set[str]:
+def _tool_names(file: LoadedFile) -> set[str]:
     return {tool.info.name for tool in file.tools}
 
 
-def _present(tool: Any) -> None:
+def _present_tool(tool: Any) -> None:
     """A tool in a few lines: its name, its parameters as for a manual page, its description."""
     schema = tool["inputSchema"]
     required = schema.get("required", ())

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from toolstead.console.cli.invocation import Invocation, common_options
+from toolstead.console.cli.invocation import CommandContext, common_options
 
 if TYPE_CHECKING:
     from toolstead.app.client import SteadClient
@@ -18,10 +18,10 @@ if TYPE_CHECKING:
 @click.option("--json", "as_json", is_flag=True, help="As JSON, for programs.")
 @common_options
 @click.pass_obj
-def reload_tools(invocation: Invocation, url: str | None, as_json: bool) -> int:
+def reload_tools(invocation: CommandContext, url: str | None, as_json: bool) -> int:
     """Read every tool file anew, and say what changed."""
 
-    async def reload(client: SteadClient) -> dict[str, Any]:
+    async def reload_at(client: SteadClient) -> dict[str, Any]:
         answer = await client.reload_tools()
         if client.url is not None:
             click.echo(f"reloaded by the server at {client.url}", err=True)
@@ -31,12 +31,12 @@ def reload_tools(invocation: Invocation, url: str | None, as_json: bool) -> int:
         click.echo("no server runs for this project; the files were read by this command only", err=True)
         return answer
 
-    answer = invocation.run_with_client(url, reload)
-    _print(answer, as_json=as_json)
+    answer = invocation.run_with_client(url, reload_at)
+    _print_answer(answer, as_json=as_json)
     return 0 if answer["success"] else 1
 
 
-def _print(answer: dict[str, Any], *, as_json: bool) -> None:
+def _print_answer(answer: dict[str, Any], *, as_json: bool) -> None:
     if as_json:
         click.echo(json.dumps(answer, indent=2))
         return

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from toolstead.console.cli.arguments import read_arguments
-from toolstead.console.cli.invocation import Invocation, common_options
+from toolstead.console.cli.invocation import CommandContext, common_options
 from toolstead.console.cli.tool_files import check_files, print_schema, test_files
 from toolstead.console.cli.tool_new import new_tool
 from toolstead.console.cli.tool_reload import reload_tools
@@ -34,12 +34,12 @@ def tools() -> None:
 @click.option("--json", "as_json", is_flag=True, help="As JSON, for programs.")
 @common_options
 @click.pass_obj
-def list_tools(invocation: Invocation, as_json: bool) -> int:
+def list_tools(invocation: CommandContext, as_json: bool) -> int:
     """List the tools of this project."""
-    from toolstead.tools.sources.json_files import describe
+    from toolstead.tools.sources.json_files import describe_problem
 
     async def run() -> int:
-        async with invocation.stead() as stead:
+        async with invocation.make_stead() as stead:
             shown = stead.registry.list_tools()
             if as_json:
                 click.echo(json.dumps({"tools": [tool.to_json() for tool in shown]}, indent=2))
@@ -48,7 +48,7 @@ def list_tools(invocation: Invocation, as_json: bool) -> int:
             for problem in stead.registry.quarantined:
                 if problem in stead.waiting:  # said already
                     continue
-                click.echo(f"set aside: {describe(problem)}", err=True)
+                click.echo(f"set aside: {describe_problem(problem)}", err=True)
         return DONE
 
     return invocation.run(run(), level=logging.ERROR)
@@ -60,12 +60,12 @@ def list_tools(invocation: Invocation, as_json: bool) -> int:
 @click.option("--json", "as_json", is_flag=True, help="As JSON, for programs.")
 @common_options
 @click.pass_obj
-def show_tool(invocation: Invocation, name: str, given: str | None, as_json: bool) -> int:
+def show_tool(invocation: CommandContext, name: str, given: str | None, as_json: bool) -> int:
     """Show one tool: what it does, where it comes from, its schema."""
 
     async def run() -> int:
-        async with invocation.stead() as stead:
-            info = _find(stead, name)
+        async with invocation.make_stead() as stead:
+            info = _find_tool(stead, name)
             if given is not None:
                 preview = stead.registry.preview_call(name, read_arguments((), given, info.input_schema))
                 click.echo(json.dumps(preview, indent=2, ensure_ascii=False))
@@ -73,8 +73,8 @@ def show_tool(invocation: Invocation, name: str, given: str | None, as_json: boo
         if as_json:
             click.echo(json.dumps(info.to_json(), indent=2))
             return DONE
-        click.echo(click.style(info.name, bold=True) + f"  ({_whence(info)})")
-        click.echo(textwrap.fill(info.description, _width(), replace_whitespace=False))
+        click.echo(click.style(info.name, bold=True) + f"  ({_describe_source(info)})")
+        click.echo(textwrap.fill(info.description, _terminal_width(), replace_whitespace=False))
         click.echo("\nInput")
         _print_schema(info.input_schema)
         if info.output_schema is not None:
@@ -92,7 +92,7 @@ def show_tool(invocation: Invocation, name: str, given: str | None, as_json: boo
 @click.option("--json", "as_json", is_flag=True, help="Print the whole result as JSON.")
 @common_options
 @click.pass_obj
-def call_tool(invocation: Invocation, name: str, pairs: tuple[str, ...], given: str | None, as_json: bool) -> int:
+def call_tool(invocation: CommandContext, name: str, pairs: tuple[str, ...], given: str | None, as_json: bool) -> int:
     """Call a tool and print its answer.
 
     KEY=VALUE is read by the schema's type, KEY:=JSON is JSON. stdout is the tool's text, everything
@@ -100,8 +100,8 @@ def call_tool(invocation: Invocation, name: str, pairs: tuple[str, ...], given: 
     """
 
     async def run() -> int:
-        async with invocation.stead() as stead:
-            arguments = read_arguments(pairs, given, _find(stead, name).input_schema)
+        async with invocation.make_stead() as stead:
+            arguments = read_arguments(pairs, given, _find_tool(stead, name).input_schema)
             result = await stead.call(name, arguments)
         _print_result(result, as_json=as_json)
         if not result.is_error:
@@ -116,11 +116,11 @@ def call_tool(invocation: Invocation, name: str, pairs: tuple[str, ...], given: 
 @click.option("--json", "as_json", is_flag=True, help="Print the whole result as JSON.")
 @common_options
 @click.pass_obj
-def show_result(invocation: Invocation, handle: str, as_json: bool) -> int:
+def show_result(invocation: CommandContext, handle: str, as_json: bool) -> int:
     """Print the whole of an answer that was shown in part, by its HANDLE."""
 
     async def run() -> dict[str, Any]:
-        async with invocation.stead() as stead:
+        async with invocation.make_stead() as stead:
             return await stead.kept_result(handle)
 
     kept = invocation.run(run(), level=logging.ERROR)
@@ -136,31 +136,31 @@ def show_result(invocation: Invocation, handle: str, as_json: bool) -> int:
 @click.argument("name")
 @common_options
 @click.pass_obj
-def enable_tool(invocation: Invocation, name: str) -> int:
+def enable_tool(invocation: CommandContext, name: str) -> int:
     """Switch a tool on again, in every running process."""
-    return _switch(invocation, name, enabled=True)
+    return _switch_tool(invocation, name, enabled=True)
 
 
 @tools.command("disable")
 @click.argument("name")
 @common_options
 @click.pass_obj
-def disable_tool(invocation: Invocation, name: str) -> int:
+def disable_tool(invocation: CommandContext, name: str) -> int:
     """Switch a tool off, in every running process, until it is enabled again."""
-    return _switch(invocation, name, enabled=False)
+    return _switch_tool(invocation, name, enabled=False)
 
 
 for command in (new_tool, check_files, test_files, print_schema, reload_tools):
     tools.add_command(command)
 
 
-def _switch(invocation: Invocation, name: str, *, enabled: bool) -> int:
+def _switch_tool(invocation: CommandContext, name: str, *, enabled: bool) -> int:
     from toolstead.app.state import Switches
 
     async def run() -> int:
-        async with invocation.stead() as stead:
+        async with invocation.make_stead() as stead:
             known = stead.registry.holds(name)
-        changed = Switches(invocation.places().data).set_tool_enabled(name, enabled)
+        changed = Switches(invocation.find_places().data).set_tool_enabled(name, enabled)
         word = "on" if enabled else "off"
         click.echo(f"{name} is {'now' if changed else 'already'} switched {word}", err=True)
         if not known:
@@ -170,7 +170,7 @@ def _switch(invocation: Invocation, name: str, *, enabled: bool) -> int:
     return invocation.run(run(), level=logging.ERROR)
 
 
-def _find(stead: Toolstead, name: str) -> ToolInfo:
+def _find_tool(stead: Toolstead, name: str) -> ToolInfo:
     info = stead.registry.get_tool_info(name)
     if info is None:
         raise stead.registry.unknown_tool(name)
@@ -182,14 +182,16 @@ def _print_table(shown: list[ToolInfo]) -> None:
         click.echo("No tools can be called here.", err=True)
         return
     wide = min(max(len(tool.name) for tool in shown), 40)
-    origin = max(len(_whence(tool)) for tool in shown)
-    room = max(_width() - wide - origin - 4, 20)
+    origin = max(len(_describe_source(tool)) for tool in shown)
+    room = max(_terminal_width() - wide - origin - 4, 20)
     for tool in shown:
         summary = textwrap.shorten(tool.description.split("\n\n", 1)[0], room, placeholder=" …")
-        click.echo(f"{click.style(tool.name.ljust(wide), bold=True)}  {_whence(tool).ljust(origin)}  {summary}")
+        click.echo(
+            f"{click.style(tool.name.ljust(wide), bold=True)}  {_describe_source(tool).ljust(origin)}  {summary}"
+        )
 
 
-def _whence(tool: ToolInfo) -> str:
+def _describe_source(tool: ToolInfo) -> str:
     provenance = tool.provenance
     owner = provenance.plugin_name or provenance.agent_name
     return f"{provenance.source} {owner}" if owner else provenance.source
@@ -207,7 +209,7 @@ def _print_schema(schema: Any) -> None:
         default = f", default {json.dumps(item['default'])}" if "default" in item else ""
         click.echo(f"  {click.style(name, bold=True)} ({kind}{need}{default})")
         if text := item.get("description"):
-            click.echo(textwrap.fill(text, _width(), initial_indent="    ", subsequent_indent="    "))
+            click.echo(textwrap.fill(text, _terminal_width(), initial_indent="    ", subsequent_indent="    "))
 
 
 def _print_result(result: ToolResult, *, as_json: bool) -> None:
@@ -221,5 +223,5 @@ def _print_result(result: ToolResult, *, as_json: bool) -> None:
             click.echo(f"[{type(part).__name__}; print it with --json]", err=True)
 
 
-def _width() -> int:
+def _terminal_width() -> int:
     return min(shutil.get_terminal_size((80, 24)).columns, 100)

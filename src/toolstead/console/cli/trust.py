@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from toolstead.console.cli.approving import approve
-from toolstead.console.cli.invocation import Invocation, common_options
+from toolstead.console.cli.approving import approve_project
+from toolstead.console.cli.invocation import CommandContext, common_options
 
 if TYPE_CHECKING:
     from toolstead.app.trust.approved import ProjectTrust
@@ -28,7 +28,7 @@ DONE, SAID_NO = 0, 1
 @click.option("--json", "as_json", is_flag=True, help="With --list: as JSON, for programs.")
 @common_options
 @click.pass_obj
-def trust(invocation: Invocation, *, follow: bool, listing: bool, revoke: bool, yes: bool, as_json: bool) -> int:
+def trust(invocation: CommandContext, *, follow: bool, listing: bool, revoke: bool, yes: bool, as_json: bool) -> int:
     """Approve what this project brings: .toolstead, .claude/agents and .mcp.json.
 
     Shows what would run, or what changed since you last approved it, and keeps these very bytes:
@@ -37,55 +37,55 @@ def trust(invocation: Invocation, *, follow: bool, listing: bool, revoke: bool, 
     if sum((follow, listing, revoke)) > 1:
         raise click.UsageError("--follow, --list and --revoke exclude each other")
     if listing:
-        return _list(invocation, as_json=as_json)
+        return _list_approvals(invocation, as_json=as_json)
     from toolstead.app.trust.approved import ProjectTrust
 
-    project = ProjectTrust(invocation.places())
+    project = ProjectTrust(invocation.find_places())
     if revoke:
-        return _revoke(project)
-    if not approve(project, ask=not yes and sys.stdin.isatty()):
+        return _revoke_project(project)
+    if not approve_project(project, ask=not yes and sys.stdin.isatty()):
         return SAID_NO
-    return invocation.run(_follow(project), level=logging.INFO) if follow else DONE
+    return invocation.run(_follow_project(project), level=logging.INFO) if follow else DONE
 
 
-async def _follow(project: ProjectTrust) -> int:
+async def _follow_project(project: ProjectTrust) -> int:
     from toolstead.app.trust.watcher import TrustWatcher
 
-    async def nothing() -> None:
+    async def do_nothing() -> None:
         """Every process that uses the project learns of an approval by itself."""
 
     click.echo("approving every change as it comes; end this with Ctrl-C", err=True)
-    async with TrustWatcher(project, nothing, follow=True):
+    async with TrustWatcher(project, do_nothing, follow=True):
         await asyncio.Event().wait()
     return DONE
 
 
-def _revoke(project: ProjectTrust) -> int:
-    from toolstead.schema.visible import escaped
+def _revoke_project(project: ProjectTrust) -> int:
+    from toolstead.schema.visible import escape_unseen
 
-    shown = escaped(str(project.project))
-    if project.approvals.revoke(project.project):
+    shown = escape_unseen(str(project.project))
+    if project.approvals.revoke_approval(project.project):
         click.echo(f"not trusted any more: {shown}", err=True)
         return DONE
     click.echo(f"{shown} is not trusted, so there is nothing to take back", err=True)
     return SAID_NO
 
 
-def _list(invocation: Invocation, *, as_json: bool) -> int:
+def _list_approvals(invocation: CommandContext, *, as_json: bool) -> int:
     from dataclasses import replace
     from pathlib import Path
 
-    from toolstead.app.trust.approvals import Approvals, difference
+    from toolstead.app.trust.approvals import TrustStore, compare_snapshot
     from toolstead.app.trust.approved import ProjectTrust
     from toolstead.errors import TrustError
-    from toolstead.schema.visible import escaped
+    from toolstead.schema.visible import escape_unseen
 
-    places = invocation.places()
+    places = invocation.find_places()
     rows: list[tuple[str, float, int, str]] = []
-    for approval in Approvals(places.data).all():
+    for approval in TrustStore(places.data).all_approvals():
         project = Path(approval.project)
         try:
-            waiting = str(difference(approval, ProjectTrust(replace(places, project=project)).snapshot()))
+            waiting = str(compare_snapshot(approval, ProjectTrust(replace(places, project=project)).take_snapshot()))
         except TrustError as error:
             waiting = str(error)
         state = "gone" if not project.is_dir() else waiting and f"waits: {waiting}"
@@ -99,7 +99,7 @@ def _list(invocation: Invocation, *, as_json: bool) -> int:
     else:
         for name, at, count, state in rows:
             day = time.strftime("%Y-%m-%d %H:%M", time.localtime(at))
-            click.echo(escaped(name))
+            click.echo(escape_unseen(name))
             click.echo(
                 f"  {count} {'file' if count == 1 else 'files'}, approved {day}" + (f"; {state}" if state else "")
             )

@@ -15,7 +15,7 @@ import msgspec
 from toolstead.errors import ToolError
 from toolstead.plugins.contract import PluginContext, Tool
 from toolstead.plugins.tool_meta import ToolMeta
-from toolstead.tools.confinement import open_inside, quoted
+from toolstead.tools.confinement import open_inside, quote_path
 from toolstead.types.content import Text
 from toolstead.types.result import ToolResult
 from toolstead.types.tool import Annotations
@@ -66,7 +66,7 @@ def file_reader_tool(root: Path, private: Path | None = None) -> Tool:
         private: A folder that nothing is read from, wherever it lies.
     """
 
-    async def handler(_: PluginContext, input: dict[str, Any], __: ToolMeta) -> ToolResult:
+    async def read_lines(_: PluginContext, input: dict[str, Any], __: ToolMeta) -> ToolResult:
         path = input["path"]
         first = int(input.get("startLine", 1))
         last = int(input["endLine"]) if "endLine" in input else None
@@ -85,7 +85,7 @@ def file_reader_tool(root: Path, private: Path | None = None) -> Tool:
         title="File reader",
         description=_DESCRIPTION,
         schema=_SCHEMA,
-        handler=handler,
+        handler=read_lines,
         annotations=Annotations(read_only=True, open_world=False),
     )
 
@@ -95,13 +95,13 @@ def _read(
 ) -> ToolResult:
     first, last = wanted
     with opened() as file:
-        part = _lines(_chunks(file, path, given_up), first, last)
+        part = _take_lines(_read_chunks(file, path, given_up), first, last)
     if not part.data:
         if part.lines == 0 and first == 1:
             return ToolResult(content=(Text("[the file is empty]"),))
         lines = "1 line" if part.lines == 1 else f"{part.lines:,} lines"
-        raise ToolError(f"{quoted(path)} has {lines}, so there is no line {first:,}")
-    shown, note = _bounded(part.data, first)
+        raise ToolError(f"{quote_path(path)} has {lines}, so there is no line {first:,}")
+    shown, note = _bound_lines(part.data, first)
     try:
         text = shown.decode()
     except UnicodeDecodeError:
@@ -110,15 +110,15 @@ def _read(
     return ToolResult(content=(Text(text), *([Text(note)] if note else [])))
 
 
-def _chunks(file: BinaryIO, path: str, given_up: threading.Event) -> Iterator[bytes]:
+def _read_chunks(file: BinaryIO, path: str, given_up: threading.Event) -> Iterator[bytes]:
     while not given_up.is_set() and (chunk := file.read(_STEP)):
         if b"\0" in chunk:
             size = os.fstat(file.fileno()).st_size
-            raise ToolError(f"{quoted(path)} is no text but binary ({size:,} bytes); only text can be shown")
+            raise ToolError(f"{quote_path(path)} is no text but binary ({size:,} bytes); only text can be shown")
         yield chunk
 
 
-def _lines(chunks: Iterator[bytes], first: int, last: int | None) -> _Part:
+def _take_lines(chunks: Iterator[bytes], first: int, last: int | None) -> _Part:
     """Take the wanted lines of a file, holding no more of it than may be shown."""
     before, ended = 0, True
     data = bytearray()
@@ -129,11 +129,11 @@ def _lines(chunks: Iterator[bytes], first: int, last: int | None) -> _Part:
         if to_skip:
             count = min(chunk.count(b"\n"), to_skip)
             before, to_skip = before + count, to_skip - count
-            rest = b"" if to_skip else chunk[_after(chunk, count) :]
+            rest = b"" if to_skip else chunk[_offset_after(chunk, count) :]
         if to_take is not None:
             count = rest.count(b"\n")
             if count >= to_take:
-                return _Part(data=bytes(data + rest[: _after(rest, to_take)]), lines=None)
+                return _Part(data=bytes(data + rest[: _offset_after(rest, to_take)]), lines=None)
             to_take -= count
         data += rest
         if len(data) > MOST_SHOWN:
@@ -141,7 +141,7 @@ def _lines(chunks: Iterator[bytes], first: int, last: int | None) -> _Part:
     return _Part(data=bytes(data), lines=before + (0 if ended else 1))
 
 
-def _after(chunk: bytes, lines: int) -> int:
+def _offset_after(chunk: bytes, lines: int) -> int:
     """Where the line after so many lines begins."""
     at = 0
     for _ in range(lines):
@@ -149,7 +149,7 @@ def _after(chunk: bytes, lines: int) -> int:
     return at
 
 
-def _bounded(data: bytes, first: int) -> tuple[bytes, str]:
+def _bound_lines(data: bytes, first: int) -> tuple[bytes, str]:
     """As many whole lines as may be shown, and where to go on."""
     if len(data) <= MOST_SHOWN:
         return data, ""

@@ -27,7 +27,7 @@ from typing import BinaryIO
 
 from toolstead.errors import RefusedError, ToolError
 from toolstead.processes.program_run import ProgramResult, run_program
-from toolstead.tools.confinement import LONGEST_PATH, open_inside, quoted
+from toolstead.tools.confinement import LONGEST_PATH, open_inside, quote_path
 
 MOST_OUTPUT = 200_000
 """Bytes of git's answer that are shown; below what a caller is shown of any tool."""
@@ -133,17 +133,17 @@ class Git:
         if len(places) != 4 or not all(Path(place).is_absolute() for place in places):
             raise ToolError("where the repository lies cannot be told: a line break is in its path, or git is too old")
         top, git_dir, objects, info = (Path(place) for place in places)
-        settings = await self._settings()
+        settings = await self._list_settings()
         if not self.root.is_relative_to(top):
             raise RefusedError("the repository's core.worktree names another folder than the project")
-        if not _belongs(top, git_dir, settings):
+        if not _belongs_here(top, git_dir, settings):
             raise RefusedError(
                 "the project's .git leads to a repository that does not name this folder as its own; "
                 "if it is right, set core.worktree in that repository"
             )
         return Repository(git=self, top=top, git_dir=git_dir, objects=objects, info=info, settings=settings)
 
-    async def _settings(self) -> list[tuple[str, str]]:
+    async def _list_settings(self) -> list[tuple[str, str]]:
         """Every setting of every scope, in order; a later one wins. Listing them runs nothing."""
         listed = await self.run("config", "--list", "-z", limit=_MOST_SETTINGS)
         if listed.status != 0 or listed.cut:
@@ -166,10 +166,10 @@ class Repository:
     info: Path
     settings: Sequence[tuple[str, str]]
 
-    async def branch(self) -> str | None:
+    async def read_branch(self) -> str | None:
         """The branch that is checked out, also before its first commit; None when HEAD is detached."""
         head = await self.git.run("symbolic-ref", "-q", "HEAD")
-        return decoded(head.stdout).strip().removeprefix("refs/heads/") or None
+        return decode_output(head.stdout).strip().removeprefix("refs/heads/") or None
 
     def remote_url(self, branch: str | None) -> str | None:
         """The address of the branch's remote, else of `origin`, else of the first one."""
@@ -192,12 +192,14 @@ class Repository:
             parent = self.git.env.get("TMPDIR", "/tmp")  # noqa: S108 - a private folder is made in it
             with tempfile.TemporaryDirectory(prefix="toolstead-git-", dir=parent, ignore_cleanup_errors=True) as folder:
                 place = Path(folder)
-                await self._furnish(place, head.stdout)
+                await self._furnish_copy(place, head.stdout)
                 yield StandIn(repository=self, place=place)
         except OSError as error:
-            raise ToolError(f"the repository cannot be read: {error.strerror}: {quoted(str(error.filename))}") from None
+            raise ToolError(
+                f"the repository cannot be read: {error.strerror}: {quote_path(str(error.filename))}"
+            ) from None
 
-    async def _furnish(self, place: Path, head: bytes) -> None:
+    async def _furnish_copy(self, place: Path, head: bytes) -> None:
         object_format = "sha256" if dict(self.settings).get("extensions.objectformat") == "sha256" else "sha1"
         (place / "config").write_text(
             f"[core]\nrepositoryformatversion = 1\nbare = false\n[extensions]\nobjectFormat = {object_format}\n"
@@ -257,7 +259,7 @@ class StandIn:
         return finished
 
 
-def decoded(output: bytes) -> str:
+def decode_output(output: bytes) -> str:
     """Git's output as text; bytes of a file's name that are no UTF-8 are shown in hexadecimal."""
     return output.decode("utf-8", "backslashreplace")
 
@@ -265,7 +267,7 @@ def decoded(output: bytes) -> str:
 def whole_lines(finished: ProgramResult) -> str:
     """Git's output without a last line that was cut in the middle."""
     output = finished.stdout
-    return decoded(output[: output.rfind(b"\n") + 1] if finished.cut else output)
+    return decode_output(output[: output.rfind(b"\n") + 1] if finished.cut else output)
 
 
 def _is_below(folder: Path, path: Path) -> bool:
@@ -273,7 +275,7 @@ def _is_below(folder: Path, path: Path) -> bool:
     return folder != folder.parent and path.is_relative_to(folder)
 
 
-def _belongs(top: Path, git_dir: Path, settings: Sequence[tuple[str, str]]) -> bool:
+def _belongs_here(top: Path, git_dir: Path, settings: Sequence[tuple[str, str]]) -> bool:
     """Whether a repository is this folder's own: inside it, or it says so itself.
 
     A `.git` that leads elsewhere would otherwise show the names in a stranger's index.
@@ -309,11 +311,11 @@ async def _copy_index(git_dir: Path, target: Path) -> None:
 
 
 def _not_readable(finished: ProgramResult, root: Path) -> ToolError:
-    said = decoded(finished.stderr).strip()
+    said = decode_output(finished.stderr).strip()
     if "dubious ownership" in said:
         return ToolError(
             "git does not trust this repository, because its folder belongs to another user; "
-            f"its user can allow it with: git config --global --add safe.directory {decoded(os.fsencode(root))}"
+            f"its user can allow it with: git config --global --add safe.directory {decode_output(os.fsencode(root))}"
         )
     first = said.split("\n", 1)[0].removeprefix("fatal: ")[:500]
     return ToolError(f"git cannot read the repository: {first or f'exit status {finished.status}'}")

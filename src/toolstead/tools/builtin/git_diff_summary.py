@@ -45,7 +45,7 @@ def git_diff_summary_tool(root: Path, environ: Mapping[str, str]) -> Tool:
         environ: Where PATH, HOME and the like are taken from.
     """
 
-    async def handler(_: PluginContext, input: dict[str, Any], __: ToolMeta) -> ToolResult:
+    async def summarise(_: PluginContext, input: dict[str, Any], __: ToolMeta) -> ToolResult:
         # With them comes all that running a program needs, and only a call pays for it.
         from toolstead.tools.builtin.git import MOST_OUTPUT, Git, whole_lines
         from toolstead.tools.builtin.git_filters import note_on_filters
@@ -56,7 +56,7 @@ def git_diff_summary_tool(root: Path, environ: Mapping[str, str]) -> Tool:
             raise ToolError("the project is not a git repository")
         async with repository.stand_in() as stand_in:
             changed = [] if staged else await stand_in.changed_files()
-            finished = await _summarise(stand_in, staged)
+            finished = await _summarise_diff(stand_in, staged)
             note = await note_on_filters(stand_in, changed)
         summary = whole_lines(finished)
         if not summary:
@@ -71,12 +71,12 @@ def git_diff_summary_tool(root: Path, environ: Mapping[str, str]) -> Tool:
         title="Git diff summary",
         description=_DESCRIPTION,
         schema=_SCHEMA,
-        handler=handler,
+        handler=summarise,
         annotations=Annotations(read_only=True, open_world=False),
     )
 
 
-async def _summarise(stand_in: StandIn, staged: bool) -> ProgramResult:
+async def _summarise_diff(stand_in: StandIn, staged: bool) -> ProgramResult:
     """Git's summary; where it would cut long names to fit 80 columns, a wider one."""
     command = ["diff", "--relative", "--ignore-submodules=dirty", *(["--cached"] if staged else [])]
     finished = await stand_in.run(*command, "--stat")

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from toolstead.tools.builtin.git import StandIn, decoded
+from toolstead.tools.builtin.git import StandIn, decode_output
 
 _DRIVER = re.compile(r"filter\.(.+)\.(?:clean|process)", re.DOTALL)
 _MOST_ASKED = 100
@@ -21,7 +21,7 @@ async def note_on_filters(stand_in: StandIn, changed: Sequence[str]) -> str | No
     if not drivers or not changed:
         return None
     asked = await stand_in.run("check-attr", "-z", "filter", "--", *changed[:_MOST_ASKED])
-    fields = decoded(asked.stdout).split("\0")
+    fields = decode_output(asked.stdout).split("\0")
     covered = {name: driver for name, driver in zip(fields[0::3], fields[2::3], strict=False) if driver in drivers}
     if not covered:
         return None

@@ -10,7 +10,7 @@ from typing import Any
 from toolstead.errors import ToolError
 from toolstead.plugins.contract import PluginContext, Tool
 from toolstead.plugins.tool_meta import ToolMeta
-from toolstead.tools.confinement import quoted, resolve_inside
+from toolstead.tools.confinement import quote_path, resolve_inside
 from toolstead.types.content import Text
 from toolstead.types.result import ToolResult
 from toolstead.types.tool import Annotations
@@ -39,13 +39,13 @@ def git_status_tool(root: Path, environ: Mapping[str, str]) -> Tool:
         environ: Where PATH, HOME and the like are taken from.
     """
 
-    async def handler(_: PluginContext, input: dict[str, Any], __: ToolMeta) -> ToolResult:
+    async def show_status(_: PluginContext, input: dict[str, Any], __: ToolMeta) -> ToolResult:
         # With them comes all that running a program needs, and only a call pays for it.
         from toolstead.tools.builtin.git import MOST_OUTPUT, Git, whole_lines
         from toolstead.tools.builtin.git_filters import note_on_filters
 
         path = input.get("path", ".")
-        pathspecs = _pathspecs(root, path)
+        pathspecs = _build_pathspecs(root, path)
         repository = await Git.for_project(root, environ).find_repository()
         if repository is None:
             raise ToolError("the project is not a git repository")
@@ -55,7 +55,7 @@ def git_status_tool(root: Path, environ: Mapping[str, str]) -> Tool:
             note = await note_on_filters(stand_in, changed)
         listed = whole_lines(finished)
         if not listed:
-            return ToolResult(content=(Text(_nothing(root, path, pathspecs)),))
+            return ToolResult(content=(Text(_nothing_text(root, path, pathspecs)),))
         notes = [Text(note)] if note else []
         if finished.cut:
             notes.append(Text(f"[the list is longer than {MOST_OUTPUT:,} bytes and cut here; ask with a path]"))
@@ -66,12 +66,12 @@ def git_status_tool(root: Path, environ: Mapping[str, str]) -> Tool:
         title="Git status",
         description=_DESCRIPTION,
         schema=_SCHEMA,
-        handler=handler,
+        handler=show_status,
         annotations=Annotations(read_only=True, open_world=False),
     )
 
 
-def _pathspecs(root: Path, path: str) -> list[str]:
+def _build_pathspecs(root: Path, path: str) -> list[str]:
     """What git is to look at: where the path leads, and, if it is a link, the link itself too."""
     folder = Path(os.path.realpath(root))
     places = {resolve_inside(root, path)}
@@ -81,7 +81,7 @@ def _pathspecs(root: Path, path: str) -> list[str]:
     return sorted(str(place.relative_to(folder)) for place in places if place.is_relative_to(folder))
 
 
-def _nothing(root: Path, path: str, pathspecs: Sequence[str]) -> str:
+def _nothing_text(root: Path, path: str, pathspecs: Sequence[str]) -> str:
     if not any(os.path.lexists(root / place) for place in pathspecs):
-        raise ToolError(f"there is nothing at {quoted(path)} in the project, and git knows of no change there")
-    return "nothing to commit, working tree clean" + ("" if pathspecs == ["."] else f" under {quoted(path)}")
+        raise ToolError(f"there is nothing at {quote_path(path)} in the project, and git knows of no change there")
+    return "nothing to commit, working tree clean" + ("" if pathspecs == ["."] else f" under {quote_path(path)}")

@@ -46,19 +46,19 @@ def workspace_info_tool(root: Path, environ: Mapping[str, str]) -> Tool:
     """
     project = str(root.absolute())
 
-    async def handler(_: PluginContext, __: dict[str, Any], ___: ToolMeta) -> ToolResult:
+    async def show_workspace(_: PluginContext, __: dict[str, Any], ___: ToolMeta) -> ToolResult:
         from toolstead.tools.builtin.git import Git  # with all that running a program needs: only a call pays for it
 
         branch = remote_url = None
         repository = await Git.for_project(root, environ).find_repository()
         if repository is not None:
-            branch = await repository.branch()
+            branch = await repository.read_branch()
             remote_url = repository.remote_url(branch)
         return ToolResult.of_json(
             {
-                "projectPath": _shown(project),
+                "projectPath": _mask_text(project),
                 "branch": branch,
-                "remoteUrl": None if remote_url is None else without_secrets(_shown(remote_url)),
+                "remoteUrl": None if remote_url is None else without_secrets(_mask_text(remote_url)),
             }
         )
 
@@ -68,7 +68,7 @@ def workspace_info_tool(root: Path, environ: Mapping[str, str]) -> Tool:
         description=_DESCRIPTION,
         schema=_SCHEMA,
         output_schema=_OUTPUT_SCHEMA,
-        handler=handler,
+        handler=show_workspace,
         annotations=Annotations(read_only=True, open_world=False),
     )
 
@@ -81,10 +81,10 @@ def without_secrets(address: str) -> str:
     """
     if "://" not in address:
         return re.sub(_SCP_PASSWORD, r"\g<user>:***@", address)
-    return re.sub(_ADDRESS, _masked, address)
+    return re.sub(_ADDRESS, _mask_match, address)
 
 
-def _masked(match: re.Match[str]) -> str:
+def _mask_match(match: re.Match[str]) -> str:
     scheme, rest = match["scheme"], match["rest"]
     user = ""
     if not re.match(_HOST, rest) and "@" in rest:  # a password may have an unescaped `/` in it
@@ -99,7 +99,7 @@ def _masked(match: re.Match[str]) -> str:
     return f"{scheme}://{user}{place}{'?***' if has_query else ''}"
 
 
-def _shown(text: str) -> str:
-    from toolstead.tools.builtin.git import decoded
+def _mask_text(text: str) -> str:
+    from toolstead.tools.builtin.git import decode_output
 
-    return decoded(os.fsencode(text))
+    return decode_output(os.fsencode(text))

@@ -22,7 +22,7 @@ from toolstead.errors import RefusedError, ToolError, suggest
 from toolstead.plugins.contract import PluginContext
 from toolstead.plugins.tool_meta import ToolMeta
 from toolstead.tools.handlers.http_answer import read_answer
-from toolstead.tools.handlers.http_client import GuardedClient, Request
+from toolstead.tools.handlers.http_client import GuardedClient, OutgoingRequest
 from toolstead.tools.handlers.http_guard import AllowedHosts
 from toolstead.tools.handlers.http_url import (
     IDEMPOTENT,
@@ -31,9 +31,9 @@ from toolstead.tools.handlers.http_url import (
     load_url,
     query_pairs,
 )
-from toolstead.tools.handlers.secrets import MASK, REFERENCE, Mask, expand, references, too_short
+from toolstead.tools.handlers.secrets import MASK, REFERENCE, Mask, expand_secrets, find_references, too_short
 from toolstead.tools.handlers.surroundings import Surroundings
-from toolstead.tools.handlers.template import Slot, TemplateError
+from toolstead.tools.handlers.template import Placeholder, TemplateError
 from toolstead.types.result import Failure, ToolResult
 
 logger = logging.getLogger(__name__)
@@ -91,12 +91,12 @@ def load_http(
         raise TemplateError(f'"method": {config.method[:40]!r} is no method; {hint}')
     if not (math.isfinite(config.timeout) and config.timeout > 0):
         raise TemplateError(f'"timeout": a time above 0 is needed, not {config.timeout!r}')
-    template = _template(config.url, properties)
+    template = _url_template(config.url, properties)
     secrets = _check_headers(config.headers, has_body=method not in _QUERY_METHODS) if config.headers else ()
-    own_hosts = _hosts('"allowedHosts"', config.allowed_hosts)
-    all_hosts = _hosts("[tools] allowed_hosts", surroundings.allowed_hosts)
+    own_hosts = _allowed_hosts('"allowedHosts"', config.allowed_hosts)
+    all_hosts = _allowed_hosts("[tools] allowed_hosts", surroundings.allowed_hosts)
     bound_to = None
-    if isinstance(template.origin, Slot):
+    if isinstance(template.origin, Placeholder):
         if secrets or any(name.lower() in _CREDENTIALS for name in config.headers):
             bound_to = own_hosts
         if bound_to is not None and not own_hosts:
@@ -146,12 +146,12 @@ class HttpHandler(msgspec.Struct, frozen=True, kw_only=True, eq=False):
         """Two of the same text are equal; all else of them follows from that and from what they are given."""
         if not isinstance(other, HttpHandler):
             return NotImplemented
-        return self._given() == other._given()
+        return self._given_parts() == other._given_parts()
 
     def __hash__(self) -> int:
         return hash(self.config.url)
 
-    def _given(self) -> tuple[Any, ...]:
+    def _given_parts(self) -> tuple[Any, ...]:
         return self.config, self.surroundings, self.client, self.sleep
 
     async def __call__(self, ctx: PluginContext, input: dict[str, Any], meta: ToolMeta) -> ToolResult:
@@ -159,12 +159,12 @@ class HttpHandler(msgspec.Struct, frozen=True, kw_only=True, eq=False):
         environ = self.surroundings.environ
         for name in too_short(self.secrets, environ):
             ctx.logger.warning("the secret %s is too short to be masked in results and logs", name)
-        mask = Mask.of(self.secrets, environ)
-        request = self._request(input)
+        mask = Mask.mask_names(self.secrets, environ)
+        request = self._build_request(input)
         deadline = asyncio.timeout(self.config.timeout)
         try:
             async with deadline:
-                return await self._ask(request, mask, deadline)
+                return await self._send_request(request, mask, deadline)
         except ToolError as error:
             raise type(error)(mask(str(error))) from error
         except TimeoutError:
@@ -173,47 +173,49 @@ class HttpHandler(msgspec.Struct, frozen=True, kw_only=True, eq=False):
             text = f"{request.url.place} gave no complete answer within {self.config.timeout:g} seconds"
             return ToolResult.error(text, Failure.TIMEOUT)
 
-    def preview(self, input: Mapping[str, Any]) -> dict[str, Any]:
+    def preview_call(self, input: Mapping[str, Any]) -> dict[str, Any]:
         """The request that would be sent, secrets masked."""
         url, body = self._address_and_body(input)
         headers = {name: REFERENCE.sub(MASK, value) for name, value in self.config.headers.items()}
         return {"method": self.method, "url": str(url), "headers": headers, "body": body}
 
-    async def _ask(self, request: Request, mask: Mask, deadline: asyncio.Timeout) -> ToolResult:
+    async def _send_request(self, request: OutgoingRequest, mask: Mask, deadline: asyncio.Timeout) -> ToolResult:
         limit = self.config.max_output or self.surroundings.max_output
         for attempt in range(MOST_RETRIES + 1):
-            async with self.client.stream(request, allowed=self.allowed) as response:
+            async with self.client.stream_response(request, allowed=self.allowed) as response:
                 delay = None
                 if response.status_code in _RETRIED and self.method in IDEMPOTENT and attempt < MOST_RETRIES:
                     delay = retry_after(response.headers.get("retry-after", ""))
-                if delay is None or delay >= _left(deadline):
+                if delay is None or delay >= _seconds_left(deadline):
                     return await read_answer(response, method=self.method, limit=limit, mask=mask)
             logger.debug("%s %s: asking again in %.1f s", self.method, request.url.place, delay)
             await self.sleep(delay)
         raise AssertionError  # the last attempt always answers
 
-    def _request(self, input: Mapping[str, Any]) -> Request:
+    def _build_request(self, input: Mapping[str, Any]) -> OutgoingRequest:
         url, left = self._address_and_body(input)
-        if self.bound_to is not None and not self.bound_to.names(url.host, url.port):
+        if self.bound_to is not None and not self.bound_to.names_host(url.host, url.port):
             raise RefusedError(
                 f'{url.place} is refused: this tool sends a secret, and only to the hosts in its "allowedHosts"'
             )
-        headers = {name: self._header(name, value) for name, value in self.config.headers.items()}
-        return Request(method=self.method, url=url, headers=headers, body=None if left is None else _json_bytes(left))
+        headers = {name: self._fill_header(name, value) for name, value in self.config.headers.items()}
+        return OutgoingRequest(
+            method=self.method, url=url, headers=headers, body=None if left is None else _json_bytes(left)
+        )
 
     def _address_and_body(self, input: Mapping[str, Any]) -> tuple[Url, dict[str, Any] | None]:
-        url = self.template.fill(input)
-        used = self.template.used
+        url = self.template.fill_url(input)
+        used = self.template.used_parameters
         left = {name: value for name, value in input.items() if name not in used}
         if self.method in _QUERY_METHODS:
             return url.with_query(query_pairs(left)), None
         # A DELETE with an empty body is refused by some servers, one with none by nobody.
         return url, None if self.method == "DELETE" and not left else left
 
-    def _header(self, name: str, value: str) -> str:
-        text = expand(value, self.surroundings.environ).strip(" \t")
+    def _fill_header(self, name: str, value: str) -> str:
+        text = expand_secrets(value, self.surroundings.environ).strip(" \t")
         if not _VALUE.fullmatch(text):
-            named = ", ".join(references(value))
+            named = ", ".join(find_references(value))
             raise ToolError(f"the header {name} cannot be sent: {named} holds a line break or a character beyond ASCII")
         return text
 
@@ -230,13 +232,13 @@ def retry_after(text: str) -> float | None:
     return max((when.replace(tzinfo=when.tzinfo or UTC) - datetime.now(UTC)).total_seconds(), 0.0)
 
 
-def _left(deadline: asyncio.Timeout) -> float:
+def _seconds_left(deadline: asyncio.Timeout) -> float:
     """Seconds until a deadline."""
     when = deadline.when()
     return math.inf if when is None else when - asyncio.get_running_loop().time()
 
 
-def _template(text: str, properties: Collection[str]) -> UrlTemplate:
+def _url_template(text: str, properties: Collection[str]) -> UrlTemplate:
     try:
         return load_url(text, properties)
     except TemplateError as error:
@@ -269,17 +271,17 @@ def _check_headers(headers: Mapping[str, str], *, has_body: bool) -> tuple[str, 
             reason = f"is {value[:80]!r}, but the body is JSON; leave it out"
         else:
             seen.add(lower)
-            named.update(dict.fromkeys(references(value)) if "${" in value else ())
+            named.update(dict.fromkeys(find_references(value)) if "${" in value else ())
             continue
         raise TemplateError(f'"headers": {name[:80]!r} {reason}')
     return tuple(named)
 
 
-def _hosts(where: str, entries: Sequence[str]) -> AllowedHosts:
+def _allowed_hosts(where: str, entries: Sequence[str]) -> AllowedHosts:
     if not entries:
         return _NO_HOSTS
     try:
-        return AllowedHosts.of(entries)
+        return AllowedHosts.parse_entries(entries)
     except ValueError as error:
         raise TemplateError(f"{where}: {error}") from None
 

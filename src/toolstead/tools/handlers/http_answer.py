@@ -56,7 +56,7 @@ class _Held:
     counted: bool
 
     @property
-    def whole(self) -> bool:
+    def is_whole(self) -> bool:
         return self.counted and self.total == len(self.data)
 
 
@@ -69,34 +69,34 @@ async def read_answer(response: httpx2.Response, *, method: str, limit: int, mas
     is_error = response.status_code >= 400
     limit = min(limit, ERROR_SHOWN) if is_error else limit
     if method == "HEAD":
-        return ToolResult(content=(Text(_clip(mask(_head(response)), limit)),), is_error=is_error)
+        return ToolResult(content=(Text(_clip_text(mask(_show_head(response)), limit)),), is_error=is_error)
     held = await _read(response, limit + mask.longest)
     kind, charset = _type_of(response)
-    status = _status(response)
+    status = _status_line(response)
     if is_error:
-        shown, _ = _shown(held, kind, charset, limit, mask)
+        shown, _ = _show_body(held, kind, charset, limit, mask)
         parts = [Text(status), *shown]
         text = "\n".join(part.text for part in parts if isinstance(part, Text))
         return ToolResult(content=(Text(text),), is_error=True)
     if not held.total:
         return ToolResult(content=(Text(f"{status} (no body)"),))
-    content, structured = _shown(held, kind, charset, limit, mask)
+    content, structured = _show_body(held, kind, charset, limit, mask)
     return ToolResult(content=tuple(content), structured=structured)
 
 
-def _shown(held: _Held, kind: str, charset: str | None, limit: int, mask: Mask) -> tuple[list[Content], Any]:
+def _show_body(held: _Held, kind: str, charset: str | None, limit: int, mask: Mask) -> tuple[list[Content], Any]:
     """The parts to show, and the JSON value where there is one."""
     if not held.total:
         return [], None
     is_json = bool(_JSON.fullmatch(kind))
     if is_json or _TEXT.fullmatch(kind) or (_is_unclear(kind, charset) and _looks_like_text(held)):
-        text, is_whole = _text(held, "utf-8" if is_json else charset, limit, mask)
+        text, is_whole = _show_text(held, "utf-8" if is_json else charset, limit, mask)
         return [Text(text)], _json_value(text) if is_json and is_whole else None
     if kind.startswith("image/"):
-        if held.whole and held.total <= limit:
+        if held.is_whole and held.total <= limit:
             return [Image(data=held.data, mime_type=kind)], None
-        return [Text(f"[toolstead: {kind}, {_size(held)}: more than the {limit:,} that are shown]")], None
-    return [Text(f"[toolstead: {kind or 'data without a type'}, {_size(held)}: neither text nor an image]")], None
+        return [Text(f"[toolstead: {kind}, {_show_size(held)}: more than the {limit:,} that are shown]")], None
+    return [Text(f"[toolstead: {kind or 'data without a type'}, {_show_size(held)}: neither text nor an image]")], None
 
 
 async def _read(response: httpx2.Response, room: int) -> _Held:
@@ -117,16 +117,16 @@ async def _read(response: httpx2.Response, room: int) -> _Held:
     return _Held(data=bytes(data), total=total, counted=True)
 
 
-def _text(held: _Held, charset: str | None, limit: int, mask: Mask) -> tuple[str, bool]:
+def _show_text(held: _Held, charset: str | None, limit: int, mask: Mask) -> tuple[str, bool]:
     """The text that is shown, and whether it is all of it."""
-    decoder = codecs.getincrementaldecoder(_codec(charset))("replace")
-    text = mask(decoder.decode(held.data, final=held.whole).removeprefix("\ufeff"))
-    if held.whole and len(text.encode("utf-8", "replace")) <= limit:
+    decoder = codecs.getincrementaldecoder(_find_codec(charset))("replace")
+    text = mask(decoder.decode(held.data, final=held.is_whole).removeprefix("\ufeff"))
+    if held.is_whole and len(text.encode("utf-8", "replace")) <= limit:
         return text, True
-    if not held.whole and mask.longest:
+    if not held.is_whole and mask.longest:
         text = text[: -mask.longest]  # the end may hold the beginning of a secret
     room = max(limit - 100, 0)
-    head = _clip(text, room)
+    head = _clip_text(text, room)
     more = max(held.total - len(head.encode("utf-8", "replace")), 1)
     return f"{head}\n[toolstead: {'' if held.counted else 'at least '}{more:,} bytes more, left out]", False
 
@@ -137,19 +137,19 @@ def _json_value(text: str) -> Any:
         value = msgspec.json.decode(text)
     except (ValueError, RecursionError):
         return None
-    return value if _deepest(value) <= _DEEPEST else None
+    return value if _nesting_depth(value) <= _DEEPEST else None
 
 
-def _deepest(value: Any) -> int:
+def _nesting_depth(value: Any) -> int:
     """How deep lists and objects are nested."""
     depth, level = 0, [value]
     while level and depth <= _DEEPEST:
-        level = [inner for outer in level for inner in _inside(outer)]
+        level = [inner for outer in level for inner in _inner_values(outer)]
         depth += 1
     return depth
 
 
-def _inside(value: Any) -> Iterator[Any]:
+def _inner_values(value: Any) -> Iterator[Any]:
     if isinstance(value, dict):
         yield from cast("dict[str, Any]", value).values()
     elif isinstance(value, list):
@@ -162,7 +162,7 @@ def _type_of(response: httpx2.Response) -> tuple[str, str | None]:
     return kind if _KIND.fullmatch(kind) else "", response.charset_encoding
 
 
-def _codec(charset: str | None) -> str:
+def _find_codec(charset: str | None) -> str:
     """The codec for a charset; UTF-8 for one that is unknown, or no charset of text at all."""
     try:
         name = codecs.lookup(charset or "utf-8").name
@@ -178,13 +178,13 @@ def _is_unclear(kind: str, charset: str | None) -> bool:
 
 def _looks_like_text(held: _Held) -> bool:
     try:
-        codecs.getincrementaldecoder("utf-8")().decode(held.data, final=held.whole)
+        codecs.getincrementaldecoder("utf-8")().decode(held.data, final=held.is_whole)
     except UnicodeDecodeError:
         return False
     return b"\0" not in held.data
 
 
-def _status(response: httpx2.Response) -> str:
+def _status_line(response: httpx2.Response) -> str:
     """`HTTP 404 Not Found`; the words are ours, not the server's."""
     try:
         return f"HTTP {response.status_code} {HTTPStatus(response.status_code).phrase}"
@@ -192,10 +192,10 @@ def _status(response: httpx2.Response) -> str:
         return f"HTTP {response.status_code}"
 
 
-def _head(response: httpx2.Response) -> str:
+def _show_head(response: httpx2.Response) -> str:
     """What a HEAD request is made for."""
     lines = [f"{name}: {value}" for name, value in response.headers.multi_items() if name != "set-cookie"]
-    return "\n".join([_status(response), *lines])
+    return "\n".join([_status_line(response), *lines])
 
 
 def _said_length(response: httpx2.Response) -> int:
@@ -204,9 +204,9 @@ def _said_length(response: httpx2.Response) -> int:
     return int(said) if said.isdecimal() and len(said) < 19 and "content-encoding" not in response.headers else 0
 
 
-def _size(held: _Held) -> str:
+def _show_size(held: _Held) -> str:
     return f"{'' if held.counted else 'at least '}{held.total:,} bytes"
 
 
-def _clip(text: str, limit: int) -> str:
+def _clip_text(text: str, limit: int) -> str:
     return text.encode("utf-8", "replace")[:limit].decode("utf-8", "ignore")

@@ -19,13 +19,13 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
 from toolstead.errors import RefusedError, SettingsError, ToolError
-from toolstead.tools.handlers.http_guard import AllowedHosts, Guard, Resolver, system_resolver
-from toolstead.tools.handlers.http_url import LONGEST_URL, Url, joined
+from toolstead.tools.handlers.http_guard import AddressGuard, AllowedHosts, Resolver, system_resolver
+from toolstead.tools.handlers.http_url import LONGEST_URL, Url, join_location
 
 if TYPE_CHECKING:
     import httpx2
 
-    from toolstead.tools.handlers.http_network import Network
+    from toolstead.tools.handlers.http_network import HttpNetwork
 
 logger = logging.getLogger(__name__)
 
@@ -39,7 +39,7 @@ _PROXIES = ("http://", "https://")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Request:
+class OutgoingRequest:
     """What is asked for.
 
     Attributes:
@@ -82,12 +82,12 @@ class GuardedClient:
         if proxy and not proxy.lower().startswith(_PROXIES):
             reason = "a proxy's address begins with http:// or https://"
             raise SettingsError(key="tools.proxy", origin="settings", reason=reason)
-        self._guard = Guard(resolver=resolver, by_name=bool(proxy))
+        self._guard = AddressGuard(resolver=resolver, by_name=bool(proxy))
         self._proxy = proxy
         self._ssl_context = ssl_context
         self._max_connections = max_connections
         self._max_idle = max_idle
-        self._network: Network | None = None
+        self._network: HttpNetwork | None = None
         self._opening = asyncio.Lock()
         self._closed = False
 
@@ -111,8 +111,8 @@ class GuardedClient:
         return self._network.connections if self._network is not None else 0
 
     @asynccontextmanager
-    async def stream(
-        self, request: Request, *, allowed: AllowedHosts | None = None
+    async def stream_response(
+        self, request: OutgoingRequest, *, allowed: AllowedHosts | None = None
     ) -> AsyncGenerator[httpx2.Response, None]:
         """Send a request and follow its redirects; the body is read by the caller, and closed at the end.
 
@@ -134,7 +134,7 @@ class GuardedClient:
                 if location is None:
                     break
                 await response.aclose()
-                request = following(request, response.status_code, location)
+                request = follow_redirect(request, response.status_code, location)
                 response = await self._send(request, hosts)
             else:
                 if response.status_code in _REDIRECTS and "location" in response.headers:
@@ -144,19 +144,19 @@ class GuardedClient:
         finally:
             await response.aclose()
 
-    async def _send(self, request: Request, allowed: AllowedHosts) -> httpx2.Response:
+    async def _send(self, request: OutgoingRequest, allowed: AllowedHosts) -> httpx2.Response:
         method, url = request.method, request.url
         if len(str(url)) > LONGEST_URL:
             raise ToolError(f"the address is {len(str(url)):,} characters long; at most {LONGEST_URL:,} are sent")
-        addresses = await self._guard.check(url.host, url.port, allowed)
-        network = await self._opened()
+        addresses = await self._guard.check_host(url.host, url.port, allowed)
+        network = await self._open_network()
         started = time.perf_counter()
-        response = await network.send(method, url, addresses, _headers(request), request.body)
+        response = await network.send(method, url, addresses, _wire_headers(request), request.body)
         took = (time.perf_counter() - started) * 1000
         logger.debug("%s %s: %s in %.0f ms", method, url.place, response.status_code, took)
         return response
 
-    async def _opened(self) -> Network:
+    async def _open_network(self) -> HttpNetwork:
         if self._network is None:
             async with self._opening:
                 if self._network is None:  # in a worker: it takes half a second, and the loop has other work
@@ -165,10 +165,10 @@ class GuardedClient:
             raise ToolError("no request can be sent: this stead is closing")
         return self._network
 
-    def _open(self) -> Network:
-        from toolstead.tools.handlers.http_network import Network
+    def _open(self) -> HttpNetwork:
+        from toolstead.tools.handlers.http_network import HttpNetwork
 
-        return Network(
+        return HttpNetwork(
             proxy=self._proxy,
             ssl_context=self._ssl_context,
             max_connections=self._max_connections,
@@ -176,7 +176,7 @@ class GuardedClient:
         )
 
 
-def following(request: Request, status: int, location: str) -> Request:
+def follow_redirect(request: OutgoingRequest, status: int, location: str) -> OutgoingRequest:
     """The request that a redirect asks for, as browsers make it.
 
     303, and 301 or 302 after a POST, become a GET without a body. The headers stay behind when it
@@ -187,7 +187,7 @@ def following(request: Request, status: int, location: str) -> Request:
     """
     came_from = request.url
     try:
-        url = joined(came_from, location)
+        url = join_location(came_from, location)
     except ValueError as error:
         raise RefusedError(f"{came_from.place} redirects to an address that is refused: {error}") from None
     if came_from.scheme == "https" and url.scheme != "https":
@@ -205,7 +205,7 @@ def following(request: Request, status: int, location: str) -> Request:
     return replace(request, url=url, headers={})
 
 
-def _headers(request: Request) -> list[tuple[str, str]]:
+def _wire_headers(request: OutgoingRequest) -> list[tuple[str, str]]:
     """What goes over the wire; the caller's headers win over what is said by itself."""
     own = {"accept": "*/*", "accept-encoding": "gzip, deflate", "user-agent": "toolstead"}
     if request.body is not None:

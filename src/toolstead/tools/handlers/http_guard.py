@@ -93,7 +93,7 @@ def canonical_host(text: str) -> str:
         if address.scope_id is not None:
             raise ValueError(f"{text[:80]!r} names a network interface, which an address may not")
         return str(address)
-    name = (text if text.isascii() else _punycode(text)).lower().removesuffix(".")
+    name = (text if text.isascii() else _to_punycode(text)).lower().removesuffix(".")
     if _NUMBER.fullmatch(name):
         try:
             return str(ipaddress.IPv4Address(socket.inet_aton(name)))
@@ -107,7 +107,7 @@ def canonical_host(text: str) -> str:
 def why_refused(address: IPAddress) -> str | None:
     """What is wrong with an address, as words that follow "is"; None for one of the public internet."""
     if isinstance(address, ipaddress.IPv6Address):
-        inside = _embedded(address)
+        inside = _embedded_address(address)
         if inside is not None:
             why = why_refused(inside)
             return why and f"{inside} inside IPv6, {why}"
@@ -126,13 +126,13 @@ class AllowedHosts:
     entries: frozenset[tuple[str, int | None]] = frozenset()
 
     @classmethod
-    def of(cls, entries: Iterable[str]) -> AllowedHosts:
+    def parse_entries(cls, entries: Iterable[str]) -> AllowedHosts:
         """Read entries such as `localhost`, `10.0.0.7:8080`, `[::1]:80` or `::1`.
 
         Raises:
             ValueError: One is neither a host nor host:port.
         """
-        return cls(frozenset(_entry(text) for text in entries))
+        return cls(frozenset(_parse_entry(text) for text in entries))
 
     def __bool__(self) -> bool:
         return bool(self.entries)
@@ -140,13 +140,13 @@ class AllowedHosts:
     def __or__(self, other: AllowedHosts) -> AllowedHosts:
         return AllowedHosts(self.entries | other.entries)
 
-    def names(self, host: str, port: int) -> bool:
+    def names_host(self, host: str, port: int) -> bool:
         """Whether a host in its canonical spelling is named, with this port or with any."""
         return (host, None) in self.entries or (host, port) in self.entries
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Guard:
+class AddressGuard:
     """Checks where a request would go.
 
     Attributes:
@@ -157,24 +157,24 @@ class Guard:
     resolver: Resolver = field(default=system_resolver, repr=False)
     by_name: bool = False
 
-    async def check(self, host: str, port: int, allowed: AllowedHosts) -> tuple[str, ...]:
+    async def check_host(self, host: str, port: int, allowed: AllowedHosts) -> tuple[str, ...]:
         """The addresses to connect to, each of which may be reached; the name itself where a proxy connects.
 
         Raises:
             RefusedError: The host, or one of its addresses, is not of the public internet and not allowed.
             ToolError: The name has no address.
         """
-        exempt = allowed.names(host, port)
-        literal = _literal(host)
+        exempt = allowed.names_host(host, port)
+        literal = _literal_address(host)
         if literal is not None:
             if not exempt:
                 _refuse_private(host, port, literal)
             return (str(literal),)
         if not exempt and (host in _LOCAL_NAMES or host.endswith(".localhost")):
-            raise _refused(host, port, "a name of this machine or its cloud")
+            raise _refuse_host(host, port, "a name of this machine or its cloud")
         if self.by_name:
             return (host,)
-        addresses = await self._resolve(host, port)
+        addresses = await self._resolve_host(host, port)
         if not exempt:
             for address in addresses:  # one bad address among good ones is what rebinding looks like
                 _refuse_private(host, port, address)
@@ -183,7 +183,7 @@ class Guard:
         addresses.sort(key=lambda address: (families.index(address.version), int(address)))
         return tuple(str(address) for address in addresses[:MOST_ADDRESSES])
 
-    async def _resolve(self, host: str, port: int) -> list[IPAddress]:
+    async def _resolve_host(self, host: str, port: int) -> list[IPAddress]:
         try:
             found = [ipaddress.ip_address(text) for text in await self.resolver(host, port)]
         except OSError as error:
@@ -198,10 +198,10 @@ class Guard:
 def _refuse_private(host: str, port: int, address: IPAddress) -> None:
     why = why_refused(address)
     if why is not None:
-        raise _refused(host, port, why if str(address) == host else f"{address}, {why}")
+        raise _refuse_host(host, port, why if str(address) == host else f"{address}, {why}")
 
 
-def _refused(host: str, port: int, why: str) -> RefusedError:
+def _refuse_host(host: str, port: int, why: str) -> RefusedError:
     shown = f"[{host}]" if ":" in host else host
     return RefusedError(
         f"{shown} is refused: it is {why}. Only hosts of the public internet are reached, unless the tool's "
@@ -209,7 +209,7 @@ def _refused(host: str, port: int, why: str) -> RefusedError:
     )
 
 
-def _literal(host: str) -> IPAddress | None:
+def _literal_address(host: str) -> IPAddress | None:
     """The address, where a canonical host is one."""
     try:
         return ipaddress.ip_address(host)
@@ -217,14 +217,14 @@ def _literal(host: str) -> IPAddress | None:
         return None
 
 
-def _embedded(address: ipaddress.IPv6Address) -> ipaddress.IPv4Address | None:
+def _embedded_address(address: ipaddress.IPv6Address) -> ipaddress.IPv4Address | None:
     """The IPv4 address that packets to this IPv6 address end up at: mapped, 6to4, NAT64."""
     if address in _NAT64:
         return ipaddress.IPv4Address(int(address) & 0xFFFF_FFFF)
     return address.ipv4_mapped or address.sixtofour
 
 
-def _entry(text: str) -> tuple[str, int | None]:
+def _parse_entry(text: str) -> tuple[str, int | None]:
     if text.count(":") > 1 and not text.startswith("["):
         text = f"[{text}]"
     found = _ENTRY.fullmatch(text)
@@ -237,7 +237,7 @@ def _entry(text: str) -> tuple[str, int | None]:
         raise ValueError(f"{error}; hosts are named exactly, without scheme, path or wildcard") from None
 
 
-def _punycode(text: str) -> str:
+def _to_punycode(text: str) -> str:
     """A name with letters beyond ASCII as the system's resolver needs it."""
     import httpx2  # 0.4 s: paid by the first such name
 

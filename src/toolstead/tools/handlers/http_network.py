@@ -31,7 +31,7 @@ _IDLE_SECONDS = 4.0  # below the five after which many servers hang up
 _BETWEEN = "|"
 
 
-class Network:
+class HttpNetwork:
     """A bounded pool of connections."""
 
     def __init__(
@@ -44,7 +44,7 @@ class Network:
         self._through_proxy = bool(proxy)
         self._pool = httpcore2.AsyncConnectionPool(
             ssl_context=ssl_context or httpx2.create_ssl_context(),
-            proxy=_proxy(proxy) if proxy else None,
+            proxy=_proxy_of(proxy) if proxy else None,
             network_backend=_Backend() if proxy else _CheckedAddresses(),
             max_connections=max_connections,
             max_keepalive_connections=max_idle,
@@ -73,15 +73,15 @@ class Network:
             extensions={"sni_hostname": url.host},
         )
         try:
-            answer = await self._exchange(request, again=method in IDEMPOTENT)
+            answer = await self._exchange_request(request, again=method in IDEMPOTENT)
         except (httpcore2.RemoteProtocolError, httpcore2.ReadError) as error:
-            raise ToolError(f"{url.place} gave no HTTP answer: {_reason(error)}") from error
+            raise ToolError(f"{url.place} gave no HTTP answer: {_failure_reason(error)}") from error
         except httpcore2.ProxyError as error:
             raise ToolError(f"the proxy does not lead to {url.place}: {error}") from error
         except httpcore2.LocalProtocolError as error:
             raise ToolError(f"the request to {url.place} cannot be sent: {error}") from error
         except (httpcore2.NetworkError, httpcore2.TimeoutException) as error:
-            raise ToolError(f"no connection to {url.place}: {_reason(error)}") from error
+            raise ToolError(f"no connection to {url.place}: {_failure_reason(error)}") from error
         return httpx2.Response(
             answer.status,
             headers=answer.headers,
@@ -89,7 +89,7 @@ class Network:
             request=httpx2.Request(method, str(url)),
         )
 
-    async def _exchange(self, request: httpcore2.Request, *, again: bool) -> httpcore2.Response:
+    async def _exchange_request(self, request: httpcore2.Request, *, again: bool) -> httpcore2.Response:
         """Send it; once more when the server hung up in silence, as it does on a kept connection grown old."""
         try:
             return await self._pool.handle_async_request(request)
@@ -188,13 +188,13 @@ class _Body(httpx2.AsyncByteStream):
                 async for part in parts:
                     yield part
         except (httpcore2.NetworkError, httpcore2.RemoteProtocolError) as error:
-            raise ToolError(f"the answer of {self._url.place} broke off: {_reason(error)}") from error
+            raise ToolError(f"the answer of {self._url.place} broke off: {_failure_reason(error)}") from error
 
     async def aclose(self) -> None:
         await self._answer.aclose()
 
 
-def _proxy(address: str) -> httpcore2.Proxy:
+def _proxy_of(address: str) -> httpcore2.Proxy:
     proxy = httpx2.Proxy(address)
     url = proxy.url
     return httpcore2.Proxy(
@@ -204,7 +204,7 @@ def _proxy(address: str) -> httpcore2.Proxy:
     )
 
 
-def _reason(error: BaseException) -> str:
+def _failure_reason(error: BaseException) -> str:
     """Why a connection failed, from the innermost error that the system or TLS gave."""
     found: BaseException | None = error
     reason = ""

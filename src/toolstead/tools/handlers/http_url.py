@@ -19,7 +19,15 @@ from msgspec.structs import replace
 
 from toolstead.errors import RefusedError, ToolError, suggest
 from toolstead.tools.handlers.http_guard import canonical_host
-from toolstead.tools.handlers.template import Piece, Slot, TemplateError, checked_text, cut, missing, slots
+from toolstead.tools.handlers.template import (
+    Piece,
+    Placeholder,
+    TemplateError,
+    checked_text,
+    cut_template,
+    missing_parameter,
+    slot_names,
+)
 
 LONGEST_URL = 65_536
 IDEMPOTENT = frozenset({"GET", "HEAD", "PUT", "DELETE"})
@@ -68,7 +76,7 @@ class Url(msgspec.Struct, frozen=True, kw_only=True):
 
     def with_query(self, pairs: Iterable[tuple[str, str]]) -> Url:
         """The same address with more in its query."""
-        more = "&".join(f"{_encoded(name)}={_encoded(value)}" for name, value in pairs)
+        more = "&".join(f"{_percent_encode(name)}={_percent_encode(value)}" for name, value in pairs)
         return replace(self, query="&".join(filter(None, (self.query, more)))) if more else self
 
 
@@ -98,7 +106,7 @@ def parse_url(text: str) -> Url:
     )
 
 
-def joined(url: Url, location: str) -> Url:
+def join_location(url: Url, location: str) -> Url:
     """The address a redirect leads to.
 
     Raises:
@@ -116,28 +124,28 @@ class UrlTemplate(msgspec.Struct, frozen=True, kw_only=True):
         query: The query's pieces; None for none.
     """
 
-    origin: Url | Slot
+    origin: Url | Placeholder
     path: Sequence[Piece] = ()
     query: Sequence[Piece] | None = None
 
     @property
-    def used(self) -> frozenset[str]:
+    def used_parameters(self) -> frozenset[str]:
         """The parameters that stand in the address."""
-        first = (self.origin,) if isinstance(self.origin, Slot) else ()
-        return frozenset(slots((*first, *self.path, *(self.query or ()))))
+        first = (self.origin,) if isinstance(self.origin, Placeholder) else ()
+        return frozenset(slot_names((*first, *self.path, *(self.query or ()))))
 
-    def fill(self, arguments: Mapping[str, Any]) -> Url:
+    def fill_url(self, arguments: Mapping[str, Any]) -> Url:
         """The address for these arguments.
 
         Raises:
             ToolError: A value is missing, or may not stand where it would.
         """
-        url = _origin_from(self.origin.name, arguments) if isinstance(self.origin, Slot) else self.origin
+        url = _origin_from(self.origin.name, arguments) if isinstance(self.origin, Placeholder) else self.origin
         if self.path:
-            segments = [_segment(pieces, arguments) for pieces in _segments(self.path)]
+            segments = [_fill_segment(pieces, arguments) for pieces in _split_segments(self.path)]
             url = replace(url, path="/".join((url.path.rstrip("/"), *segments)))
         if self.query is not None:
-            url = replace(url, query=_filled(_literals_encoded(self.query, _SAFE_IN_QUERY), arguments))
+            url = replace(url, query=_fill_pieces(_literals_encoded(self.query, _SAFE_IN_QUERY), arguments))
         return url
 
 
@@ -149,9 +157,9 @@ def load_url(text: str, properties: Collection[str]) -> UrlTemplate:
     """
     if "${" in text:
         raise TemplateError("${…} is not filled in here; secrets belong in headers")
-    pieces = cut(text.strip())
+    pieces = cut_template(text.strip())
     for piece in pieces:
-        if isinstance(piece, Slot):
+        if isinstance(piece, Placeholder):
             check_known(piece.name, properties)
         elif _UNSEEN.search(piece):
             raise TemplateError("blanks and control characters cannot stand in an address; write %20 for a blank")
@@ -187,9 +195,9 @@ def query_pairs(arguments: Mapping[str, Any]) -> list[tuple[str, str]]:
     return pairs
 
 
-def _split_origin(pieces: tuple[Piece, ...]) -> tuple[Url | Slot, list[Piece]]:
+def _split_origin(pieces: tuple[Piece, ...]) -> tuple[Url | Placeholder, list[Piece]]:
     first, *rest = pieces
-    if isinstance(first, Slot):
+    if isinstance(first, Placeholder):
         if rest and not (isinstance(rest[0], str) and rest[0].startswith(("/", "?"))):
             raise TemplateError(
                 f"{{{{{first.name}}}}} at the beginning gives the whole origin (https://host:port), so a / must follow "
@@ -198,7 +206,7 @@ def _split_origin(pieces: tuple[Piece, ...]) -> tuple[Url | Slot, list[Piece]]:
         return first, rest
     found = _URL.match(first)
     if found is None or (rest and found.end("place") == len(first)):
-        slot = next((piece.name for piece in rest if isinstance(piece, Slot)), None)
+        slot = next((piece.name for piece in rest if isinstance(piece, Placeholder)), None)
         if slot is None or found is None:
             raise TemplateError(f"{first[:80]!r}: an address begins with http:// or https://, or with a placeholder")
         raise TemplateError(
@@ -238,11 +246,11 @@ def _literals_encoded(pieces: Sequence[Piece], safe: str) -> list[Piece]:
     return [quote(piece, safe=safe) if isinstance(piece, str) else piece for piece in pieces]
 
 
-def _segments(pieces: Sequence[Piece]) -> list[list[Piece]]:
+def _split_segments(pieces: Sequence[Piece]) -> list[list[Piece]]:
     """The path cut at its slashes; it begins with one, so what stands before the first is nothing."""
     segments: list[list[Piece]] = [[]]
     for piece in _literals_encoded(pieces, _SAFE_IN_PATH):
-        if isinstance(piece, Slot):
+        if isinstance(piece, Placeholder):
             segments[-1].append(piece)
             continue
         first, *others = piece.split("/")
@@ -253,7 +261,7 @@ def _segments(pieces: Sequence[Piece]) -> list[list[Piece]]:
 
 def _origin_from(name: str, arguments: Mapping[str, Any]) -> Url:
     if name not in arguments:
-        raise missing(name)
+        raise missing_parameter(name)
     text = checked_text(name, arguments[name])
     right = "scheme://host[:port][/path], such as https://example.org"
     if _UNSEEN.search(text) or "\\" in text:
@@ -266,9 +274,9 @@ def _origin_from(name: str, arguments: Mapping[str, Any]) -> Url:
         raise RefusedError(f"{name!r} must be {right}: {error}") from None
 
 
-def _segment(pieces: Sequence[Piece], arguments: Mapping[str, Any]) -> str:
-    text = _filled(pieces, arguments)
-    names = slots(pieces)
+def _fill_segment(pieces: Sequence[Piece], arguments: Mapping[str, Any]) -> str:
+    text = _fill_pieces(pieces, arguments)
+    names = slot_names(pieces)
     if names and (not text or _DOTS.search(unquote(text))):
         # Encoded dots would not do: %2E%2E is .. to every server that follows the URL standard.
         raise RefusedError(
@@ -278,19 +286,19 @@ def _segment(pieces: Sequence[Piece], arguments: Mapping[str, Any]) -> str:
     return text
 
 
-def _filled(pieces: Sequence[Piece], arguments: Mapping[str, Any]) -> str:
+def _fill_pieces(pieces: Sequence[Piece], arguments: Mapping[str, Any]) -> str:
     text: list[str] = []
     for piece in pieces:
         if isinstance(piece, str):
             text.append(piece)
         elif piece.name in arguments:
-            text.append(_encoded(checked_text(piece.name, arguments[piece.name])))
+            text.append(_percent_encode(checked_text(piece.name, arguments[piece.name])))
         else:
-            raise missing(piece.name)
+            raise missing_parameter(piece.name)
     return "".join(text)
 
 
-def _encoded(text: str) -> str:
+def _percent_encode(text: str) -> str:
     """Percent-encoded, everything but letters, digits and - . _ ~."""
     try:
         return quote(text, safe="")

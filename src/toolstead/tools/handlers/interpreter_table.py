@@ -179,7 +179,7 @@ RISKY_VARIABLE = re.compile(
 """A variable that makes programs load or run what it names."""
 
 
-def _lines(table: str) -> list[tuple[list[str], list[frozenset[str]]]]:
+def _read_table(table: str) -> list[tuple[list[str], list[frozenset[str]]]]:
     """The programs and the fields of each line."""
     rows: list[tuple[list[str], list[frozenset[str]]]] = []
     for line in table.strip().replace("\n  ", " ").splitlines():
@@ -188,7 +188,7 @@ def _lines(table: str) -> list[tuple[list[str], list[frozenset[str]]]]:
     return rows
 
 
-def _wrapper(
+def _build_wrapper(
     values: frozenset[str],
     skip: frozenset[str],
     after: frozenset[str] = frozenset(),
@@ -197,7 +197,7 @@ def _wrapper(
     return Wrapper(values=values, skip=int(min(skip)), after=after, plain=plain)
 
 
-def _interpreter(
+def _build_interpreter(
     gives: frozenset[str],
     beside: frozenset[str] = frozenset(),
     values: frozenset[str] = frozenset(),
@@ -206,5 +206,7 @@ def _interpreter(
     return Interpreter(gives=gives, values=values, traits=traits, flags=gives | beside)
 
 
-INTERPRETERS = {program: _interpreter(*fields) for programs, fields in _lines(_INTERPRETERS) for program in programs}
-WRAPPERS = {program: _wrapper(*fields) for programs, fields in _lines(_WRAPPERS) for program in programs}
+INTERPRETERS = {
+    program: _build_interpreter(*fields) for programs, fields in _read_table(_INTERPRETERS) for program in programs
+}
+WRAPPERS = {program: _build_wrapper(*fields) for programs, fields in _read_table(_WRAPPERS) for program in programs}

@@ -15,7 +15,7 @@ import msgspec
 
 from toolstead.tools.handlers.interpreter_table import FINDERS, INTERPRETERS, RISKY_VARIABLE, WRAPPERS, Interpreter
 from toolstead.tools.handlers.shell_syntax import Command, Word, make_word
-from toolstead.tools.handlers.template import Slot
+from toolstead.tools.handlers.template import Placeholder
 
 _LISTED = frozenset({*INTERPRETERS, *WRAPPERS, *FINDERS})
 
@@ -37,24 +37,24 @@ class CodePlace(msgspec.Struct, frozen=True, kw_only=True):
 
 def code_places(command: Command) -> Iterator[CodePlace]:
     """Every placeholder of a command that would choose the program, or be run by it."""
-    called_in_order = [_called(word.literal) if word.literal is not None else "" for word in command]
+    called_in_order = [_program_name(word.literal) if word.literal is not None else "" for word in command]
     if _LISTED.isdisjoint(called_in_order):  # only the place of the program itself can be one
-        yield from _all(command[0], "it would choose the program")
+        yield from _whole_word(command[0], "it would choose the program")
         return
-    programs = _programs(command)
+    programs = _find_programs(command)
     for start in programs:
         program, words = command[start], command[start + 1 :]
         if program.literal is None:
-            yield from _all(program, "it would choose the program")
+            yield from _whole_word(program, "it would choose the program")
             continue
         called = called_in_order[start]
         if called in INTERPRETERS:
             yield from _code_of(called, words)
         if called in FINDERS:
-            yield from _found(called, words)
+            yield from _find_code(called, words)
     for word in command[: programs[-1]]:
         if RISKY_VARIABLE.match(word.start):
-            yield from _all(word, f"{word.start.partition('=')[0]} says what programs run")
+            yield from _whole_word(word, f"{word.start.partition('=')[0]} says what programs run")
     for at, called in enumerate(called_in_order):  # what runs them may be a wrapper that is not in the list
         if at and called in INTERPRETERS:
             yield from _flag_values(called, command[at + 1 :])
@@ -62,8 +62,8 @@ def code_places(command: Command) -> Iterator[CodePlace]:
 
 def runs_stdin(command: Command) -> str | None:
     """The program's name, where it would run what it reads from stdin, or make arguments of it."""
-    for start in _programs(command):
-        called, words = _called(command[start].literal or ""), command[start + 1 :]
+    for start in _find_programs(command):
+        called, words = _program_name(command[start].literal or ""), command[start + 1 :]
         if called in MAKES_ARGUMENTS:
             return f"{called} {inner}" if (inner := _code_from_arguments(called, words)) else called
         if called in INTERPRETERS and _takes_code_from_stdin(called, words):
@@ -73,11 +73,11 @@ def runs_stdin(command: Command) -> str | None:
 
 def ends_options(command: Command, at: int) -> bool:
     """Whether the `--` at this place ends the options of the program that reads what follows it."""
-    start = max(_programs(command))
-    return at > start and _called(command[start].literal or "") not in FINDERS
+    start = max(_find_programs(command))
+    return at > start and _program_name(command[start].literal or "") not in FINDERS
 
 
-def _programs(command: Command) -> list[int]:
+def _find_programs(command: Command) -> list[int]:
     """Where programs stand: the first word, and those that a wrapper would run, in every way to read it."""
     found: list[int] = []
     waiting = [0]
@@ -86,16 +86,16 @@ def _programs(command: Command) -> list[int]:
         if start in found:
             continue
         found.append(start)
-        called = _called(command[start].literal or "")
+        called = _program_name(command[start].literal or "")
         if called in WRAPPERS:
-            waiting += [start + 1 + at for at in _wrapped(called, command[start + 1 :])]
+            waiting += [start + 1 + at for at in _find_wrapped(called, command[start + 1 :])]
         if called in INTERPRETERS and "-m" in INTERPRETERS[called].flags:  # `python -m timeit CODE`
             literals = [word.literal for word in command[start + 1 : -1]]
             waiting += [start + 2 + at for at, literal in enumerate(literals) if literal == "-m"]
     return sorted(found)
 
 
-def _wrapped(called: str, words: Command) -> Iterator[int]:
+def _find_wrapped(called: str, words: Command) -> Iterator[int]:
     """Where the program stands that a wrapper runs: after its options, its operands and its sub-command."""
     wrapper = WRAPPERS[called]
     literals = [word.literal for word in words]
@@ -130,29 +130,30 @@ def _code_of(called: str, words: Command) -> Iterator[CodePlace]:
     traits = interpreter.traits
     yield from _flag_values(called, words)
     if "loops" in traits and any(
-        _has_letter(_cluster(option, interpreter), "npaF") for option in _options(interpreter, words)
+        _has_letter(_strip_cluster(option, interpreter), "npaF") for option in _own_options(interpreter, words)
     ):
         for word in words:
-            yield from _all(word, f"{called} -n opens it, and would run `command |`")
+            yield from _whole_word(word, f"{called} -n opens it, and would run `command |`")
     if called == "env" and any(
-        _has_letter(option, "S") or _takes_next(option, interpreter.flags) for option in _options(interpreter, words)
+        _has_letter(option, "S") or _takes_next(option, interpreter.flags)
+        for option in _own_options(interpreter, words)
     ):
         for word in words:
-            yield from _all(word, "env -S makes a command of it")
+            yield from _whole_word(word, "env -S makes a command of it")
     if "operand" not in traits and "rest" not in traits:
         return
-    given_by_option = any(_gives(option, interpreter.gives) for option in _options(interpreter, words))
+    given_by_option = any(_is_option(option, interpreter.gives) for option in _own_options(interpreter, words))
     seen_operand = given_by_option and "rest" not in traits
-    for word in _operands(interpreter, words):
+    for word in _find_operands(interpreter, words):
         if not seen_operand:
             seen_operand = True
             if "operand" in traits:
-                yield from _all(word, f"{called} would run it")
+                yield from _whole_word(word, f"{called} would run it")
         elif "rest" in traits:
-            yield from _all(word, f"{called} would run it")
+            yield from _whole_word(word, f"{called} would run it")
 
 
-def _operands(interpreter: Interpreter, words: Command) -> Iterator[Word]:
+def _find_operands(interpreter: Interpreter, words: Command) -> Iterator[Word]:
     """The words that are neither options nor their values."""
     value_follows = only_operands = False
     spread = "spread" in interpreter.traits
@@ -170,7 +171,7 @@ def _operands(interpreter: Interpreter, words: Command) -> Iterator[Word]:
             yield word
 
 
-def _options(interpreter: Interpreter, words: Command) -> Iterator[str]:
+def _own_options(interpreter: Interpreter, words: Command) -> Iterator[str]:
     """The program's own options: those before its first operand, or among its code."""
     value_follows = False
     for word in words:
@@ -191,18 +192,18 @@ def _flag_values(called: str, words: Command) -> Iterator[CodePlace]:
     bundle = words[0].literal if words and "bundled" in interpreter.traits else None
     if bundle and not bundle.startswith("-") and any(f"-{letter}" in flags for letter in bundle):
         for word in words:
-            yield from _all(word, f"{called} {bundle} would run it")
+            yield from _whole_word(word, f"{called} {bundle} would run it")
     is_spread = "spread" in interpreter.traits
     for at, word in enumerate(words):
         literal = word.literal
         if literal is None:
             if word.start and _begins_code(word.start, interpreter):
-                yield from _all(word, f"{called} {word.start.partition('=')[0]} would run it")
+                yield from _whole_word(word, f"{called} {word.start.partition('=')[0]} would run it")
         elif literal in flags or (
             literal[:1] == "-" and (_takes_next(literal, flags) or (is_spread and _has_letter(literal, "c")))
         ):
             for following in words[at + 1 :]:
-                yield from _all(following, f"{called} {literal} would run it")
+                yield from _whole_word(following, f"{called} {literal} would run it")
                 if not (following.literal or "").startswith(("-", "+")):
                     break
 
@@ -223,7 +224,7 @@ def _begins_code(start: str, interpreter: Interpreter) -> bool:
     return False
 
 
-def _found(called: str, words: Command) -> Iterator[CodePlace]:
+def _find_code(called: str, words: Command) -> Iterator[CodePlace]:
     running = False
     for word in words:
         if word.start.partition("=")[0] in FINDERS[called]:
@@ -231,23 +232,23 @@ def _found(called: str, words: Command) -> Iterator[CodePlace]:
         elif word.literal in (";", "+"):
             running = False
         if running:
-            yield from _all(word, f"{called} would run it")
+            yield from _whole_word(word, f"{called} would run it")
 
 
 def _code_from_arguments(called: str, words: Command) -> str | None:
     """The program that would run as code what `xargs` makes of its stdin."""
-    at = next(_wrapped(called, words), None) if called in WRAPPERS else None
+    at = next(_find_wrapped(called, words), None) if called in WRAPPERS else None
     if at is None:
-        return None if called in WRAPPERS or list(_operands(INTERPRETERS[called], words)) else "alone"
+        return None if called in WRAPPERS or list(_find_operands(INTERPRETERS[called], words)) else "alone"
     mark = _replaced_text([word.literal or "" for word in words[:at]])
     fed: list[Word] = []
     for word in words[at:]:
         before, found, after = (word.literal or "").partition(mark) if mark else ("", "", "")
-        pieces = [piece for piece in (before, Slot(""), after) if piece]
+        pieces = [piece for piece in (before, Placeholder(""), after) if piece]
         fed.append(make_word(tuple(pieces)) if found else word)
-    fed += [] if mark else [make_word((Slot(""),))]
+    fed += [] if mark else [make_word((Placeholder(""),))]
     is_code = any(place.parameter == "" for place in code_places(tuple(fed)))
-    return _called(words[at].literal or "") if is_code else None
+    return _program_name(words[at].literal or "") if is_code else None
 
 
 def _replaced_text(options: list[str]) -> str:
@@ -270,7 +271,7 @@ def _takes_code_from_stdin(called: str, words: Command) -> bool:
             return True
         if "spread" in interpreter.traits and _takes_next(literal, _STDIN_FLAG):
             return True
-    operands = [word.literal for word in _operands(interpreter, words)]
+    operands = [word.literal for word in _find_operands(interpreter, words)]
     if called in ("ssh", "autossh", "dbclient"):
         return len(operands) == 1  # the far side's shell reads it
     if "stdin" not in interpreter.traits or any(_takes_next(literal, interpreter.flags) for literal in literals):
@@ -290,7 +291,7 @@ def _takes_next(literal: str, options: frozenset[str]) -> bool:
     return bool(_CLUSTER.fullmatch(literal)) and f"-{literal[-1]}" in options
 
 
-def _gives(literal: str, options: frozenset[str]) -> bool:
+def _is_option(literal: str, options: frozenset[str]) -> bool:
     """Whether a word is one of the options, its value joined to it or not."""
     if literal.startswith("--"):
         return _takes_next(literal.partition("=")[0], options)
@@ -302,7 +303,7 @@ def _is_plain(literal: str, plain: frozenset[str]) -> bool:
     return "=" in literal or literal in plain or all(f"-{letter}" in plain for letter in literal[1:])
 
 
-def _cluster(option: str, interpreter: Interpreter) -> str:
+def _strip_cluster(option: str, interpreter: Interpreter) -> str:
     """A cluster of short options without the value that may be joined to its last one."""
     for at, letter in enumerate(option[1:], start=2):
         if f"-{letter}" in interpreter.flags | interpreter.values:
@@ -315,13 +316,13 @@ def _has_letter(literal: str, letters: str) -> bool:
     return literal.startswith("-") and literal[1:2] != "-" and any(letter in literal[1:] for letter in letters)
 
 
-def _all(word: Word, reason: str) -> Iterator[CodePlace]:
+def _whole_word(word: Word, reason: str) -> Iterator[CodePlace]:
     for name in word.slots:
         yield CodePlace(parameter=name, reason=reason)
 
 
 @functools.lru_cache(maxsize=4_096)
-def _called(literal: str) -> str:
+def _program_name(literal: str) -> str:
     """The name that a program is known by: without its folder and its version."""
     name = literal.rsplit("/", 1)[-1].lower()
     return name if name in _LISTED else _VERSION.sub("", name)

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from toolstead.tools.handlers.interpreters import code_places, runs_stdin
 from toolstead.tools.handlers.shell_syntax import Command, Pipeline, Script, Step, Word, make_word
-from toolstead.tools.handlers.template import Piece, Slot, TemplateError
+from toolstead.tools.handlers.template import Piece, Placeholder, TemplateError
 
 _PLAIN = re.compile(r"[\w./@+=:,-]+")
 """Code that is a path, or an assignment of paths, and can be nothing else."""
@@ -35,7 +35,7 @@ class Pinned:
     live: Path
     copy: Path
 
-    def path(self, given: Path) -> Path:
+    def pin_path(self, given: Path) -> Path:
         """A path; inside the live folder, the same place in the copy."""
         normal = Path(f"/{os.path.normpath(given).lstrip('/')}")  # two slashes at the start mean no more than one
         depth = len(self.live.parts)
@@ -44,7 +44,7 @@ class Pinned:
             return given  # (on some systems `.Toolstead` is the same folder, and on none a place to hide in)
         return self.copy.joinpath(*normal.parts[depth:])
 
-    def script(self, script: Script, folder: Path, stdin: tuple[Piece, ...] | None = None) -> Script:
+    def pin_script(self, script: Script, folder: Path, stdin: tuple[Piece, ...] | None = None) -> Script:
         """A command whose own words lead into the copy; values that callers give are left alone.
 
         Raises:
@@ -52,12 +52,12 @@ class Pinned:
                 code, behind a placeholder, or grown together with an option.
         """
         if stdin is not None and any(self._is_in(piece) for piece in stdin) and _feeds_code(script[0].pipeline, -1):
-            raise TemplateError(self._refusal("code"), key=("stdin",))
+            raise TemplateError(self._refusal_text("code"), key=("stdin",))
         return tuple(
             Step(
                 after=step.after,
                 pipeline=tuple(
-                    self._command(command, folder, feeds_code=_feeds_code(step.pipeline, at))
+                    self._pin_command(command, folder, feeds_code=_feeds_code(step.pipeline, at))
                     for at, command in enumerate(step.pipeline)
                 ),
             )
@@ -72,16 +72,16 @@ class Pinned:
         """
         for name, value in env.items():
             if not self._is_moved(value, folder):
-                raise TemplateError(self._refusal("a value"), key=("env", name))
+                raise TemplateError(self._refusal_text("a value"), key=("env", name))
 
-    def variable(self, value: str, folder: Path) -> str:
+    def pin_variable(self, value: str, folder: Path) -> str:
         """A value of the environment: a path, or several with `:` between them."""
-        return "".join(self._text(part, folder) for part in _PARTS.split(value)) if self._is_in(value) else value
+        return "".join(self._pin_text(part, folder) for part in _PARTS.split(value)) if self._is_in(value) else value
 
-    def _command(self, command: Command, folder: Path, *, feeds_code: bool) -> Command:
+    def _pin_command(self, command: Command, folder: Path, *, feeds_code: bool) -> Command:
         if not any(self._names_it(word) for word in command):
             return command
-        moved = tuple(self._word(word, folder) for word in command)
+        moved = tuple(self._pin_word(word, folder) for word in command)
         for at, word in enumerate(command):
             if self._names_it(word) and (feeds_code or _is_code(command, at)):
                 if (
@@ -89,7 +89,7 @@ class Pinned:
                     or not _PLAIN.fullmatch(word.literal)
                     or not self._is_moved(word.literal, folder)
                 ):
-                    raise TemplateError(self._refusal("code"))
+                    raise TemplateError(self._refusal_text("code"))
                 after_option = at > 0 and (command[at - 1].literal or "").startswith("-")
                 if (feeds_code or after_option) and not _PLAIN.fullmatch(moved[at].literal or ""):
                     raise TemplateError(f"the approved copy lies in {str(self.copy)!r}, which cannot be put into code")
@@ -105,9 +105,9 @@ class Pinned:
 
     def _is_moved(self, text: str, folder: Path) -> bool:
         """Whether every path in a text that names the folder is made to lead into the copy."""
-        return all(self._text(part, folder) != part for part in _PARTS.split(text) if self._is_in(part))
+        return all(self._pin_text(part, folder) != part for part in _PARTS.split(text) if self._is_in(part))
 
-    def _refusal(self, what: str) -> str:
+    def _refusal_text(self, what: str) -> str:
         name = self.live.name
         advice = (
             f"put the code into a file in {name} and run that file"
@@ -116,23 +116,23 @@ class Pinned:
         )
         return f"{what} that names {name} would use what lies there now, not what was approved; {advice}"
 
-    def _word(self, word: Word, folder: Path) -> Word:
+    def _pin_word(self, word: Word, folder: Path) -> Word:
         if not self._names_it(word):
             return word
         if any(self._is_in(piece, r"\S*") for piece in word.pieces[1:]):  # every piece but the first follows a slot
-            raise TemplateError(self._refusal("a path behind a placeholder"))
+            raise TemplateError(self._refusal_text("a path behind a placeholder"))
         first = word.pieces[0]
         if not isinstance(first, str):
             return word
         if first.startswith("-") and not self._is_moved(first, folder):  # such as `-I.toolstead/lib`
-            raise TemplateError(self._refusal("an option"))
-        moved = "".join(self._text(part, folder) for part in _PARTS.split(first))
+            raise TemplateError(self._refusal_text("an option"))
+        moved = "".join(self._pin_text(part, folder) for part in _PARTS.split(first))
         return make_word((moved, *word.pieces[1:]), quoted=word.quoted)
 
-    def _text(self, text: str, folder: Path) -> str:
+    def _pin_text(self, text: str, folder: Path) -> str:
         if not self._is_in(text):
             return text
-        there = self.path(folder / text)
+        there = self.pin_path(folder / text)
         if there == folder / text:
             return text
         return f"{there}/" if text.endswith("/") else str(there)
@@ -145,5 +145,5 @@ def _feeds_code(pipeline: Pipeline, at: int) -> bool:
 
 def _is_code(command: Command, at: int) -> bool:
     """Whether a program would run this word as code: asked as if it were a placeholder."""
-    probe = make_word((Slot("?"),), quoted=True)
+    probe = make_word((Placeholder("?"),), quoted=True)
     return any(place.parameter == "?" for place in code_places((*command[:at], probe, *command[at + 1 :])))

@@ -64,19 +64,19 @@ def _start_commands(
 ) -> ChildProcess | int:
     """Start every command; the answer is about the last one. Nothing is awaited."""
     with ExitStack() as theirs:  # the children's ends, closed here once they have them
-        _, errors = owner.open_output(theirs, setting.stderr.feed)
+        _, errors = owner.open_output(theirs, setting.stderr.take_part)
         upstream = subprocess.DEVNULL
         if stdin is not None:
             pipe, upstream = owner.open_input(theirs)
             pipe.write(stdin)
-            pipe.end()
+            pipe.end_input()
         for argv in commands[:-1]:
             following, output = os.pipe()
             theirs.callback(os.close, following)
             theirs.callback(os.close, output)
             _start_command(owner, setting, argv, stdin=upstream, stdout=output, stderr=errors)
             upstream = following
-        _, output = owner.open_output(theirs, setting.stdout.feed)
+        _, output = owner.open_output(theirs, setting.stdout.take_part)
         return _start_command(owner, setting, commands[-1], stdin=upstream, stdout=output, stderr=errors)
 
 
@@ -89,10 +89,10 @@ def _start_command(
     except (FileNotFoundError, NotADirectoryError):
         if not setting.cwd.is_dir():
             raise ToolError(f"the folder {str(setting.cwd)!r} that this tool runs in does not exist") from None
-        setting.stderr.feed(f"{argv[0]}: program not found; install it, or give its path\n".encode())
+        setting.stderr.take_part(f"{argv[0]}: program not found; install it, or give its path\n".encode())
         return NOT_FOUND
     except PermissionError as error:
-        setting.stderr.feed(f"{argv[0]}: cannot be run: {error.strerror}\n".encode())
+        setting.stderr.take_part(f"{argv[0]}: cannot be run: {error.strerror}\n".encode())
         return NOT_EXECUTABLE
     except OSError as error:  # such as more arguments than the system takes
         raise ToolError(f"{argv[0]} cannot be started: {error.strerror}") from None

@@ -21,25 +21,25 @@ _LONGEST_SPELLING = 12  # two times \\uXXXX
 _SHORT_ESCAPES = {"\n": "n", "\r": "r", "\t": "t", "\b": "b", "\f": "f"}
 
 
-def references(text: str) -> list[str]:
+def find_references(text: str) -> list[str]:
     """The names that a text takes from the environment."""
     return REFERENCE.findall(text)
 
 
-def expand(text: str, environ: Mapping[str, str]) -> str:
+def expand_secrets(text: str, environ: Mapping[str, str]) -> str:
     """The text with every `${NAME}` replaced.
 
     Raises:
         ToolError: A name is not set; it says which.
     """
 
-    def value(found: re.Match[str]) -> str:
+    def find_value(found: re.Match[str]) -> str:
         name = found.group(1)
         if name not in environ:
             raise ToolError(f"the environment variable {name} is not set; this tool needs it (export {name}=…)")
         return environ[name]
 
-    return REFERENCE.sub(value, text)
+    return REFERENCE.sub(find_value, text)
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,21 +49,21 @@ class Mask:
     values: tuple[str, ...] = ()
 
     @classmethod
-    def of(cls, names: Iterable[str], environ: Mapping[str, str]) -> Mask:
+    def mask_names(cls, names: Iterable[str], environ: Mapping[str, str]) -> Mask:
         """A mask for the values of these names, longest first."""
         secrets = {environ[name] for name in names if len(environ.get(name, "")) >= SHORTEST_MASKED}
-        values = {value for secret in secrets for value in _appearances(secret)}
+        values = {value for secret in secrets for value in _secret_forms(secret)}
         return cls(tuple(sorted(values, key=lambda value: (-len(value), value))))
 
     def __call__(self, text: str) -> str:
         """The text with every secret replaced; where secrets overlap, all of them together."""
-        return _replaced(text, self.found(text), len(text))
+        return _replace_spans(text, self.find_secrets(text), len(text))
 
-    def found(self, text: str) -> list[tuple[int, int]]:
+    def find_secrets(self, text: str) -> list[tuple[int, int]]:
         """Where secrets begin and end in a text, in order; they may overlap."""
-        spans = [span for value in self.values for span in _occurrences(text, value)]
+        spans = [span for value in self.values for span in _find_occurrences(text, value)]
         if "\\" in text or "%" in text:
-            spans += [found.span() for value in self.values for found in _spellings(value).finditer(text)]
+            spans += [found.span() for value in self.values for found in _spelling_pattern(value).finditer(text)]
         return sorted(spans)
 
     @property
@@ -85,16 +85,16 @@ class MaskedStream:
         self._held = ""
         self._of_lines = [value for value in mask.values if "\n" in value]
 
-    def feed(self, data: bytes) -> bytes:
+    def filter_part(self, data: bytes) -> bytes:
         """The next part that is safe to show."""
         text = self._held + self._decoder.decode(data)
-        found = self._mask.found(text)
+        found = self._mask.find_secrets(text)
         safe = max(text.rfind("\n") + 1, len(text) - self._mask.longest)
-        safe = min([safe, *(begin for begin, end in found if begin < safe < end), *self._begun(text)])
+        safe = min([safe, *(begin for begin, end in found if begin < safe < end), *self._begun_secrets(text)])
         self._held = text[safe:]
-        return _replaced(text, found, safe).encode()
+        return _replace_spans(text, found, safe).encode()
 
-    def _begun(self, text: str) -> Iterator[int]:
+    def _begun_secrets(self, text: str) -> Iterator[int]:
         """Where a secret of several lines may have begun that is not over yet."""
         for value in self._of_lines:
             at = text.find(value[0], max(0, len(text) - len(value) + 1))
@@ -103,7 +103,7 @@ class MaskedStream:
             if at >= 0:
                 yield at
 
-    def end(self) -> bytes:
+    def filter_end(self) -> bytes:
         """What was held back."""
         text, self._held = self._held + self._decoder.decode(b"", final=True), ""
         return self._mask(text).encode()
@@ -114,21 +114,21 @@ def too_short(names: Iterable[str], environ: Mapping[str, str]) -> list[str]:
     return [name for name in names if 0 < len(environ.get(name, "")) < SHORTEST_MASKED]
 
 
-def _appearances(secret: str) -> Iterator[str]:
+def _secret_forms(secret: str) -> Iterator[str]:
     """A secret as it may be printed: as it is, and line by line, with bytes that are no text replaced."""
     shown = secret.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
     yield secret
     yield from (line for line in shown.splitlines() if len(line) >= SHORTEST_MASKED)
 
 
-def _occurrences(text: str, value: str) -> Iterator[tuple[int, int]]:
+def _find_occurrences(text: str, value: str) -> Iterator[tuple[int, int]]:
     at = text.find(value)
     while at >= 0:
         yield at, at + len(value)
         at = text.find(value, at + 1)
 
 
-def _replaced(text: str, found: list[tuple[int, int]], end: int) -> str:
+def _replace_spans(text: str, found: list[tuple[int, int]], end: int) -> str:
     """The text up to an end, with each run of spans replaced by one mask."""
     parts: list[str] = []
     at = 0
@@ -143,12 +143,12 @@ def _replaced(text: str, found: list[tuple[int, int]], end: int) -> str:
 
 
 @functools.lru_cache(maxsize=64)
-def _spellings(value: str) -> re.Pattern[str]:
+def _spelling_pattern(value: str) -> re.Pattern[str]:
     """The value as it may stand in JSON or in an address: any character escaped, or none."""
-    return re.compile("".join(_spelling(character) for character in value))
+    return re.compile("".join(_spell_character(character) for character in value))
 
 
-def _spelling(character: str) -> str:
+def _spell_character(character: str) -> str:
     encoded = "".join(f"%{byte:02x}" for byte in character.encode("utf-8", "surrogatepass"))
     units = character.encode("utf-16-be", "surrogatepass")
     escaped = "".join(rf"\\u{units[at]:02x}{units[at + 1]:02x}" for at in range(0, len(units), 2))

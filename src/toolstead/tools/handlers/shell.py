@@ -22,10 +22,24 @@ from toolstead.processes.capture import Capture, OnLines
 from toolstead.processes.line_progress import LineProgress
 from toolstead.processes.mark import MARK
 from toolstead.tools.handlers.pipeline import Setting, run_pipeline
-from toolstead.tools.handlers.secrets import REFERENCE, Mask, MaskedStream, expand, references, too_short
-from toolstead.tools.handlers.shell_argv import Argv, Parameters, Template, build_argv, load_template, suspicious
+from toolstead.tools.handlers.secrets import REFERENCE, Mask, MaskedStream, expand_secrets, find_references, too_short
+from toolstead.tools.handlers.shell_argv import (
+    Argv,
+    Parameters,
+    Template,
+    build_argv,
+    load_template,
+    suspicious_parameters,
+)
 from toolstead.tools.handlers.surroundings import Surroundings
-from toolstead.tools.handlers.template import Piece, TemplateError, cut, fill, slots, unknown_name
+from toolstead.tools.handlers.template import (
+    Piece,
+    TemplateError,
+    cut_template,
+    fill_template,
+    slot_names,
+    unknown_name,
+)
 from toolstead.types.content import Text
 from toolstead.types.result import Failure, ToolResult
 
@@ -64,7 +78,7 @@ def load_shell(
     """
     if "\0" in config.command:
         raise TemplateError("a null byte (\\u0000) cannot stand in a command; remove it")
-    stdin = _stdin(config.stdin) if config.stdin is not None else None
+    stdin = _stdin_pieces(config.stdin) if config.stdin is not None else None
     _check_env(config.env)
     for key, names in (("allowLeadingDash", config.allow_leading_dash), ("allowScript", config.allow_script)):
         for name in names:
@@ -77,11 +91,11 @@ def load_shell(
         allow_leading_dash=config.allow_leading_dash,
         allow_script=config.allow_script,
     )
-    template = load_template(config.command, parameters, stdin_slots=slots(stdin) if stdin else ())
+    template = load_template(config.command, parameters, stdin_slots=slot_names(stdin) if stdin else ())
     if surroundings.pinned is not None:
         folder = working_folder(surroundings, config.cwd)
         surroundings.pinned.check_variables(config.env, folder)
-        template = Template(config.command, parameters, surroundings.pinned.script(template.script, folder, stdin))
+        template = Template(config.command, parameters, surroundings.pinned.pin_script(template.script, folder, stdin))
     return ShellHandler(config, template, stdin, surroundings)
 
 
@@ -94,9 +108,9 @@ def working_folder(surroundings: Surroundings, given: str | None) -> Path:
     return surroundings.root / given
 
 
-def _stdin(text: str) -> tuple[Piece, ...]:
+def _stdin_pieces(text: str) -> tuple[Piece, ...]:
     try:
-        return cut(text)
+        return cut_template(text)
     except TemplateError as error:
         raise TemplateError(str(error), key=("stdin",)) from None
 
@@ -124,7 +138,7 @@ class ShellHandler:
         self._template = template
         self._stdin = stdin
         self._surroundings = surroundings
-        self._secrets = [name for value in config.env.values() for name in references(value)]
+        self._secrets = [name for value in config.env.values() for name in find_references(value)]
 
     def __eq__(self, other: object) -> bool:
         """Two that were loaded from the same text are equal, so that an edit elsewhere in the file changes neither."""
@@ -137,37 +151,37 @@ class ShellHandler:
 
     async def __call__(self, ctx: PluginContext, input: dict[str, Any], meta: ToolMeta) -> ToolResult:
         """Run the command with validated arguments."""
-        commands = self._fill(input)
-        stdin = self._input(input)
-        for name in suspicious(input):
+        commands = self._fill_commands(input)
+        stdin = self._fill_stdin(input)
+        for name in suspicious_parameters(input):
             ctx.logger.info("%r holds characters a shell would act on; no shell is started", name)
         surroundings = self._surroundings
         for name in too_short(self._secrets, surroundings.environ):
             ctx.logger.warning("the secret %s is too short to be masked in results and logs", name)
-        mask = Mask.of(self._secrets, surroundings.environ)
+        mask = Mask.mask_names(self._secrets, surroundings.environ)
         limit = max((self._config.max_output or surroundings.max_output) - _ROOM_FOR_NOTES, _ROOM_FOR_NOTES)
         async with _report_lines(meta if self._config.stream else None) as progress:
             setting = Setting(
-                cwd=self._place(),
-                env=self._environment(),
-                stdout=_capture(limit, mask, progress.take_lines if progress is not None else None),
-                stderr=_capture(min(limit, _MOST_STDERR), mask),
+                cwd=self._working_folder(),
+                env=self._build_environment(),
+                stdout=_make_capture(limit, mask, progress.take_lines if progress is not None else None),
+                stderr=_make_capture(min(limit, _MOST_STDERR), mask),
             )
             status = await self._run(commands, setting, stdin)
-            setting.stdout.end()
-            setting.stderr.end()
-        return _answer(status, mask(setting.stdout.text), mask(setting.stderr.text), ctx.logger)
+            setting.stdout.end_stream()
+            setting.stderr.end_stream()
+        return _build_answer(status, mask(setting.stdout.text), mask(setting.stderr.text), ctx.logger)
 
-    def preview(self, input: Mapping[str, Any]) -> dict[str, Any]:
+    def preview_call(self, input: Mapping[str, Any]) -> dict[str, Any]:
         """The argument vectors that would run, as a script a person can read."""
-        commands = self._fill(input)
+        commands = self._fill_commands(input)
         lines: list[str] = []
         for step, pipeline in zip(self._template.script, commands, strict=True):
             joined = " | ".join(shlex.join(argv) for argv in pipeline)
             lines.append(joined if not lines else f"{step.after} {joined}")
-        shown: dict[str, Any] = {"command": " ".join(lines), "argv": commands, "cwd": str(self._place())}
+        shown: dict[str, Any] = {"command": " ".join(lines), "argv": commands, "cwd": str(self._working_folder())}
         if self._stdin is not None:
-            shown["stdin"] = fill(self._stdin, input, LONGEST_STDIN)
+            shown["stdin"] = fill_template(self._stdin, input, LONGEST_STDIN)
         return shown
 
     async def _run(self, commands: list[list[Argv]], setting: Setting, stdin: bytes | None) -> int:
@@ -180,30 +194,32 @@ class ShellHandler:
             stdin = None
         return status
 
-    def _fill(self, input: Mapping[str, Any]) -> list[list[Argv]]:
+    def _fill_commands(self, input: Mapping[str, Any]) -> list[list[Argv]]:
         parameters = self._template.parameters
         return [[build_argv(command, input, parameters) for command in step.pipeline] for step in self._template.script]
 
-    def _input(self, input: Mapping[str, Any]) -> bytes | None:
-        return None if self._stdin is None else fill(self._stdin, input, LONGEST_STDIN).encode("utf-8", "replace")
+    def _fill_stdin(self, input: Mapping[str, Any]) -> bytes | None:
+        return (
+            None if self._stdin is None else fill_template(self._stdin, input, LONGEST_STDIN).encode("utf-8", "replace")
+        )
 
-    def _place(self) -> Path:
+    def _working_folder(self) -> Path:
         folder, pinned = working_folder(self._surroundings, self._config.cwd), self._surroundings.pinned
-        return folder if pinned is None else pinned.path(folder)
+        return folder if pinned is None else pinned.pin_path(folder)
 
-    def _environment(self) -> dict[str, str]:
+    def _build_environment(self) -> dict[str, str]:
         environ = self._surroundings.environ
         allowed = {
             name: value for name, value in environ.items() if name in ALLOWED_ENVIRONMENT or name.startswith("LC_")
         }
-        own = {name: expand(value, environ) for name, value in self._config.env.items()}
+        own = {name: expand_secrets(value, environ) for name, value in self._config.env.items()}
         if (pinned := self._surroundings.pinned) is not None:
             folder = working_folder(self._surroundings, self._config.cwd)
-            own = {name: pinned.variable(value, folder) for name, value in own.items()}
+            own = {name: pinned.pin_variable(value, folder) for name, value in own.items()}
         return {**allowed, **own}
 
 
-def _answer(status: int, stdout: str, stderr: str, log: logging.Logger) -> ToolResult:
+def _build_answer(status: int, stdout: str, stderr: str, log: logging.Logger) -> ToolResult:
     if status == 0:
         if stderr.strip():
             log.info("stderr: %s", stderr.strip())
@@ -213,7 +229,7 @@ def _answer(status: int, stdout: str, stderr: str, log: logging.Logger) -> ToolR
     return ToolResult.error("\n".join([*parts, ending]), Failure.TOOL)
 
 
-def _capture(limit: int, mask: Mask, on_lines: OnLines | None = None) -> Capture:
+def _make_capture(limit: int, mask: Mask, on_lines: OnLines | None = None) -> Capture:
     """Masked before it is cut: half of a secret is one too."""
     return Capture(limit, on_lines, MaskedStream(mask) if mask.values else None)
 

@@ -17,7 +17,14 @@ from toolstead.tools.handlers.interpreters import (
     runs_stdin,
 )
 from toolstead.tools.handlers.shell_syntax import Command, Pipeline, Script, Word, parse
-from toolstead.tools.handlers.template import Slot, TemplateError, checked_text, missing, unknown_name, value_text
+from toolstead.tools.handlers.template import (
+    Placeholder,
+    TemplateError,
+    checked_text,
+    missing_parameter,
+    unknown_name,
+    value_text,
+)
 
 Argv = list[str]
 METACHARACTERS = re.compile(r"[;|&$`<>(){}\\\n*?\[\]#~!'\"]")
@@ -100,7 +107,7 @@ def build_argv(command: Command, arguments: Mapping[str, Any], parameters: Param
     return argv
 
 
-def suspicious(arguments: Mapping[str, Any]) -> list[str]:
+def suspicious_parameters(arguments: Mapping[str, Any]) -> list[str]:
     """Parameters whose values hold characters a shell would act on; harmless here, and worth a log line."""
     return [name for name, value in arguments.items() if METACHARACTERS.search(_told_apart(value))]
 
@@ -116,16 +123,16 @@ def _fill_word(word: Word, arguments: Mapping[str, Any]) -> list[tuple[str, str 
     if alone is not None:
         if alone not in arguments:
             if word.quoted:
-                raise missing(alone)
+                raise missing_parameter(alone)
             return []
         value = arguments[alone]
         values = cast("list[Any]", value) if isinstance(value, list) else [value]
         return [(checked_text(alone, item), alone) for item in values]
     text, leader = "", None
     for piece in word.pieces:
-        if isinstance(piece, Slot):
+        if isinstance(piece, Placeholder):
             if piece.name not in arguments:
-                raise missing(piece.name)
+                raise missing_parameter(piece.name)
             part = checked_text(piece.name, arguments[piece.name])
             leader = leader if text else piece.name  # an empty value lets through a dash that follows it
         else:

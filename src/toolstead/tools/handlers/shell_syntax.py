@@ -13,7 +13,7 @@ from typing import Literal, cast
 
 import msgspec
 
-from toolstead.tools.handlers.template import Piece, Slot, TemplateError, cut, slot_name
+from toolstead.tools.handlers.template import Piece, Placeholder, TemplateError, cut_template, slot_name
 
 Operator = Literal["|", "||", "&&", ";"]
 _LONGEST_REMEMBERED = 80
@@ -87,7 +87,7 @@ def make_word(pieces: tuple[Piece, ...], *, quoted: bool = False) -> Word:
     """A word of these pieces."""
     first = pieces[0] if pieces else ""
     start = first if isinstance(first, str) else ""
-    slots = tuple([piece.name for piece in pieces if isinstance(piece, Slot)])
+    slots = tuple([piece.name for piece in pieces if isinstance(piece, Placeholder)])
     only_slot = slots[0] if slots and len(pieces) == 1 else None
     return Word(pieces, quoted, None if slots else start, only_slot, slots, start)
 
@@ -116,7 +116,7 @@ def parse(template: str) -> Script:
     after: Literal[";", "&&", "||"] = ";"
     pipeline: list[Command] = []
     command: list[Word] = []
-    for item in _words(template):
+    for item in _split_words(template):
         if isinstance(item, Word):
             command.append(item)
             continue
@@ -137,7 +137,7 @@ def parse(template: str) -> Script:
     return tuple(steps)
 
 
-def _words(text: str) -> list[Word | Operator]:
+def _split_words(text: str) -> list[Word | Operator]:
     """Cut a template into words and operators."""
     found: list[Word | Operator] = []
     for raw in _ITEM.findall(text):
@@ -161,9 +161,9 @@ def _read_word(raw: str) -> Word | None:
                     return Word((raw,), False, raw, None, (), raw)
                 pieces.append(inside)
             case "slot":
-                pieces.append(Slot(slot_name(inside)))
+                pieces.append(Placeholder(slot_name(inside)))
             case "single":
-                pieces.extend(cut(inside))
+                pieces.extend(cut_template(inside))
             case "double":
                 pieces.extend(_in_double(inside))
             case "escaped":
@@ -171,9 +171,9 @@ def _read_word(raw: str) -> Word | None:
             case "continued":  # a line that goes on: nothing is there, not even a blank
                 continue
             case _:
-                pieces.append(_other(raw, token.start(), begun=begun))
+                pieces.append(_read_other(raw, token.start(), begun=begun))
         begun, quoted = True, quoted or kind in ("single", "double", "escaped")
-    return make_word(_joined(pieces), quoted=quoted) if begun else None
+    return make_word(_join_pieces(pieces), quoted=quoted) if begun else None
 
 
 _remembered_word = functools.lru_cache(maxsize=4_096)(_read_word)
@@ -182,11 +182,13 @@ _remembered_word = functools.lru_cache(maxsize=4_096)(_read_word)
 def _in_double(inside: str) -> tuple[Piece, ...]:
     """What stands in double quotes: placeholders, four characters that a backslash escapes, lines that go on."""
     if "\\" not in inside:
-        return cut(inside)
-    return tuple(_ESCAPED_IN_DOUBLE.sub(r"\1", piece) if isinstance(piece, str) else piece for piece in cut(inside))
+        return cut_template(inside)
+    return tuple(
+        _ESCAPED_IN_DOUBLE.sub(r"\1", piece) if isinstance(piece, str) else piece for piece in cut_template(inside)
+    )
 
 
-def _joined(pieces: list[Piece]) -> tuple[Piece, ...]:
+def _join_pieces(pieces: list[Piece]) -> tuple[Piece, ...]:
     """The pieces of a word with neighbouring texts put together, and empty ones left out."""
     if len(pieces) == 1 and pieces[0]:
         return (pieces[0],)
@@ -207,7 +209,7 @@ def _checked_operator(operator: str) -> Operator:
     return cast("Operator", operator)
 
 
-def _other(text: str, at: int, *, begun: bool) -> str:
+def _read_other(text: str, at: int, *, begun: bool) -> str:
     """A character that is neither text, quote nor operator: taken as it is, or refused with the reason."""
     character = text[at]
     match character:

@@ -43,7 +43,7 @@ class LoadedHandler(Protocol):
         """Run it with validated arguments."""
         ...
 
-    def preview(self, input: Mapping[str, Any]) -> dict[str, Any]:
+    def preview_call(self, input: Mapping[str, Any]) -> dict[str, Any]:
         """What would run for these arguments, as JSON; nothing is executed.
 
         Raises:

@@ -20,13 +20,13 @@ LONGEST_VALUE = 10_000
 PLACEHOLDER = re.compile(r"\{\{(.*?)\}\}", re.DOTALL)
 
 
-class Slot(msgspec.Struct, frozen=True):
+class Placeholder(msgspec.Struct, frozen=True):
     """A place that a parameter fills."""
 
     name: str
 
 
-Piece = str | Slot
+Piece = str | Placeholder
 
 
 class TemplateError(ValueError):
@@ -47,7 +47,7 @@ def unknown_name(named: str, name: str, known: Collection[str]) -> str:
     return f"{named} is no property of the inputSchema; {hint}"
 
 
-def cut(text: str) -> tuple[Piece, ...]:
+def cut_template(text: str) -> tuple[Piece, ...]:
     """Cut a text into literal pieces and slots.
 
     Raises:
@@ -60,7 +60,7 @@ def cut(text: str) -> tuple[Piece, ...]:
     for found in PLACEHOLDER.finditer(text):
         if found.start() > at:
             pieces.append(text[at : found.start()])
-        pieces.append(Slot(slot_name(found.group(1))))
+        pieces.append(Placeholder(slot_name(found.group(1))))
         at = found.end()
     if at < len(text):
         rest = text[at:]
@@ -106,7 +106,7 @@ def checked_text(name: str, value: Any, longest: int = LONGEST_VALUE) -> str:
     return text
 
 
-def missing(name: str) -> ToolError:
+def missing_parameter(name: str) -> ToolError:
     """The error for a parameter without a value and without a default."""
     return ToolError(
         f'{name!r} is missing, and the tool has no default for it; give a value (or add a "default" for {name!r} '
@@ -114,7 +114,7 @@ def missing(name: str) -> ToolError:
     )
 
 
-def fill(pieces: tuple[Piece, ...], arguments: Mapping[str, Any], longest: int = LONGEST_VALUE) -> str:
+def fill_template(pieces: tuple[Piece, ...], arguments: Mapping[str, Any], longest: int = LONGEST_VALUE) -> str:
     """The text with every slot filled.
 
     Raises:
@@ -127,10 +127,10 @@ def fill(pieces: tuple[Piece, ...], arguments: Mapping[str, Any], longest: int =
         elif piece.name in arguments:
             text.append(checked_text(piece.name, arguments[piece.name], longest))
         else:
-            raise missing(piece.name)
+            raise missing_parameter(piece.name)
     return "".join(text)
 
 
-def slots(pieces: Iterable[Piece]) -> list[str]:
+def slot_names(pieces: Iterable[Piece]) -> list[str]:
     """The names of all slots, in order."""
-    return [piece.name for piece in pieces if isinstance(piece, Slot)]
+    return [piece.name for piece in pieces if isinstance(piece, Placeholder)]

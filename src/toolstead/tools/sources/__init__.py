@@ -45,7 +45,7 @@ class ToolSource(Protocol):
         ...
 
 
-class Delta(msgspec.Struct, frozen=True, kw_only=True):
+class SourceChanges(msgspec.Struct, frozen=True, kw_only=True):
     """What changed in a source since it was last asked, and everything it now sets aside."""
 
     gone: Sequence[RegisteredTool] = ()
@@ -56,7 +56,7 @@ class Delta(msgspec.Struct, frozen=True, kw_only=True):
 class RefreshingSource(ToolSource, Protocol):
     """A source that can say what changed, for less than loading everything again."""
 
-    async def refresh(self, paths: Collection[Path] | None = None) -> Delta:
+    async def refresh(self, paths: Collection[Path] | None = None) -> SourceChanges:
         """Say what changed since the last look.
 
         Args:

@@ -53,9 +53,11 @@ class _Guess:
 
 def draft_shell(name: str, command: str, *, description: str | None = None) -> Document:
     """A file with one tool that runs a command."""
-    said = f"Run `{_shown(command)}`. Answers its output."
-    guesses = {parameter: _guess(parameter, of_files=True) for parameter in placeholders(command)}
-    return _document(name, said if description is None else description, guesses, {"type": "shell", "command": command})
+    said = f"Run `{_show_template(command)}`. Answers its output."
+    guesses = {parameter: _guess_parameter(parameter, of_files=True) for parameter in find_placeholders(command)}
+    return _build_document(
+        name, said if description is None else description, guesses, {"type": "shell", "command": command}
+    )
 
 
 def draft_http(name: str, method: str, url: str, *, description: str | None = None) -> Document:
@@ -64,28 +66,30 @@ def draft_http(name: str, method: str, url: str, *, description: str | None = No
     A host of this machine or of a private network is named in `allowedHosts`: whoever writes it out
     means it. One that a parameter gives never is.
     """
-    guesses = {parameter: _guess(parameter, of_files=False) for parameter in placeholders(url)}
+    guesses = {parameter: _guess_parameter(parameter, of_files=False) for parameter in find_placeholders(url)}
     if url.lstrip().startswith("{{") and guesses:
         text = f"Where to send it: scheme and host, such as {_EXAMPLE_ORIGIN}."
-        guesses[next(iter(guesses))] = _Guess(schema=_text(text), example=_EXAMPLE_ORIGIN)
+        guesses[next(iter(guesses))] = _Guess(schema=_text_schema(text), example=_EXAMPLE_ORIGIN)
     handler: dict[str, Any] = {"type": "http", "method": method, "url": url}
     if own := _private_host(url, guesses):
         handler["allowedHosts"] = [own]
-    said = f"Send {method} {_shown(url)}. Answers the body of the response."
-    return _document(name, said if description is None else description, guesses, handler, {"openWorldHint": True})
+    said = f"Send {method} {_show_template(url)}. Answers the body of the response."
+    return _build_document(
+        name, said if description is None else description, guesses, handler, {"openWorldHint": True}
+    )
 
 
 def draft_file_read(name: str, folder: str, *, description: str | None = None) -> Document:
     """A file with one tool that reads files inside a folder."""
-    path = _Guess(schema=_text(f"The file's path, relative to {folder}."), example="example.txt")
+    path = _Guess(schema=_text_schema(f"The file's path, relative to {folder}."), example="example.txt")
     handler = {"type": "file-read", "basePath": folder}
     said = f"Read a text file or an image from the folder {folder}."
-    return _document(
+    return _build_document(
         name, said if description is None else description, {"path": path}, handler, {"readOnlyHint": True}
     )
 
 
-def placeholders(template: str) -> list[str]:
+def find_placeholders(template: str) -> list[str]:
     """The parameters that a template names, each once, in order; what is no good name is left to the loader."""
     found: dict[str, None] = {}
     for inside in PLACEHOLDER.findall(template):
@@ -101,7 +105,7 @@ def file_text(document: Mapping[str, Any]) -> str:
     return _laid_out(document, "") + "\n"
 
 
-def _document(
+def _build_document(
     name: str,
     description: str,
     guesses: Mapping[str, _Guess],
@@ -127,7 +131,7 @@ def _document(
     return {"$schema": f"./{SCHEMA_FILE}", "name": name, "tools": [tool]}
 
 
-def _guess(name: str, *, of_files: bool) -> _Guess:
+def _guess_parameter(name: str, *, of_files: bool) -> _Guess:
     """What a name suggests.
 
     Args:
@@ -142,22 +146,23 @@ def _guess(name: str, *, of_files: bool) -> _Guess:
         return _Guess(schema=schema, example=8080 if last == "port" else 1)
     if of_files and last in _FOLDERS:
         return _Guess(
-            schema={**_text("The folder, absolute or relative to the project's root."), "default": "."}, example="."
+            schema={**_text_schema("The folder, absolute or relative to the project's root."), "default": "."},
+            example=".",
         )
     if of_files and last in _FILES:
-        return _Guess(schema=_text("A path, absolute or relative to the project's root."), example="README.md")
+        return _Guess(schema=_text_schema("A path, absolute or relative to the project's root."), example="README.md")
     if last in _ADDRESSES:
-        return _Guess(schema=_text(f"An address, such as {_EXAMPLE_ORIGIN}."), example=_EXAMPLE_ORIGIN)
+        return _Guess(schema=_text_schema(f"An address, such as {_EXAMPLE_ORIGIN}."), example=_EXAMPLE_ORIGIN)
     if last in _SOUGHT:
-        return _Guess(schema=_text("What to look for."), example="TODO")
-    return _Guess(schema=_text(f"The {phrase}."), example="1" if last == "id" else "example")
+        return _Guess(schema=_text_schema("What to look for."), example="TODO")
+    return _Guess(schema=_text_schema(f"The {phrase}."), example="1" if last == "id" else "example")
 
 
-def _text(description: str) -> dict[str, Any]:
+def _text_schema(description: str) -> dict[str, Any]:
     return {"type": "string", "description": description}
 
 
-def _shown(template: str) -> str:
+def _show_template(template: str) -> str:
     """A template as a description shows it: a model would take {{x}} for something it has to write."""
     return PLACEHOLDER.sub(lambda found: f"<{found[1].strip()}>", template.strip())
 

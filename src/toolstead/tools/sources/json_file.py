@@ -13,11 +13,11 @@ from toolstead.errors import SchemaError, ToolError
 from toolstead.plugins.contract import PluginContext, Tool
 from toolstead.schema.compiled import CompiledSchema, Documents, compile_input_schema, compile_schema
 from toolstead.schema.hidden import may_hide, unseen_in
-from toolstead.schema.visible import escaped
-from toolstead.tools.definition import RegisteredTool, assemble
+from toolstead.schema.visible import escape_unseen
+from toolstead.tools.definition import RegisteredTool, assemble_tool
 from toolstead.tools.handlers.template import TemplateError
 from toolstead.tools.sources.json_format import Checks
-from toolstead.tools.sources.json_report import Place, Report
+from toolstead.tools.sources.json_report import FileReport, Place
 from toolstead.tools.sources.loaded_file import Example, LoadedFile
 from toolstead.types.tool import Annotations, Provenance
 
@@ -62,13 +62,13 @@ class FileReader:
 
     def read(self, path: Path, data: bytes) -> LoadedFile:
         """Read a file's content. Never raises for what is in it."""
-        report = Report(path)
+        report = FileReport(path)
         content = report.parse(data)
         if content is None or (may_hide(data) and not _set_aside_hidden(content, report)):
             return LoadedFile(path=path, problems=report.problems)
         report.is_plain = self._checks.common.is_valid(content)
         is_checked = report.is_plain or self._checks.whole.is_valid(content)
-        if not (is_checked or report.check(self._checks.file, content, (), of_format=True)):
+        if not (is_checked or report.check_value(self._checks.file, content, (), of_format=True)):
             return LoadedFile(path=path, problems=report.problems)
         plugin = content["name"]
         context = PluginContext(name=plugin, logger=logging.getLogger(f"toolstead.plugin.{plugin}"))
@@ -78,7 +78,7 @@ class FileReader:
         for index, given in enumerate(content["tools"]):
             if index in report.spoilt:
                 continue
-            tool = self._tool(given, ("tools", index), provenance, context, report, is_checked=is_checked)
+            tool = self._read_tool(given, ("tools", index), provenance, context, report, is_checked=is_checked)
             if tool is None:
                 continue
             name = tool.info.name
@@ -90,8 +90,15 @@ class FileReader:
                 examples[name] = [Example(**example) for example in given["examples"]]
         return LoadedFile(path=path, tools=tuple(tools.values()), problems=report.problems, examples=examples)
 
-    def _tool(
-        self, given: Any, at: Place, provenance: Provenance, context: PluginContext, report: Report, *, is_checked: bool
+    def _read_tool(
+        self,
+        given: Any,
+        at: Place,
+        provenance: Provenance,
+        context: PluginContext,
+        report: FileReport,
+        *,
+        is_checked: bool,
     ) -> RegisteredTool | None:
         """One tool, or None when something is wrong with it; `is_checked` when its format is known to be right."""
         name: Any = cast("dict[str, Any]", given).get("name") if isinstance(given, dict) else None
@@ -102,12 +109,16 @@ class FileReader:
                 return None
             tool = cast("dict[str, Any]", given)
             kind = tool["handler"]["type"]
-            schema = self._schemas(tool, at, report)
-            handler = self._handler(tool, schema[0], at, report) if schema is not None else None
+            schema = self._read_schemas(tool, at, report)
+            handler = self._read_handler(tool, schema[0], at, report) if schema is not None else None
             if schema is None or handler is None:
                 return None
-            registered = assemble(
-                _described(tool, kind, handler), provenance, context, input_schema=schema[0], output_schema=schema[1]
+            registered = assemble_tool(
+                _describe_tool(tool, kind, handler),
+                provenance,
+                context,
+                input_schema=schema[0],
+                output_schema=schema[1],
             )
             if "examples" in tool:
                 self._check_examples(tool, registered, handler, at, report)
@@ -115,15 +126,15 @@ class FileReader:
         finally:
             report.tool = None
 
-    def _has_right_format(self, given: Any, at: Place, report: Report) -> bool:
+    def _has_right_format(self, given: Any, at: Place, report: FileReport) -> bool:
         """Check a tool, then its handler by its kind; what is wrong is reported."""
-        if not report.check(self._checks.tool, given, at, of_format=True):
+        if not report.check_value(self._checks.tool, given, at, of_format=True):
             return False
         handler = given["handler"]
-        return report.check(self._checks.handlers[handler["type"]], handler, (*at, "handler"), of_format=True)
+        return report.check_value(self._checks.handlers[handler["type"]], handler, (*at, "handler"), of_format=True)
 
-    def _schemas(
-        self, tool: dict[str, Any], at: Place, report: Report
+    def _read_schemas(
+        self, tool: dict[str, Any], at: Place, report: FileReport
     ) -> tuple[CompiledSchema, CompiledSchema | None] | None:
         try:
             compiled = compile_input_schema(
@@ -138,7 +149,7 @@ class FileReader:
             return None
         for warning in compiled.warnings:
             pointer, _, reason = warning.partition(": ")
-            line, column = report.position((*at, "inputSchema", *_steps(pointer), "default"))
+            line, column = report.position_of((*at, "inputSchema", *_pointer_steps(pointer), "default"))
             logger.warning("%s:%s:%s: tool %r: %s", report.path, line, column, tool["name"], reason)
         if "outputSchema" not in tool:
             return compiled, None
@@ -156,7 +167,9 @@ class FileReader:
             return None
         return compiled, output
 
-    def _handler(self, tool: dict[str, Any], schema: CompiledSchema, at: Place, report: Report) -> LoadedHandler | None:
+    def _read_handler(
+        self, tool: dict[str, Any], schema: CompiledSchema, at: Place, report: FileReport
+    ) -> LoadedHandler | None:
         given = tool["handler"]
         at = (*at, "handler")
         if not _AUTHORS_ONLY.isdisjoint(given) and not self._is_fixed(given, at, report):
@@ -192,9 +205,9 @@ class FileReader:
             report.add((*at, *key), reason)
             return None
 
-    def _is_fixed(self, given: dict[str, Any], at: Place, report: Report) -> bool:
+    def _is_fixed(self, given: dict[str, Any], at: Place, report: FileReport) -> bool:
         """Whether a caller can change nothing that is the author's alone."""
-        for key, value in _fixed(given):
+        for key, value in _fixed_texts(given):
             if "{{" in value and _PLACEHOLDER.search(value):
                 report.add((*at, *key), "a placeholder may not stand here; only the author decides this")
                 return False
@@ -204,7 +217,7 @@ class FileReader:
         return True
 
     def _file_read(
-        self, given: dict[str, Any], properties: dict[str, Any], schema: CompiledSchema, at: Place, report: Report
+        self, given: dict[str, Any], properties: dict[str, Any], schema: CompiledSchema, at: Place, report: FileReport
     ) -> LoadedHandler | None:
         path: dict[str, Any] = properties["path"] if isinstance(properties.get("path"), dict) else {}
         if path.get("type") != "string":
@@ -218,7 +231,7 @@ class FileReader:
         return make_handler(config, self._surroundings)
 
     def _check_examples(
-        self, tool: dict[str, Any], registered: RegisteredTool, handler: LoadedHandler, at: Place, report: Report
+        self, tool: dict[str, Any], registered: RegisteredTool, handler: LoadedHandler, at: Place, report: FileReport
     ) -> None:
         """Validate every example's input, and build what it would run; nothing is executed."""
         for number, example in enumerate(tool["examples"]):
@@ -229,22 +242,22 @@ class FileReader:
                 case _:
                     pass
             schema = registered.input
-            filled = schema.defaults.fill(example["input"]) if schema.defaults is not None else example["input"]
-            if not report.check(schema, filled, place):
+            filled = schema.defaults.fill_object(example["input"]) if schema.defaults is not None else example["input"]
+            if not report.check_value(schema, filled, place):
                 continue
             try:
-                handler.preview(filled)
+                handler.preview_call(filled)
             except ToolError as error:
                 report.add(place, str(error))
 
-    def _check_expected(self, schema: Any, at: Place, report: Report) -> None:
+    def _check_expected(self, schema: Any, at: Place, report: FileReport) -> None:
         try:
             compile_schema(schema, tool="example", field="expect", documents=self._documents)
         except SchemaError as error:
             report.add_schema_error(error, schema, at)
 
 
-def _set_aside_hidden(content: dict[str, Any], report: Report) -> bool:
+def _set_aside_hidden(content: dict[str, Any], report: FileReport) -> bool:
     """Report what a reader cannot see; inside a tool it spoils that tool alone, anywhere else the file."""
     usable = True
     for hidden in unseen_in(content, part="file"):
@@ -256,17 +269,17 @@ def _set_aside_hidden(content: dict[str, Any], report: Report) -> bool:
                 name = cast("dict[str, Any]", tool).get("name") if isinstance(tool, dict) else None
             case _:
                 usable = False
-        named = escaped(name) if isinstance(name, str) and name else None
+        named = escape_unseen(name) if isinstance(name, str) and name else None
         report.add(hidden.path, hidden.reason, tool=named, key=hidden.is_key, field=hidden.shown_path)
     return usable
 
 
-def _steps(pointer: str) -> list[str]:
+def _pointer_steps(pointer: str) -> list[str]:
     """The steps of a JSON pointer."""
     return [step.replace("~1", "/").replace("~0", "~") for step in pointer.split("/")[1:]]
 
 
-def _fixed(handler: dict[str, Any]) -> list[tuple[Place, str]]:
+def _fixed_texts(handler: dict[str, Any]) -> list[tuple[Place, str]]:
     """The texts of a handler that no caller may fill."""
     found: list[tuple[Place, str]] = []
     for key, value in handler.items():
@@ -325,7 +338,7 @@ def _http_config(given: dict[str, Any], make_config: type[HttpConfig]) -> HttpCo
     )
 
 
-def _annotations(hints: dict[str, Any]) -> Annotations:
+def _read_annotations(hints: dict[str, Any]) -> Annotations:
     return Annotations(
         read_only=hints.get("readOnlyHint"),
         destructive=hints.get("destructiveHint"),
@@ -334,14 +347,14 @@ def _annotations(hints: dict[str, Any]) -> Annotations:
     )
 
 
-def _deadline(kind: str, timeout: int | None) -> float | None:
+def _call_deadline(kind: str, timeout: int | None) -> float | None:
     """The call's deadline in seconds; an http request ends by its own, which says more, a second before."""
     if timeout is None:
         return None
     return timeout / 1000 + (1 if kind == "http" else 0)
 
 
-def _described(tool: dict[str, Any], kind: str, handler: LoadedHandler) -> Tool:
+def _describe_tool(tool: dict[str, Any], kind: str, handler: LoadedHandler) -> Tool:
     given = tool["handler"]
     hints = tool.get("annotations")
     timeout = given.get("timeout", _DEFAULT_TIMEOUT.get(kind))
@@ -351,9 +364,9 @@ def _described(tool: dict[str, Any], kind: str, handler: LoadedHandler) -> Tool:
         handler=handler,
         schema=tool["inputSchema"],
         output_schema=tool.get("outputSchema"),
-        annotations=_annotations(hints) if hints else _NO_HINTS,
+        annotations=_read_annotations(hints) if hints else _NO_HINTS,
         title=hints.get("title") if hints else None,
-        timeout=_deadline(kind, timeout),
+        timeout=_call_deadline(kind, timeout),
         max_output=given.get("maxOutput"),
         progress=bool(given.get("stream")),
     )

@@ -21,8 +21,8 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from toolstead.errors import DuplicateToolError
-from toolstead.schema.visible import escaped
-from toolstead.tools.sources import Delta, Offers
+from toolstead.schema.visible import escape_unseen
+from toolstead.tools.sources import Offers, SourceChanges
 from toolstead.tools.sources.loaded_file import LARGEST_FILE, LoadedFile, Reader
 from toolstead.types.tool import Problem
 
@@ -38,7 +38,7 @@ Signature = tuple[int, int, int]
 _NEVER: Signature = (0, 0, 0)
 
 
-class _Kept(msgspec.Struct, frozen=True, kw_only=True):
+class _KeptFile(msgspec.Struct, frozen=True, kw_only=True):
     """A file as it was last seen.
 
     Attributes:
@@ -63,28 +63,28 @@ class JsonFiles:
         self.name = name
         self.folders = tuple(folders)
         self._reader = reader
-        self._kept: dict[Path, _Kept] = {}
+        self._kept: dict[Path, _KeptFile] = {}
         self._folder_problems: tuple[Problem, ...] = ()
 
     async def load(self) -> Offers:
         """Look at every file; read those that changed."""
-        found, self._folder_problems = _scan(self.folders)
+        found, self._folder_problems = _scan_folders(self.folders)
         for gone in self._kept.keys() - found.keys():
             logger.info("%s is gone, and its tools with it", self._kept[gone].good.path)
-        with _uncollected():
-            self._kept = {path: self._look(path, signature) for path, signature in found.items()}
-        return self._offers()
+        with _pause_collector():
+            self._kept = {path: self._look_at(path, signature) for path, signature in found.items()}
+        return self._build_offers()
 
-    async def refresh(self, paths: Collection[Path] | None = None) -> Delta:
+    async def refresh(self, paths: Collection[Path] | None = None) -> SourceChanges:
         """Look again at some files only, such as those a watcher saw change; at all of them unless said."""
         gone: list[RegisteredTool] = []
         fresh: list[RegisteredTool] = []
-        for path in dict.fromkeys(self.changed(self.folders) if paths is None else paths):
+        for path in dict.fromkeys(self.find_changed(self.folders) if paths is None else paths):
             if not is_tool_file(path) or path.parent not in self.folders:
                 continue
-            before, signature = self._kept.get(path), _signature(path)
+            before, signature = self._kept.get(path), _file_signature(path)
             if signature is not None:
-                after = self._kept[path] = self._look(path, signature)
+                after = self._kept[path] = self._look_at(path, signature)
                 if before is not None and after.tools is before.tools and after.problems is before.problems:
                     continue
                 fresh.extend(after.tools)
@@ -92,7 +92,7 @@ class JsonFiles:
                 del self._kept[path]
                 logger.info("%s is gone, and its tools with it", path)
             gone.extend(before.tools if before is not None else ())
-        return Delta(gone=gone, fresh=fresh, problems=self._problems())
+        return SourceChanges(gone=gone, fresh=fresh, problems=self._collect_problems())
 
     def read_with(self, reader: Reader) -> None:
         """Read everything anew from now on, by a reader with other surroundings."""
@@ -101,26 +101,26 @@ class JsonFiles:
             path: msgspec.structs.replace(kept, signature=_NEVER, content=0) for path, kept in self._kept.items()
         }
 
-    def forget(self) -> None:
+    def forget_files(self) -> None:
         """Have no files, and no last good version of any."""
         self._kept = {}
 
-    def changed(self, paths: Iterable[Path]) -> list[Path]:
+    def find_changed(self, paths: Iterable[Path]) -> list[Path]:
         """The tool files among these, and in the folders among these, that are not as they were last seen."""
         looked_at: dict[Path, None] = {}
         for path in paths:
             if path in self.folders:
                 inside = (known for known in self._kept if known.parent == path)
-                looked_at.update(dict.fromkeys((*_scan([path])[0], *inside)))
+                looked_at.update(dict.fromkeys((*_scan_folders([path])[0], *inside)))
             elif is_tool_file(path) and path.parent in self.folders:
                 looked_at[path] = None
-        return [path for path in looked_at if _signature(path) != self._last_signature(path)]
+        return [path for path in looked_at if _file_signature(path) != self._last_signature(path)]
 
-    def unsettled(self, paths: Iterable[Path]) -> list[Path]:
+    def find_unsettled(self, paths: Iterable[Path]) -> list[Path]:
         """The files among these that are gone, or cut off: somebody may be about to finish them."""
         return [path for path in paths if _is_cut_off(path)]
 
-    def files(self) -> list[LoadedFile]:
+    def loaded_files(self) -> list[LoadedFile]:
         """Every file's good version, for `toolstead tools test`."""
         return [kept.good for kept in self._kept.values()]
 
@@ -131,22 +131,22 @@ class JsonFiles:
             paths: Files and folders.
             taken: Names that are not free, with their holders.
         """
-        found, problems = _scan(path for path in paths if path.is_dir())
+        found, problems = _scan_folders(path for path in paths if path.is_dir())
         named = (path for path in paths if not path.is_dir() and path not in self.folders)  # no folder yet: no file
         files = dict.fromkeys((*found, *named))
         unreadable = [LoadedFile(path=Path(problem.source), problems=(problem,)) for problem in problems]
         held = dict(taken)
-        return [*unreadable, *(_without_taken(self._read(path, _content(path)), held) for path in files)]
+        return [*unreadable, *(_without_taken(self._read(path, _read_content(path)), held) for path in files)]
 
     def _last_signature(self, path: Path) -> Signature | None:
         kept = self._kept.get(path)
         return None if kept is None else kept.signature
 
-    def _look(self, path: Path, signature: Signature) -> _Kept:
+    def _look_at(self, path: Path, signature: Signature) -> _KeptFile:
         kept = self._kept.get(path)
         if kept is not None and kept.signature == signature:
             return kept
-        data = _content(path)
+        data = _read_content(path)
         content = hash(data)
         if kept is not None and kept.content == content:
             return msgspec.structs.replace(kept, signature=signature)
@@ -154,14 +154,14 @@ class JsonFiles:
         for tool in loaded.tools:
             tool.position = partial(tool_position, path, tool.info.name)
         for problem in loaded.problems:
-            logger.warning("%s", describe(problem))
+            logger.warning("%s", describe_problem(problem))
         if not loaded.problems or kept is None:
             tools, good = loaded.tools, loaded
         else:
             tools, good = tuple(tool.as_stale() for tool in kept.good.tools), kept.good
             if tools:
                 logger.warning("%s became bad: its %s last good tools stay, marked stale", loaded.path, len(tools))
-        return _Kept(signature=signature, content=content, tools=tools, good=good, problems=loaded.problems)
+        return _KeptFile(signature=signature, content=content, tools=tools, good=good, problems=loaded.problems)
 
     def _read(self, path: Path, data: bytes | str) -> LoadedFile:
         if isinstance(data, str):
@@ -173,11 +173,11 @@ class JsonFiles:
             problem = Problem(source=str(path), message="the loader failed on this file; the log has the details")
             return LoadedFile(path=path, problems=(problem,))
 
-    def _offers(self) -> Offers:
+    def _build_offers(self) -> Offers:
         tools = [tool for kept in self._kept.values() for tool in kept.tools]
-        return Offers(tools=tools, problems=self._problems())
+        return Offers(tools=tools, problems=self._collect_problems())
 
-    def _problems(self) -> list[Problem]:
+    def _collect_problems(self) -> list[Problem]:
         kept = (problem for kept in self._kept.values() for problem in kept.problems)
         return [*self._folder_problems, *kept]
 
@@ -200,7 +200,7 @@ def _without_taken(file: LoadedFile, held: dict[str, str]) -> LoadedFile:
 
 
 @contextmanager
-def _uncollected() -> Generator[None]:
+def _pause_collector() -> Generator[None]:
     """Pause the collector of cycles: thousands of tools that are all kept make it walk them again and again.
 
     What was made meanwhile goes straight to the oldest generation, as if it had lived for long: freezing and
@@ -228,9 +228,9 @@ def _is_tool_file_name(name: str) -> bool:
     return name.endswith(".json") and not name.startswith((".", "#", "~"))
 
 
-def describe(problem: Problem) -> str:
+def describe_problem(problem: Problem) -> str:
     """A problem as a compiler would say it."""
-    place = escaped(problem.source)
+    place = escape_unseen(problem.source)
     if problem.line is not None:
         place += f":{problem.line}:{problem.column or 1}"
     tool = f"tool {problem.tool_name!r}: " if problem.tool_name else ""
@@ -239,7 +239,7 @@ def describe(problem: Problem) -> str:
 
 def tool_position(path: Path, name: str) -> Position | None:
     """Where a tool's name stands in its file, as the file is now; None where it cannot be told."""
-    data = _content(path)
+    data = _read_content(path)
     return None if isinstance(data, str) else _tool_positions(data).get(name)
 
 
@@ -255,7 +255,7 @@ def _tool_positions(data: bytes) -> dict[str, Position]:
     return locate_each(text, "tools", "name")
 
 
-def _scan(folders: Iterable[Path]) -> tuple[dict[Path, Signature], tuple[Problem, ...]]:
+def _scan_folders(folders: Iterable[Path]) -> tuple[dict[Path, Signature], tuple[Problem, ...]]:
     """Every tool file with its signature, in the order of folders and names."""
     found: dict[Path, Signature] = {}
     problems: list[Problem] = []
@@ -270,7 +270,7 @@ def _scan(folders: Iterable[Path]) -> tuple[dict[Path, Signature], tuple[Problem
             continue
         for name in names[:MOST_FILES]:
             path = folder / name
-            signature = _signature(path)
+            signature = _file_signature(path)
             if signature is not None:
                 found[path] = signature
         if len(names) > MOST_FILES:
@@ -279,7 +279,7 @@ def _scan(folders: Iterable[Path]) -> tuple[dict[Path, Signature], tuple[Problem
     return found, tuple(problems)
 
 
-def _signature(path: Path) -> Signature | None:
+def _file_signature(path: Path) -> Signature | None:
     """What changes when a file does; one that was written this very moment may be written again within its mark."""
     try:
         seen = path.stat()
@@ -289,7 +289,7 @@ def _signature(path: Path) -> Signature | None:
     return (time.monotonic_ns() if fresh else seen.st_mtime_ns, seen.st_size, seen.st_ino)
 
 
-def _content(path: Path) -> bytes | str:
+def _read_content(path: Path) -> bytes | str:
     """A file's bytes, or why they cannot be read."""
     try:
         return _read_regular(path)

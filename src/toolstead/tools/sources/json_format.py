@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Any
 
 from toolstead.schema.compiled import CompiledSchema, compile_schema
-from toolstead.schema.plain import grammar
+from toolstead.schema.plain import plain_grammar
 
 _TEXT = {"type": "string", "minLength": 1}
 _TEXTS = {"type": "object", "additionalProperties": {"type": "string"}}
@@ -19,11 +19,11 @@ _MILLISECONDS = {"type": "integer", "minimum": 1, "maximum": 86_400_000}
 _BYTES = {"type": "integer", "minimum": 1_024, "maximum": 1_073_741_824}
 
 
-def _object(properties: dict[str, Any], required: list[str]) -> dict[str, Any]:
+def _object_schema(properties: dict[str, Any], required: list[str]) -> dict[str, Any]:
     return {"type": "object", "properties": properties, "required": required, "additionalProperties": False}
 
 
-SHELL: dict[str, Any] = _object(
+SHELL: dict[str, Any] = _object_schema(
     {
         "type": {"const": "shell"},
         "command": {**_TEXT, "description": "Program and arguments, with {{parameters}}; no shell is started."},
@@ -38,7 +38,7 @@ SHELL: dict[str, Any] = _object(
     },
     ["type", "command"],
 )
-HTTP: dict[str, Any] = _object(
+HTTP: dict[str, Any] = _object_schema(
     {
         "type": {"const": "http"},
         "url": {**_TEXT, "description": "The address, with {{parameters}}."},
@@ -50,7 +50,7 @@ HTTP: dict[str, Any] = _object(
     },
     ["type", "url"],
 )
-FILE_READ: dict[str, Any] = _object(
+FILE_READ: dict[str, Any] = _object_schema(
     {
         "type": {"const": "file-read"},
         "basePath": {**_TEXT, "description": "The folder it reads from; relative to the project's root."},
@@ -79,7 +79,7 @@ EXPECTED: dict[str, Any] = {
     "additionalProperties": False,
     "description": 'The exact text, or {"contains": text}, or {"schema": JSON Schema} for an answer that is JSON.',
 }
-EXAMPLE = _object(
+EXAMPLE = _object_schema(
     {
         "input": {"type": "object", "description": "The arguments of the call."},
         "expect": EXPECTED,
@@ -91,7 +91,7 @@ EXAMPLE = _object(
     },
     ["input"],
 )
-TOOL: dict[str, Any] = _object(
+TOOL: dict[str, Any] = _object_schema(
     {
         "name": {
             "type": "string",
@@ -113,7 +113,7 @@ TOOL: dict[str, Any] = _object(
     },
     ["name", "description", "inputSchema", "handler"],
 )
-FILE: dict[str, Any] = _object(
+FILE: dict[str, Any] = _object_schema(
     {
         "$schema": {"type": "string"},
         "name": {**_TEXT, "maxLength": 64, "description": "The collection's name."},
@@ -155,19 +155,19 @@ def _common_format() -> dict[str, Any]:
     tool = whole["$defs"]["tool"]
     plain = {name: {"$ref": "#/$defs/plain"} for name in ("inputSchema", "outputSchema")}
     defs = {**whole["$defs"], "tool": {**tool, "properties": {**tool["properties"], **plain}}}
-    return {**whole, "$defs": {**defs, "plain": grammar("#/$defs/plain")}}
+    return {**whole, "$defs": {**defs, "plain": plain_grammar("#/$defs/plain")}}
 
 
 class Checks:
     """The format's pieces, compiled once for each process that reads files."""
 
     def __init__(self) -> None:
-        self.common = _compiled(_common_format())
-        self.whole = _compiled(format_schema())
-        self.file = _compiled(FILE)
-        self.tool = _compiled(TOOL)
-        self.handlers = {kind: _compiled(schema) for kind, schema in HANDLERS.items()}
+        self.common = _compile_format(_common_format())
+        self.whole = _compile_format(format_schema())
+        self.file = _compile_format(FILE)
+        self.tool = _compile_format(TOOL)
+        self.handlers = {kind: _compile_format(schema) for kind, schema in HANDLERS.items()}
 
 
-def _compiled(schema: dict[str, Any]) -> CompiledSchema:
+def _compile_format(schema: dict[str, Any]) -> CompiledSchema:
     return compile_schema(schema, tool="tool file", field="format")

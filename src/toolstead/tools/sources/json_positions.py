@@ -24,7 +24,7 @@ def position_of(text: str, at: int) -> Position:
     return Position(text.count("\n", 0, at) + 1, at - text.rfind("\n", 0, at))
 
 
-def locate(text: str, path: Sequence[str | int], *, key: bool = False) -> Position:
+def locate_value(text: str, path: Sequence[str | int], *, key: bool = False) -> Position:
     """The position of the value at a path in a valid JSON text.
 
     Args:
@@ -34,9 +34,9 @@ def locate(text: str, path: Sequence[str | int], *, key: bool = False) -> Positi
 
     A path that does not exist leads to the nearest thing around it.
     """
-    at = _skip(text, 0)
+    at = _skip_blanks(text, 0)
     for number, step in enumerate(path):
-        found = _member(text, at, step)
+        found = _find_member(text, at, step)
         if found is None:
             break
         name_at, value_at = found
@@ -46,14 +46,14 @@ def locate(text: str, path: Sequence[str | int], *, key: bool = False) -> Positi
 
 def locate_each(text: str, name: str, key: str) -> dict[Any, Position]:
     """Where the members `key` of the objects in the root's list `name` stand, by their values, in one walk."""
-    found = _member(text, _skip(text, 0), name)
+    found = _find_member(text, _skip_blanks(text, 0), name)
     offsets: dict[Any, int] = {}
-    at = _skip(text, found[1] + 1) if found is not None else len(text)
+    at = _skip_blanks(text, found[1] + 1) if found is not None else len(text)
     while at < len(text) and text[at] != "]":
-        member = _member(text, at, key)
+        member = _find_member(text, at, key)
         if member is not None:
             offsets.setdefault(_decode(text, member[1])[0], member[1])
-        at = _next(text, at)
+        at = _skip_value(text, at)
     positions: dict[Any, Position] = {}
     line, counted = 1, 0
     for value, offset in offsets.items():
@@ -101,37 +101,37 @@ def first_deeper_than(text: str, most: int) -> Position | None:
     return None
 
 
-def _member(text: str, at: int, step: str | int) -> tuple[int, int] | None:
+def _find_member(text: str, at: int, step: str | int) -> tuple[int, int] | None:
     """Where a member's name and value begin; the last of equal names counts, as for every parser."""
     if text[at] == "{" and isinstance(step, str):
         found: tuple[int, int] | None = None
-        at = _skip(text, at + 1)
+        at = _skip_blanks(text, at + 1)
         while text[at] != "}":
             name_at = at
             name, at = _decode(text, at)
-            value_at = _skip(text, _skip(text, at) + 1)
+            value_at = _skip_blanks(text, _skip_blanks(text, at) + 1)
             if name == step:
                 found = name_at, value_at
-            at = _next(text, value_at)
+            at = _skip_value(text, value_at)
         return found
     if text[at] == "[" and isinstance(step, int):
-        at = _skip(text, at + 1)
+        at = _skip_blanks(text, at + 1)
         for index in range(step + 1):
             if text[at] == "]":
                 return None
             if index == step:
                 return at, at
-            at = _next(text, at)
+            at = _skip_value(text, at)
     return None
 
 
-def _next(text: str, at: int) -> int:
+def _skip_value(text: str, at: int) -> int:
     """Past a value and its comma."""
     _, at = _decode(text, at)
-    at = _skip(text, at)
-    return _skip(text, at + 1) if text[at] == "," else at
+    at = _skip_blanks(text, at)
+    return _skip_blanks(text, at + 1) if text[at] == "," else at
 
 
-def _skip(text: str, at: int) -> int:
+def _skip_blanks(text: str, at: int) -> int:
     found = _BLANK.match(text, at)
     return found.end() if found else at

@@ -13,9 +13,9 @@ import msgspec
 
 from toolstead.errors import SchemaError
 from toolstead.schema.compiled import MAX_DEPTH, MAX_SIZE, CompiledSchema
-from toolstead.schema.explanation import Finding, preview
-from toolstead.schema.visible import escaped
-from toolstead.tools.sources.json_positions import Position, first_deeper_than, locate, repeated_names
+from toolstead.schema.explanation import SchemaFinding, preview_value
+from toolstead.schema.visible import escape_unseen
+from toolstead.tools.sources.json_positions import Position, first_deeper_than, locate_value, repeated_names
 from toolstead.tools.sources.json_syntax import SHAPE, explain_syntax
 from toolstead.tools.sources.loaded_file import LARGEST_FILE
 from toolstead.types.tool import Problem
@@ -31,7 +31,7 @@ Place = tuple[str | int, ...]
 """Property names and indexes from the file's root."""
 
 
-class Report:
+class FileReport:
     """Collects the problems of one file.
 
     Attributes:
@@ -70,7 +70,9 @@ class Report:
     def parse(self, data: bytes) -> dict[str, Any] | None:
         """The file's content, or None with a problem that says where it stops being a tool file."""
         if len(data) > LARGEST_FILE:
-            self._say(Position(1, 1), f"the file is larger than {LARGEST_FILE:,} bytes; split it into several")
+            self._report_problem(
+                Position(1, 1), f"the file is larger than {LARGEST_FILE:,} bytes; split it into several"
+            )
             return None
         self._data = data
         try:
@@ -78,13 +80,16 @@ class Report:
             shortest = _without_escapes(msgspec.json.encode(content))
         except (ValueError, RecursionError) as error:  # also what is no UTF-8
             if not self._is_too_deep(data.decode("utf-8-sig", "replace")):
-                self._say(*explain_syntax(data, str(error)))
+                self._report_problem(*explain_syntax(data, str(error)))
             return None
         self.is_flat = len(data) <= MAX_SIZE and _is_flat(shortest)
         if not self.is_flat and self._is_too_deep(self._read()):
             return None
         if not isinstance(content, dict):
-            self._say(locate(self._read(), ()), f"a tool file is a JSON object such as {SHAPE}, not {preview(content)}")
+            self._report_problem(
+                locate_value(self._read(), ()),
+                f"a tool file is a JSON object such as {SHAPE}, not {preview_value(content)}",
+            )
             return None
         # Of a name that stands there twice only one is in the content, so the text has more quotes.
         has_repeated = _without_escapes(data).count(b'"') != shortest.count(b'"')
@@ -92,7 +97,7 @@ class Report:
             return None
         return cast("dict[str, Any]", content)
 
-    def check(self, schema: CompiledSchema, value: Any, at: Place, *, of_format: bool = False) -> bool:
+    def check_value(self, schema: CompiledSchema, value: Any, at: Place, *, of_format: bool = False) -> bool:
         """Whether a value fits; what does not is reported with its place.
 
         Args:
@@ -101,7 +106,7 @@ class Report:
             at: Where it stands.
             of_format: The schema is a piece of the format, whose texts say what each key is for.
         """
-        found = schema.findings(value)
+        found = schema.find_problems(value)
         for finding in found:
             place = (*at, *finding.path)
             reason = _with_purpose(schema.document, finding) if of_format else finding.reason
@@ -143,11 +148,13 @@ class Report:
         if named is not None and shown[:1] == ("tools",):
             shown = shown[2:]
         where = ".".join(str(step) for step in shown)
-        self._say(locate(self._read(), place, key=key), f"{where}: {reason}" if where else reason, named)
+        self._report_problem(
+            locate_value(self._read(), place, key=key), f"{where}: {reason}" if where else reason, named
+        )
 
-    def position(self, place: Place) -> Position:
+    def position_of(self, place: Place) -> Position:
         """Where in the file a place is."""
-        return locate(self._read(), place)
+        return locate_value(self._read(), place)
 
     def _set_aside_repeated(self, content: Any) -> bool:
         """Report names that stand twice; one inside a tool spoils that tool alone, any other one the file."""
@@ -162,13 +169,13 @@ class Report:
                 case _:
                     usable = False
             shown = ".".join(map(str, place[2:] if isinstance(name, str) else place))
-            self._say(position, f"{shown}: this name stands here a second time; remove one of the two", name)
+            self._report_problem(position, f"{shown}: this name stands here a second time; remove one of the two", name)
         return usable
 
     def _is_too_deep(self, text: str) -> bool:
         deep = first_deeper_than(text, DEEPEST)
         if deep is not None:
-            self._say(deep, f"nested deeper than {DEEPEST} levels here")
+            self._report_problem(deep, f"nested deeper than {DEEPEST} levels here")
         return deep is not None
 
     def _read(self) -> str:
@@ -176,12 +183,12 @@ class Report:
             self._text = self._data.decode("utf-8-sig")
         return self._text
 
-    def _say(self, position: Position, message: str, tool: str | None = None) -> None:
+    def _report_problem(self, position: Position, message: str, tool: str | None = None) -> None:
         self._count += 1
         if len(self._problems) < MOST_PROBLEMS:
             line, column = position
             # A message may quote a schema's data, which may have anything in it.
-            shown = escaped(message, "prose")
+            shown = escape_unseen(message, "prose")
             problem = Problem(source=str(self.path), tool_name=tool, message=shown, line=line, column=column)
             self._problems.append(problem)
 
@@ -204,7 +211,7 @@ def _is_flat(text: bytes) -> bool:
     return not brackets
 
 
-def _with_purpose(document: Any, finding: Finding) -> str:
+def _with_purpose(document: Any, finding: SchemaFinding) -> str:
     """A reason, with what the format says about the key in question."""
     missing = _MISSING.fullmatch(finding.reason)
     node = document
@@ -215,13 +222,13 @@ def _with_purpose(document: Any, finding: Finding) -> str:
     if finding.path[-1:] == ("name",) and finding.reason.startswith("expected text"):
         return f"only letters, digits, _ and - are allowed, such as list-todos, {finding.reason.rpartition(', ')[2]}"
     if finding.reason.startswith("expected at least 1 characters"):
-        return f"it is empty; needed: {_inside(purpose)}"
+        return f"it is empty; needed: {_lower_sentence(purpose)}"
     if not purpose or finding.reason.startswith("expected one of"):
         return finding.reason
-    return f"{finding.reason} ({_inside(purpose)})"
+    return f"{finding.reason} ({_lower_sentence(purpose)})"
 
 
-def _inside(sentence: str) -> str:
+def _lower_sentence(sentence: str) -> str:
     """A sentence of the format as it may stand inside another one."""
     text = sentence.removesuffix(".")
     return text if text[1:2].isupper() else text[:1].lower() + text[1:]
@@ -239,9 +246,9 @@ def _for_authors(error: SchemaError, schema: Any) -> str:
         case ("required",), str():
             return f'a list of names is needed: ["{value}"]'
         case _, str() if error.path[-2:-1] == ("properties",):
-            return f'a schema such as {{"type": "string"}} is needed, not {preview(value)}'
+            return f'a schema such as {{"type": "string"}} is needed, not {preview_value(value)}'
         case ("pattern",), str():
-            return f"{preview(value)} is no regular expression"
+            return f"{preview_value(value)} is no regular expression"
         case _:
             return error.reason
 

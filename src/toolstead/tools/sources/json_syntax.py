@@ -57,31 +57,31 @@ def explain_syntax(data: bytes, reason: str) -> Fault:
     try:
         json.loads(text)
     except json.JSONDecodeError as error:
-        return _explained(text, error)
+        return _explain_error(text, error)
     except ValueError as error:  # such as a number of more digits than Python reads
-        return _fault(text, 0, str(error).partition(";")[0])
-    return _strictly(text, data, reason)
+        return _fault_at(text, 0, str(error).partition(";")[0])
+    return _check_strictly(text, data, reason)
 
 
-def _explained(text: str, error: json.JSONDecodeError) -> Fault:
+def _explain_error(text: str, error: json.JSONDecodeError) -> Fault:
     at = error.pos
     comma = _trailing_comma(text, at)
     if comma is not None:
-        return _fault(text, comma, f"remove this comma: nothing follows it before `{text[comma + 1 :].lstrip()[0]}`")
+        return _fault_at(text, comma, f"remove this comma: nothing follows it before `{text[comma + 1 :].lstrip()[0]}`")
     if "control character" in error.msg:
-        return _fault(text, at, _control(text[at]))
+        return _fault_at(text, at, _describe_control(text[at]))
     if error.msg.startswith("Unterminated string"):
-        return _fault(text, at, 'this text is never closed; a " is missing')
+        return _fault_at(text, at, 'this text is never closed; a " is missing')
     if "escape" in error.msg:
-        return _fault(text, at, r"a backslash in a text is written twice: \\ (or begins \n, \t, \", \u0041)")
+        return _fault_at(text, at, r"a backslash in a text is written twice: \\ (or begins \n, \t, \", \u0041)")
     if error.msg == "Extra data":
-        return _fault(text, at, "the JSON ended before this; remove what follows, or join it with what is before")
+        return _fault_at(text, at, "the JSON ended before this; remove what follows, or join it with what is before")
     if at >= len(text.rstrip()):
-        return _fault(text, len(text.rstrip()), "the file ends in the middle; close what is open with `]` and `}`")
-    return _fault(text, at, _not_asked_for(text, at) or _needed(text, at, error.msg))
+        return _fault_at(text, len(text.rstrip()), "the file ends in the middle; close what is open with `]` and `}`")
+    return _fault_at(text, at, _not_asked_for(text, at) or _explain_needed(text, at, error.msg))
 
 
-def _needed(text: str, at: int, message: str) -> str:
+def _explain_needed(text: str, at: int, message: str) -> str:
     found = f"not {text[at]!r}"
     if message.startswith("Expecting property name"):
         return f"a name in double quotes is needed here, {found}"
@@ -106,24 +106,24 @@ def _trailing_comma(text: str, at: int) -> int | None:
     return len(before) - 1 if before.endswith(",") and following.startswith(("}", "]")) else None
 
 
-def _control(character: str) -> str:
+def _describe_control(character: str) -> str:
     written = {"\n": r"a line break", "\r": "a line break", "\t": "a tab"}.get(character, f"{character!r}")
     instead = {"\n": r"\n", "\r": r"\n", "\t": r"\t"}.get(character, json.dumps(character)[1:-1])
     return f'{written} in a text is written as {instead}; or a " is missing before it'
 
 
-def _strictly(text: str, data: bytes, reason: str) -> Fault:
+def _check_strictly(text: str, data: bytes, reason: str) -> Fault:
     """What Python's parser lets through: half of a surrogate pair, numbers out of range, NaN."""
     for half in _HALF.finditer(text):
         if len(half[0]) == _ONE_ESCAPE:
-            return _fault(text, half.start(), f"{half[0]} is half of a character; write the whole one")
+            return _fault_at(text, half.start(), f"{half[0]} is half of a character; write the whole one")
     for number in _LARGE.finditer(text):
         if math.isinf(float(number[0])):
-            return _fault(text, number.start(), f"{number[0][:40]} is too large for a number")
+            return _fault_at(text, number.start(), f"{number[0][:40]} is too large for a number")
     where = _BYTE.search(reason)
     at = len(data[: int(where[1])].decode("utf-8", "replace")) if where else 0
-    return _fault(text, at, _not_asked_for(text, at) or _BYTE.sub("", reason).strip())
+    return _fault_at(text, at, _not_asked_for(text, at) or _BYTE.sub("", reason).strip())
 
 
-def _fault(text: str, at: int, message: str) -> Fault:
+def _fault_at(text: str, at: int, message: str) -> Fault:
     return Fault(position_of(text, at), f"not valid JSON: {message}")

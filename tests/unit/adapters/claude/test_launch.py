@@ -32,7 +32,9 @@ def launched(
 ) -> Launch:
     launches = Launches(environ=environ, lookup=environ.get, folder=folder / "kept", login=login, max_turns=7)
     given = SessionSpec(**{"agent": "main", "model": "anthropic:claude-x", "cwd": folder, **spec})
-    return launches.of(Path("/bin/claude"), given, instructions="Be brief.", own=("Bash", "Read"), resume=resume)
+    return launches.prepare_launch(
+        Path("/bin/claude"), given, instructions="Be brief.", own=("Bash", "Read"), resume=resume
+    )
 
 
 def test_only_what_is_listed_is_passed_on_and_no_key_at_all(tmp_path: Path) -> None:

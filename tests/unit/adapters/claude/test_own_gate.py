@@ -10,7 +10,7 @@ from claude_agent_sdk import ToolResultBlock, UserMessage
 
 from tests.unit.adapters.claude.said import Listener
 from toolstead.adapters.claude.own_gate import OwnGate
-from toolstead.adapters.claude.spending import Spending
+from toolstead.adapters.claude.spending import ClaudeUsage
 from toolstead.adapters.claude.turn_progress import TurnProgress
 from toolstead.types.content import Image, Text
 from toolstead.types.result import Failure, ToolResult
@@ -19,7 +19,7 @@ pytestmark = pytest.mark.requires("claude")
 
 
 def staged(listener: Listener) -> tuple[OwnGate, TurnProgress]:
-    progress = TurnProgress(listener.turn(), Spending(resumed=False), max_turns=100)
+    progress = TurnProgress(listener.turn(), ClaudeUsage(resumed=False), max_turns=100)
     return OwnGate(lambda: progress), progress
 
 
@@ -39,15 +39,15 @@ def decision(answer: Any) -> tuple[str, Any]:
 async def test_a_tool_that_may_be_used_goes_on_with_the_arguments_as_decided_and_is_told_once() -> None:
     listener = Listener(answer={"command": "echo two"})
     gate, progress = staged(listener)
-    assert decision(await gate.before(used(command="echo one"), "c1", {"signal": None})) == (
+    assert decision(await gate.before_tool(used(command="echo one"), "c1", {"signal": None})) == (
         "allow",
         {"command": "echo two"},
     )
     assert listener.asked == [("Bash", {"command": "echo one"}, "c1")]
     assert progress.acted
     for _ in range(2):
-        await gate.after(progress, came("two"))
-    await gate.end(progress)
+        await gate.after_message(progress, came("two"))
+    await gate.end_turn(progress)
     ((name, given, result, call_id),) = listener.outcomes
     assert (name, given, result.text, result.is_error, call_id) == ("Bash", {"command": "echo two"}, "two", False, "c1")
 
@@ -55,9 +55,9 @@ async def test_a_tool_that_may_be_used_goes_on_with_the_arguments_as_decided_and
 async def test_a_refusal_is_what_the_model_reads_and_is_told_once(caplog: pytest.LogCaptureFixture) -> None:
     listener = Listener(answer=ToolResult.error("not today", Failure.REFUSED))
     gate, progress = staged(listener)
-    assert decision(await gate.before(used(command="rm"), "c1", {"signal": None})) == ("deny", "not today")
-    await gate.after(progress, came("hook error: not today", is_error=True))
-    await gate.end(progress)
+    assert decision(await gate.before_tool(used(command="rm"), "c1", {"signal": None})) == ("deny", "not today")
+    await gate.after_message(progress, came("hook error: not today", is_error=True))
+    await gate.end_turn(progress)
     ((_, _, result, _),) = listener.outcomes
     assert (result.text, result.failure) == ("not today", Failure.REFUSED)
     assert not progress.acted
@@ -67,39 +67,39 @@ async def test_a_refusal_is_what_the_model_reads_and_is_told_once(caplog: pytest
 async def test_nobody_is_asked_about_one_of_ours() -> None:
     listener = Listener()
     gate, _ = staged(listener)
-    assert await gate.before(used("mcp__toolstead__probe"), "c1", {"signal": None}) == {}
+    assert await gate.before_tool(used("mcp__toolstead__probe"), "c1", {"signal": None}) == {}
     assert not listener.asked
 
 
 async def test_what_an_agent_of_claudes_own_uses_is_asked_about_and_not_mistaken_for_the_turns_own() -> None:
     listener = Listener()
     gate, progress = staged(listener)
-    await gate.before(used("Agent", prompt="dig"), "c1", {"signal": None})
+    await gate.before_tool(used("Agent", prompt="dig"), "c1", {"signal": None})
     theirs = came("theirs")
     theirs.parent_tool_use_id = "c1"
-    await gate.after(progress, theirs)  # of one of our tools, which by chance has the same id
+    await gate.after_message(progress, theirs)  # of one of our tools, which by chance has the same id
     assert not listener.outcomes
-    await gate.before({**used(command="ls"), "agent_id": "a1"}, "c2", {"signal": None})
+    await gate.before_tool({**used(command="ls"), "agent_id": "a1"}, "c2", {"signal": None})
     assert [name for name, _, _ in listener.asked] == ["Agent", "Bash"]
-    await gate.after(progress, came("not theirs", call_id="c2"))
+    await gate.after_message(progress, came("not theirs", call_id="c2"))
     theirs = came("listed", call_id="c2")
     theirs.parent_tool_use_id = "c1"
-    await gate.after(progress, theirs)
-    await gate.after(progress, came("dug"))
+    await gate.after_message(progress, theirs)
+    await gate.after_message(progress, came("dug"))
     assert [(name, result.text) for name, _, result, _ in listener.outcomes] == [("Bash", "listed"), ("Agent", "dug")]
 
 
 async def test_without_a_turn_nothing_is_used() -> None:
     gate = OwnGate(lambda: None)
-    assert decision(await gate.before(used(), "c1", {"signal": None}))[0] == "deny"
+    assert decision(await gate.before_tool(used(), "c1", {"signal": None}))[0] == "deny"
 
 
 async def test_a_tool_that_was_running_when_the_turn_ended_is_told_as_cancelled() -> None:
     listener = Listener()
     gate, progress = staged(listener)
-    await gate.before(used(), "c1", {"signal": None})
-    await gate.end(progress)
-    await gate.after(progress, came("late"))
+    await gate.before_tool(used(), "c1", {"signal": None})
+    await gate.end_turn(progress)
+    await gate.after_message(progress, came("late"))
     ((_, _, result, _),) = listener.outcomes
     assert result.failure is Failure.CANCELLED
 
@@ -113,9 +113,9 @@ async def test_a_decision_that_comes_after_the_turn_is_a_no() -> None:
 
     listener = Listener(answer=answer)
     gate, progress = staged(listener)
-    asking = asyncio.create_task(gate.before(used(), "c1", {"signal": None}))
+    asking = asyncio.create_task(gate.before_tool(used(), "c1", {"signal": None}))
     await asyncio.sleep(0)
-    await gate.end(progress)
+    await gate.end_turn(progress)
     decide.set()
     assert decision(await asking)[0] == "deny"
     assert len(listener.outcomes) == 1
@@ -127,8 +127,8 @@ async def test_a_failure_a_picture_and_what_is_unknown_are_told_as_they_are() ->
     picture = {"type": "image", "source": {"data": base64.b64encode(b"pixels").decode(), "media_type": "image/png"}}
     parts = [{"type": "text", "text": "look"}, picture, {"type": "other"}]
     parts.append({"type": "image", "source": {"data": "a", "media_type": "image/png"}})
-    await gate.before(used(), "c1", {"signal": None})
-    await gate.after(progress, came(parts, is_error=True))
+    await gate.before_tool(used(), "c1", {"signal": None})
+    await gate.after_message(progress, came(parts, is_error=True))
     ((_, _, result, _),) = listener.outcomes
     assert (result.is_error, result.failure) == (True, Failure.TOOL)
     assert result.content == (
@@ -143,9 +143,9 @@ async def test_what_claude_code_refuses_by_itself_is_logged(caplog: pytest.LogCa
     listener = Listener()
     gate, progress = staged(listener)
     caplog.set_level(logging.WARNING)
-    progress.called("ours")
-    await gate.after(progress, came("a failure of ours, logged elsewhere", call_id="ours", is_error=True))
-    await gate.after(progress, came("No such tool: Write", call_id="c9", is_error=True))
+    progress.note_call("ours")
+    await gate.after_message(progress, came("a failure of ours, logged elsewhere", call_id="ours", is_error=True))
+    await gate.after_message(progress, came("No such tool: Write", call_id="c9", is_error=True))
     assert [record.getMessage() for record in caplog.records] == [
         "Claude Code refused a call by itself: No such tool: Write"
     ]

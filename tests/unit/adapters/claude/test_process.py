@@ -258,7 +258,7 @@ async def test_a_start_has_no_moment_at_which_it_could_be_cancelled_half_way(tmp
     starting = asyncio.create_task(process.connect())
     await asyncio.sleep(0)
     assert starting.done()
-    assert process.alive
+    assert process.is_alive
     await process.close()
     assert not _is_there(process.pid or 0)
 

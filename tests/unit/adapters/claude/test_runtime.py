@@ -39,18 +39,18 @@ def test_making_one_costs_nothing(tmp_path: Path) -> None:
     ],
 )
 def test_a_model_of_anthropics_is_found_by_its_name(tmp_path: Path, asked: str, found: str) -> None:
-    assert runtime(tmp_path).resolve(asked) == found
+    assert runtime(tmp_path).resolve_model(asked) == found
 
 
 def test_a_login_has_a_model_of_its_own(tmp_path: Path) -> None:
-    assert runtime(tmp_path, login=True).resolve("") == ""
-    assert runtime(tmp_path, login=True).resolve("opus") == "anthropic:claude-opus-5-5"
+    assert runtime(tmp_path, login=True).resolve_model("") == ""
+    assert runtime(tmp_path, login=True).resolve_model("opus") == "anthropic:claude-opus-5-5"
 
 
 @pytest.mark.parametrize("asked", ["gpt-6.1-terra", "google:gemini-3.8-flash", "opsu"])
 def test_another_model_is_refused_with_what_would_be_right(tmp_path: Path, asked: str) -> None:
     with pytest.raises(RuntimeFailureError, match=r"anthropic:claude-|opus"):
-        runtime(tmp_path).resolve(asked)
+        runtime(tmp_path).resolve_model(asked)
 
 
 async def test_a_missing_extra_says_what_to_install(

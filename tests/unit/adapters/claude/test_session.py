@@ -100,7 +100,7 @@ async def session(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[ClaudeSessio
 
 
 def make(monkeypatch: pytest.MonkeyPatch) -> ClaudeSession:
-    monkeypatch.setattr(under_test, "Connection", Line)
+    monkeypatch.setattr(under_test, "ClaudeConnection", Line)
     launch = Launch(argv=("claude",), environment={}, cwd=SPEC.cwd)
     return ClaudeSession(
         launch,
@@ -154,7 +154,7 @@ async def test_a_program_that_is_not_heard_any_more_is_ended(session: ClaudeSess
     assert isinstance(error, SessionLostError)
     assert "cannot be read" in str(error)
     assert "kill" in line_of(session).did
-    assert not session.usable
+    assert not session.is_usable
 
 
 async def test_a_prompt_that_cannot_be_given_is_a_lost_session(session: ClaudeSession) -> None:
@@ -177,7 +177,7 @@ async def test_a_message_is_taken_only_while_a_turn_runs_and_its_program_lives(s
     assert await session.steer("in time")
     progress = session._progress
     assert progress is not None
-    progress.fail(RuntimeFailureError("over"))
+    progress.fail_turn(RuntimeFailureError("over"))
     assert not await session.steer("over")
     await failure(running)
     another = asyncio.create_task(session.run(Listener().turn()))
@@ -200,7 +200,7 @@ async def test_cancelling_interrupts_and_the_program_lives(session: ClaudeSessio
     await asyncio.wait((running,), timeout=5)
     assert running.cancelled()
     assert line_of(session).did == ["go", "interrupt"]
-    assert session.usable
+    assert session.is_usable
 
 
 async def test_a_program_that_does_not_stop_is_killed(session: ClaudeSession, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -252,22 +252,22 @@ async def test_another_model_and_other_tools_are_taken_and_nothing_else_is(sessi
     def spec(**more: Any) -> SessionSpec:
         return SessionSpec(**{"agent": "main", "model": "anthropic:a", "cwd": SPEC.cwd, **more})
 
-    assert await session.adapt(spec(tools=("probe",)))
-    assert await session.adapt(spec(model="anthropic:b"))
+    assert await session.adapt_to(spec(tools=("probe",)))
+    assert await session.adapt_to(spec(model="anthropic:b"))
     assert line_of(session).did == [("model", "b")]
-    assert not await session.adapt(spec(agent="other"))
-    assert not await session.adapt(spec(instructions="Be long."))
-    assert not await session.adapt(spec(permissions=("Bash",)))
+    assert not await session.adapt_to(spec(agent="other"))
+    assert not await session.adapt_to(spec(instructions="Be long."))
+    assert not await session.adapt_to(spec(permissions=("Bash",)))
     line_of(session).alive = False
-    assert not await session.adapt(spec(model="anthropic:b"))
+    assert not await session.adapt_to(spec(model="anthropic:b"))
 
 
 async def test_a_model_that_it_does_not_take_is_named_and_it_stays_what_it_was(session: ClaudeSession) -> None:
     line_of(session).broken = BrokenError("no such model")
     with pytest.raises(RuntimeFailureError, match="anthropic:b: no such model"):
-        await session.adapt(replace(SPEC, model="anthropic:b"))
+        await session.adapt_to(replace(SPEC, model="anthropic:b"))
     line_of(session).broken = None
-    assert await session.adapt(SPEC)
+    assert await session.adapt_to(SPEC)
     assert not line_of(session).did  # it asks the first one still
 
 
@@ -290,14 +290,14 @@ async def test_a_turn_at_its_limit_is_interrupted_and_a_program_that_does_not_st
         assert progress.stopping.done()
         assert [did for did in line.did if did != "kill"] == ["go", "interrupt"]
         assert ("kill" in line.did) != answers
-        assert session.usable == answers
+        assert session.is_usable == answers
 
 
 async def test_tools_are_not_listed_again_while_an_agent_of_claudes_own_is_at_work(
     session: ClaudeSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     line = line_of(session)
-    monkeypatch.setattr(type(session._tools), "outdated", True)
+    monkeypatch.setattr(type(session._tools), "is_outdated", True)
     await line.hooks["after_batch"]({"agent_id": "a1"}, None, {"signal": None})
     assert line.did == []
     await line.hooks["after_batch"]({}, None, {"signal": None})

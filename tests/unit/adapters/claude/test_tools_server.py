@@ -9,7 +9,7 @@ import pytest
 from mcp.client.client import Client
 
 from tests.unit.adapters.claude.said import Listener
-from toolstead.adapters.claude.spending import Spending
+from toolstead.adapters.claude.spending import ClaudeUsage
 from toolstead.adapters.claude.tool_copies import claude_copies
 from toolstead.adapters.claude.tools_server import ToolsServer
 from toolstead.adapters.claude.turn_progress import TurnProgress
@@ -36,7 +36,7 @@ class Stage:
         self.server = ToolsServer(offered=lambda: self.tools, copies=claude_copies(), running=lambda: self.progress)
 
     def begin(self) -> TurnProgress:
-        self.progress = TurnProgress(self.listener.turn(), Spending(resumed=False), max_turns=100)
+        self.progress = TurnProgress(self.listener.turn(), ClaudeUsage(resumed=False), max_turns=100)
         return self.progress
 
     def client(self) -> Client:
@@ -87,7 +87,7 @@ async def test_a_call_is_made_by_the_turn_that_runs_with_the_models_own_id() -> 
     assert [part.text for part in result.content] == ["as text"]
     assert result.structured_content is None  # it would take the place of the text
     assert progress.acted
-    assert progress.knows("c1")
+    assert progress.knows_call("c1")
 
 
 async def test_an_answer_without_content_is_told_as_text() -> None:
@@ -160,24 +160,24 @@ async def test_cancelling_reaches_a_call_once(monkeypatch: pytest.MonkeyPatch) -
 
 async def test_what_was_added_makes_a_list_outdated_and_what_is_gone_or_changed_makes_it_stale() -> None:
     stage = Stage(info("one"), info("two"))
-    assert not stage.server.outdated  # nobody has listed anything
-    assert not stage.server.stale
+    assert not stage.server.is_outdated  # nobody has listed anything
+    assert not stage.server.is_stale
     async with stage.client() as client:
         await client.list_tools()
-        assert not stage.server.outdated
+        assert not stage.server.is_outdated
         stage.tools[:] = [info("one"), info("two"), info("three")]
-        assert stage.server.outdated
-        assert not stage.server.stale
+        assert stage.server.is_outdated
+        assert not stage.server.is_stale
         stage.tools[:] = [info("one", "Does more."), info("two")]
-        assert stage.server.stale
+        assert stage.server.is_stale
         await client.list_tools()
-        assert not stage.server.outdated
-        assert stage.server.stale  # a model that was shown the old one goes on to see it
+        assert not stage.server.is_outdated
+        assert stage.server.is_stale  # a model that was shown the old one goes on to see it
         stage.tools[:] = [info("one"), info("two")]
-        assert not stage.server.stale
+        assert not stage.server.is_stale
         stage.tools[:] = [info("one")]
-        assert stage.server.stale
+        assert stage.server.is_stale
         stage.tools[:] = [info("one"), info("two", input_schema={"type": "object"})]
-        assert stage.server.stale
+        assert stage.server.is_stale
         stage.tools[:] = [info("one"), info("two", annotations=Annotations(read_only=True))]
-        assert stage.server.stale
+        assert stage.server.is_stale

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from tests.unit.adapters.claude.said import Listener, begins, delta, result, retry, state, taken, whole
-from toolstead.adapters.claude.spending import Spending
+from toolstead.adapters.claude.spending import ClaudeUsage
 from toolstead.adapters.claude.turn_progress import TurnProgress
 from toolstead.errors import LimitError, RuntimeFailureError, SessionLostError
 
@@ -13,78 +13,78 @@ pytestmark = pytest.mark.requires("claude")
 
 
 def progress(listener: Listener | None = None) -> TurnProgress:
-    made = TurnProgress((listener or Listener()).turn(), Spending(resumed=False), max_turns=3)
-    made.said("prompt")
+    made = TurnProgress((listener or Listener()).turn(), ClaudeUsage(resumed=False), max_turns=3)
+    made.note_sent("prompt")
     return made
 
 
 async def test_a_turn_is_over_when_the_program_is_idle_and_not_before() -> None:
     turn = progress()
     for message in (state("running"), taken("prompt"), result("hello")):
-        turn.take(message)
-        assert not turn.over
-    turn.take(state("idle"))
+        turn.take_message(message)
+        assert not turn.is_over
+    turn.take_message(state("idle"))
     assert (await turn.end).text == "hello"
 
 
 async def test_a_turn_goes_on_until_every_message_was_taken_up() -> None:
     turn = progress()
-    turn.said("steered")
+    turn.note_sent("steered")
     for message in (taken("prompt"), result("first"), state("idle")):
-        turn.take(message)
-    assert not turn.over
+        turn.take_message(message)
+    assert not turn.is_over
     for message in (state("running"), taken("steered"), result("second"), state("idle")):
-        turn.take(message)
+        turn.take_message(message)
     assert (await turn.end).text == "second"
 
 
 async def test_a_message_that_comes_between_the_end_and_its_news_is_waited_for() -> None:
     turn = progress()
-    turn.take(taken("prompt"))
-    turn.take(result("first"))
-    turn.said("steered")
-    turn.take(state("idle"))  # said before it heard of the message
-    assert not turn.over
-    turn.unsaid("steered")  # and it was never given to it after all
-    turn.take(state("idle"))
-    assert turn.over
+    turn.take_message(taken("prompt"))
+    turn.take_message(result("first"))
+    turn.note_sent("steered")
+    turn.take_message(state("idle"))  # said before it heard of the message
+    assert not turn.is_over
+    turn.note_unsent("steered")  # and it was never given to it after all
+    turn.take_message(state("idle"))
+    assert turn.is_over
 
 
 async def test_idle_without_a_result_is_no_end() -> None:
     turn = progress()
-    turn.take(taken("prompt"))
-    turn.take(state("idle"))
-    assert not turn.over
+    turn.take_message(taken("prompt"))
+    turn.take_message(state("idle"))
+    assert not turn.is_over
 
 
 async def test_text_and_thinking_are_told_as_they_come_and_those_of_a_helper_are_not() -> None:
     listener = Listener()
     turn = progress(listener)
-    turn.take(begins("m1"))
-    turn.take(delta("why", kind="thinking"))
-    turn.take(delta("because"))
-    turn.take(delta(""))
-    turn.take(delta("of another", parent="call"))
-    turn.take(whole("because", "m1"))
+    turn.take_message(begins("m1"))
+    turn.take_message(delta("why", kind="thinking"))
+    turn.take_message(delta("because"))
+    turn.take_message(delta(""))
+    turn.take_message(delta("of another", parent="call"))
+    turn.take_message(whole("because", "m1"))
     assert listener.told == [("thinking", {"text": "why"}), ("message.delta", {"text": "because"})]
 
 
 async def test_text_that_did_not_come_in_pieces_is_told_whole_once() -> None:
     listener = Listener()
     turn = progress(listener)
-    turn.take(whole("all at once", "m2"))
-    turn.take(whole("of another", "m3", parent_tool_use_id="call"))
-    turn.take(whole("API Error", "m4", error="unknown"))
+    turn.take_message(whole("all at once", "m2"))
+    turn.take_message(whole("of another", "m3", parent_tool_use_id="call"))
+    turn.take_message(whole("API Error", "m4", error="unknown"))
     assert listener.told == [("message.delta", {"text": "all at once"})]
 
 
 async def test_what_several_results_used_is_told_for_each_and_summed() -> None:
     listener = Listener()
     turn = progress(listener)
-    turn.take(taken("prompt"))
-    turn.take(result(usage={"input_tokens": 3, "output_tokens": 5}, total_cost_usd=0.5))
-    turn.take(result(usage={"input_tokens": 4, "output_tokens": 6}, total_cost_usd=0.75))
-    turn.take(state("idle"))
+    turn.take_message(taken("prompt"))
+    turn.take_message(result(usage={"input_tokens": 3, "output_tokens": 5}, total_cost_usd=0.5))
+    turn.take_message(result(usage={"input_tokens": 4, "output_tokens": 6}, total_cost_usd=0.75))
+    turn.take_message(state("idle"))
     used = (await turn.end).usage
     assert (used.input_tokens, used.output_tokens, used.cost) == (7, 11, 0.75)
     assert [data["cost"] for kind, data in listener.told if kind == "usage"] == [0.5, 0.25]
@@ -106,9 +106,9 @@ async def test_what_several_results_used_is_told_for_each_and_summed() -> None:
 )
 async def test_a_result_that_is_an_error_fails_the_turn_with_its_words(message: Any, words: str) -> None:
     turn = progress()
-    turn.take(taken("prompt"))
-    turn.take(message)
-    turn.take(state("idle"))
+    turn.take_message(taken("prompt"))
+    turn.take_message(message)
+    turn.take_message(state("idle"))
     with pytest.raises(RuntimeFailureError, match=words):
         await turn.end
 
@@ -116,13 +116,13 @@ async def test_a_result_that_is_an_error_fails_the_turn_with_its_words(message: 
 @pytest.mark.parametrize("status", [401, 403])
 async def test_a_key_that_is_refused_twice_stops_the_turn(status: int) -> None:
     turn = progress()
-    turn.take(retry(1, status))
+    turn.take_message(retry(1, status))
     assert turn.halt is None  # a login may have been renewed
-    turn.take(retry(2, status, "authentication_failed"))
+    turn.take_message(retry(2, status, "authentication_failed"))
     assert turn.halt is not None
-    turn.take(taken("prompt"))
-    turn.take(result(None, subtype="error_during_execution", is_error=True))
-    turn.take(state("idle"))
+    turn.take_message(taken("prompt"))
+    turn.take_message(result(None, subtype="error_during_execution", is_error=True))
+    turn.take_message(state("idle"))
     with pytest.raises(RuntimeFailureError, match=f"authentication_failed, status {status}.*ANTHROPIC_API_KEY"):
         await turn.end
 
@@ -130,8 +130,8 @@ async def test_a_key_that_is_refused_twice_stops_the_turn(status: int) -> None:
 async def test_a_request_that_is_made_again_is_told_in_the_log(caplog: pytest.LogCaptureFixture) -> None:
     turn = progress()
     for attempt in range(1, 4):
-        turn.take(retry(attempt, 529, "overloaded"))
-    turn.take(retry(4, None))
+        turn.take_message(retry(attempt, 529, "overloaded"))
+    turn.take_message(retry(4, None))
     assert turn.halt is None
     told = [record.getMessage() for record in caplog.records]
     assert told[2].endswith("try 3 of 10: overloaded, status 529")
@@ -142,7 +142,7 @@ def replies(turn: TurnProgress, *ids: str, of: str | None = None) -> list[bool]:
     """Whether the turn is to be stopped, after each of some replies."""
     stopped: list[bool] = []
     for message_id in ids:
-        turn.take(whole("so", message_id, parent_tool_use_id=of))
+        turn.take_message(whole("so", message_id, parent_tool_use_id=of))
         stopped.append(turn.halt is not None)
     return stopped
 
@@ -159,7 +159,7 @@ async def test_the_replies_of_agents_that_claude_starts_count_and_none_of_them_i
 
 async def test_a_message_about_a_failing_api_is_no_reply() -> None:
     turn = progress()
-    turn.take(whole("API Error", "m1", error="unknown", parent_tool_use_id="call"))
+    turn.take_message(whole("API Error", "m1", error="unknown", parent_tool_use_id="call"))
     assert replies(turn, "m2", "m3", "m4", of="call") == [False, False, True]
 
 
@@ -168,22 +168,22 @@ async def test_a_turn_that_was_stopped_at_its_limit_ends_with_it_however_the_pro
         turn = progress()
         replies(turn, "m1", "m2", "m3", "m4")
         for message in (taken("prompt"), ending, state("idle")):
-            turn.take(message)
+            turn.take_message(message)
         with pytest.raises(LimitError, match="after 3 turns"):
             await turn.end
     turn = progress()
     replies(turn, "m1", "m2", "m3", "m4")
-    turn.fail(SessionLostError("it was killed"))
+    turn.fail_turn(SessionLostError("it was killed"))
     with pytest.raises(LimitError):
         await turn.end
 
 
 async def test_a_turn_ends_once() -> None:
     turn = progress()
-    turn.fail(SessionLostError("gone"))
-    turn.fail(RuntimeFailureError("closed"))
-    turn.take(taken("prompt"))
-    turn.take(result())
-    turn.take(state("idle"))
+    turn.fail_turn(SessionLostError("gone"))
+    turn.fail_turn(RuntimeFailureError("closed"))
+    turn.take_message(taken("prompt"))
+    turn.take_message(result())
+    turn.take_message(state("idle"))
     with pytest.raises(SessionLostError):
         await turn.end

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from toolstead.adapters.codex import app_server
-from toolstead.adapters.codex.app_server import AppServer, GoneError, RefusedByCodexError
-from toolstead.adapters.codex.program import Program
+from toolstead.adapters.codex.app_server import AppServer, ProcessGoneError, RefusedByCodexError
+from toolstead.adapters.codex.program import CodexProgram
 from toolstead.errors import RuntimeFailureError
 
 PATIENCE = 20
@@ -31,15 +31,15 @@ class Ear:
         self.heard: list[str] = []
         self.is_lost = asyncio.Event()
 
-    def hear(self, method: str, params: Any) -> None:
+    def on_notification(self, method: str, params: Any) -> None:
         self.heard.append(method)
 
-    def lost(self) -> None:
+    def on_process_end(self) -> None:
         self.is_lost.set()
 
 
 async def start(text: str, folder: Path) -> AppServer:
-    program = Program(command=(sys.executable, "-c", text), environ={}, folder=folder)
+    program = CodexProgram(command=(sys.executable, "-c", text), environ={}, folder=folder)
     return await asyncio.wait_for(AppServer.start(program, version="1"), PATIENCE)
 
 
@@ -49,7 +49,7 @@ async def test_a_program_that_ends_at_once_says_why(tmp_path: Path) -> None:
 
 
 async def test_a_program_that_is_none_is_told(tmp_path: Path) -> None:
-    program = Program(command=(str(tmp_path / "none"),), environ={}, folder=tmp_path)
+    program = CodexProgram(command=(str(tmp_path / "none"),), environ={}, folder=tmp_path)
     with pytest.raises(RuntimeFailureError, match="cannot be started"):
         await AppServer.start(program, version="1")
 
@@ -58,8 +58,8 @@ async def test_a_program_that_never_answers_is_given_up_and_ended(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(app_server, "_LEAVE", 0.2)
-    request = AppServer.request
-    monkeypatch.setattr(AppServer, "request", lambda *given, **_: request(*given, timeout=0.3))
+    request = AppServer.send_request
+    monkeypatch.setattr(AppServer, "send_request", lambda *given, **_: request(*given, timeout=0.3))
     text = (
         "import os, signal, sys, time; signal.signal(signal.SIGTERM, signal.SIG_IGN);"
         f"open({str(tmp_path / 'pid')!r}, 'w').write(str(os.getpid())); time.sleep(600)"
@@ -74,13 +74,13 @@ async def test_a_program_that_never_answers_is_given_up_and_ended(
 async def test_a_program_that_says_nonsense_is_ended_and_everybody_is_told(tmp_path: Path, says: str) -> None:
     server = await start(f"{ANSWERS}    elif message.get('method') == 'go':\n        {says}\n", tmp_path)
     ear = Ear()
-    server.listen("t", ear)
-    with pytest.raises(GoneError):
-        await server.request("go", {})
+    server.add_listener("t", ear)
+    with pytest.raises(ProcessGoneError):
+        await server.send_request("go", {})
     await asyncio.wait_for(ear.is_lost.wait(), PATIENCE)
-    assert not server.alive
-    with pytest.raises(GoneError):
-        await server.request("again", {})
+    assert not server.is_alive
+    with pytest.raises(ProcessGoneError):
+        await server.send_request("again", {})
     await server.close()
 
 
@@ -88,8 +88,8 @@ async def test_a_line_that_is_too_long_ends_the_process(tmp_path: Path, monkeypa
     monkeypatch.setattr(app_server, "_LINE", 1000)
     text = f"{ANSWERS}    elif message.get('method') == 'go':\n        say({{'method': 'x' * 5000}})\n"
     server = await start(text, tmp_path)
-    with pytest.raises(GoneError):
-        await asyncio.wait_for(server.request("go", {}), PATIENCE)
+    with pytest.raises(ProcessGoneError):
+        await asyncio.wait_for(server.send_request("go", {}), PATIENCE)
     await server.close()
 
 
@@ -113,8 +113,8 @@ async def test_whatever_it_asks_for_is_refused(tmp_path: Path, method: str, answ
         say({{"id": first, "result": message}})
 """
     server = await start(text.replace("\n\n    elif", "\n    elif"), tmp_path)
-    server.listen("t", Ear())
-    got = await server.request("go", {})
+    server.add_listener("t", Ear())
+    got = await server.send_request("go", {})
     assert got.get("result") == answer
     assert ("error" in got) == (answer is None)
     await server.close()
@@ -130,12 +130,12 @@ async def test_an_error_is_told_and_others_words_go_to_nobody(tmp_path: Path) ->
 """
     server = await start(text.replace("\n\n    elif", "\n    elif"), tmp_path)
     ear = Ear()
-    server.listen("t", ear)
+    server.add_listener("t", ear)
     with pytest.raises(RefusedByCodexError, match="not today"):
-        await server.request("go", {})
+        await server.send_request("go", {})
     assert ear.heard == ["words"]
     await server.close()
-    assert not server.alive
+    assert not server.is_alive
 
 
 async def test_closing_ends_a_stubborn_program_and_its_children(

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from toolstead.adapters.codex.models import written
+from toolstead.adapters.codex.models import write_models
 from toolstead.errors import RuntimeFailureError
 
 SAID: dict[str, Any] = {"supports_search_tool": False, "experimental_supported_tools": []}
@@ -24,7 +24,7 @@ def program(folder: Path, says: Any, status: int = 0) -> Path:
 def test_what_hides_tools_is_not_said_and_everything_else_is(tmp_path: Path) -> None:
     told = {"slug": "m", "tool_mode": "code_mode_only", "multi_agent_version": "v2", "supports_search_tool": True}
     more = {"experimental_supported_tools": ["clock"], "use_responses_lite": True, "context_window": 5}
-    path = written(program(tmp_path, {"models": [told | more]}), tmp_path, {"PATH": "/bin:/usr/bin"})
+    path = write_models(program(tmp_path, {"models": [told | more]}), tmp_path, {"PATH": "/bin:/usr/bin"})
     (model,) = json.loads(path.read_text())["models"]
     assert model == {
         "slug": "m",
@@ -37,12 +37,12 @@ def test_what_hides_tools_is_not_said_and_everything_else_is(tmp_path: Path) -> 
 
 def test_it_is_written_once_and_anew_for_another_program(tmp_path: Path) -> None:
     environ = {"PATH": "/bin:/usr/bin"}
-    first = written(program(tmp_path, {"models": [{"slug": "m"}]}), tmp_path, environ)
+    first = write_models(program(tmp_path, {"models": [{"slug": "m"}]}), tmp_path, environ)
     before = first.stat()
-    assert written(tmp_path / "program", tmp_path, {}) == first  # nothing is started any more: it has no PATH
+    assert write_models(tmp_path / "program", tmp_path, {}) == first  # nothing is started any more: it has no PATH
     assert (first.stat().st_ino, first.stat().st_mtime_ns) == (before.st_ino, before.st_mtime_ns)
     assert json.loads(first.read_text()) == {"models": [{"slug": "m", **SAID}]}
-    other = written(program(tmp_path, {"models": [{"slug": "another"}]}), tmp_path, environ)
+    other = write_models(program(tmp_path, {"models": [{"slug": "another"}]}), tmp_path, environ)
     assert json.loads(other.read_text()) == {"models": [{"slug": "another", **SAID}]}
     assert other != first
     assert not list(tmp_path.glob(".models-*"))
@@ -54,7 +54,7 @@ def test_it_is_written_once_and_anew_for_another_program(tmp_path: Path) -> None
 )
 def test_a_program_that_does_not_tell_its_models_is_not_used(tmp_path: Path, says: Any, status: int) -> None:
     with pytest.raises(RuntimeFailureError, match="it would hide our tools"):
-        written(program(tmp_path, says, status), tmp_path, {"PATH": "/bin:/usr/bin"})
+        write_models(program(tmp_path, says, status), tmp_path, {"PATH": "/bin:/usr/bin"})
 
 
 def test_what_the_program_says_of_its_failure_is_told(tmp_path: Path) -> None:
@@ -62,9 +62,9 @@ def test_what_the_program_says_of_its_failure_is_told(tmp_path: Path) -> None:
     path.write_text("#!/bin/sh\necho no such word >&2\nexit 3\n")
     path.chmod(0o700)
     with pytest.raises(RuntimeFailureError, match="it ended with status 3: no such word"):
-        written(path, tmp_path, {"PATH": "/bin:/usr/bin"})
+        write_models(path, tmp_path, {"PATH": "/bin:/usr/bin"})
 
 
 def test_a_program_that_is_not_there_is_named(tmp_path: Path) -> None:
     with pytest.raises(RuntimeFailureError, match="nowhere"):
-        written(tmp_path / "nowhere", tmp_path, {})
+        write_models(tmp_path / "nowhere", tmp_path, {})

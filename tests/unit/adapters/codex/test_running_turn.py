@@ -28,14 +28,14 @@ class Stage:
             ours="toolstead",
             max_turns=3,
         )
-        self.turn.begin("x")
+        self.turn.begin_turn("x")
 
     def reply(self, number: int, *items: str) -> bool:
         """A reply with some items in it; whether the turn has ended after it."""
         for item in items:
-            self.turn.hear("item/started", {"item": {"type": item, "id": f"{number}-{item}"}})
+            self.turn.on_notification("item/started", {"item": {"type": item, "id": f"{number}-{item}"}})
         told = {"total": {"totalTokens": number}, "last": {"inputTokens": 1, "outputTokens": 1}}
-        self.turn.hear("thread/tokenUsage/updated", {"tokenUsage": told})
+        self.turn.on_notification("thread/tokenUsage/updated", {"tokenUsage": told})
         return self.turn.ending.done()
 
     async def call(self, name: str, input: Mapping[str, Any], *, call_id: str | None = None) -> ToolResult:
@@ -44,15 +44,15 @@ class Stage:
         raise AssertionError
 
     def end(self, status: str = "completed", error: Any = None) -> None:
-        self.turn.hear("turn/completed", {"turn": {"id": "x", "status": status, "error": error}})
+        self.turn.on_notification("turn/completed", {"turn": {"id": "x", "status": status, "error": error}})
 
 
 async def test_thoughts_and_words_become_events() -> None:
     stage = Stage()
-    stage.turn.hear("item/reasoning/summaryTextDelta", {"delta": "Hm."})
-    stage.turn.hear("item/reasoning/textDelta", {"delta": "Well."})
-    stage.turn.hear("item/agentMessage/delta", {"delta": "Hello"})
-    stage.turn.hear("item/agentMessage/delta", {"delta": ""})
+    stage.turn.on_notification("item/reasoning/summaryTextDelta", {"delta": "Hm."})
+    stage.turn.on_notification("item/reasoning/textDelta", {"delta": "Well."})
+    stage.turn.on_notification("item/agentMessage/delta", {"delta": "Hello"})
+    stage.turn.on_notification("item/agentMessage/delta", {"delta": ""})
     assert stage.told == [
         ("thinking", {"text": "Hm."}),
         ("thinking", {"text": "Well."}),
@@ -84,10 +84,12 @@ async def test_a_turn_that_goes_on_without_an_item_to_see_is_ended_one_reply_lat
 async def test_the_last_message_is_the_answer_and_what_was_used_is_counted_once() -> None:
     stage = Stage()
     for text in ("I look.", "It is blue."):
-        stage.turn.hear("item/completed", {"item": {"type": "agentMessage", "id": text, "text": text}})
+        stage.turn.on_notification("item/completed", {"item": {"type": "agentMessage", "id": text, "text": text}})
     for total in (8, 8, 16):  # the second tells the same again
         last = {"inputTokens": 3, "outputTokens": 5}
-        stage.turn.hear("thread/tokenUsage/updated", {"tokenUsage": {"total": {"totalTokens": total}, "last": last}})
+        stage.turn.on_notification(
+            "thread/tokenUsage/updated", {"tokenUsage": {"total": {"totalTokens": total}, "last": last}}
+        )
     stage.end()
     answer = await stage.turn.ending
     assert answer.text == "It is blue."
@@ -107,7 +109,7 @@ async def test_the_last_message_is_the_answer_and_what_was_used_is_counted_once(
 )
 async def test_a_failure_is_told_in_its_own_words(status: str, error: Any, said: str) -> None:
     stage = Stage()
-    stage.turn.hear("error", {"error": {"message": "it went wrong before"}, "willRetry": False})
+    stage.turn.on_notification("error", {"error": {"message": "it went wrong before"}, "willRetry": False})
     stage.end(status, error)
     with pytest.raises(RuntimeFailureError) as failure:
         await stage.turn.ending
@@ -119,7 +121,7 @@ async def test_a_call_that_runs_at_the_end_is_cancelled_and_one_after_it_is_refu
     calling = asyncio.create_task(stage.turn.call("dig", {}, call_id="c"))
     await asyncio.wait_for(stage.inside.wait(), 5)
     stage.end()
-    await stage.turn.unwind()
+    await stage.turn.wait_for_calls()
     assert (await calling).failure is Failure.CANCELLED
     stage.inside.clear()
     assert (await stage.turn.call("dig", {}, call_id="d")).failure is Failure.CANCELLED
@@ -143,14 +145,14 @@ async def test_what_is_said_before_it_has_begun_counts_only_where_it_is_about_th
 
     def used(turn_id: str, total: int) -> None:
         told = {"total": {"totalTokens": total}, "last": {"inputTokens": total, "outputTokens": 0}}
-        turn.hear("thread/tokenUsage/updated", {"turnId": turn_id, "tokenUsage": told})
+        turn.on_notification("thread/tokenUsage/updated", {"turnId": turn_id, "tokenUsage": told})
 
     used("the one before", 500)  # Codex repeats it when a thread is taken up again
     used("this", 7)
-    turn.hear("turn/completed", {"turn": {"id": "the one before", "status": "completed"}})
+    turn.on_notification("turn/completed", {"turn": {"id": "the one before", "status": "completed"}})
     assert not stage.told
-    turn.begin("this")
-    turn.hear("turn/completed", {"turn": {"id": "this", "status": "completed"}})
+    turn.begin_turn("this")
+    turn.on_notification("turn/completed", {"turn": {"id": "this", "status": "completed"}})
     answer = await turn.ending
     assert answer is not None
     assert answer.usage.input_tokens == 7
@@ -161,7 +163,7 @@ async def test_a_message_that_came_after_the_last_reply_is_left_to_be_answered(s
     stage = Stage()
     stage.reply(1, "agentMessage")
     stage.turn.steered = steered
-    stage.turn.hear("item/completed", {"item": {"type": "userMessage", "id": "u"}})
+    stage.turn.on_notification("item/completed", {"item": {"type": "userMessage", "id": "u"}})
     if reply:
         stage.reply(2, "agentMessage")
     stage.end()

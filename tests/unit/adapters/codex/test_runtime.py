@@ -25,17 +25,17 @@ def runtime(folder: Path, **more: Any) -> CodexRuntime:
     ],
 )
 def test_a_model_is_named_in_full(tmp_path: Path, asked: str, full: str) -> None:
-    assert runtime(tmp_path, model="usual").resolve(asked) == full
+    assert runtime(tmp_path, model="usual").resolve_model(asked) == full
 
 
 def test_without_any_name_codex_chooses(tmp_path: Path) -> None:
-    assert runtime(tmp_path).resolve("") == ""
+    assert runtime(tmp_path).resolve_model("") == ""
 
 
 @pytest.mark.parametrize("asked", ["anthropic:claude-sonnet-5-5", "sonnet", "gemini-3.8-flash"])
 def test_a_model_of_another_vendor_is_refused(tmp_path: Path, asked: str) -> None:
     with pytest.raises(RuntimeFailureError, match="runs OpenAI's models"):
-        runtime(tmp_path).resolve(asked)
+        runtime(tmp_path).resolve_model(asked)
 
 
 def test_only_a_shell_can_be_permitted(tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from toolstead.adapters.codex.program import Program
+from toolstead.adapters.codex.program import CodexProgram
 from toolstead.adapters.codex.station import Station, Stations
 from toolstead.errors import RuntimeFailureError
 
@@ -42,10 +42,10 @@ def _station() -> tuple[Station, Ends]:
 
 
 async def test_the_last_one_to_leave_ends_everything_even_when_it_is_cancelled() -> None:
-    stations = Stations(lambda: Program(command=(), environ={}, folder=Path()), version="0")
+    stations = Stations(lambda: CodexProgram(command=(), environ={}, folder=Path()), version="0")
     station, ends = _station()
     station.users = 1
-    leaving = asyncio.create_task(stations.leave(station))
+    leaving = asyncio.create_task(stations.leave_station(station))
     await asyncio.wait_for(ends.closing.wait(), 10)
     leaving.cancel()
     await asyncio.wait([leaving])
@@ -59,8 +59,8 @@ async def test_an_endpoint_ends_with_whoever_opens_it() -> None:
     def endpoints() -> list[asyncio.Task[Any]]:
         return [task for task in asyncio.all_tasks() if task.get_name() == "toolstead-codex-endpoint"]
 
-    stations = Stations(lambda: Program(command=("nothing",), environ={}, folder=Path()), version="0")
-    entering = asyncio.create_task(stations.enter())
+    stations = Stations(lambda: CodexProgram(command=("nothing",), environ={}, folder=Path()), version="0")
+    entering = asyncio.create_task(stations.enter_station())
     async with asyncio.timeout(10):
         while not endpoints():
             await asyncio.sleep(0)
@@ -73,11 +73,11 @@ async def test_an_endpoint_ends_with_whoever_opens_it() -> None:
 async def test_a_thread_has_one_holder_who_gives_it_up_unless_it_is_in_use() -> None:
     station, _ = _station()
     one, other = Holder(station), Holder(station, busy=True)
-    await station.claim("x", one)
-    await station.claim("x", one)
-    await station.claim("x", other)
+    await station.claim_thread("x", one)
+    await station.claim_thread("x", one)
+    await station.claim_thread("x", other)
     station.let_go("x", one)  # it is not theirs any more
     with pytest.raises(RuntimeFailureError, match="busy"):
-        await station.claim("x", one)
+        await station.claim_thread("x", one)
     station.let_go("x", other)
-    await station.claim("x", one)
+    await station.claim_thread("x", one)

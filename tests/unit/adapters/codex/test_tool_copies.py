@@ -88,12 +88,12 @@ def test_a_copy_is_made_once_has_its_hints_and_is_logged_once(caplog: pytest.Log
     copies = codex_copies()
     schema = {"type": "object", "properties": {"n": {"type": "integer", "minimum": 1}}}
     one = info(schema, annotations=Annotations(read_only=True), output_schema={"type": "object"})
-    (first,), (second,) = copies.of([one]), copies.of([one])
+    (first,), (second,) = copies.copies_of([one]), copies.copies_of([one])
     assert first is second
     assert first.annotations is not None
     assert first.annotations.read_only_hint is True
     assert first.output_schema is None
-    copies.of([info(schema)])  # the same again, after a reload
+    copies.copies_of([info(schema)])  # the same again, after a reload
     told = [record.getMessage() for record in caplog.records]
     assert told == [
         "the schema of 't' goes to Codex adapted: minimum: told in descriptions instead, because codex drops them"

@@ -21,7 +21,7 @@ class Host:
         self.called: list[tuple[str, Any, str | None]] = []
         self.hooks: list[Mapping[str, Any]] = []
 
-    def tools(self) -> list[mcp_types.Tool]:
+    def list_tools(self) -> list[mcp_types.Tool]:
         return [mcp_types.Tool(name=f"{self.name}_tool", input_schema={"type": "object"})]
 
     async def call(self, name: str, input: Mapping[str, Any], *, call_id: str | None) -> ToolResult:
@@ -58,7 +58,7 @@ async def ask(endpoint: CodexToolEndpoint, token: str, method: str, **params: An
 async def test_each_token_leads_to_its_own_thread(endpoint: CodexToolEndpoint) -> None:
     ann, bob = Host("ann"), Host("bob")
     for host in (ann, bob):
-        token = endpoint.admit(host)
+        token = endpoint.issue_token(host)
         listed = await ask(endpoint, token, "tools/list")
         assert [tool["name"] for tool in listed["tools"]] == [f"{host.name}_tool"]
         result = await ask(endpoint, token, "tools/call", name="x", arguments={"a": 1}, _meta={"callId": "c7"})
@@ -69,26 +69,26 @@ async def test_each_token_leads_to_its_own_thread(endpoint: CodexToolEndpoint) -
 
 @pytest.mark.parametrize("header", [{}, {"authorization": "Bearer wrong"}, {"authorization": "Basic x"}])
 async def test_nobody_comes_in_without_a_token(endpoint: CodexToolEndpoint, header: dict[str, str]) -> None:
-    endpoint.admit(Host("ann"))
+    endpoint.issue_token(Host("ann"))
     assert (await post(endpoint, header, "tools/list")).status_code == 401
 
 
 async def test_a_token_that_was_dismissed_opens_nothing(endpoint: CodexToolEndpoint) -> None:
-    token = endpoint.admit(Host("ann"))
-    endpoint.dismiss(token)
+    token = endpoint.issue_token(Host("ann"))
+    endpoint.revoke_token(token)
     headers = endpoint.server_settings(token)["http_headers"]
     assert (await post(endpoint, headers, "tools/list")).status_code == 401
 
 
 async def test_a_page_of_another_name_cannot_reach_it(endpoint: CodexToolEndpoint) -> None:
-    token = endpoint.admit(Host("ann"))
+    token = endpoint.issue_token(Host("ann"))
     headers = {**endpoint.server_settings(token)["http_headers"], "host": "evil.example"}
     assert (await post(endpoint, headers, "tools/list")).status_code == 421
 
 
 async def test_hooks_reach_the_gate_and_models_do_not(endpoint: CodexToolEndpoint) -> None:
     host = Host("ann")
-    token = endpoint.admit(host)
+    token = endpoint.issue_token(host)
     answer = await ask(endpoint, token, "tools/call", name=GATE, arguments={"name": "Bash"})
     assert answer["content"] == [{"type": "text", "text": '{"seen": true}'}]
     assert host.hooks == [{"name": "Bash"}]

@@ -6,13 +6,13 @@ from typing import Any
 
 import pytest
 
-from toolstead.adapters.http.asgi import Answer, Handler, Message, Request
+from toolstead.adapters.http.asgi import Handler, HttpRequest, HttpResponse, Message
 from toolstead.adapters.http.routing import REMAINDER, Endpoint, Routes
 
 
 def named(name: str) -> Handler:
-    async def handler(request: Request) -> Answer:
-        return Answer(200, f"{name}:{request.params.get(REMAINDER, '')}".encode())
+    async def handler(request: HttpRequest) -> HttpResponse:
+        return HttpResponse(200, f"{name}:{request.params.get(REMAINDER, '')}".encode())
 
     return handler
 

@@ -9,19 +9,19 @@ import pytest
 
 from tests.surfaces.rest_server import nothing_left
 from toolstead.adapters.http import server
-from toolstead.adapters.http.asgi import Answer, Receive, Scope, Send
-from toolstead.adapters.http.server import listen
+from toolstead.adapters.http.asgi import HttpResponse, Receive, Scope, Send
+from toolstead.adapters.http.server import serve_on_loopback
 
 PATIENCE = 30
 
 
 async def greet(scope: Scope, receive: Receive, send: Send) -> None:
-    await Answer(200, b"hello", ()).send(send)
+    await HttpResponse(200, b"hello", ()).send(send)
 
 
 async def test_it_listens_on_loopback_while_its_block_is_open() -> None:
     async with nothing_left():
-        async with listen(greet) as port, httpx2.AsyncClient(trust_env=False) as client:
+        async with serve_on_loopback(greet) as port, httpx2.AsyncClient(trust_env=False) as client:
             assert (await client.get(f"http://127.0.0.1:{port}/")).content == b"hello"
         with pytest.raises(ConnectionRefusedError):
             await asyncio.open_connection("127.0.0.1", port)
@@ -37,7 +37,7 @@ async def test_the_end_breaks_requests_off_at_once() -> None:
         ended.set_result("the client has gone")
 
     async with nothing_left():
-        async with listen(hang) as port:
+        async with serve_on_loopback(hang) as port:
             reader, writer = await asyncio.open_connection("127.0.0.1", port)
             writer.write(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n")
             await asyncio.wait_for(begun.wait(), PATIENCE)
@@ -58,7 +58,7 @@ async def test_a_request_that_does_not_notice_is_cancelled(monkeypatch: pytest.M
             ended.set()
 
     async with nothing_left():
-        async with listen(hang) as port:
+        async with serve_on_loopback(hang) as port:
             _, writer = await asyncio.open_connection("127.0.0.1", port)
             writer.write(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n")
             await asyncio.wait_for(begun.wait(), PATIENCE)
@@ -72,6 +72,6 @@ async def test_an_application_that_crashes_ends_one_request_and_not_the_server()
             raise RuntimeError("crash")
         await greet(scope, receive, send)
 
-    async with listen(crash) as port, httpx2.AsyncClient(trust_env=False) as client:
+    async with serve_on_loopback(crash) as port, httpx2.AsyncClient(trust_env=False) as client:
         assert (await client.get(f"http://127.0.0.1:{port}/crash")).status_code == 500
         assert (await client.get(f"http://127.0.0.1:{port}/")).content == b"hello"

@@ -13,7 +13,7 @@ from tests.surfaces.rest_server import Client
 from toolstead.adapters.http.application import HttpApplication
 from toolstead.adapters.http.options import ServerOptions
 from toolstead.adapters.http.routing import Routes
-from toolstead.adapters.http.server import listen
+from toolstead.adapters.http.server import serve_on_loopback
 from toolstead.adapters.http.static_files import StaticFiles
 from toolstead.adapters.http.stopping import Stopping
 
@@ -51,7 +51,7 @@ async def client(folder: Path) -> AsyncIterator[httpx2.AsyncClient]:
     routes = Routes([], prefixes={"/console/": files})
     app = HttpApplication(routes, options=ServerOptions(port=0), stopping=Stopping())
     async with (
-        listen(app) as port,
+        serve_on_loopback(app) as port,
         httpx2.AsyncClient(base_url=f"http://127.0.0.1:{port}", trust_env=False) as client,
     ):
         yield client
@@ -160,7 +160,7 @@ async def test_what_is_put_into_the_folder_later_is_not_served(client: httpx2.As
 async def test_a_folder_that_is_not_there_has_no_files(tmp_path: Path) -> None:
     routes = Routes([], prefixes={"/": StaticFiles(tmp_path / "missing")})
     app = HttpApplication(routes, options=ServerOptions(port=0), stopping=Stopping())
-    async with listen(app) as port, httpx2.AsyncClient(trust_env=False) as client:
+    async with serve_on_loopback(app) as port, httpx2.AsyncClient(trust_env=False) as client:
         assert (await client.get(f"http://127.0.0.1:{port}/")).status_code == 404
 
 

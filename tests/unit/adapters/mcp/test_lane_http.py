@@ -7,9 +7,9 @@ from toolstead.adapters.mcp.lane.http import HandshakeSessions
 
 def test_a_session_is_known_until_it_ends() -> None:
     sessions = HandshakeSessions()
-    assert not sessions.knows("a")
-    forget = sessions.learn("a")
-    assert sessions.knows("a")
+    assert not sessions.knows_session("a")
+    forget = sessions.learn_session("a")
+    assert sessions.knows_session("a")
     assert sessions.get(b"a") is not None
     forget()
     assert sessions.get(b"a") is None
@@ -17,6 +17,8 @@ def test_a_session_is_known_until_it_ends() -> None:
 
 def test_a_session_that_ended_before_it_was_learned_of_is_not_learned_of_any_more() -> None:
     sessions = HandshakeSessions()
-    sessions.forget(b"a")  # its client ended it while the SDK still dealt with the message that it is initialized
-    assert sessions.knows("a")
+    sessions.forget_session(
+        b"a"
+    )  # its client ended it while the SDK still dealt with the message that it is initialized
+    assert sessions.knows_session("a")
     assert sessions.get(b"a") is None

@@ -7,7 +7,7 @@ import json
 import mcp_types
 import pytest
 
-from toolstead.adapters.mcp.sdk_side import encoded as _encoded
+from toolstead.adapters.mcp.sdk_side import encode_message as _encoded
 
 
 def test_text_that_no_utf8_holds_is_escaped_and_told(caplog: pytest.LogCaptureFixture) -> None:

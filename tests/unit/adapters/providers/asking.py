@@ -10,8 +10,8 @@ from typing import Any
 
 from toolstead.adapters.providers.connect import connect
 from toolstead.adapters.providers.model import ProviderModel
-from toolstead.kernel.messages import Message, Replied, Said
-from toolstead.kernel.model import Delta, Request
+from toolstead.kernel.messages import Message, ModelReply, Said
+from toolstead.kernel.model import ModelDelta, ModelRequest
 from toolstead.types.tool import Provenance, ToolInfo
 
 ANTHROPIC = "anthropic:claude-sonnet-5-5"
@@ -46,13 +46,13 @@ async def connected(name: str, environ: Mapping[str, str]) -> AsyncGenerator[Pro
 
 async def answer(
     model: ProviderModel, messages: Sequence[Message] | str, *, tools: Sequence[ToolInfo] = TOOLS, **fields: Any
-) -> tuple[list[Delta], Replied]:
+) -> tuple[list[ModelDelta], ModelReply]:
     """Everything that a model answers: its pieces, and the whole."""
     said = [Said(text=messages)] if isinstance(messages, str) else messages
     fields = {"instructions": "Be brief."} | fields
-    pieces: list[Delta] = []
-    async for item in model.stream(Request(messages=said, tools=tools, **fields)):
-        if isinstance(item, Replied):
+    pieces: list[ModelDelta] = []
+    async for item in model.stream_reply(ModelRequest(messages=said, tools=tools, **fields)):
+        if isinstance(item, ModelReply):
             return pieces, item
         pieces.append(item)
     raise AssertionError("the last item is a whole reply")

@@ -6,7 +6,15 @@ import sys
 import pytest
 from pydantic_ai.models import known_model_names
 
-from toolstead.adapters.providers.catalogue import VENDORS, WORDS, complete, default_model, find, state_of, states
+from toolstead.adapters.providers.catalogue import (
+    VENDORS,
+    WORDS,
+    complete_name,
+    default_model,
+    find_model,
+    state_of,
+    vendor_states,
+)
 from toolstead.errors import RuntimeFailureError
 
 pytestmark = pytest.mark.requires("models")
@@ -31,7 +39,7 @@ pytestmark = pytest.mark.requires("models")
     ],
 )
 def test_a_name_is_completed(name: str, whole: str) -> None:
-    assert complete(name) == whole
+    assert complete_name(name) == whole
 
 
 @pytest.mark.parametrize(
@@ -48,7 +56,7 @@ def test_a_name_is_completed(name: str, whole: str) -> None:
 )
 def test_a_name_that_nobody_knows_is_refused_with_the_nearest(name: str, says: str) -> None:
     with pytest.raises(RuntimeFailureError, match=says):
-        complete(name)
+        complete_name(name)
 
 
 def test_every_default_and_every_word_is_a_model_that_the_library_knows() -> None:
@@ -68,7 +76,7 @@ def test_the_first_main_provider_with_a_key_gives_the_default() -> None:
 
 def test_states_say_which_name_gave_the_key_or_what_to_set() -> None:
     lookup = {"GEMINI_API_KEY": "g", "OPENAI_API_KEY": "  "}.get
-    told = [(state.vendor.name, state.usable, state.source, state.advice) for state in states(lookup)]
+    told = [(state.vendor.name, state.usable, state.source, state.advice) for state in vendor_states(lookup)]
     assert told == [
         ("anthropic", False, "", "set ANTHROPIC_API_KEY"),
         ("openai", False, "", "set OPENAI_API_KEY"),
@@ -77,11 +85,11 @@ def test_states_say_which_name_gave_the_key_or_what_to_set() -> None:
 
 
 def test_a_server_of_ones_own_needs_an_address_and_no_key() -> None:
-    ollama, _ = find("ollama:qwen3")
-    vllm, _ = find("vllm:qwen3")
+    ollama, _ = find_model("ollama:qwen3")
+    vllm, _ = find_model("vllm:qwen3")
     assert state_of(ollama, {}.get).usable
-    assert ollama.address({}.get) == "http://localhost:11434/v1"
-    assert ollama.address({"OLLAMA_BASE_URL": "http://gpu:1/v1"}.get) == "http://gpu:1/v1"
+    assert ollama.find_address({}.get) == "http://localhost:11434/v1"
+    assert ollama.find_address({"OLLAMA_BASE_URL": "http://gpu:1/v1"}.get) == "http://gpu:1/v1"
     assert state_of(vllm, {}.get).advice == "set VLLM_BASE_URL"
     assert state_of(vllm, {"VLLM_BASE_URL": "http://gpu:1/v1"}.get).usable
 

@@ -14,7 +14,7 @@ from toolstead.adapters.providers.connect import connect
 from toolstead.adapters.providers.http_client import open_client
 from toolstead.adapters.providers.rehearsal import rehearse_responses
 from toolstead.errors import ModelError, RuntimeFailureError
-from toolstead.kernel.messages import Answered, Replied, Said, ToolUse
+from toolstead.kernel.messages import Answered, ModelReply, Said, ToolUse
 from toolstead.testing import scripted_models
 from toolstead.types.content import Image, Text
 
@@ -213,7 +213,7 @@ async def test_a_server_that_is_not_there_is_a_network_fault() -> None:
 async def test_the_way_around_the_sdk_changes_nothing_of_what_is_sent(name: str) -> None:
     call = ToolUse(id="call_1", name="look_up", input={"q": "x"})
     image = Image(data=b"\x89PNG\r\n\x1a\n", mime_type="image/png")
-    said = [Said(text="x"), Replied(text="y", calls=(call,)), Answered(call=call, content=[Text("z"), image])]
+    said = [Said(text="x"), ModelReply(text="y", calls=(call,)), Answered(call=call, content=[Text("z"), image])]
     async with scripted_models("- say: Hello!") as api, connected(name, api.environ()) as model:
         await answer(model, said)
         sdk_client = model._foreign.client

@@ -18,13 +18,13 @@ from tests.unit.adapters.providers.asking import (
     connected,
     events,
 )
-from toolstead.adapters.providers.catalogue import find
+from toolstead.adapters.providers.catalogue import find_model
 from toolstead.errors import ModelError
 from toolstead.testing import scripted_models
 
 pytestmark = pytest.mark.requires("models")
 
-TITLES = {name: find(name)[0].title for name in APIS}
+TITLES = {name: find_model(name)[0].title for name in APIS}
 
 
 async def refusal(name: str, script: str) -> ModelError:

@@ -21,8 +21,8 @@ from tests.unit.adapters.providers.asking import (
     events,
 )
 from toolstead.errors import ModelError
-from toolstead.kernel.messages import Answered, Message, Replied, Said, ToolUse
-from toolstead.kernel.model import Delta, Request
+from toolstead.kernel.messages import Answered, Message, ModelReply, Said, ToolUse
+from toolstead.kernel.model import ModelDelta, ModelRequest
 from toolstead.testing import ScriptedModels, scripted_models
 from toolstead.types.content import Audio, Content, EmbeddedResource, Image, ResourceLink, Text
 
@@ -94,7 +94,7 @@ async def test_a_history_that_another_program_kept_goes_out_the_same(name: str) 
         results = [Answered(call=call, content=[Text("x")]) for call in reply.calls]
         await answer(model, [*said, reply, *results])
         kept = api.requests[-1].body
-        stored = Replied(text=reply.text, calls=reply.calls)
+        stored = ModelReply(text=reply.text, calls=reply.calls)
         await answer(model, [*said, stored, *results])
     # Ids of a provider's own and signatures come from the provider alone; everything else is the same.
     assert _plain(api.requests[-1].body) == _plain(kept)
@@ -110,7 +110,11 @@ def _plain(value: Any) -> Any:
 @pytest.mark.parametrize("name", APIS)
 async def test_an_error_of_a_tool_is_told_as_one(name: str) -> None:
     call = ToolUse(id="call_1", name="look_up", input={})
-    said = [Said(text="x"), Replied(text="", calls=(call,)), Answered(call=call, content=[Text("no")], is_error=True)]
+    said = [
+        Said(text="x"),
+        ModelReply(text="", calls=(call,)),
+        Answered(call=call, content=[Text("no")], is_error=True),
+    ]
     async with scripted_models(TALK) as api, connected(name, api.environ()) as model:
         await answer(model, said)
     marks = {ANTHROPIC: '"is_error": true', GOOGLE: '{"error": "no"}'}
@@ -122,7 +126,7 @@ async def test_what_the_user_said_while_tools_ran_comes_after_their_results(name
     call = ToolUse(id="call_1", name="look_up", input={})
     said = [
         Said(text="x"),
-        Replied(text="", calls=(call,)),
+        ModelReply(text="", calls=(call,)),
         Said(text="hurry"),
         Answered(call=call, content=[Text("result")]),
     ]
@@ -143,7 +147,7 @@ async def test_an_image_is_shown_and_the_rest_is_told_in_words(name: str) -> Non
         EmbeddedResource(uri="file:///b", content="inside b"),
         EmbeddedResource(uri="file:///c", content=b"\0\0", mime_type="application/x"),
     ]
-    said = [Said(text="x"), Replied(text="", calls=(call,)), Answered(call=call, content=content)]
+    said = [Said(text="x"), ModelReply(text="", calls=(call,)), Answered(call=call, content=content)]
     async with scripted_models(TALK) as api, connected(name, api.environ()) as model:
         await answer(model, said)
     text = sent(api)
@@ -163,7 +167,7 @@ async def test_a_model_that_cannot_see_gets_images_in_words() -> None:
     call = ToolUse(id="call_1", name="look_up", input={})
     said = [
         Said(text="x"),
-        Replied(text="", calls=(call,)),
+        ModelReply(text="", calls=(call,)),
         Answered(call=call, content=[Image(data=PNG, mime_type="image/png")]),
     ]
     async with scripted_models(TALK) as api:
@@ -204,7 +208,7 @@ async def test_a_reply_that_was_only_thought_is_not_sent_again() -> None:
     thought = ThinkingPart(content="Hm.", signature="signed", provider_name="anthropic")
     kept = ModelResponse(parts=[thought], provider_name="anthropic", model_name="claude-sonnet-5-5")
     async with scripted_models(TALK) as api, connected(ANTHROPIC, api.environ()) as model:
-        await answer(model, [Said(text="x"), Replied(text="", kept=kept), Said(text="hello")])
+        await answer(model, [Said(text="x"), ModelReply(text="", kept=kept), Said(text="hello")])
     assert [message["role"] for message in api.requests[0].body["messages"]] == ["user"]
 
 
@@ -254,8 +258,8 @@ async def test_many_requests_run_at_once(name: str) -> None:
 async def test_closing_the_iterator_ends_the_request(name: str, fault: str) -> None:
     script = f"- {{say: one two three four, fault: {{kind: {fault}}}}}" if fault else "- {say: one two, hang: 600}"
     async with scripted_models(script) as api, connected(name, api.environ()) as model:
-        stream = model.stream(Request(instructions="", messages=[Said(text="x")], tools=TOOLS))
-        assert isinstance(await anext(stream), Delta)
+        stream = model.stream_reply(ModelRequest(instructions="", messages=[Said(text="x")], tools=TOOLS))
+        assert isinstance(await anext(stream), ModelDelta)
         assert api.active == 1
         await stream.aclose()
         await ended(api)
@@ -323,7 +327,7 @@ THINKING = events(
 async def test_thinking_is_a_piece_of_its_own_and_goes_back_signed() -> None:
     async with canned(THINKING) as told, connected(ANTHROPIC, told) as model:
         pieces, reply = await answer(model, "x")
-    assert pieces == [Delta("Hm.", "thinking"), Delta("So")]
+    assert pieces == [ModelDelta("Hm.", "thinking"), ModelDelta("So")]
     assert reply.text == "So"
     assert isinstance(reply.kept, ModelResponse)
     assert any(isinstance(part, ThinkingPart) and part.signature == "signed" for part in reply.kept.parts)

@@ -96,8 +96,8 @@ def test_a_change_is_logged_once_and_not_with_every_request(caplog: pytest.LogCa
     choice = tool("choice", CHOICE)
     with caplog.at_level(logging.INFO, logger="toolstead.adapters"):
         for _ in range(3):
-            copies.of((choice, *TOOLS))
-        copies.of((tool("choice", CHOICE),))
+            copies.copies_of((choice, *TOOLS))
+        copies.copies_of((tool("choice", CHOICE),))
     (line,) = [record.getMessage() for record in caplog.records]
     assert line.startswith("the schema of 'choice' goes to anthropic:x adapted: /anyOf")
 
@@ -112,32 +112,32 @@ def test_a_tool_is_adapted_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("toolstead.adapters.providers.tool_copies.adapted_schema", watched)
     copies = api_copies("openai", "openai:x")
     tools = tuple(TOOLS)
-    first = copies.of(tools)
-    assert copies.of(tools) is first
-    assert copies.of([*tools, tool("another")])[: len(first)] == first
+    first = copies.copies_of(tools)
+    assert copies.copies_of(tools) is first
+    assert copies.copies_of([*tools, tool("another")])[: len(first)] == first
     assert len(asked) == len(tools) + 1
 
 
 def test_what_is_kept_is_bounded() -> None:
     copies = api_copies("openai", "openai:x")
     for number in range(200):
-        copies.of([tool(f"tool{number}_{index}") for index in range(50)])
+        copies.copies_of([tool(f"tool{number}_{index}") for index in range(50)])
         assert len(copies._sets) <= 64
     assert len(copies._tools) == 64 * 50
     for number in range(200):
-        copies.of([tool(f"tool{number}_{index}") for index in range(500)])
+        copies.copies_of([tool(f"tool{number}_{index}") for index in range(500)])
         assert len(copies._tools) <= 4096
-    many = copies.of([tool(f"tool{index}") for index in range(5000)])
+    many = copies.copies_of([tool(f"tool{index}") for index in range(5000)])
     assert len(many) == len(copies._tools) == 5000
-    copies.of(TOOLS)
+    copies.copies_of(TOOLS)
     assert len(copies._tools) == len(TOOLS)
 
 
 def test_a_tool_that_comes_and_goes_leaves_no_copy_of_each_time() -> None:
     copies = api_copies("openai", "openai:x")
     for _ in range(500):
-        copies.of((*TOOLS, tool("passing")))
-        copies.of(tuple(TOOLS))
+        copies.copies_of((*TOOLS, tool("passing")))
+        copies.copies_of(tuple(TOOLS))
     assert len(copies._tools) < len(TOOLS) + 64
 
 
@@ -151,9 +151,9 @@ def test_a_tool_that_cannot_be_copied_leaves_nothing_of_its_neighbours() -> None
 
     copies = ToolCopies(make, "x")
     with pytest.raises(ValueError, match="cannot be copied"):
-        copies.of((*TOOLS, bad))
+        copies.copies_of((*TOOLS, bad))
     assert not copies._tools
-    assert copies.of(TOOLS) == [one.name for one in TOOLS]
+    assert copies.copies_of(TOOLS) == [one.name for one in TOOLS]
 
 
 async def test_tools_that_change_are_told_as_they_are_now() -> None:

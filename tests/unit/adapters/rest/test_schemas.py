@@ -8,7 +8,7 @@ import jsonschema_rs
 import pytest
 
 from toolstead.adapters.rest import answers
-from toolstead.adapters.rest.schemas import build_schemas, reference
+from toolstead.adapters.rest.schemas import build_schemas, refer_to
 from toolstead.adapters.rest.thread_routes import ThreadBody, ThreadChange
 from toolstead.types.approval import Approval
 from toolstead.types.content import EmbeddedResource, Image, Text
@@ -54,7 +54,7 @@ SENT = [
 
 
 def _validator(value: SentStruct, schemas: dict[str, Any]) -> Any:
-    return jsonschema_rs.validator_for({**reference(type(value)), "components": {"schemas": schemas}})
+    return jsonschema_rs.validator_for({**refer_to(type(value)), "components": {"schemas": schemas}})
 
 
 @pytest.mark.parametrize("value", SENT, ids=lambda value: type(value).__name__)
@@ -62,7 +62,7 @@ def test_what_is_sent_fits_its_schema_and_is_all_of_it(value: SentStruct) -> Non
     schemas = build_schemas([type(value)])
     sent = value.to_json()
     assert [error.message for error in _validator(value, schemas).iter_errors(sent)] == []
-    own = schemas[reference(type(value))["$ref"].rsplit("/", 1)[1]]
+    own = schemas[refer_to(type(value))["$ref"].rsplit("/", 1)[1]]
     assert set(own["required"]) <= set(sent) <= set(own["properties"])
     for missing in own["required"]:
         assert not _validator(value, schemas).is_valid({name: sent[name] for name in sent if name != missing})

@@ -6,7 +6,7 @@ import asyncio
 from typing import Any
 
 from toolstead.adapters.http.stopping import Stopping
-from toolstead.adapters.rest.sse import EventStreamAnswer, frame
+from toolstead.adapters.rest.sse import EventStreamAnswer, render_frame
 from toolstead.types.event import Event
 
 
@@ -25,19 +25,19 @@ class Never:
 
 def test_a_frame_is_three_lines_whatever_is_in_the_event() -> None:
     event = Event(id="1", type="odd\nkind\r", time=1.5, data={"text": "a\nb\r\u2028\ud800"}, run_id="r")
-    lines = frame(event).decode().split("\n")
+    lines = render_frame(event).decode().split("\n")
     assert lines[:2] == ["event: odd kind ", "id: 1"]
     assert lines[2].startswith('data: {"id":"1"') or lines[2].startswith('data: {"id": "1"')
     assert lines[3:] == ["", ""]
 
 
 def test_an_event_that_was_not_stored_has_no_id_line() -> None:
-    assert b"\nid:" not in frame(Event(id="", type="tool_use", time=1.5, data={}))
+    assert b"\nid:" not in render_frame(Event(id="", type="tool_use", time=1.5, data={}))
 
 
 async def test_a_stream_that_begins_when_the_end_has_begun_ends_at_once() -> None:
     stopping, events, sent = Stopping(), Never(), list[Any]()
-    stopping.begin()
+    stopping.begin_stop()
 
     async def receive() -> Any:
         await asyncio.Event().wait()

@@ -68,7 +68,7 @@ async def test_a_hanging_turn_can_be_cancelled_and_the_session_goes_on() -> None
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
-    assert session.usable
+    assert session.is_usable
     assert (await session.run(Listener().turn("x"))).text == "here"
 
 
@@ -137,7 +137,7 @@ async def test_closing_ends_a_turn_in_silence_and_closing_twice_is_safe() -> Non
     with pytest.raises(RuntimeFailureError, match="is closed"):
         await task
     assert not await session.steer("x")
-    assert not session.usable
+    assert not session.is_usable
     assert (runtime.opened, runtime.closed) == (1, 1)
 
 
@@ -145,7 +145,7 @@ async def test_a_failure_says_what_the_script_says_and_ends_the_session() -> Non
     _, session = await opened("- fail: the model is overloaded")
     with pytest.raises(RuntimeFailureError, match="the model is overloaded"):
         await session.run(Listener().turn("x"))
-    assert not session.usable
+    assert not session.is_usable
     with pytest.raises(RuntimeFailureError, match="has failed before"):
         await session.run(Listener().turn("x"))
 
@@ -156,7 +156,7 @@ async def test_two_turns_at_once_are_refused() -> None:
     await asyncio.sleep(0)
     with pytest.raises(RuntimeFailureError, match="runs a turn already"):
         await session.run(Listener().turn("y"))
-    assert session.usable
+    assert session.is_usable
     task.cancel()
     await asyncio.wait((task,))
 
@@ -166,7 +166,7 @@ async def test_an_id_that_rotates_leads_nowhere_afterwards(tmp_path: Path) -> No
     before = session.id
     await session.run(Listener().turn("x"))
     assert session.id != before
-    assert (await runtime.open(SPEC, thread_id="t", resume=session.id)).resumed
+    assert (await runtime.open(SPEC, thread_id="t", resume=session.id)).is_resumed
     with pytest.raises(SessionLostError):
         await runtime.open(SPEC, thread_id="t", resume=before)
 
@@ -187,7 +187,7 @@ async def test_another_process_resumes_a_conversation_from_the_folder_where_it_w
     await session.run(Listener().turn("a"))
     other = ScriptedRuntime(script, folder=tmp_path / "new")
     again = await other.open(SPEC, thread_id="t", resume=session.id)
-    assert again.resumed
+    assert again.is_resumed
     assert (await again.run(Listener().turn("b"))).text == "two"
     assert session.id is not None
     assert other.conversation(session.id) == [("user", "a"), ("assistant", "one"), ("user", "b"), ("assistant", "two")]
@@ -212,13 +212,13 @@ async def test_an_id_never_leads_out_of_the_folder(tmp_path: Path) -> None:
 async def test_a_runtime_that_does_not_resume_begins_empty_whatever_it_is_asked() -> None:
     runtime, session = await opened("- say: a", resumes=False)
     for resume in (session.id, "unknown"):
-        assert not (await runtime.open(SPEC, thread_id="t", resume=resume)).resumed
+        assert not (await runtime.open(SPEC, thread_id="t", resume=resume)).is_resumed
 
 
 async def test_another_model_is_adapted_to_and_nothing_else() -> None:
     runtime, session = await opened("- say: a")
-    assert await session.adapt(replace(SPEC, model="n"))
-    assert not await session.adapt(replace(SPEC, model="n", tools=("x",)))
+    assert await session.adapt_to(replace(SPEC, model="n"))
+    assert not await session.adapt_to(replace(SPEC, model="n", tools=("x",)))
     await session.run(Listener().turn("x"))
     assert runtime.received[0].spec.model == "n"
 

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.unit.adapters.scripted.playing import SPEC, Listener, answers, opened
-from toolstead.adapters.scripted.script import pieces
+from toolstead.adapters.scripted.script import split_text
 from toolstead.errors import RuntimeFailureError, SessionLostError
 from toolstead.types.run import Usage
 
@@ -103,7 +103,7 @@ async def test_a_session_is_lost_as_often_as_the_script_says(times: str, losses:
         session = await runtime.open(SPEC, thread_id="t")
         with pytest.raises(SessionLostError):
             await session.run(Listener().turn("x"))
-        assert not session.usable
+        assert not session.is_usable
         with pytest.raises(SessionLostError):
             await runtime.open(SPEC, thread_id="t", resume=session.id)
     session = await runtime.open(SPEC, thread_id="t")
@@ -137,11 +137,11 @@ async def test_what_a_turn_used_is_told_and_added_up() -> None:
 
 @given(st.text(alphabet="ab \n"))
 def test_the_pieces_of_a_text_are_the_text_and_few_and_none_is_empty(text: str) -> None:
-    cut = pieces(text)
+    cut = split_text(text)
     assert "".join(cut) == text
     assert len(cut) <= 8
     assert all(cut)
 
 
 def test_a_text_of_several_words_comes_in_several_pieces() -> None:
-    assert pieces("It is sunny.") == ["It ", "is ", "sunny."]
+    assert split_text("It is sunny.") == ["It ", "is ", "sunny."]

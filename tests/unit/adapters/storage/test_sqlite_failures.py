@@ -20,7 +20,7 @@ from tests.contracts.samples import event, lost, message, run, thread
 from toolstead.adapters.installing import install_command
 from toolstead.adapters.storage import sqlite
 from toolstead.adapters.storage.migrations import MIGRATIONS
-from toolstead.adapters.storage.process_locks import opening
+from toolstead.adapters.storage.process_locks import opening_lock
 from toolstead.adapters.storage.store import SqlStore, open_store
 from toolstead.errors import StorageError
 from toolstead.orchestrator.store import Accepted, EventFilter
@@ -47,7 +47,7 @@ async def folder_of_a_plain_user(store: SqlStore) -> AsyncGenerator[Path]:
 
     A store was opened before: who is nobody may not be allowed to import what it needs.
     """
-    await store.append([event()])
+    await store.append_events([event()])
     folder = Path(tempfile.mkdtemp(prefix="toolstead-"))
     was = os.geteuid()
     try:
@@ -84,7 +84,7 @@ async def test_file_and_folder_are_private_to_the_user(path: Path) -> None:
     before = os.umask(0)
     try:
         store = await open_store(path)
-        await store.append([event()])
+        await store.append_events([event()])
         modes = {one.name: stat.S_IMODE(one.stat().st_mode) for one in [path.parent, *path.parent.iterdir()]}
         locks = {stat.S_IMODE(one.stat().st_mode) for one in (path.parent / "locks").iterdir()}
         await store.close()
@@ -112,10 +112,10 @@ async def test_a_relative_path_and_a_url_name_the_same_file(tmp_path: Path, monk
     monkeypatch.chdir(tmp_path)
     store = await open_store("sqlite:///x/toolstead.db")
     monkeypatch.chdir("/")  # where it was opened counts
-    await store.append([event()])
+    await store.append_events([event()])
     await store.close()
     store = await open_store(f"sqlite:///{tmp_path}/x/toolstead.db")
-    assert len(await store.events(ALL)) == 1
+    assert len(await store.list_events(ALL)) == 1
     await store.close()
 
 
@@ -135,10 +135,10 @@ async def test_a_folder_that_may_not_be_written_is_refused(folder_of_a_plain_use
 async def test_a_database_that_became_read_only_says_so_and_recovers(store: SqlStore, path: Path) -> None:
     raw(store).execute("PRAGMA query_only = ON")
     with pytest.raises(StorageError, match="cannot be written: it is read-only here; make the file and its folder"):
-        await store.append([event()])
+        await store.append_events([event()])
     raw(store).execute("PRAGMA query_only = OFF")
-    await store.append([event()])
-    assert len(await store.events(ALL)) == 1
+    await store.append_events([event()])
+    assert len(await store.list_events(ALL)) == 1
 
 
 async def test_a_full_disk_fails_writes_and_keeps_what_was_acknowledged(store: SqlStore) -> None:
@@ -148,10 +148,10 @@ async def test_a_full_disk_fails_writes_and_keeps_what_was_acknowledged(store: S
     kept = sum(isinstance(one, Accepted) for one in large)
     assert 0 < kept < 40
     assert "the disk is full; free some space, and the next write works again" in str(large[-1])
-    assert len(await store.messages("t")) == len(await store.events(ALL)) == kept
+    assert len(await store.list_messages("t")) == len(await store.list_events(ALL)) == kept
     raw(store).execute("PRAGMA max_page_count = 1000000")
     await store.add_message(message("t", "x" * 10_000), [event()])
-    assert len(await store.messages("t")) == kept + 1
+    assert len(await store.list_messages("t")) == kept + 1
 
 
 async def test_a_database_that_stays_locked_fails_all_who_wait_at_once(store: SqlStore, path: Path) -> None:
@@ -167,25 +167,25 @@ async def test_a_database_that_stays_locked_fails_all_who_wait_at_once(store: Sq
     database.write = counted
     other = sqlite3.connect(path, isolation_level=None)
     other.execute("BEGIN IMMEDIATE")
-    outcomes = await asyncio.gather(*(store.append([event()]) for _ in range(50)), return_exceptions=True)
+    outcomes = await asyncio.gather(*(store.append_events([event()]) for _ in range(50)), return_exceptions=True)
     said = f"{path} has been locked by another process for more than 0.1 seconds;"
     assert {str(one) for one in outcomes} == {f"{said} end the process that holds it, then try again"}
     assert len({id(one) for one in outcomes}) == 50  # who raises an error changes it: everybody gets their own
     assert attempts == 1
-    assert await store.events(ALL) == []  # reading goes on
+    assert await store.list_events(ALL) == []  # reading goes on
     other.execute("ROLLBACK")
     other.close()
-    await store.append([event()])
-    assert len(await store.events(ALL)) == 1
+    await store.append_events([event()])
+    assert len(await store.list_events(ALL)) == 1
 
 
 @pytest.mark.parametrize("replaced", [False, True])
 async def test_a_file_that_vanished_is_noticed(store: SqlStore, path: Path, replaced: bool) -> None:
-    await store.append([event()])
+    await store.append_events([event()])
     path.unlink()
     if replaced:
         path.write_bytes(b"")
-    for use in (store.append([event()]), store.events(ALL), store.create_thread(thread())):
+    for use in (store.append_events([event()]), store.list_events(ALL), store.create_thread(thread())):
         with pytest.raises(StorageError, match="was removed or replaced while it was in use"):
             await use
     assert path.exists() is replaced
@@ -194,9 +194,9 @@ async def test_a_file_that_vanished_is_noticed(store: SqlStore, path: Path, repl
 async def test_a_file_that_vanishes_during_a_write_is_noticed_before_it_is_acknowledged(
     store: SqlStore, path: Path
 ) -> None:
-    await store.append([event()])
+    await store.append_events([event()])
     with pytest.raises(StorageError, match="was removed or replaced"):
-        await store._direct(lambda connection: path.unlink())
+        await store._run_direct(lambda connection: path.unlink())
 
 
 async def test_a_database_of_a_newer_version_is_left_alone(path: Path) -> None:
@@ -224,7 +224,7 @@ async def test_a_file_that_is_no_database_is_left_as_it_is(path: Path, content: 
 
 async def test_damage_inside_is_told(path: Path) -> None:
     store = await open_store(path)
-    await store.append([event(data={"text": "x" * 1000}) for _ in range(300)])
+    await store.append_events([event(data={"text": "x" * 1000}) for _ in range(300)])
     await store.close()
     with path.open("r+b") as file:
         middle = path.stat().st_size // 2  # where the events are
@@ -232,7 +232,7 @@ async def test_damage_inside_is_told(path: Path) -> None:
         file.write(b"\xa5" * (path.stat().st_size - middle))
     store = await open_store(path)
     with pytest.raises(StorageError, match="is damaged"):
-        await store.events(ALL)
+        await store.list_events(ALL)
     await store.close()
 
 
@@ -255,7 +255,7 @@ async def test_processes_open_one_after_the_other_and_none_waits_for_ever(
     locks = path.parent / "locks"
     locks.mkdir(parents=True)
     monkeypatch.setattr(sqlite, "OPENING_SECONDS", 0)
-    with opening(locks, 1):
+    with opening_lock(locks, 1):
         assert f"{locks / '.opening'} has been held by another process" in await refusal(path)
     await (await open_store(path)).close()
 
@@ -264,21 +264,21 @@ async def test_who_looks_for_the_dead_does_so_one_after_the_other(
     store: SqlStore, path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sqlite, "OPENING_SECONDS", 0)
-    with opening(path.parent / "locks", 1), pytest.raises(StorageError, match="has been held by another process"):
-        await store.recover(lost)
-    assert await store.recover(lost) == []
+    with opening_lock(path.parent / "locks", 1), pytest.raises(StorageError, match="has been held by another process"):
+        await store.recover_runs(lost)
+    assert await store.recover_runs(lost) == []
 
 
 async def test_a_second_store_of_this_process_does_not_cost_the_first_its_locks(store: SqlStore, path: Path) -> None:
-    await store.append([event()])
+    await store.append_events([event()])
     await (await open_store(path)).close()
     # Who closes the last connection deletes the log; another process must see that it is not the last.
     program = "import sqlite3, sys; c = sqlite3.connect(sys.argv[1]); c.execute('SELECT * FROM events'); c.close()"
     done = await asyncio.create_subprocess_exec(sys.executable, "-c", program, str(path))
     assert await done.wait() == 0
     assert path.with_name(f"{path.name}-wal").exists()
-    await store.append([event()])
-    assert len(await store.events(ALL)) == 2
+    await store.append_events([event()])
+    assert len(await store.list_events(ALL)) == 2
 
 
 async def test_another_kind_of_url_is_refused_without_its_password() -> None:
@@ -300,7 +300,7 @@ async def test_a_missing_driver_is_named_with_its_extra(monkeypatch: pytest.Monk
 
 
 async def test_what_is_asked_often_has_its_index(store: SqlStore) -> None:
-    await store.accept(message("t"), run("t", store.owner), events=[event(thread_id="t")])
+    await store.accept_message(message("t"), run("t", store.owner), events=[event(thread_id="t")])
     plans = [
         "SELECT * FROM events WHERE thread_id = ? AND n > ? ORDER BY n",
         "SELECT * FROM events WHERE run_id = ? AND n > ? ORDER BY n",

@@ -43,7 +43,7 @@ def transactions(store: SqlStore) -> list[int]:
 
 
 async def test_writes_of_the_same_moment_share_a_transaction(store: SqlStore, transactions: list[int]) -> None:
-    await asyncio.gather(*(store.append([event()]) for _ in range(300)))
+    await asyncio.gather(*(store.append_events([event()]) for _ in range(300)))
     assert len(transactions) == 1
 
 
@@ -52,7 +52,7 @@ async def test_all_kinds_of_writes_share_it_in_order(store: SqlStore, transactio
     outcomes = await asyncio.gather(
         store.create_thread(thread("t", title="first")),
         store.update_thread("t", title="second"),
-        store.accept(message("t"), asked),
+        store.accept_message(message("t"), asked),
         store.begin_run(asked, 1.0),
         store.set_value("s", "k", b"1"),
         store.end_run(asked.id, ending(answer=message("t", "done"))),
@@ -63,8 +63,8 @@ async def test_all_kinds_of_writes_share_it_in_order(store: SqlStore, transactio
     assert len(transactions) == 1
     assert outcomes[6] is True
     assert (outcomes[8].title, outcomes[8].agent) == ("second", "x")
-    assert (await store.run(asked.id)).status == "completed"
-    assert [one.content for one in await store.messages("t")] == ["hello", "done", "after"]
+    assert (await store.read_run(asked.id)).status == "completed"
+    assert [one.content for one in await store.list_messages("t")] == ["hello", "done", "after"]
 
 
 async def test_a_deleted_thread_is_gone_for_what_comes_after_it_in_the_same_transaction(store: SqlStore) -> None:
@@ -79,9 +79,9 @@ async def test_a_deleted_thread_is_gone_for_what_comes_after_it_in_the_same_tran
 
 async def test_a_batch_has_a_bound(store: SqlStore, transactions: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(writer, "MOST_TOGETHER", 10)
-    await asyncio.gather(*(store.append([event()]) for _ in range(35)))
+    await asyncio.gather(*(store.append_events([event()]) for _ in range(35)))
     assert len(transactions) == 4
-    assert len(await store.events(ALL)) == 35
+    assert len(await store.list_events(ALL)) == 35
 
 
 async def test_a_write_that_crashes_is_told_so_and_its_neighbours_are_kept(store: SqlStore) -> None:
@@ -90,19 +90,22 @@ async def test_a_write_that_crashes_is_told_so_and_its_neighbours_are_kept(store
         raise ZeroDivisionError
 
     outcomes = await asyncio.gather(
-        store.append([event("a")]), store._direct(crash), store.append([event("b")]), return_exceptions=True
+        store.append_events([event("a")]),
+        store._run_direct(crash),
+        store.append_events([event("b")]),
+        return_exceptions=True,
     )
     assert isinstance(outcomes[1], ZeroDivisionError)
-    assert [one.type for one in await store.events(ALL)] == ["a", "b"]
+    assert [one.type for one in await store.list_events(ALL)] == ["a", "b"]
     assert await store.get_value("s", "half") is None
 
 
 async def test_several_runs_are_ended_together_or_not_at_all(store: SqlStore) -> None:
     asked = [run("t", store.owner) for _ in range(2)]
     for one in asked:
-        await store.accept(message("t"), one)
+        await store.accept_message(message("t"), one)
     endings = [(asked[0].id, ending(events=[event()])), (asked[1].id, ending(answer=message("nowhere")))]
     with pytest.raises(NotFoundError, match="nowhere"):
         await store._writer.write(end_runs(endings))
-    assert len(await store.runs(unfinished=True)) == 2
-    assert await store.events(ALL) == []
+    assert len(await store.list_runs(unfinished=True)) == 2
+    assert await store.list_events(ALL) == []

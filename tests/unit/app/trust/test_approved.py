@@ -17,7 +17,7 @@ from toolstead.tools.handlers.http_client import GuardedClient
 from toolstead.tools.handlers.surroundings import Surroundings
 from toolstead.tools.sources import Offers
 from toolstead.tools.sources.json_file import FileReader
-from toolstead.tools.sources.json_files import describe
+from toolstead.tools.sources.json_files import describe_problem
 from toolstead.types.tool import Problem
 
 pytestmark = pytest.mark.promise("R8")
@@ -48,7 +48,7 @@ def files(trust: ProjectTrust, places: Places) -> ApprovedFiles:
 
 
 def approve(trust: ProjectTrust) -> None:
-    trust.approvals.approve(trust.project, trust.snapshot())
+    trust.approvals.approve_snapshot(trust.project, trust.take_snapshot())
 
 
 def commands(offers: Offers) -> list[str]:
@@ -60,9 +60,9 @@ def messages(trust: ProjectTrust) -> list[str]:
 
 
 async def test_a_project_nobody_looked_at_is_one_problem_and_no_tool(trust: ProjectTrust, files: ApprovedFiles) -> None:
-    assert trust.look() is True
-    assert trust.look() is False
-    assert (trust.approval, trust.config()) == (None, None)
+    assert trust.refresh_approval() is True
+    assert trust.refresh_approval() is False
+    assert (trust.approval, trust.approved_config()) == (None, None)
     assert messages(trust) == [
         "this project brings .toolstead: skipped, until you look at it and approve it with `toolstead trust`"
     ]
@@ -74,7 +74,7 @@ async def test_files_of_an_approval_that_is_newer_than_the_one_in_hand_are_refus
     trust: ProjectTrust, files: ApprovedFiles, file: Path
 ) -> None:
     approve(trust)
-    trust.look()
+    trust.refresh_approval()
     assert commands(await files.load()) == ["echo old"]
     file.write_text(content(shell("mine", "echo new")))
     approve(trust)  # by another process, right after this one looked
@@ -82,7 +82,7 @@ async def test_files_of_an_approval_that_is_newer_than_the_one_in_hand_are_refus
     assert commands(between) == ["echo old"]
     (problem,) = between.problems
     assert problem.message.startswith("the kept copy of .toolstead/tools/a.json is not what was approved, so it")
-    trust.look()
+    trust.refresh_approval()
     after = await files.load()
     assert (commands(after), after.problems) == (["echo new"], [])
 
@@ -91,16 +91,16 @@ async def test_an_approval_that_was_taken_back_has_no_tools_though_its_bytes_are
     trust: ProjectTrust, files: ApprovedFiles, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     approve(trust)
-    trust.look()
+    trust.refresh_approval()
     assert commands(await files.load()) == ["echo old"]
     copy = trust.tools_folder.resolve()
-    monkeypatch.setattr(kept_approvals, "_tidy", lambda *_, **__: None)
-    trust.approvals.revoke(trust.project)
+    monkeypatch.setattr(kept_approvals, "_delete_unused", lambda *_, **__: None)
+    trust.approvals.revoke_approval(trust.project)
     trust.copy.symlink_to(copy.parents[1])
-    trust.look()
+    trust.refresh_approval()
     assert (trust.tools_folder / "a.json").exists()
     assert await files.load() == Offers()
-    assert files.files() == []
+    assert files.loaded_files() == []
 
 
 async def test_a_kept_copy_that_was_tampered_with_is_refused_and_said(
@@ -109,13 +109,13 @@ async def test_a_kept_copy_that_was_tampered_with_is_refused_and_said(
     config = trust.project / ".toolstead/config.toml"
     config.write_text("[tools]\n")
     approve(trust)
-    trust.look()
-    assert trust.config() == b"[tools]\n"
+    trust.refresh_approval()
+    assert trust.approved_config() == b"[tools]\n"
     for path in (".toolstead/tools/a.json", ".toolstead/config.toml"):
         (trust.copy / path).chmod(0o600)
         (trust.copy / path).write_text(content(shell("evil", "evil")))
     assert (await files.load()).tools == []
-    assert trust.config() is None
+    assert trust.approved_config() is None
     assert caplog.text.count("is not what was approved, so it is not used") == 2
 
 
@@ -123,15 +123,15 @@ def test_pins_that_became_unreadable_change_nothing_that_was_learnt_and_are_a_pr
     trust: ProjectTrust, places: Places
 ) -> None:
     approve(trust)
-    trust.look()
+    trust.refresh_approval()
     learnt = trust.approval
     assert learnt is not None
-    (trust.approvals.place(trust.project) / "approval.json").write_text("{")
-    assert trust.look() is True
+    (trust.approvals.approval_folder(trust.project) / "approval.json").write_text("{")
+    assert trust.refresh_approval() is True
     assert trust.approval is learnt
     assert "delete it and run `toolstead trust` again" in messages(trust)[0]
     fresh = ProjectTrust(places)
-    fresh.look()
+    fresh.refresh_approval()
     assert fresh.approval is None
 
 
@@ -140,7 +140,7 @@ def test_what_cannot_be_read_now_leaves_the_approved_version(
 ) -> None:
     approve(trust)
     monkeypatch.setattr("toolstead.app.trust.snapshot.MOST_FILES", 1)
-    trust.look()
+    trust.refresh_approval()
     assert trust.approval is not None
     assert "brings more than 1 files" in messages(trust)[0]
 
@@ -153,10 +153,10 @@ def test_names_are_escaped_in_problems_and_in_the_log(tmp_path: Path, caplog: py
     (project / ".toolstead/na\u202eme").write_text("")
     trust = ProjectTrust(Places(project=project, user=tmp_path / "user", data=tmp_path / "data"))
     with caplog.at_level(logging.WARNING):
-        trust.look()
+        trust.refresh_approval()
         approve(trust)
         (project / ".toolstead/na\u202eme").write_text("other")
-        trust.look()
+        trust.refresh_approval()
     assert [problem.source.removeprefix(str(tmp_path)) for problem in trust.waiting] == [
         r"/pro\u{1b}[31mject/.toolstead/link\u{1b}[2J\n",
         r"/pro\u{1b}[31mject/.toolstead/\u{dcff}",
@@ -169,7 +169,7 @@ def test_names_are_escaped_in_problems_and_in_the_log(tmp_path: Path, caplog: py
 
 
 def test_a_problem_is_told_with_the_name_of_its_file_escaped() -> None:
-    assert describe(Problem(source="/a\x1bb\n", message="bad", line=1, column=2)) == r"/a\u{1b}b\n:1:2: bad"
+    assert describe_problem(Problem(source="/a\x1bb\n", message="bad", line=1, column=2)) == r"/a\u{1b}b\n:1:2: bad"
 
 
 @pytest.mark.parametrize(("own", "brought"), [(".toolstead", []), (".toolstead/mine", [".toolstead/config.toml"])])
@@ -182,7 +182,7 @@ def test_the_users_own_folder_needs_no_trust_though_it_lies_in_the_project(
         (folder / "config.toml").write_text("")
     trust = ProjectTrust(Places(project=tmp_path, user=user, data=user / "data"))
     for _ in range(2):
-        assert list(trust.snapshot().files) == brought
+        assert list(trust.take_snapshot().files) == brought
         approve(trust)
 
 
@@ -193,4 +193,4 @@ def test_a_link_to_the_users_own_folder_is_no_way_around_trust(tmp_path: Path) -
     (project / ".toolstead").symlink_to(user)
     trust = ProjectTrust(Places(project=project, user=user, data=tmp_path / "data"))
     assert trust.users_own is None
-    assert trust.snapshot().skipped == (".toolstead",)
+    assert trust.take_snapshot().skipped == (".toolstead",)

@@ -7,7 +7,7 @@ import json
 import pytest
 
 from tests.flows.tool_files import content, shell, tool
-from toolstead.app.trust.approvals import Approval, Pin, difference
+from toolstead.app.trust.approvals import Pin, TrustApproval, compare_snapshot
 from toolstead.app.trust.review import LONGEST_LINE, MOST_DIFF_LINES, what_changed, what_would_run
 from toolstead.app.trust.snapshot import PinnedFile, Snapshot
 
@@ -118,7 +118,7 @@ def test_hidden_characters_and_terminal_codes_are_escaped_wherever_they_stand() 
     assert r".toolstead/\u{dcff}: no regular file; it is never read" in lines
     assert all(line.isprintable() for line in lines)
     now = of({f"x{HIDDEN}": f"{HIDDEN}\r\n".encode()})
-    changed = list(what_changed({}, now, difference(None, now)))
+    changed = list(what_changed({}, now, compare_snapshot(None, now)))
     assert all(line.isprintable() for line in changed)
     assert any(r"\r" in line for line in changed)
 
@@ -139,7 +139,7 @@ def test_long_lines_many_tools_and_many_settings_are_cut_and_counted() -> None:
 def changed(before: dict[str, bytes], after: dict[str, bytes], programs: tuple[str, ...] = ()) -> list[str]:
     pins = {path: Pin(sha256=PinnedFile(data=data).digest) for path, data in before.items()}
     now = of(after, programs=programs)
-    return list(what_changed(before, now, difference(Approval(version=1, project="", files=pins), now)))
+    return list(what_changed(before, now, compare_snapshot(TrustApproval(version=1, project="", files=pins), now)))
 
 
 def test_changes_are_shown_file_by_file_as_a_diff() -> None:

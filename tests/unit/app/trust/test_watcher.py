@@ -40,7 +40,7 @@ class News:
 
 
 def approved(trust: ProjectTrust) -> bytes | None:
-    return trust.approvals.content(trust.project, ".toolstead/x")
+    return trust.approvals.approved_content(trust.project, ".toolstead/x")
 
 
 async def test_news_is_an_approval_or_a_change_and_told_no_more_once_the_files_are_old(
@@ -60,7 +60,7 @@ async def test_news_is_an_approval_or_a_change_and_told_no_more_once_the_files_a
     file.chmod(0o755)
     await watcher.check()
     assert news.count == 4
-    trust.approvals.revoke(trust.project)
+    trust.approvals.revoke_approval(trust.project)
     await watcher.check()
     await watcher.check()
     assert news.count == 5

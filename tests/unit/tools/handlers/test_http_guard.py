@@ -11,8 +11,8 @@ import pytest
 from toolstead.errors import RefusedError, ToolError
 from toolstead.tools.handlers.http_guard import (
     MOST_ADDRESSES,
+    AddressGuard,
     AllowedHosts,
-    Guard,
     canonical_host,
     system_resolver,
     why_refused,
@@ -24,7 +24,7 @@ NOBODY = AllowedHosts()
 PUBLIC = "93.184.216.34"
 
 
-def answering(*turns: Sequence[str]) -> tuple[Guard, list[str]]:
+def answering(*turns: Sequence[str]) -> tuple[AddressGuard, list[str]]:
     """A guard whose resolver gives these answers one after another, and the list of what it was asked."""
     asked: list[str] = []
     answers = iter(turns)
@@ -33,7 +33,7 @@ def answering(*turns: Sequence[str]) -> tuple[Guard, list[str]]:
         asked.append(host)
         return next(answers)
 
-    return Guard(resolver=resolver), asked
+    return AddressGuard(resolver=resolver), asked
 
 
 @pytest.mark.parametrize(
@@ -190,9 +190,9 @@ def test_what_is_no_host_is_refused(text: str) -> None:
 def test_a_host_is_allowed_by_its_exact_name(
     entry: str, named: list[tuple[str, int]], not_named: list[tuple[str, int]]
 ) -> None:
-    allowed = AllowedHosts.of([entry])
-    assert all(allowed.names(*place) for place in named)
-    assert not any(allowed.names(*place) for place in not_named)
+    allowed = AllowedHosts.parse_entries([entry])
+    assert all(allowed.names_host(*place) for place in named)
+    assert not any(allowed.names_host(*place) for place in not_named)
 
 
 @pytest.mark.parametrize(
@@ -200,7 +200,7 @@ def test_a_host_is_allowed_by_its_exact_name(
 )
 def test_an_entry_that_is_no_host_is_refused(entry: str) -> None:
     with pytest.raises(ValueError, match=r"is no|is neither"):
-        AllowedHosts.of([entry])
+        AllowedHosts.parse_entries([entry])
 
 
 async def test_every_address_is_returned_in_a_fixed_order_and_the_families_as_the_system_prefers_them() -> None:
@@ -209,37 +209,37 @@ async def test_every_address_is_returned_in_a_fixed_order_and_the_families_as_th
         ["2606:2800::1", "8.8.4.4", "2606:2800::2", "8.8.8.8"],
     )
     guard, _ = answering(first, second)
-    assert await guard.check("a.example", 80, NOBODY) == ("2606:2800::1", "2606:2800::2", "8.8.4.4", "8.8.8.8")
-    assert await guard.check("a.example", 80, NOBODY) == ("2606:2800::1", "2606:2800::2", "8.8.4.4", "8.8.8.8")
+    assert await guard.check_host("a.example", 80, NOBODY) == ("2606:2800::1", "2606:2800::2", "8.8.4.4", "8.8.8.8")
+    assert await guard.check_host("a.example", 80, NOBODY) == ("2606:2800::1", "2606:2800::2", "8.8.4.4", "8.8.8.8")
 
 
 async def test_a_name_with_a_hundred_addresses_is_tried_at_a_few_and_checked_at_all() -> None:
     many = [f"8.8.8.{number}" for number in range(100)]
     guard, _ = answering(many, [*many, "10.0.0.1"])
-    assert len(await guard.check("a.example", 80, NOBODY)) == MOST_ADDRESSES
+    assert len(await guard.check_host("a.example", 80, NOBODY)) == MOST_ADDRESSES
     with pytest.raises(RefusedError, match=r"10\.0\.0\.1, a private address"):
-        await guard.check("a.example", 80, NOBODY)
+        await guard.check_host("a.example", 80, NOBODY)
 
 
 @pytest.mark.parametrize("answer", [["127.0.0.1"], [PUBLIC, "127.0.0.1"], ["::1", PUBLIC], ["fe80::1%lo"]])
 async def test_a_name_is_refused_when_any_of_its_addresses_is(answer: list[str]) -> None:
     guard, asked = answering(answer)
     with pytest.raises(RefusedError, match=r"a\.example is refused"):
-        await guard.check("a.example", 80, NOBODY)
+        await guard.check_host("a.example", 80, NOBODY)
     assert asked == ["a.example"]
 
 
 async def test_an_allowed_name_is_resolved_and_not_refused() -> None:
     guard, asked = answering(["127.0.0.1"])
-    assert await guard.check("a.example", 80, AllowedHosts.of(["a.example:80"])) == ("127.0.0.1",)
+    assert await guard.check_host("a.example", 80, AllowedHosts.parse_entries(["a.example:80"])) == ("127.0.0.1",)
     assert asked == ["a.example"]
 
 
 async def test_an_address_is_never_resolved() -> None:
     guard, asked = answering()
-    assert await guard.check(PUBLIC, 80, NOBODY) == (PUBLIC,)
+    assert await guard.check_host(PUBLIC, 80, NOBODY) == (PUBLIC,)
     with pytest.raises(RefusedError, match=r'names "\[::1\]" or "\[::1\]:80"'):
-        await guard.check("::1", 80, NOBODY)
+        await guard.check_host("::1", 80, NOBODY)
     assert asked == []
 
 
@@ -247,7 +247,7 @@ async def test_an_address_is_never_resolved() -> None:
 async def test_a_name_of_this_machine_is_refused_whatever_it_resolves_to(name: str) -> None:
     guard, asked = answering([PUBLIC])
     with pytest.raises(RefusedError, match="a name of this machine"):
-        await guard.check(name, 80, NOBODY)
+        await guard.check_host(name, 80, NOBODY)
     assert asked == []
 
 
@@ -255,12 +255,12 @@ async def test_behind_a_proxy_names_are_not_resolved_and_addresses_are_checked_a
     async def resolver(host: str, port: int) -> Sequence[str]:
         raise AssertionError
 
-    guard = Guard(resolver=resolver, by_name=True)
-    assert await guard.check("a.example", 80, NOBODY) == ("a.example",)
+    guard = AddressGuard(resolver=resolver, by_name=True)
+    assert await guard.check_host("a.example", 80, NOBODY) == ("a.example",)
     for host in ("127.0.0.1", "localhost"):
         with pytest.raises(RefusedError):
-            await guard.check(host, 80, NOBODY)
-        assert await guard.check(host, 80, AllowedHosts.of([host])) == (host,)
+            await guard.check_host(host, 80, NOBODY)
+        assert await guard.check_host(host, 80, AllowedHosts.parse_entries([host])) == (host,)
 
 
 @pytest.mark.parametrize(
@@ -278,7 +278,7 @@ async def test_a_name_without_an_address_is_a_sentence(failure: Exception | None
         return []
 
     with pytest.raises(ToolError, match=rf"'a\.example' cannot be found: {text}"):
-        await Guard(resolver=resolver).check("a.example", 80, NOBODY)
+        await AddressGuard(resolver=resolver).check_host("a.example", 80, NOBODY)
 
 
 async def test_the_systems_resolver_knows_this_machine() -> None:

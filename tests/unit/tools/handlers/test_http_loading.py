@@ -97,17 +97,17 @@ def test_the_method_is_post_and_the_time_ten_seconds_unless_said() -> None:
 )
 def test_a_preview_shows_the_request(method: str, input: dict[str, Any], url: str, body: Any) -> None:
     handler = loaded("https://a.example/{{id}}", properties=["id"], method=method)
-    assert handler.preview(input) == {"method": method, "url": url, "headers": {}, "body": body}
+    assert handler.preview_call(input) == {"method": method, "url": url, "headers": {}, "body": body}
 
 
 def test_a_preview_masks_secrets_and_needs_none() -> None:
     handler = loaded(headers={"Authorization": "Bearer ${TOKEN}", "X-A": "b"})
-    assert handler.preview({})["headers"] == {"Authorization": "Bearer ********", "X-A": "b"}
+    assert handler.preview_call({})["headers"] == {"Authorization": "Bearer ********", "X-A": "b"}
 
 
 def test_a_preview_refuses_what_a_call_would_refuse() -> None:
     with pytest.raises(RefusedError):
-        loaded("https://a.example/{{id}}", properties=["id"]).preview({"id": ".."})
+        loaded("https://a.example/{{id}}", properties=["id"]).preview_call({"id": ".."})
 
 
 def test_the_same_text_loads_to_an_equal_handler() -> None:
@@ -119,14 +119,14 @@ def test_the_same_text_loads_to_an_equal_handler() -> None:
 async def test_a_secret_that_no_header_can_hold_is_named_and_not_shown(value: str) -> None:
     handler = loaded(headers={"X-A": "${TOKEN}"}, environ={"TOKEN": value})
     with pytest.raises(ToolError, match="header X-A cannot be sent: TOKEN holds") as caught:
-        handler._request({})
+        handler._build_request({})
     assert value not in str(caught.value)
 
 
 @pytest.mark.parametrize("value", [float("nan"), {1, 2}, "\ud800"])
 async def test_arguments_that_are_no_json_are_a_sentence(value: Any) -> None:
     with pytest.raises(ToolError, match="cannot be sent as JSON"):
-        loaded()._request({"a": value})
+        loaded()._build_request({"a": value})
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from toolstead.errors import RefusedError
-from toolstead.tools.handlers.http_client import Request, following
+from toolstead.tools.handlers.http_client import OutgoingRequest, follow_redirect
 from toolstead.tools.handlers.http_url import parse_url
 
 pytestmark = pytest.mark.promise("R8")
@@ -13,8 +13,8 @@ pytestmark = pytest.mark.promise("R8")
 SECRET = {"Authorization": "Bearer x"}
 
 
-def request(method: str = "GET", url: str = "https://a.example/x", body: bytes | None = None) -> Request:
-    return Request(method=method, url=parse_url(url), headers=SECRET, body=body)
+def request(method: str = "GET", url: str = "https://a.example/x", body: bytes | None = None) -> OutgoingRequest:
+    return OutgoingRequest(method=method, url=parse_url(url), headers=SECRET, body=body)
 
 
 @pytest.mark.parametrize(
@@ -37,7 +37,7 @@ def request(method: str = "GET", url: str = "https://a.example/x", body: bytes |
 )
 def test_the_method_changes_as_in_a_browser(status: int, method: str, becomes: str) -> None:
     body = None if method in {"GET", "HEAD"} else b"{}"
-    then = following(request(method, body=body), status, "/y")
+    then = follow_redirect(request(method, body=body), status, "/y")
     assert then.method == becomes
     assert then.body == (body if becomes == method else None)
     assert then.headers == SECRET
@@ -48,39 +48,39 @@ def test_the_method_changes_as_in_a_browser(status: int, method: str, becomes: s
     "location", ["https://b.example/", "https://a.example:8443/", "https://sub.a.example/", "//b.example/"]
 )
 def test_headers_stay_behind_at_another_origin(location: str) -> None:
-    assert following(request(), 302, location).headers == {}
+    assert follow_redirect(request(), 302, location).headers == {}
 
 
 def test_headers_that_stayed_behind_do_not_come_back() -> None:
-    there = following(request(), 302, "https://b.example/")
-    assert following(there, 302, "https://a.example/").headers == {}
+    there = follow_redirect(request(), 302, "https://b.example/")
+    assert follow_redirect(there, 302, "https://a.example/").headers == {}
 
 
 def test_headers_stay_behind_from_http_to_https() -> None:
-    assert following(request(url="http://a.example/"), 301, "https://a.example/").headers == {}
+    assert follow_redirect(request(url="http://a.example/"), 301, "https://a.example/").headers == {}
 
 
 @pytest.mark.parametrize("location", ["http://a.example/", "http://b.example/", "http://a.example:443/"])
 def test_from_https_to_http_is_refused(location: str) -> None:
     with pytest.raises(RefusedError, match="from https to http"):
-        following(request(), 302, location)
+        follow_redirect(request(), 302, location)
 
 
 @pytest.mark.parametrize("status", [307, 308])
 @pytest.mark.parametrize("location", ["https://b.example/", "https://a.example:8443/"])
 def test_a_body_is_not_taken_to_another_origin(status: int, location: str) -> None:
     with pytest.raises(RefusedError, match="a body is not sent on"):
-        following(request("POST", body=b"{}"), status, location)
+        follow_redirect(request("POST", body=b"{}"), status, location)
 
 
 def test_a_body_is_taken_from_http_to_https_of_the_same_host() -> None:
-    then = following(request("POST", "http://a.example/x", b"{}"), 308, "https://a.example/x")
+    then = follow_redirect(request("POST", "http://a.example/x", b"{}"), 308, "https://a.example/x")
     assert (then.method, then.body, then.headers) == ("POST", b"{}", {})
     with pytest.raises(RefusedError, match="a body is not sent on"):
-        following(request("POST", "http://a.example:8080/x", b"{}"), 308, "https://a.example/x")
+        follow_redirect(request("POST", "http://a.example:8080/x", b"{}"), 308, "https://a.example/x")
 
 
 @pytest.mark.parametrize("location", ["ftp://b.example/", "https://u:p@b.example/", "javascript:alert(1)"])
 def test_a_redirect_to_no_http_address_is_refused(location: str) -> None:
     with pytest.raises(RefusedError, match=r"a\.example redirects to an address that is refused"):
-        following(request(), 302, location)
+        follow_redirect(request(), 302, location)

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from toolstead.errors import RefusedError, ToolError
-from toolstead.tools.handlers.http_url import Url, joined, load_url, parse_url, query_pairs
+from toolstead.tools.handlers.http_url import Url, join_location, load_url, parse_url, query_pairs
 from toolstead.tools.handlers.template import LONGEST_VALUE, TemplateError
 
 pytestmark = [pytest.mark.promise("R2"), pytest.mark.promise("R8")]
@@ -19,7 +19,7 @@ NAMES = ["url", "id", "q", "name"]
 
 
 def filled(template: str, **values: Any) -> str:
-    return str(load_url(template, NAMES).fill(values))
+    return str(load_url(template, NAMES).fill_url(values))
 
 
 @pytest.mark.parametrize(
@@ -208,7 +208,7 @@ def test_no_value_changes_the_structure_of_an_address(value: str) -> None:
 def test_an_origin_is_an_http_origin_or_refused(value: str) -> None:
     for text in (value, f"http://{value}", f"https://a.example{value}"):
         try:
-            url = load_url("{{url}}/health", NAMES).fill({"url": text})
+            url = load_url("{{url}}/health", NAMES).fill_url({"url": text})
         except RefusedError:
             continue
         assert url.scheme in {"http", "https"}
@@ -251,7 +251,7 @@ def test_a_query_takes_no_null_bytes_and_no_over_long_values(value: Any) -> None
     ],
 )
 def test_a_redirect_leads_where_a_browser_would_go(location: str, url: str) -> None:
-    assert str(joined(parse_url("https://a.example/b/c?d"), location)) == url
+    assert str(join_location(parse_url("https://a.example/b/c?d"), location)) == url
 
 
 @pytest.mark.parametrize(
@@ -260,4 +260,4 @@ def test_a_redirect_leads_where_a_browser_would_go(location: str, url: str) -> N
 )
 def test_a_redirect_to_no_http_address_is_refused(location: str) -> None:
     with pytest.raises(ValueError, match=r"."):
-        joined(parse_url("https://a.example/b/c?d"), location)
+        join_location(parse_url("https://a.example/b/c?d"), location)

@@ -197,8 +197,8 @@ def test_values_of_the_environment_are_led_part_by_part() -> None:
         "nothing": "nothing",
     }.items():
         pinned.check_variables({"X": value}, PROJECT)
-        assert pinned.variable(value, PROJECT) == led
-    assert pinned.variable("../.toolstead/bin", PROJECT / "sub") == f"{COPY}/bin"
+        assert pinned.pin_variable(value, PROJECT) == led
+    assert pinned.pin_variable("../.toolstead/bin", PROJECT / "sub") == f"{COPY}/bin"
 
 
 def test_the_base_of_a_tool_that_reads_files_is_led() -> None:

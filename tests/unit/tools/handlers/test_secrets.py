@@ -11,7 +11,7 @@ from urllib.parse import quote
 import pytest
 
 from toolstead.errors import ToolError
-from toolstead.tools.handlers.secrets import MASK, Mask, MaskedStream, expand, references, too_short
+from toolstead.tools.handlers.secrets import MASK, Mask, MaskedStream, expand_secrets, find_references, too_short
 
 pytestmark = pytest.mark.promise("R2")
 
@@ -20,27 +20,27 @@ TOKEN = "ghp_s3cr3t+t0k/n=="
 
 def mask(*values: str) -> Mask:
     names = [f"S{number}" for number in range(len(values))]
-    return Mask.of(names, dict(zip(names, values, strict=True)))
+    return Mask.mask_names(names, dict(zip(names, values, strict=True)))
 
 
 def streamed(using: Mask, parts: list[bytes]) -> str:
     stream = MaskedStream(using)
-    return b"".join([*(stream.feed(part) for part in parts), stream.end()]).decode()
+    return b"".join([*(stream.filter_part(part) for part in parts), stream.filter_end()]).decode()
 
 
 def test_references_are_replaced_and_an_unset_one_is_named() -> None:
-    assert references("Bearer ${A} ${B_2} $C ${} ${2D} {E}") == ["A", "B_2"]
-    assert expand("x${A}y${A}", {"A": "${B}", "B": "never"}) == "x${B}y${B}"
+    assert find_references("Bearer ${A} ${B_2} $C ${} ${2D} {E}") == ["A", "B_2"]
+    assert expand_secrets("x${A}y${A}", {"A": "${B}", "B": "never"}) == "x${B}y${B}"
     with pytest.raises(ToolError, match=r"the environment variable NOPE is not set; .*export NOPE=…"):
-        expand("${A}${NOPE}", {"A": "1"})
-    assert expand("${EMPTY}", {"EMPTY": ""}) == ""
+        expand_secrets("${A}${NOPE}", {"A": "1"})
+    assert expand_secrets("${EMPTY}", {"EMPTY": ""}) == ""
 
 
 def test_short_ones_are_told_and_not_masked() -> None:
     environ = {"SHORT": "1234567", "LONG": "12345678", "EMPTY": ""}
     assert too_short(["SHORT", "LONG", "EMPTY", "UNSET"], environ) == ["SHORT"]
-    assert Mask.of(["SHORT", "EMPTY", "UNSET"], environ).values == ()
-    assert Mask.of(["LONG"], environ)("a12345678b1234567") == f"a{MASK}b1234567"
+    assert Mask.mask_names(["SHORT", "EMPTY", "UNSET"], environ).values == ()
+    assert Mask.mask_names(["LONG"], environ)("a12345678b1234567") == f"a{MASK}b1234567"
 
 
 @pytest.mark.parametrize(
@@ -133,9 +133,9 @@ def test_a_secret_in_any_pieces_is_never_shown_and_everything_else_is() -> None:
 
 def test_lines_are_not_held_back_longer_than_until_they_end() -> None:
     stream = MaskedStream(mask(TOKEN))
-    assert stream.feed(b"first\nsec") == b"first\n"
-    assert stream.feed(b"ond\n") == b"second\n"
-    assert stream.feed(f"{TOKEN}\n".encode()) == f"{MASK}\n".encode()
+    assert stream.filter_part(b"first\nsec") == b"first\n"
+    assert stream.filter_part(b"ond\n") == b"second\n"
+    assert stream.filter_part(f"{TOKEN}\n".encode()) == f"{MASK}\n".encode()
 
 
 def test_what_is_held_back_is_bounded() -> None:
@@ -144,10 +144,10 @@ def test_what_is_held_back_is_bounded() -> None:
         stream = MaskedStream(using)
         fed = 0
         for _ in range(200):
-            stream.feed(filler * 1_000)
+            stream.filter_part(filler * 1_000)
             fed += len(filler) * 1_000
         assert len(stream._held) <= 3 * using.longest
-        stream.end()
+        stream.filter_end()
 
 
 def test_a_character_that_is_never_finished_is_shown_as_such() -> None:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from toolstead.errors import ToolError
-from toolstead.tools.handlers.shell_argv import MOST_WORDS, Parameters, build_argv, load_template, suspicious
+from toolstead.tools.handlers.shell_argv import MOST_WORDS, Parameters, build_argv, load_template, suspicious_parameters
 from toolstead.tools.handlers.template import TemplateError
 
 pytestmark = pytest.mark.promise("R2")
@@ -106,7 +106,7 @@ def test_null_bytes_and_long_values_are_refused() -> None:
 
 def test_characters_that_a_shell_would_act_on_are_found_in_values_and_in_no_sign_that_makes_them_json() -> None:
     arguments = {"plain": "a-b_c.d/e", "list": ["a", ["b"], 1], "odd": "a;b", "odd-list": ["a", ["$(b)"]], "number": 1}
-    assert suspicious(arguments) == ["odd", "odd-list"]
+    assert suspicious_parameters(arguments) == ["odd", "odd-list"]
 
 
 def test_only_the_first_commands_of_a_script_are_given_the_text_for_stdin() -> None:

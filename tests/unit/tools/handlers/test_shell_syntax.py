@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from toolstead.tools.handlers.shell_syntax import Script, Word, parse
-from toolstead.tools.handlers.template import Slot, TemplateError
+from toolstead.tools.handlers.template import Placeholder, TemplateError
 
 pytestmark = pytest.mark.promise("R2")
 
@@ -19,7 +19,7 @@ def shown(script: Script) -> str:
     """A script as text: words in brackets, slots in angle brackets, a star after quoted words."""
 
     def word(word: Word) -> str:
-        text = "".join(f"<{piece.name}>" if isinstance(piece, Slot) else piece for piece in word.pieces)
+        text = "".join(f"<{piece.name}>" if isinstance(piece, Placeholder) else piece for piece in word.pieces)
         return f"[{text}]" + ("*" if word.quoted else "")
 
     parts: list[str] = []

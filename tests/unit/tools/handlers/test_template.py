@@ -6,7 +6,7 @@ import pytest
 
 from toolstead.errors import ToolError
 from toolstead.tools.handlers.shell_argv import Parameters, build_argv, load_template
-from toolstead.tools.handlers.template import checked_text, cut, fill, value_text
+from toolstead.tools.handlers.template import checked_text, cut_template, fill_template, value_text
 
 pytestmark = pytest.mark.promise("R8")
 
@@ -26,7 +26,7 @@ def test_what_no_program_can_be_given_is_refused_wherever_it_stands(says: str, t
         build_argv(loaded.script[0].pipeline[0], {"x": REFUSED[says]}, loaded.parameters)
     assert says in str(refused.value)
     with pytest.raises(ToolError, match="'x'"):
-        fill(cut("<{{x}}>"), {"x": REFUSED[says]}, longest=10_000)
+        fill_template(cut_template("<{{x}}>"), {"x": REFUSED[says]}, longest=10_000)
 
 
 def test_a_value_keeps_its_characters() -> None:

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from toolstead.tools.sources.json_draft import draft_file_read, draft_http, draft_shell, file_text, placeholders
+from toolstead.tools.sources.json_draft import draft_file_read, draft_http, draft_shell, file_text, find_placeholders
 from toolstead.tools.sources.json_format import format_schema
 from toolstead.tools.sources.validation import validate_tool_file
 
@@ -142,7 +142,7 @@ def test_a_private_host_is_allowed_where_the_author_wrote_it_out(url: str, hosts
 
 
 def test_placeholders_are_named_once_in_order_and_bad_ones_are_left_to_the_loader() -> None:
-    assert placeholders("a {{b}} {{ a }} '{{b}}' {{}} {{ }} {{c") == ["b", "a"]
+    assert find_placeholders("a {{b}} {{ a }} '{{b}}' {{}} {{ }} {{c") == ["b", "a"]
 
 
 @pytest.mark.parametrize(
@@ -204,4 +204,4 @@ def test_any_template_has_a_draft_that_says_it_back(template: str) -> None:
     ):
         assert json.loads(file_text(document)) == document
         assert tool_of(document)["handler"][key] == template
-    assert list(properties(template)) == placeholders(template)
+    assert list(properties(template)) == find_placeholders(template)

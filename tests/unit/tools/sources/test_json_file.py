@@ -18,7 +18,7 @@ from toolstead.tools.handlers.http_client import GuardedClient
 from toolstead.tools.handlers.surroundings import Surroundings
 from toolstead.tools.sources import json_report
 from toolstead.tools.sources.json_file import FileReader, LoadedFile
-from toolstead.tools.sources.json_positions import locate
+from toolstead.tools.sources.json_positions import locate_value
 from toolstead.tools.sources.json_report import DEEPEST, LARGEST_FILE, MOST_PROBLEMS
 from toolstead.types.tool import Annotations
 
@@ -305,9 +305,9 @@ def test_a_file_full_of_faults_is_reported_within_a_bound(monkeypatch: pytest.Mo
 
     def counted(*arguments: Any, **options: Any) -> Any:
         located.append(arguments)
-        return locate(*arguments, **options)
+        return locate_value(*arguments, **options)
 
-    monkeypatch.setattr(json_report, "locate", counted)
+    monkeypatch.setattr(json_report, "locate_value", counted)
     loaded = read(content(*({"name": f"t{number}"} for number in range(1_000)), GOOD))
     assert [tool.info.name for tool in loaded.tools] == ["good"]
     assert len(loaded.problems) == MOST_PROBLEMS + 1

@@ -92,10 +92,10 @@ async def test_what_did_not_change_is_not_read_again_and_what_is_equal_makes_no_
     assert reader.seen == ["a.json", "b.json"]
     assert [id(tool) for tool in first.tools] == [id(tool) for tool in again.tools]
     os.utime(file, (2, 2))
-    assert files.changed([tmp_path]) == [file]
+    assert files.find_changed([tmp_path]) == [file]
     delta = await files.refresh([file])
     assert (delta.gone, delta.fresh) == ([], [])
-    assert files.changed([tmp_path]) == []
+    assert files.find_changed([tmp_path]) == []
     assert reader.seen == ["a.json", "b.json"]
 
 
@@ -127,11 +127,17 @@ async def test_changed_and_unsettled_look_at_tool_files_of_these_folders_only(tm
     for stray in (folder / "x.json~", folder / ".x.json", elsewhere / "x.json"):
         stray.write_text("nonsense")
     everything = [*folder.iterdir(), gone, elsewhere / "x.json"]
-    assert set(files.changed(everything)) == {good, half, gone}
-    assert set(files.changed([folder])) == {good, half, gone}
-    assert set(files.unsettled([good, half, gone])) == {half, gone}
+    assert set(files.find_changed(everything)) == {good, half, gone}
+    assert set(files.find_changed([folder])) == {good, half, gone}
+    assert set(files.find_unsettled([good, half, gone])) == {half, gone}
     await files.refresh(everything)
-    assert files.changed(everything) in ([], [good], [half], [good, half], [half, good])  # those of this very moment
+    assert files.find_changed(everything) in (
+        [],
+        [good],
+        [half],
+        [good, half],
+        [half, good],
+    )  # those of this very moment
 
 
 async def test_a_folder_a_pipe_and_a_file_that_may_not_be_read_are_problems_and_nobody_waits(tmp_path: Path) -> None:

@@ -9,7 +9,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from toolstead.tools.sources.json_positions import first_deeper_than, locate, locate_each, position_of, repeated_names
+from toolstead.tools.sources.json_positions import (
+    first_deeper_than,
+    locate_each,
+    locate_value,
+    position_of,
+    repeated_names,
+)
 
 pytestmark = pytest.mark.promise("R4")
 
@@ -43,7 +49,7 @@ TEXT = """{
     ],
 )
 def test_a_value_and_its_name_are_found(path: tuple[str | int, ...], key: bool, expected: tuple[int, int]) -> None:
-    assert locate(TEXT, path, key=key) == expected
+    assert locate_value(TEXT, path, key=key) == expected
 
 
 @pytest.mark.parametrize(
@@ -61,11 +67,11 @@ def test_a_value_and_its_name_are_found(path: tuple[str | int, ...], key: bool, 
 def test_a_path_that_leads_nowhere_leads_to_the_nearest_thing(
     path: tuple[str | int, ...], expected: tuple[int, int]
 ) -> None:
-    assert locate(TEXT, path) == expected
+    assert locate_value(TEXT, path) == expected
 
 
 def test_of_two_equal_names_the_last_counts() -> None:
-    assert locate('{"a": 1, "a": 2}', ("a",)) == (1, 15)
+    assert locate_value('{"a": 1, "a": 2}', ("a",)) == (1, 15)
 
 
 def test_repeated_names_are_found_with_their_paths() -> None:
@@ -99,7 +105,7 @@ def test_every_value_of_any_text_is_found_where_it_stands(value: Any, indent: An
     text = json.dumps(value, indent=indent)
     lines = text.split("\n")
     for path, item in everything(value):
-        line, column = locate(text, path)
+        line, column = locate_value(text, path)
         rest = "\n".join([lines[line - 1][column - 1 :], *lines[line:]])
         assert json.JSONDecoder().raw_decode(rest)[0] == item
     assert list(repeated_names(text)) == []

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from toolstead.schema.compiled import MAX_DEPTH
-from toolstead.tools.sources.json_report import Report
+from toolstead.tools.sources.json_report import FileReport
 
 STRINGS = ["a", "b", "", ":", '":', '\\":', "{{x}}", "[", "}", "\\", '"', "\u0022", "é", "\n", "x\\", ' " : "']
 
@@ -38,7 +38,7 @@ def written(chance: random.Random, depth: int) -> tuple[str, int, bool]:
 
 
 def problems_of(text: str) -> list[str]:
-    report = Report(Path("x.json"))
+    report = FileReport(Path("x.json"))
     report.parse(text.encode())
     return [problem.message for problem in report.problems]
 
@@ -60,6 +60,6 @@ def test_brackets_in_strings_hide_no_depth() -> None:
         return f'{{"tools": {value}}}'
 
     for levels, flat in ((MAX_DEPTH // 8, True), (MAX_DEPTH // 2, False)):
-        report = Report(Path("x.json"))
+        report = FileReport(Path("x.json"))
         assert report.parse(nested(levels, "[", "]").encode()) is not None
         assert report.is_flat is flat

@@ -39,33 +39,33 @@ class Answers:
             b'"ttlMs":0,"cacheScope":"private",' + self._stamp
         )
 
-    def introduced(self, asked: str) -> tuple[bytes, str]:
+    def render_initialize(self, asked: str) -> tuple[bytes, str]:
         """The result of `initialize`, and the revision that is spoken from then on."""
         spoken = asked if asked in HANDSHAKE_VERSIONS else HANDSHAKE_VERSIONS[-1]
         parts = (b'{"protocolVersion":"', spoken.encode(), b'","capabilities":', _CAPABILITIES)
         return b"".join((*parts, b',"serverInfo":', self._info, b"}")), spoken
 
-    def page(self, generation: Generation, cursor: str | None, *, modern: bool) -> bytes | None:
+    def render_page(self, generation: Generation, cursor: str | None, *, modern: bool) -> bytes | None:
         """The result of `tools/list`; None for a cursor that begins no page of this generation."""
         if generation is not self._generation:
             self._generation, self._pages = generation, {}
         pages = self._pages.get(modern)
         if pages is None:
-            pages = self._pages[modern] = self._rendered(generation, modern=modern)
+            pages = self._pages[modern] = self._render_pages(generation, modern=modern)
         return pages.get(cursor)
 
-    def result(self, result: ToolResult, *, modern: bool) -> bytes:
+    def render_result(self, result: ToolResult, *, modern: bool) -> bytes:
         """The result of `tools/call`."""
         end = b'],"isError":true' if result.is_error else b'],"isError":false'
-        head = b'{"content":[' + b",".join([_part(part) for part in result.content]) + end
+        head = b'{"content":[' + b",".join([_render_part(part) for part in result.content]) + end
         structured = result.structured
         if structured is not None and (modern or isinstance(structured, Mapping)):
             head += b',"structuredContent":' + json_bytes(whole_json(structured))
         return head + b"," + self._stamp if modern else head + b"}"
 
-    def _rendered(self, generation: Generation, *, modern: bool) -> dict[str | None, bytes]:
+    def _render_pages(self, generation: Generation, *, modern: bool) -> dict[str | None, bytes]:
         """Every page under the cursor that asks for it: the last name of the page before."""
-        shown = [_tool(tool.info, modern=modern) for tool in generation.tools.values()]
+        shown = [_render_tool(tool.info, modern=modern) for tool in generation.tools.values()]
         pages: dict[str | None, bytes] = {}
         cursor: str | None = None
         for start in range(0, len(shown) or 1, PAGE):
@@ -80,20 +80,20 @@ class Answers:
         return pages
 
 
-def answer(id: MessageId, result: bytes) -> bytes:
+def render_answer(id: MessageId, result: bytes) -> bytes:
     """The message that answers a request."""
-    return b'{"jsonrpc":"2.0","id":' + _id(id) + b',"result":' + result + b"}"
+    return b'{"jsonrpc":"2.0","id":' + _render_id(id) + b',"result":' + result + b"}"
 
 
-def refusal(id: MessageId, code: int, message: str, data: str | None = None) -> bytes:
+def render_refusal(id: MessageId, code: int, message: str, data: str | None = None) -> bytes:
     """The message that refuses a request; only what the SDK says in the same words."""
     error: dict[str, Any] = {"code": code, "message": message}
     if data is not None:
         error["data"] = data
-    return b'{"jsonrpc":"2.0","id":' + _id(id) + b',"error":' + _encode(error) + b"}"
+    return b'{"jsonrpc":"2.0","id":' + _render_id(id) + b',"error":' + _encode(error) + b"}"
 
 
-def _tool(info: ToolInfo, *, modern: bool) -> dict[str, Any]:
+def _render_tool(info: ToolInfo, *, modern: bool) -> dict[str, Any]:
     """A tool as a list shows it. Handshake revisions know only objects as structured answers."""
     shown: dict[str, Any] = {"name": info.name}
     if info.title is not None:
@@ -114,11 +114,11 @@ def _tool(info: ToolInfo, *, modern: bool) -> dict[str, Any]:
     return shown
 
 
-def _id(id: MessageId) -> bytes:
+def _render_id(id: MessageId) -> bytes:
     return b"%d" % id if type(id) is int else _encode(id)
 
 
-def _part(part: Any) -> bytes:
+def _render_part(part: Any) -> bytes:
     if type(part) is Text:
         return b'{"type":"text","text":' + json_bytes(whole_text(part.text)) + b"}"
     return json_bytes(whole_json(part.to_json()))

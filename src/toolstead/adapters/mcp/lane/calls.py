@@ -6,7 +6,7 @@ import logging
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from toolstead.adapters.mcp.lane.answers import Answers, answer, json_bytes, refusal
+from toolstead.adapters.mcp.lane.answers import Answers, json_bytes, render_answer, render_refusal
 from toolstead.adapters.mcp.lane.messages import CALL_ID_KEY, MessageId
 from toolstead.errors import UnknownToolError
 from toolstead.tools.dispatch import Dispatcher
@@ -25,7 +25,7 @@ _HEADER_RULE = b'"x-mcp-header"'
 """A schema that has this asks for headers, which the SDK compares with the arguments."""
 
 
-class Lane:
+class FastPath:
     """Lists tools and calls the plain ones: those that neither report progress nor talk to their caller.
 
     Attributes:
@@ -41,11 +41,11 @@ class Lane:
         self._generation: Generation | None = None
         self._plain: dict[str, bool] = {}
 
-    def page(self, cursor: str | None, *, modern: bool) -> bytes | None:
+    def tools_page(self, cursor: str | None, *, modern: bool) -> bytes | None:
         """The result of `tools/list` now; None for a cursor that is the SDK's to judge."""
-        return self.answers.page(self._registry.current, cursor, modern=modern)
+        return self.answers.render_page(self._registry.current, cursor, modern=modern)
 
-    def subscribe(self, changed: Callable[[], None]) -> Callable[[], None]:
+    def subscribe_changes(self, changed: Callable[[], None]) -> Callable[[], None]:
         """Be told when other tools can be listed; call what is returned to end it."""
         return self._registry.subscribe(lambda swap: changed() if swap.changes else None)
 
@@ -81,12 +81,12 @@ class Lane:
             caller = Caller(thread_id=self._thread_id, call_id=told)
         try:
             result = await self._dispatcher.call(name, arguments, caller)
-            return answer(id, self.answers.result(result, modern=modern))
+            return render_answer(id, self.answers.render_result(result, modern=modern))
         except UnknownToolError:
             return None
         except Exception:
             logger.exception("the answer of %r could not be given", name)
-            return refusal(id, _INTERNAL_ERROR, "Internal server error")
+            return render_refusal(id, _INTERNAL_ERROR, "Internal server error")
 
 
 def told_id(given: Any) -> str | None:

@@ -27,13 +27,13 @@ from toolstead.adapters.http.asgi import (
     TrackedResponse,
 )
 from toolstead.adapters.http.disconnect import DisconnectWatch
-from toolstead.adapters.mcp.lane.answers import answer, refusal
-from toolstead.adapters.mcp.lane.calls import Lane
-from toolstead.adapters.mcp.lane.keep_alive import STREAM, KeepAlive, event
+from toolstead.adapters.mcp.lane.answers import render_answer, render_refusal
+from toolstead.adapters.mcp.lane.calls import FastPath
+from toolstead.adapters.mcp.lane.keep_alive import STREAM, KeepAlive, render_event
 from toolstead.adapters.mcp.lane.messages import (
     HANDSHAKE_VERSIONS,
     MODERN_VERSION,
-    CallTool,
+    CallToolMessage,
     HandshakeMessage,
     ListTools,
     MessageId,
@@ -69,7 +69,7 @@ class SessionCall:
         self.task = task
         self.ended: Literal["", "cancelled", "session"] = ""
 
-    def end(self, why: Literal["cancelled", "session"]) -> None:
+    def end_call(self, why: Literal["cancelled", "session"]) -> None:
         """Cancel it, once."""
         if not self.ended:
             self.ended = why
@@ -96,13 +96,13 @@ class HandshakeSessions:
         # A client may end a session before the SDK says that it is initialized: the lane must not learn of it then.
         self._ended: deque[bytes] = deque(maxlen=_MOST_ENDED)
 
-    def learn(self, id: str) -> Callable[[], None]:
+    def learn_session(self, id: str) -> Callable[[], None]:
         """A session is initialized; call what is returned when it has ended."""
         key = id.encode("latin-1")
         self._known[key] = HandshakeSession(id)
-        return lambda: self.forget(key)
+        return lambda: self.forget_session(key)
 
-    def knows(self, id: str) -> bool:
+    def knows_session(self, id: str) -> bool:
         """Whether a session was learned of already, or has ended."""
         key = id.encode("latin-1")
         return key in self._known or key in self._ended
@@ -111,20 +111,20 @@ class HandshakeSessions:
         """The session of a request; None when it is not known (yet)."""
         return None if key is None else self._known.get(key)
 
-    def forget(self, key: bytes | None) -> None:
+    def forget_session(self, key: bytes | None) -> None:
         """It has ended, and its calls with it."""
         if key is None:
             return
         self._ended.append(key)
         if (session := self._known.pop(key, None)) is not None:
             for call in tuple(session.calls.values()):
-                call.end("session")
+                call.end_call("session")
 
 
-class HttpLane:
+class HttpFastPath:
     """`/mcp`: what is surely valid and plain is answered here, everything else by the SDK's application."""
 
-    def __init__(self, lane: Lane, sessions: HandshakeSessions, sdk: ASGIApp) -> None:
+    def __init__(self, lane: FastPath, sessions: HandshakeSessions, sdk: ASGIApp) -> None:
         self._lane = lane
         self._sessions = sessions
         self._sdk = sdk
@@ -135,7 +135,7 @@ class HttpLane:
         headers = dict(raw)
         if scope["method"] != "POST":
             if scope["method"] == "DELETE":  # from here on its id means nothing, also while the SDK winds it up
-                self._sessions.forget(_find_session_id(raw))
+                self._sessions.forget_session(_find_session_id(raw))
             await self._sdk(scope, receive, send)
             return
         body = receive.body if isinstance(receive, BufferedBody) else b""
@@ -183,14 +183,14 @@ class HttpLane:
                     if said is None:
                         return False
                     if await alive.stop():
-                        await _send_last(send, event(said))
+                        await _send_last(send, render_event(said))
                     else:
                         await _send_answer(send, _JSON, said)
                 return True  # also when the client has gone
             case ModernListTools(id=id, params=params) if headers.get(b"mcp-method") == b"tools/list":
-                page = self._lane.page(params.cursor, modern=True)
+                page = self._lane.tools_page(params.cursor, modern=True)
                 if page is not None:
-                    await _send_answer(send, _JSON, answer(id, page))
+                    await _send_answer(send, _JSON, render_answer(id, page))
                 return page is not None
             case _:
                 return False
@@ -200,18 +200,20 @@ class HttpLane:
         if message.params.meta.version is not UNSET or time.monotonic() - session.seen_by_sdk_at > LET_THROUGH:
             return False
         match message:
-            case CallTool(id=id, params=params) if self._lane.is_plain(params.name) and str(id) not in session.calls:
+            case CallToolMessage(id=id, params=params) if (
+                self._lane.is_plain(params.name) and str(id) not in session.calls
+            ):
                 call = self._lane.call(id, params.name, params.arguments, params.meta.call_id, modern=False)
                 said: Any = start_coroutine(call)
                 if type(said) is SuspendedCoroutine:
                     return await self._finish_call(id, session, said.resume(), send)
                 if said is not None:
-                    await _send_answer(send, session.headers, event(said))
+                    await _send_answer(send, session.headers, render_event(said))
                 return said is not None
             case ListTools(id=id, params=params):
-                page = self._lane.page(params.cursor, modern=False)
+                page = self._lane.tools_page(params.cursor, modern=False)
                 if page is not None:
-                    await _send_answer(send, session.headers, event(answer(id, page)))
+                    await _send_answer(send, session.headers, render_event(render_answer(id, page)))
                 return page is not None
             case _:
                 return False
@@ -236,10 +238,10 @@ class HttpLane:
             finally:
                 del session.calls[key]
             if call.ended:
-                said = refusal(id, _CANCELLED, "Request cancelled") if call.ended == "cancelled" else b""
+                said = render_refusal(id, _CANCELLED, "Request cancelled") if call.ended == "cancelled" else b""
             if said is None:
                 return False
-            frame = event(said) if said else b""
+            frame = render_event(said) if said else b""
             if await alive.stop():
                 await _send_last(send, frame)
             else:
@@ -253,7 +255,7 @@ class HttpLane:
             return
         session.seen_by_sdk_at = time.monotonic()
         if session.calls and (asked := cancelled_id(body)) is not None and (call := session.calls.get(str(asked))):
-            call.end("cancelled")
+            call.end_call("cancelled")
 
 
 async def _send_answer(send: Send, headers: Headers, body: bytes) -> None:

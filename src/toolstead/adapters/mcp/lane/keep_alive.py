@@ -22,7 +22,7 @@ STREAM: Final[Headers] = (
 )
 
 
-def event(message: bytes) -> bytes:
+def render_event(message: bytes) -> bytes:
     """A message as an event of a stream."""
     return b"event: message\r\ndata: " + message + b"\r\n\r\n"
 
@@ -41,7 +41,7 @@ class KeepAlive:
         self._over: asyncio.Event | None = None
 
     def __enter__(self) -> Self:
-        self._timer = self._loop.call_later(PING, self._begin)
+        self._timer = self._loop.call_later(PING, self._begin_stream)
         return self
 
     def __exit__(
@@ -65,11 +65,11 @@ class KeepAlive:
         await self._sending
         return True
 
-    def _begin(self) -> None:
+    def _begin_stream(self) -> None:
         self._over = asyncio.Event()
-        self._sending = self._loop.create_task(self._stream(self._over), name="toolstead-mcp-keep-alive")
+        self._sending = self._loop.create_task(self._send_beats(self._over), name="toolstead-mcp-keep-alive")
 
-    async def _stream(self, over: asyncio.Event) -> None:
+    async def _send_beats(self, over: asyncio.Event) -> None:
         await self._send({"type": "http.response.start", "status": 200, "headers": list(self._headers)})
         while not over.is_set():
             await self._send({"type": "http.response.body", "body": b": ping\r\n\r\n", "more_body": True})

@@ -159,7 +159,7 @@ class ListTools(_Message, tag="tools/list"):
     params: Cursor = field(default_factory=Cursor)
 
 
-class CallTool(_Message, tag="tools/call"):
+class CallToolMessage(_Message, tag="tools/call"):
     """Call one."""
 
     id: MessageId
@@ -263,7 +263,15 @@ class ModernListTemplates(_Message, tag="resources/templates/list"):
 Unserved = ListPrompts | ListResources | ListTemplates | ModernListPrompts | ModernListResources | ModernListTemplates
 """Questions about what this server has none of."""
 HandshakeMessage = (
-    Initialize | Ping | ListTools | CallTool | ListPrompts | ListResources | ListTemplates | Initialized | Cancelled
+    Initialize
+    | Ping
+    | ListTools
+    | CallToolMessage
+    | ListPrompts
+    | ListResources
+    | ListTemplates
+    | Initialized
+    | Cancelled
 )
 ModernMessage = (
     Discover
@@ -293,24 +301,24 @@ _decode_cancelled = msgspec.json.Decoder(CancelledSomehow).decode
 
 def read_handshake(data: bytes) -> HandshakeMessage:
     """The message, if it is surely valid; raises one of `NoMessage` otherwise."""
-    return _decode_handshake(sound(data))
+    return _decode_handshake(check_skipped(data))
 
 
 def read_modern(data: bytes) -> ModernMessage:
     """The message, if it is surely valid; raises one of `NoMessage` otherwise."""
-    return _decode_modern(sound(data))
+    return _decode_modern(check_skipped(data))
 
 
 def cancelled_id(data: bytes) -> MessageId | None:
     """Which request a message cancels that may be nothing else of the lane's."""
     try:
-        message = _decode_cancelled(sound(data))
+        message = _decode_cancelled(check_skipped(data))
     except NoMessage:
         return None
     return message.params.requestId if message.id is UNSET else None
 
 
-def sound(data: bytes) -> bytes:
+def check_skipped(data: bytes) -> bytes:
     """The data, if no parser stumbles over parts that msgspec only skips.
 
     Raises:

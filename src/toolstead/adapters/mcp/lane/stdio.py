@@ -14,10 +14,10 @@ from typing import Any, Literal, Protocol
 import msgspec
 from msgspec import UNSET
 
-from toolstead.adapters.mcp.lane.answers import LIST_CHANGED, answer, refusal
-from toolstead.adapters.mcp.lane.calls import Lane
+from toolstead.adapters.mcp.lane.answers import LIST_CHANGED, render_answer, render_refusal
+from toolstead.adapters.mcp.lane.calls import FastPath
 from toolstead.adapters.mcp.lane.messages import (
-    CallTool,
+    CallToolMessage,
     Cancelled,
     Discover,
     HandshakeMessage,
@@ -35,9 +35,9 @@ from toolstead.adapters.mcp.lane.messages import (
     Ping,
     Unserved,
     cancelled_id,
+    check_skipped,
     read_handshake,
     read_modern,
-    sound,
 )
 from toolstead.concurrency.owned_tasks import cancel_tasks
 
@@ -51,7 +51,7 @@ _METHOD_NOT_FOUND = -32601
 class Elsewhere(Protocol):
     """The SDK's side of the conversation."""
 
-    def put(self, line: bytes) -> None:
+    def put_line(self, line: bytes) -> None:
         """Give it a message."""
         ...
 
@@ -60,7 +60,7 @@ class Elsewhere(Protocol):
         ...
 
     @property
-    def begun(self) -> bool:
+    def has_begun(self) -> bool:
         """Whether it was given anything yet."""
         ...
 
@@ -74,14 +74,14 @@ class _Request(msgspec.Struct):
     params: dict[str, Any] | None = None
 
 
-class StdioLane:
+class StdioFastPath:
     """One client's messages, as far as they are the lane's.
 
     Attributes:
         private_id: The id under which the opening is said to the SDK again; its answer is nobody's.
     """
 
-    def __init__(self, lane: Lane, say: Callable[[bytes], None], elsewhere: Elsewhere) -> None:
+    def __init__(self, lane: FastPath, say: Callable[[bytes], None], elsewhere: Elsewhere) -> None:
         """Begin with a client of whom nothing is known.
 
         Args:
@@ -104,11 +104,11 @@ class StdioLane:
         self._more_news = False
 
     @property
-    def busy(self) -> bool:
+    def is_busy(self) -> bool:
         """Whether calls are running."""
         return bool(self._calls)
 
-    def take(self, line: bytes) -> bool:
+    def take_line(self, line: bytes) -> bool:
         """Deal with a message; False when it is the SDK's."""
         try:
             if self._modern:
@@ -116,17 +116,17 @@ class StdioLane:
             if self._modern is None and b'"initialize"' not in line:
                 taken = self._take_modern(read_modern(line), line)
                 self._modern = taken or None
-                return taken or self._decide(line)
+                return taken or self._hand_over(line)
             return self._take_handshake(read_handshake(line), line)
         except NoMessage:
             if self._calls and (asked := cancelled_id(line)) is not None and str(asked) in self._calls:
                 return self._cancel(asked)
-            return self._modern is None and self._decide(line)
+            return self._modern is None and self._hand_over(line)
 
-    def _decide(self, line: bytes) -> Literal[False]:
+    def _hand_over(self, line: bytes) -> Literal[False]:
         """The SDK gets this message; if it is the first request, it decides the era all the same."""
         try:
-            request = msgspec.json.decode(sound(line), type=_Request)
+            request = msgspec.json.decode(check_skipped(line), type=_Request)
         except NoMessage:
             return False
         meta: Any = (request.params or {}).get("_meta")
@@ -139,7 +139,7 @@ class StdioLane:
             self._introducing = str(request.id)
         return False
 
-    def learn(self, id: str, result: Any) -> None:
+    def learn_answer(self, id: str, result: Any) -> None:
         """The SDK has answered a request; the lane wants to know when it was the handshake."""
         if id != self._introducing:
             return
@@ -150,7 +150,7 @@ class StdioLane:
             case _:
                 pass
 
-    def replay(self) -> list[bytes]:
+    def replay_opening(self) -> list[bytes]:
         """What the SDK must hear first: the opening that the lane has answered."""
         said: list[bytes] = []
         if self._opening is not None:
@@ -178,7 +178,7 @@ class StdioLane:
     def give_up(self) -> None:
         """The client has closed its side, and was waited for: what is running is refused, and cancelled."""
         for asked, _ in list(self._calls.values()):
-            self._say(refusal(asked, _CONNECTION_CLOSED, "Connection closed"))
+            self._say(render_refusal(asked, _CONNECTION_CLOSED, "Connection closed"))
             self._cancel(asked)
 
     async def close(self) -> None:
@@ -197,37 +197,37 @@ class StdioLane:
 
     def _take_handshake(self, message: HandshakeMessage, line: bytes) -> bool:
         if message.params.meta.version is not UNSET:
-            return self._modern is None and self._decide(line)
+            return self._modern is None and self._hand_over(line)
         match message:
-            case CallTool(id=id, params=params):
+            case CallToolMessage(id=id, params=params):
                 ours = self._version is not None and self._is_free(id) and self._lane.is_plain(params.name)
                 if ours:
                     self._call(id, params.name, params.arguments, params.meta.call_id, line)
                 return ours
             case ListTools(id=id, params=params):
-                page = None if self._version is None else self._lane.page(params.cursor, modern=False)
-                return self._answered(id, page)
+                page = None if self._version is None else self._lane.tools_page(params.cursor, modern=False)
+                return self._send_answer(id, page)
             case Initialize(id=id, params=params):
-                if self._modern is not None or self._elsewhere.begun:
-                    return self._modern is None and self._decide(line)
+                if self._modern is not None or self._elsewhere.has_begun:
+                    return self._modern is None and self._hand_over(line)
                 self._modern, self._opening = False, line
-                result, self._version = self._lane.answers.introduced(params.protocolVersion)
-                return self._answered(id, result)
+                result, self._version = self._lane.answers.render_initialize(params.protocolVersion)
+                return self._send_answer(id, result)
             case Ping(id=id):
-                return self._modern is False and self._answered(id, b"{}")
+                return self._modern is False and self._send_answer(id, b"{}")
             case Initialized():
                 if self._version is None and self._introducing is None:
                     return False
                 self._initialized = line
-                return not self._elsewhere.begun
+                return not self._elsewhere.has_begun
             case Cancelled(params=params):
                 return self._cancel(params.requestId)
             case ListPrompts(id=id) | ListResources(id=id) | ListTemplates(id=id):
-                return self._modern is False and self._unserved(id, message)
+                return self._modern is False and self._refuse_unserved(id, message)
 
     def _take_modern(self, message: ModernMessage, line: bytes) -> bool:
         if self._modern is None:
-            if self._elsewhere.begun or isinstance(message, Cancelled):
+            if self._elsewhere.has_begun or isinstance(message, Cancelled):
                 return False
             self._opening = line
         match message:
@@ -236,13 +236,13 @@ class StdioLane:
                 if ours:
                     self._call(id, params.name, params.arguments, params.meta.call_id, line)
             case ModernListTools(id=id, params=params):
-                ours = self._answered(id, self._lane.page(params.cursor, modern=True))
+                ours = self._send_answer(id, self._lane.tools_page(params.cursor, modern=True))
             case Discover(id=id):
-                ours = self._answered(id, self._lane.answers.discovered)
+                ours = self._send_answer(id, self._lane.answers.discovered)
             case Cancelled(params=params):
                 return self._cancel(params.requestId)
             case _:
-                ours = self._unserved(message.id, message)
+                ours = self._refuse_unserved(message.id, message)
         if not ours and self._modern is None:
             self._opening = None  # the SDK hears it itself
         return ours
@@ -252,22 +252,22 @@ class StdioLane:
         key = str(id)
         return key not in self._calls and not self._elsewhere.is_asked(key)
 
-    def _answered(self, id: MessageId, result: bytes | None) -> bool:
+    def _send_answer(self, id: MessageId, result: bytes | None) -> bool:
         if result is None or not self._is_free(id):
             return False
-        self._say(answer(id, result))
+        self._say(render_answer(id, result))
         return True
 
-    def _unserved(self, id: MessageId, message: Unserved) -> bool:
+    def _refuse_unserved(self, id: MessageId, message: Unserved) -> bool:
         if not self._is_free(id):
             return False
-        self._say(refusal(id, _METHOD_NOT_FOUND, "Method not found", str(message.__struct_config__.tag)))
+        self._say(render_refusal(id, _METHOD_NOT_FOUND, "Method not found", str(message.__struct_config__.tag)))
         return True
 
     def _cancel(self, id: MessageId) -> bool:
         running = self._calls.pop(str(id), None)
         if running is None:
-            return not self._elsewhere.begun  # nobody has such a request, and nobody need be told
+            return not self._elsewhere.has_begun  # nobody has such a request, and nobody need be told
         _, call = running
         call.cancel()
         self._ending.add(call)
@@ -287,7 +287,7 @@ class StdioLane:
             return
         del self._calls[key]
         if said is None:
-            self._elsewhere.put(line)
+            self._elsewhere.put_line(line)
         else:
             self._say(said)
 
