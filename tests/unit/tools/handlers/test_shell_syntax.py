@@ -6,7 +6,7 @@ import shlex
 import string
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from toolstead.tools.handlers.shell_syntax import Script, Word, parse
@@ -109,6 +109,8 @@ def test_words_quoted_for_a_shell_come_out_as_they_went_in(words: list[str]) -> 
 
 
 @given(st.text("ab '\"\\|&;<>$`*?[](){}#~\n\t", max_size=30))
+@example("]\\\n")
+@example('a\\\nb "a\\\nb"')
 def test_any_text_is_parsed_or_refused_and_what_is_parsed_agrees_with_the_standard_library(text: str) -> None:
     try:
         script = parse(text)
@@ -124,16 +126,13 @@ def separated(text: str) -> str:
     result, quote, at = "", "", 0
     while at < len(text):
         character = text[at]
-        if quote:
-            if quote == '"' and character == "\\":
-                result += text[at : at + 2]
-                at += 2
-                continue
-            quote = "" if character == quote else quote
-        elif character == "\\":
-            result += text[at : at + 2]
+        if character == "\\" and quote != "'":
+            escaped = text[at : at + 2]
+            result += "" if escaped == "\\\n" else escaped  # a line goes on, which the library does not know
             at += 2
             continue
+        if quote:
+            quote = "" if character == quote else quote
         elif character in "'\"":
             quote = character
         elif character in "|&;":
