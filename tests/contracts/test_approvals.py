@@ -149,14 +149,14 @@ async def test_what_was_decided_expires_and_what_waits_does_not(store: Any) -> N
     old, new, waits = [await ask(store) for _ in range(3)]
     await store.resolve_approval(old.id, resolution(decided_at=10.0))
     await store.resolve_approval(new.id, resolution(decided_at=5000.0))
-    assert await store.expire(2000.0, ["approvals"]) == 1
+    assert await store.expire_rows(2000.0, ["approvals"]) == 1
     with pytest.raises(NotFoundError):
-        await store.approval(old.id)
-    assert (await store.approval(new.id)).decision == "deny"
+        await store.read_approval(old.id)
+    assert (await store.read_approval(new.id)).decision == "deny"
     assert await store.pending_approvals() == [waits]
-    await store.expire(9000.0)
+    await store.expire_rows(9000.0)
     with pytest.raises(NotFoundError):
-        await store.approval(new.id)
+        await store.read_approval(new.id)
 
 
 async def test_only_what_the_dead_have_asked_is_recovered_and_once(place: Place) -> None:

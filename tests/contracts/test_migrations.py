@@ -61,7 +61,7 @@ async def test_a_step_that_fails_leaves_the_old_version_whole(place: Place) -> N
     assert await store._database.read(version_of) == NEXT - 1
     assert "colour" not in (await store._database.read(_columns))["threads"]
     await store.create_thread(thread("u"))
-    assert [one.id for one in await store.threads()] == ["u", "t"]
+    assert [one.id for one in await store.list_threads()] == ["u", "t"]
 
 
 async def test_a_database_of_the_version_before_is_brought_up(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -73,7 +73,7 @@ async def test_a_database_of_the_version_before_is_brought_up(place: Place, monk
     stores = cast("list[Any]", await asyncio.gather(*(place.open() for _ in range(3))))
     assert await stores[0]._database.read(version_of) == NEXT
     assert "extra" in await stores[0]._database.read(_columns)
-    assert [one.id for one in await stores[1].threads()] == ["t"]
+    assert [one.id for one in await stores[1].list_threads()] == ["t"]
     monkeypatch.undo()
     with pytest.raises(
         StorageError, match=f"has version {NEXT}, and this Toolstead understands up to {NEXT - 1}: a newer one wrote it"

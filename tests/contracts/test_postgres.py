@@ -120,7 +120,7 @@ async def test_a_process_whose_lock_was_cut_takes_it_again(postgres_place: Place
     await cut(admin)
     async with asyncio.timeout(30):
         for database, owner in zip(databases, (other.owner, store.owner), strict=True):
-            while await database.living([owner]) != {owner}:
+            while await database.living_owners([owner]) != {owner}:
                 await asyncio.sleep(0.02)
     assert await other.recover_runs(lost) == []
 
@@ -136,7 +136,7 @@ async def test_who_closes_counts_as_dead_when_closing_returns(postgres_place: Pl
         execute = guard.execute
 
         async def close(self, timeout: float) -> None:
-            alive.append(await other._database.living([store.owner]))
+            alive.append(await other._database.living_owners([store.owner]))
             await guard.close(timeout=timeout)
 
     store._database._guard = Watched()
@@ -194,7 +194,7 @@ async def test_a_database_that_stays_locked_is_told(postgres_place: Place) -> No
 
 async def test_a_line_that_is_cut_during_the_commit_is_told_as_what_it_is(postgres_place: Place, admin: Any) -> None:
     store = cast("Any", await postgres_place.open())
-    await store.append([event()])
+    await store.append_events([event()])
 
     victims: list[int] = []
 
@@ -226,10 +226,10 @@ async def test_a_line_that_is_cut_during_the_commit_is_told_as_what_it_is(postgr
     with pytest.raises(
         StorageError, match="lost during a commit, so that what was being written may or may not be kept"
     ):
-        await store._direct(name_the_victim)
+        await store._run_direct(name_the_victim)
     assert len(victims) == 1  # not tried again: it might have been kept
     store._database._engine = engine
-    await store.append([event()])
+    await store.append_events([event()])
 
 
 @pytest.mark.parametrize("known", [True, False], ids=["a change", "an addition"])

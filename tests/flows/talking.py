@@ -119,13 +119,13 @@ class World:
         return await bounded(self.orchestrator.wait(run_id))
 
     async def events_of(self, run_id: str) -> list[Event]:
-        return await self.store.events(EventFilter(run_id=run_id), limit=10_000)
+        return await self.store.list_events(EventFilter(run_id=run_id), limit=10_000)
 
     async def check_end(self, run_id: str) -> Run:
         """The run as it is stored, which has exactly one end, and nothing after it."""
         told = [event.type for event in await self.events_of(run_id)]
         assert [kind for kind in told if kind in LAST_EVENTS] == told[-1:], told
-        run: Run = await self.store.run(run_id)
+        run: Run = await self.store.read_run(run_id)
         assert run.has_ended
         assert run.ended_at is not None
         expected = {"completed": "completed", "cancelled": "cancelled"}.get(run.status, "error")

@@ -278,7 +278,7 @@ async def main():
     project, text = sys.argv[1:]
     async with Toolstead(project, settings=json.loads(os.environ["SETTINGS"]), watch=False) as stead:
         run = await stead.invoke(text, thread_id="t")
-        thread = await (await stead.conversations()).store.thread("t")
+        thread = await (await stead.conversations()).store.read_thread("t")
         print(json.dumps({"pid": os.getpid(), "status": run.status, "kept": thread.session_id}))
 
 asyncio.run(main())

@@ -63,7 +63,7 @@ async def test_a_message_goes_through_every_station_in_order(tmp_path: Path) -> 
             ("on_broadcast", "completed"),
         ]
         assert (run.status, run.result) == ("completed", "Hello")
-        assert [(m.role, m.content) for m in await world.store.messages("t")] == [
+        assert [(m.role, m.content) for m in await world.store.list_messages("t")] == [
             ("user", "Hi"),
             ("assistant", "Hello"),
         ]
@@ -84,10 +84,10 @@ async def test_hooks_find_the_answer_stored_and_the_session_held(tmp_path: Path)
             return prompt
 
         async def on_after_invoke(self, thread_id: str, result: Any) -> None:
-            seen["stored"] = [message.content for message in await self.world.store.messages(thread_id)]
+            seen["stored"] = [message.content for message in await self.world.store.list_messages(thread_id)]
 
         async def on_broadcast(self, event: str, data: Any) -> None:
-            seen["broadcast"] = (await self.world.store.run(data["id"])).status
+            seen["broadcast"] = (await self.world.store.read_run(data["id"])).status
 
     hooks = Looking()
     async with talking(tmp_path, runtime, hooks=hooks) as world:
@@ -145,10 +145,10 @@ async def test_fifty_messages_of_one_thread_are_answered_one_at_a_time_in_the_or
         for run_id in ids:
             await world.end_of(run_id)
             await world.check_end(run_id)
-        stored = [message.content for message in await world.store.messages("t") if message.role == "user"]
+        stored = [message.content for message in await world.store.list_messages("t") if message.role == "user"]
         assert order == stored == prompts
         assert most == 1
-        answers = [message.content for message in await world.store.messages("t") if message.role == "assistant"]
+        answers = [message.content for message in await world.store.list_messages("t") if message.role == "assistant"]
         assert answers == [f"re {prompt}" for prompt in order]
 
 
@@ -174,7 +174,7 @@ async def test_a_run_that_waits_is_cancelled_before_it_began_and_one_that_runs_i
         after = await world.post("after")
         await bounded(gate.begun.wait())
         assert (await bounded(world.orchestrator.cancel(waiting))).status == "cancelled"
-        assert (await world.store.run(running)).status == "running"
+        assert (await world.store.read_run(running)).status == "running"
         both = await bounded(asyncio.gather(*(world.orchestrator.cancel(running) for _ in range(2))))
         assert [run.status for run in both] == ["cancelled", "cancelled"]
         assert (await bounded(world.orchestrator.cancel(running))).status == "cancelled"  # it stays as it is
@@ -233,11 +233,11 @@ async def test_a_run_that_somebody_else_ended_is_told_as_it_was_stored(tmp_path:
     async with talking(tmp_path, BenchRuntime(act=(gate := Gate()))) as world:
         run_id = await world.post("Hi")
         await bounded(gate.begun.wait())
-        await world.store.end_run(run_id, end_lost_run(await world.store.run(run_id), 2.0))
+        await world.store.end_run(run_id, end_lost_run(await world.store.read_run(run_id), 2.0))
         gate.let.set()
         assert (await world.end_of(run_id)).status == "lost"
         assert (await world.check_end(run_id)).status == "lost"
-        assert [message.role for message in await world.store.messages("t")] == ["user"]
+        assert [message.role for message in await world.store.list_messages("t")] == ["user"]
 
 
 async def test_a_run_that_got_its_end_while_it_waited_never_begins(tmp_path: Path) -> None:
@@ -245,7 +245,7 @@ async def test_a_run_that_got_its_end_while_it_waited_never_begins(tmp_path: Pat
     async with talking(tmp_path, runtime) as world:
         first, second = await world.post("first"), await world.post("second")
         await bounded(gate.begun.wait())
-        await world.store.end_run(second, end_lost_run(await world.store.run(second), 2.0))
+        await world.store.end_run(second, end_lost_run(await world.store.read_run(second), 2.0))
         gate.let.set()
         assert (await world.end_of(first)).status == "completed"
         assert (await world.end_of(second)).status == "lost"
@@ -272,14 +272,14 @@ async def test_runs_of_another_process_are_cancelled_from_here_whether_they_run_
         await bounded(gate.begun.wait())
         ended = await bounded(other.orchestrator.cancel(waiting))
         assert (ended.status, ended.error and ended.error.message) == ("cancelled", "it was cancelled")
-        assert (await one.store.run(running)).status == "running"
+        assert (await one.store.read_run(running)).status == "running"
         assert (await bounded(other.orchestrator.cancel(running))).status == "cancelled"
         gate.let.set()
         assert (await one.end_of(after)).status == "completed"
         assert (await bounded(other.orchestrator.cancel(after))).status == "completed"  # it stays as it is
         for run_id in (running, waiting, after):
             await other.check_end(run_id)
-        assert await one.store.commands() == []
+        assert await one.store.list_commands() == []
 
 
 async def test_a_steering_message_reaches_the_running_turn_and_without_one_it_is_any_message(tmp_path: Path) -> None:
@@ -295,7 +295,7 @@ async def test_a_steering_message_reaches_the_running_turn_and_without_one_it_is
         run = await world.end_of(run_id)
         assert run.result == "You said hurry"
         assert [(one.prompt, one.steered) for one in runtime.received] == [("wait", False), ("hurry", True)]
-        stored = [(message.role, message.content) for message in await world.store.messages("t")]
+        stored = [(message.role, message.content) for message in await world.store.list_messages("t")]
         assert stored == [("user", "wait"), ("user", "hurry"), ("assistant", "You said hurry")]
         assert ("on_message user", "hurry") in world.noted
         plain = await bounded(world.orchestrator.steer(RunRequest(prompt="later", thread_id="t")))
@@ -313,8 +313,8 @@ async def test_posts_with_the_same_key_are_one_message_and_one_run(tmp_path: Pat
         await world.end_of(posts[0].run_id)
         again = await world.orchestrator.submit(request)
         assert (again.run_id, again.fresh) == (posts[0].run_id, False)
-        assert [message.content for message in await world.store.messages("t")] == ["once", "once"]
-        assert len(await world.store.runs(thread_id="t")) == 1
+        assert [message.content for message in await world.store.list_messages("t")] == ["once", "once"]
+        assert len(await world.store.list_runs(thread_id="t")) == 1
         assert world.store.asked["begin_run"] == 1
 
 
@@ -342,7 +342,7 @@ async def test_steering_messages_with_the_same_key_are_given_once_also_when_a_se
         assert given == ["go on"]
         gate.let.set()
         assert (await world.end_of(running)).status == "completed"
-        assert [message.content for message in await world.store.messages("t")] == ["Hi", "go on", "let"]
+        assert [message.content for message in await world.store.list_messages("t")] == ["Hi", "go on", "let"]
         late = await bounded(world.orchestrator.steer(request))
         assert (late.message_id, late.fresh) == (answers[0].message_id, False)
 
@@ -433,7 +433,7 @@ async def test_a_message_that_could_not_be_stored_is_refused_and_nothing_happens
         world.store.fail["accept"] = 1
         with pytest.raises(StorageError, match="the disk says no"):
             await world.post("lost")
-        assert await world.store.messages("t") == []
+        assert await world.store.list_messages("t") == []
         assert (await world.ask("kept")).status == "completed"
         assert [turn for session in runtime.sessions for turn in session.turns] == ["kept"]
 
@@ -457,10 +457,10 @@ async def test_a_locked_database_delays_an_end_and_does_not_lose_it(tmp_path: Pa
 async def test_closing_while_runs_run_and_wait_stores_an_end_for_each(tmp_path: Path) -> None:
     async with talking(tmp_path, BenchRuntime(act=Gate(), owns_process=False)) as world:
         ids = [await world.post(f"message {number}", f"t{number % 4}") for number in range(20)]
-        early = world.store.asked["accept"]
+        early = world.store.asked["accept_message"]
         late = asyncio.gather(*(world.post("late", f"t{number}") for number in range(3, 9)), return_exceptions=True)
         async with asyncio.timeout(30):
-            while world.store.asked["accept"] < early + 6:  # the last of these are being stored right now
+            while world.store.asked["accept_message"] < early + 6:  # the last of these are being stored right now
                 await asyncio.sleep(0)
         world.store.fail["end_run"] = 3  # and the database is not at its best
         await bounded(world.orchestrator.close())
@@ -468,7 +468,7 @@ async def test_closing_while_runs_run_and_wait_stores_an_end_for_each(tmp_path: 
             assert isinstance(outcome, str | InvocationError), outcome
         with pytest.raises(InvocationError, match="being closed"):
             await world.post("too late")
-        stored = await world.store.runs(limit=1000)
+        stored = await world.store.list_runs(limit=1000)
         assert {(run.status, run.error and run.error.code) for run in stored} == {("stopped", "stopped")}
         assert set(ids) <= {run.id for run in stored}
         for run in stored:
@@ -485,7 +485,7 @@ async def test_whoever_leaves_while_the_message_is_being_stored_leaves_no_run_wi
             watching = watched_run(world.orchestrator, world.log, request, lambda _: None)
             left = [asyncio.create_task(world.post("hello", f"posted{number}")), asyncio.create_task(watching)]
             async with asyncio.timeout(30):
-                while world.store.asked["accept"] < 2 * number + 2:  # both are being stored right now
+                while world.store.asked["accept_message"] < 2 * number + 2:  # both are being stored right now
                     await asyncio.sleep(0)
             for task in left:
                 task.cancel()
@@ -493,7 +493,7 @@ async def test_whoever_leaves_while_the_message_is_being_stored_leaves_no_run_wi
             assert isinstance(outcomes[0], str | asyncio.CancelledError)  # it may have been stored by now
             assert isinstance(outcomes[1], asyncio.CancelledError)
         async with asyncio.timeout(30):  # what was left while it was being stored may be stored only now
-            while len(stored := await world.store.runs(limit=1000)) < 20 or not all(run.ended for run in stored):
+            while len(stored := await world.store.list_runs(limit=1000)) < 20 or not all(run.ended for run in stored):
                 await asyncio.sleep(0.01)
         assert len(stored) == 20
         assert {run.status for run in stored if run.thread_id.startswith("posted")} == {"completed"}
@@ -511,7 +511,7 @@ async def test_a_thread_that_is_deleted_takes_its_runs_along_and_nobody_waits_fo
         assert [run.status for run in await bounded(ends)] == ["cancelled", "cancelled"]
         for run_id in (running, waiting):
             with pytest.raises(NotFoundError):
-                await world.store.run(run_id)
+                await world.store.read_run(run_id)
         with pytest.raises(NotFoundError):
             await world.orchestrator.delete_thread("t")
 
@@ -568,7 +568,7 @@ async def test_time_and_ids_come_from_outside_so_that_a_simulation_can_give_its_
     async with talking(tmp_path, BenchRuntime(), clock=clock, ids=ids) as world:
         run = await world.ask("Hi")
         assert run.id == "run_000000000000101234567890001"
-        assert [message.id for message in await world.store.messages("t")] == [
+        assert [message.id for message in await world.store.list_messages("t")] == [
             "msg_000000000000201234567890002",
             "msg_000000000000301234567890003",
         ]

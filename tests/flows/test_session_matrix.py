@@ -49,7 +49,7 @@ class History:
     async def on_before_invoke(self, thread_id: str, prompt: str, invocation: Invoking) -> str:
         self.told.append(invocation.session)
         assert self.world is not None
-        messages = await self.world.store.messages(thread_id)
+        messages = await self.world.store.list_messages(thread_id)
         earlier = [message.content for message in messages if message.run_id != invocation.run_id]
         if invocation.session != "cold" or not earlier:
             return prompt
@@ -68,7 +68,7 @@ class Talk:
         history.world = world
 
     async def kept(self) -> str | None:
-        return (await self.world.store.thread("t")).session_id
+        return (await self.world.store.read_thread("t")).session_id
 
     async def say(self, text: str, **more: Any) -> tuple[list[str], list[str]]:
         """What the hook was told, and what the model was told, on each try."""
@@ -159,7 +159,7 @@ async def test_an_id_that_is_lost_for_good_is_cleared(tmp_path: Path) -> None:
         await talk.say("one")
         assert await talk.kept() is not None
         assert (await talk.say("lose"))[0] == ["warm", "cold"]
-        run = (await world.store.runs(thread_id="t"))[0]
+        run = (await world.store.list_runs(thread_id="t"))[0]
         assert (run.status, run.error and run.error.code) == ("failed", "session_lost")
         assert await talk.kept() is None
         assert await talk.say("two") == (["cold"], ["[one | Hello | lose] two"])
@@ -216,7 +216,7 @@ async def test_a_prewarmed_session_is_warm_for_a_new_thread_and_cold_where_histo
     async with talking(tmp_path, runtime, hooks=history) as world:
         talk = Talk(world, runtime, history)
         await world.orchestrator.submit(RunRequest(prompt="one", thread_id="t"))
-        await world.end_of((await world.store.runs(thread_id="t"))[0].id)
+        await world.end_of((await world.store.list_runs(thread_id="t"))[0].id)
         world.orchestrator.invoker.pool.evict("t")
         assert await world.orchestrator.prewarm("t") == (True, "scripted")
         opened = runtime.opened
@@ -247,7 +247,7 @@ async def main():
     async with Toolstead(project, settings=json.loads(os.environ["SETTINGS"])) as stead:
         run = await stead.invoke(text, thread_id="t")
         store = (await stead.conversations()).store
-        thread = await store.thread("t")
+        thread = await store.read_thread("t")
         print(json.dumps({"pid": os.getpid(), "status": run.status, "result": run.result, "kept": thread.session_id}))
 
 asyncio.run(main())

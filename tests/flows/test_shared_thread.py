@@ -20,7 +20,7 @@ from toolstead.types.thread import Message, Thread
 async def looked(world: World) -> None:
     """Wait until somebody in this world looks at a run that it does not hold."""
     async with asyncio.timeout(30):
-        while not world.store.asked["run"]:
+        while not world.store.asked["read_run"]:
             await asyncio.sleep(0.01)
 
 
@@ -33,11 +33,11 @@ async def test_a_run_that_waits_for_another_process_can_be_cancelled_and_its_tim
         await bounded(gate.begun.wait())
         cancelled, patient = await other.post("cancelled"), await other.post("patient", timeout=0.2)
         await looked(other)
-        assert (await other.store.run(cancelled)).status == "queued"
+        assert (await other.store.read_run(cancelled)).status == "queued"
         assert (await bounded(other.orchestrator.cancel(cancelled))).status == "cancelled"
-        seen = other.store.asked["run"]
+        seen = other.store.asked["read_run"]
         async with asyncio.timeout(30):
-            while other.store.asked["run"] < seen + 6:  # much longer than it may take
+            while other.store.asked["read_run"] < seen + 6:  # much longer than it may take
                 await asyncio.sleep(0.01)
         gate.let.set()
         assert (await one.end_of(running)).status == "completed"
@@ -53,7 +53,7 @@ async def test_closing_does_not_wait_for_another_process(tmp_path: Path) -> None
         async with talking(tmp_path, BenchRuntime()) as other:
             waiting = await other.post("second")
             await looked(other)
-        assert (await one.store.run(waiting)).status == "stopped"
+        assert (await one.store.read_run(waiting)).status == "stopped"
         gate.let.set()
         assert (await one.end_of(running)).status == "completed"
 
@@ -222,7 +222,7 @@ async def test_a_run_that_may_be_stored_though_its_caller_was_told_no_is_in_nobo
         behind = await other.post("elsewhere")
         assert (await one.ask("here")).status == "completed"
         assert (await other.end_of(behind)).status == "completed"
-        doubtful = next(run for run in await one.store.runs(thread_id="t") if run.prompt == "in doubt")
+        doubtful = next(run for run in await one.store.list_runs(thread_id="t") if run.prompt == "in doubt")
         ended = await one.check_end(doubtful.id)
         assert (ended.status, ended.error.code if ended.error else "") == ("failed", "storage")
 
@@ -234,17 +234,17 @@ async def test_a_caller_who_leaves_does_not_get_its_message_before_older_ones(tm
         for number in range(20):
             name = f"t{number}"
             await world.store.create_thread(Thread(id=name, created_at=1.0))
-            accepts = world.store.asked["accept"]
+            accepts = world.store.asked["accept_message"]
             posts = [asyncio.create_task(world.post(text, name)) for text in ("one", "two", "three")]
             async with asyncio.timeout(30):
-                while world.store.asked["accept"] < accepts + 3:
+                while world.store.asked["accept_message"] < accepts + 3:
                     await asyncio.sleep(0)
             posts[number % 3].cancel()
             await bounded(asyncio.gather(*posts, return_exceptions=True))
             async with asyncio.timeout(30):
-                while await world.store.runs(thread_id=name, unfinished=True):
+                while await world.store.list_runs(thread_id=name, unfinished=True):
                     await asyncio.sleep(0.01)
-            messages = await world.store.messages(name)
+            messages = await world.store.list_messages(name)
             asked = [one.content for one in messages if one.role == "user"]
             assert [one.content for one in messages if one.role == "assistant"] == asked
             assert len(asked) == 3

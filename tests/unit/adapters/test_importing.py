@@ -9,12 +9,12 @@ import pytest
 
 AT_ONCE = """
 import sys, threading
-from toolstead.adapters.importing import imported
+from toolstead.adapters.importing import import_module
 sys.setswitchinterval(1e-6)  # workers take turns as often as they can
 failed = []
 def load(name):
     try:
-        imported(name)
+        import_module(name)
     except Exception as error:
         failed.append(f"{name}: {error!r}")
 names = ("claude_agent_sdk", "toolstead.adapters.codex.tool_endpoint", "toolstead.adapters.mcp.sdk_side")

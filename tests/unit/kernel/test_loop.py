@@ -160,7 +160,7 @@ def test_an_interrupt_while_the_request_is_being_closed_keeps_what_was_said() ->
     class Slow(ScriptedModel):
         async def stream_reply(self, request: Any) -> Any:
             try:
-                async for piece in super().stream(request):
+                async for piece in super().stream_reply(request):
                     yield piece
             finally:
                 await asyncio.sleep(10)
@@ -178,7 +178,7 @@ def test_a_request_that_cannot_be_closed_costs_no_answer() -> None:
     class Stuck(ScriptedModel):
         async def stream_reply(self, request: Any) -> Any:
             try:
-                async for piece in super().stream(request):
+                async for piece in super().stream_reply(request):
                     yield piece
             finally:
                 await asyncio.sleep(1e9)

@@ -94,7 +94,7 @@ async def test_a_reply_of_any_size_is_refused(reply: ModelReply) -> None:
 @pytest.mark.parametrize("piece", [ModelDelta("xy"), ModelDelta(""), ModelDelta("hm", "thinking")])
 async def test_an_answer_without_end_is_ended(piece: ModelDelta) -> None:
     class Endless(ScriptedModel):
-        async def stream(self, request: ModelRequest) -> AsyncGenerator[ModelDelta | ModelReply, None]:
+        async def stream_reply(self, request: ModelRequest) -> AsyncGenerator[ModelDelta | ModelReply, None]:
             self.open += 1
             try:
                 for _ in itertools.count():

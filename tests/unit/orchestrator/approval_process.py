@@ -74,7 +74,7 @@ class Process:
 
     async def told(self) -> list[Event]:
         """The events of approvals, as they are stored."""
-        return [one for one in await self.store.events(EventFilter()) if one.type.startswith("approval.")]
+        return [one for one in await self.store.list_events(EventFilter()) if one.type.startswith("approval.")]
 
     async def outcome(self) -> list[tuple[str, str]]:
         """How each that was asked ended: exactly one end for each, and none for what nobody asked."""

@@ -29,7 +29,7 @@ async def test_a_call_waits_is_shown_and_goes_on_when_a_person_allows_it(here: P
     decided = await here.approvals.decide_approval(waiting.id, "allow", reason="fine")
     assert await soon(asking) == Allow()
     assert (decided.decision, decided.decided_input, decided.decision_reason) == ("allow", None, "fine")
-    assert await here.store.approval(waiting.id) == decided
+    assert await here.store.read_approval(waiting.id) == decided
     assert await here.approvals.pending_approvals() == []
 
 
@@ -63,28 +63,28 @@ async def test_what_the_run_told_before_is_stored_before(here: Process) -> None:
     await soon(asking)
     here.log.emit("tool_result", {"callId": "call_1"}, CALL.caller)
     await here.log.detach_store()
-    types = [one.type for one in await here.store.events(EventFilter(run_id="r"))]
+    types = [one.type for one in await here.store.list_events(EventFilter(run_id="r"))]
     assert types == ["tool_use", "approval.requested", "approval.resolved", "tool_result"]
 
 
 async def test_what_the_run_told_before_is_stored_before_though_it_had_to_wait(here: Process) -> None:
-    here.store.failing.add("append")
+    here.store.failing.add("append_events")
     here.log.emit("tool_use", {"callId": "call_1"}, CALL.caller)
     asking = here.ask()
     (waiting,) = await here.waiting()
-    types = [one.type for one in await here.store.events(EventFilter(run_id="r"))]
+    types = [one.type for one in await here.store.list_events(EventFilter(run_id="r"))]
     assert types == ["tool_use", "approval.requested"]
     await here.approvals.decide_approval(waiting.id, "allow")
     await soon(asking)
 
 
 async def test_what_the_run_told_before_is_not_lost_when_the_question_cannot_be_stored(here: Process) -> None:
-    here.store.failing |= {"add_approval", "append"}
+    here.store.failing |= {"add_approval", "append_events"}
     here.log.emit("tool_use", {"callId": "call_1"}, CALL.caller)
     assert isinstance(await soon(here.ask()), Deny)
     here.store.failing.clear()
     await here.log.detach_store()
-    assert [one.type for one in await here.store.events(EventFilter(run_id="r"))] == ["tool_use"]
+    assert [one.type for one in await here.store.list_events(EventFilter(run_id="r"))] == ["tool_use"]
 
 
 @pytest.mark.parametrize(("reason", "read"), [("not today", "not today"), ("", "a person said no")])

@@ -125,7 +125,7 @@ async def test_a_program_that_leaves_when_its_input_ends_is_not_killed(start: St
     process = await start(program)
     await process.close()
     assert (tmp_path / "left").read_text() == "properly"
-    assert not process.alive
+    assert not process.is_alive
 
 
 async def test_a_program_that_does_not_leave_is_killed_with_all_it_started(
@@ -179,7 +179,7 @@ async def test_a_program_that_nobody_hears_out_is_ended_all_the_same(
     monkeypatch.setattr(os, "killpg", lambda *given: loop.call_later(0.1, really, *given))  # as it is waited for
     async with asyncio.timeout(PATIENCE):
         await process.close()
-    assert not process.alive
+    assert not process.is_alive
 
 
 async def test_what_a_program_left_behind_ends_when_it_is_closed(start: Start) -> None:
@@ -190,7 +190,7 @@ print(json.dumps({"away": away.pid}), flush=True)
 """
     process = await start(program)
     child = (await first(process))["away"]
-    await until(lambda: not process.alive)
+    await until(lambda: not process.is_alive)
     await process.close()
     await until(lambda: not _is_there(child))
 
@@ -202,7 +202,7 @@ async def test_a_program_that_was_killed_is_seen_to_be_dead_at_once(start: Start
     deadline = time.monotonic() + PATIENCE
     while _is_there(process.pid) and time.monotonic() < deadline:
         time.sleep(0.01)  # noqa: ASYNC251 - the event loop must not hear of it
-    assert not process.alive
+    assert not process.is_alive
 
 
 async def test_a_program_that_ended_badly_says_why(start: Start) -> None:

@@ -32,7 +32,7 @@ class Line:
 
     def __init__(self, *_: Any, **hooks: Any) -> None:
         self.hooks = hooks
-        self.alive = True
+        self.is_alive = True
         self.pid = 1
         self.did: list[Any] = []
         self.broken: BrokenError | None = None
@@ -46,11 +46,11 @@ class Line:
     async def open(self) -> None:
         self._fail()
 
-    async def say(self, id: str, text: str) -> None:
+    async def send_message(self, id: str, text: str) -> None:
         self._fail()
         self.did.append(text)
 
-    async def interrupt(self) -> None:
+    async def interrupt_turn(self) -> None:
         self.did.append("interrupt")
         if not self.answers:
             await asyncio.Event().wait()
@@ -65,7 +65,7 @@ class Line:
         self._fail()
         self.did.append(("model", name))
 
-    async def messages(self) -> AsyncIterator[Any]:
+    async def read_messages(self) -> AsyncIterator[Any]:
         while (message := await self.heard.get()) is not None:
             if isinstance(message, Exception):
                 raise message
@@ -73,12 +73,12 @@ class Line:
 
     def kill(self) -> None:
         self.did.append("kill")
-        self.alive = False
+        self.is_alive = False
         self.heard.put_nowait(BrokenError("killed"))
 
     async def close(self) -> None:
         self.did.append("close")
-        self.alive = False
+        self.is_alive = False
         self.heard.put_nowait(None)
         await asyncio.sleep(0.01)
 
@@ -182,7 +182,7 @@ async def test_a_message_is_taken_only_while_a_turn_runs_and_its_program_lives(s
     await failure(running)
     another = asyncio.create_task(session.run(Listener().turn()))
     await asyncio.sleep(0)
-    line_of(session).alive = False
+    line_of(session).is_alive = False
     assert not await session.steer("dead")
     another.cancel()
     await failure_or_cancelled(another)
@@ -258,7 +258,7 @@ async def test_another_model_and_other_tools_are_taken_and_nothing_else_is(sessi
     assert not await session.adapt_to(spec(agent="other"))
     assert not await session.adapt_to(spec(instructions="Be long."))
     assert not await session.adapt_to(spec(permissions=("Bash",)))
-    line_of(session).alive = False
+    line_of(session).is_alive = False
     assert not await session.adapt_to(spec(model="anthropic:b"))
 
 
@@ -308,7 +308,7 @@ async def test_a_crash_while_it_listens_is_logged_and_ends_the_turn(
     session: ClaudeSession, caplog: pytest.LogCaptureFixture
 ) -> None:
     class Clumsy(Listener):
-        async def tell(self, *given: Any, **more: Any) -> None:
+        async def report_result(self, *given: Any, **more: Any) -> None:
             raise ZeroDivisionError
 
     caplog.set_level(logging.ERROR)

@@ -15,7 +15,7 @@ class Ends:
     """A program and an endpoint that take their time to end."""
 
     def __init__(self) -> None:
-        self.alive = True
+        self.is_alive = True
         self.closing, self.may_close, self.closed = asyncio.Event(), asyncio.Event(), 0
 
     async def close(self) -> None:

@@ -130,7 +130,7 @@ def test_a_crash_at_any_step_leaves_the_old_approval_or_the_new_one(
 ) -> None:
     """Every call that changes the disk is the last one, in turn."""
     approvals.approve_snapshot(PROJECT, OLD)
-    steps = [(module, "_lay_out"), (module, "write_private"), (module, "_lead"), (module, "_tidy")]
+    steps = [(module, "_lay_out"), (module, "write_private"), (module, "_point_current"), (module, "_delete_unused")]
     steps += [(module.os, "open"), (module.os, "fsync"), (Path, "rename"), (Path, "replace"), (Path, "symlink_to")]
     for number, (owner, name) in enumerate(steps):
         for after in (False, True):
@@ -184,7 +184,7 @@ def test_bytes_without_pins_are_no_approval(approvals: TrustStore, place: Path) 
 def test_a_crash_while_taking_back_leaves_the_approval_whole_or_gone(
     approvals: TrustStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for name in ("write_private", "_tidy"):
+    for name in ("write_private", "_delete_unused"):
         for after in (False, True):
             approvals.approve_snapshot(PROJECT, OLD)
             with monkeypatch.context() as patch:
@@ -347,13 +347,13 @@ def test_a_project_whose_path_is_no_text_cannot_be_approved_and_is_told_so(appro
 AT_ONCE = """
 import sys
 from pathlib import Path
-from toolstead.app.trust.approvals import Approvals
+from toolstead.app.trust.approvals import TrustStore
 from toolstead.app.trust.snapshot import PinnedFile, Snapshot
 
-approvals, mine = Approvals(Path(sys.argv[1])), sys.argv[2].encode()
+approvals, mine = TrustStore(Path(sys.argv[1])), sys.argv[2].encode()
 for number in range(15):
     files = {".toolstead/bin/run": PinnedFile(data=mine + str(number).encode(), executable=True)}
-    approvals.approve(Path("/somewhere/project"), Snapshot(files=files))
+    approvals.approve_snapshot(Path("/somewhere/project"), Snapshot(files=files))
 """
 
 

@@ -52,7 +52,7 @@ def approve(trust: ProjectTrust) -> None:
 
 
 def commands(offers: Offers) -> list[str]:
-    return [tool.tool.handler.preview({})["command"] for tool in offers.tools]
+    return [tool.tool.handler.preview_call({})["command"] for tool in offers.tools]
 
 
 def messages(trust: ProjectTrust) -> list[str]:

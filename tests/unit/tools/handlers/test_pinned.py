@@ -31,7 +31,7 @@ def shown(command: str, input: dict[str, Any] | None = None, *, copy: Path = COP
     """What would run."""
     loaded = load(shell("tool", command, *(input or {}), **handler), copy)
     assert loaded.problems == ()
-    preview: dict[str, Any] = loaded.tools[0].tool.handler.preview(input or {})
+    preview: dict[str, Any] = loaded.tools[0].tool.handler.preview_call(input or {})
     return preview
 
 
@@ -204,7 +204,7 @@ def test_values_of_the_environment_are_led_part_by_part() -> None:
 def test_the_base_of_a_tool_that_reads_files_is_led() -> None:
     for base in (".toolstead/docs", "./x/../.toolstead/docs/", f"{PROJECT}/.toolstead/docs"):
         loaded = load(tool("read", {"type": "file-read", "basePath": base}, {"path": {"type": "string"}}))
-        preview = loaded.tools[0].tool.handler.preview({"path": "a"})
+        preview = loaded.tools[0].tool.handler.preview_call({"path": "a"})
         assert preview["file"] == f"{COPY}/docs/a"
 
 
