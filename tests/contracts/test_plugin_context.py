@@ -220,13 +220,13 @@ async def test_a_json_value_comes_back_as_it_was(world: World, value: Any) -> No
 
 async def test_values_are_kept_found_and_forgotten_by_name(world: World) -> None:
     store = world.ctx.store
-    assert (await store.get("a"), await store.get("a", 5), await store.list_keys()) == (None, 5, [])
+    assert (await store.get("a"), await store.get("a", 5), await store.keys()) == (None, 5, [])
     for key in ("b:2", "a", "b:1", "c" * LONGEST_KEY):
         await store.set(key, key)
-    assert await store.list_keys() == ["a", "b:1", "b:2", "c" * LONGEST_KEY]
-    assert await store.list_keys("b:") == ["b:1", "b:2"]
+    assert await store.keys() == ["a", "b:1", "b:2", "c" * LONGEST_KEY]
+    assert await store.keys("b:") == ["b:1", "b:2"]
     assert (await store.delete("b:1"), await store.delete("b:1")) == (True, False)
-    assert await store.list_keys("b:") == ["b:2"]
+    assert await store.keys("b:") == ["b:2"]
 
 
 async def test_what_is_kept_is_a_copy(world: World) -> None:

@@ -49,9 +49,9 @@ async def test_a_message_goes_through_every_station_in_order(tmp_path: Path) -> 
         world.hooks.change = lambda prompt: f"<{prompt}>"
         noted.clear()
         run = await world.ask("Hi")
-        stations = [one for one in noted if one[0] != "store" or one[1] in {"accept", "begin_run", "end_run"}]
+        stations = [one for one in noted if one[0] != "store" or one[1] in {"accept_message", "begin_run", "end_run"}]
         assert stations == [
-            ("store", "accept"),
+            ("store", "accept_message"),
             ("store", "begin_run"),
             ("on_message user", "Hi"),
             ("session taken",),
@@ -350,7 +350,7 @@ async def test_steering_messages_with_the_same_key_are_given_once_also_when_a_se
 async def test_a_key_whose_message_could_not_be_stored_may_be_used_again(tmp_path: Path) -> None:
     async with talking(tmp_path, BenchRuntime()) as world:
         request = RunRequest(prompt="Hi", thread_id="t", idempotency_key="k")
-        world.store.fail["accept"] = 1
+        world.store.fail["accept_message"] = 1
         with pytest.raises(StorageError):
             await world.orchestrator.submit(request)
         assert (await world.orchestrator.submit(request)).fresh
@@ -403,7 +403,7 @@ async def test_a_tool_call_of_a_run_is_told_in_its_place(tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize(
-    ("method", "status"), [("begin_run", "failed"), ("end_run", "completed"), ("append", "completed")]
+    ("method", "status"), [("begin_run", "failed"), ("end_run", "completed"), ("append_events", "completed")]
 )
 async def test_a_database_that_fails_for_a_while_loses_nothing_that_was_acknowledged(
     tmp_path: Path, method: str, status: str
@@ -430,7 +430,7 @@ async def test_a_database_that_fails_for_a_while_loses_nothing_that_was_acknowle
 async def test_a_message_that_could_not_be_stored_is_refused_and_nothing_happens(tmp_path: Path) -> None:
     runtime = BenchRuntime()
     async with talking(tmp_path, runtime) as world:
-        world.store.fail["accept"] = 1
+        world.store.fail["accept_message"] = 1
         with pytest.raises(StorageError, match="the disk says no"):
             await world.post("lost")
         assert await world.store.list_messages("t") == []
@@ -493,7 +493,7 @@ async def test_whoever_leaves_while_the_message_is_being_stored_leaves_no_run_wi
             assert isinstance(outcomes[0], str | asyncio.CancelledError)  # it may have been stored by now
             assert isinstance(outcomes[1], asyncio.CancelledError)
         async with asyncio.timeout(30):  # what was left while it was being stored may be stored only now
-            while len(stored := await world.store.list_runs(limit=1000)) < 20 or not all(run.ended for run in stored):
+            while len(stored := await world.store.list_runs(limit=1000)) < 20 or not all(run.has_ended for run in stored):
                 await asyncio.sleep(0.01)
         assert len(stored) == 20
         assert {run.status for run in stored if run.thread_id.startswith("posted")} == {"completed"}
@@ -546,7 +546,7 @@ async def test_what_cannot_be_stored_as_an_event_is_left_out_alone_and_named(
             await world.check_end(run.id)
             assert "message.delta" in [event.type for event in await world.events_of(run.id)]
         assert "an event thinking of run" in caplog.text
-        world.store.fail["append"] = 1  # what was told waits, and is to be stored with the end
+        world.store.fail["append_events"] = 1  # what was told waits, and is to be stored with the end
         run = await world.ask("at once")
         assert (run.status, (await world.check_end(run.id)).result) == ("completed", "done")
         assert f"run {run.id} told something that cannot be stored" in caplog.text

@@ -264,7 +264,7 @@ async def test_a_plugin_reads_and_changes_no_other_plugins_values(tmp_path: Path
         await ctx.store.set("secret", f"of {ctx.name}")
         for key in ("secret", "../mail/secret", "mail.secret", "mail/secret"):
             found[f"{ctx.name} {key}"] = await ctx.store.get(key)
-        found[f"{ctx.name} keys"] = await ctx.store.list_keys()
+        found[f"{ctx.name} keys"] = await ctx.store.keys()
         return json.dumps(found)
 
     tools = [Tool(name="use", description="x", schema={"type": "object"}, handler=use)]

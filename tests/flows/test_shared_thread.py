@@ -216,7 +216,7 @@ async def test_a_run_that_may_be_stored_though_its_caller_was_told_no_is_in_nobo
             one.store._store = one.store._store._inner
             raise StorageError("the line was cut during the commit")
 
-        one.store._store = cast("Any", _Instead(one.store._store, accept=cut_off))
+        one.store._store = cast("Any", _Instead(one.store._store, accept_message=cut_off))
         with pytest.raises(StorageError, match="cut"):
             await one.post("in doubt")
         behind = await other.post("elsewhere")

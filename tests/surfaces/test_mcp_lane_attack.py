@@ -248,7 +248,7 @@ async def test_a_session_that_says_often_that_it_is_initialized_is_learned_of_on
     learned: list[str] = []
 
     class Counting(HandshakeSessions):
-        def learn(self, id: str) -> Callable[[], None]:
+        def learn_session(self, id: str) -> Callable[[], None]:
             learned.append(id)
             return super().learn_session(id)
 

@@ -125,7 +125,7 @@ async def test_no_plugins_are_said_and_thirty_long_ones_still_fit(served: Served
 
 async def test_a_list_for_programs_is_what_the_server_says(served: Served) -> None:
     done = await served.command("list", "--json")
-    assert json.loads(done.stdout) == {"plugins": served.plugins.shown()}
+    assert json.loads(done.stdout) == {"plugins": served.plugins.show_plugins()}
     assert done.stderr == f"by the server at {served.live.url}\n"
 
 
@@ -154,12 +154,12 @@ async def test_a_plugin_is_disabled_enabled_with_settings_and_reset(served: Serv
 
 
 async def test_a_plugin_that_is_enabled_and_does_not_run_says_why_and_is_status_1(served: Served) -> None:
-    change = served.plugins.change
+    change = served.plugins.change_plugin
 
     async def fails(name: str, **more: Any) -> dict[str, Any]:
         return {**await change(name, **more), "state": "failed", "tools": [], "error": "start: OSError: no\nnetwork"}
 
-    served.plugins.change = fails
+    served.plugins.change_plugin = fails
     done = await served.command("enable", "weather")
     assert done.returncode == 1
     assert done.stderr.splitlines()[1:] == ["weather is enabled: failed", "  start: OSError: no network"]

@@ -30,7 +30,7 @@ async def test_plugins_are_listed_with_what_they_bring_and_what_is_wrong_with_th
     plugins.plugins["broken"] = plugin("broken", **why)
     async with running(SAY, plugins=plugins) as live:
         reply = await live.get("/api/plugins")
-        assert (reply.status, reply.json) == (200, {"plugins": plugins.shown()})
+        assert (reply.status, reply.json) == (200, {"plugins": plugins.show_plugins()})
         fits(live, "PluginList", reply.json)
 
 
@@ -92,7 +92,7 @@ async def test_a_change_that_does_not_fit_is_refused_with_what_would_be_right(
         reply = await change(live, body)
         assert reply.status == status
         assert said in reply.problem["detail"]
-        assert plugins.shown() == [plugin("shouty")]
+        assert plugins.show_plugins() == [plugin("shouty")]
 
 
 async def test_an_unknown_plugin_is_404_with_the_nearest_name() -> None:

@@ -88,13 +88,13 @@ class RegistryView:
         """
         registered = self._view.find_tool(name)
         handler: Any = registered.tool.handler
-        if not hasattr(handler, "preview"):
+        if not hasattr(handler, "preview_call"):
             raise ToolError(f"{name} is written in Python; only tools from files can be shown before they run")
         schema = registered.input
         filled = schema.defaults.fill_object(input) if schema.defaults is not None else dict(input)
         if problems := schema.describe_problems(filled):
             raise ToolError(f"Invalid arguments for {name}:\n" + "\n".join(problems))
-        return handler.preview(filled)
+        return handler.preview_call(filled)
 
     def get(self, name: str) -> Tool | None:
         """The tool itself, or None."""

@@ -68,6 +68,8 @@ class RunCommands:
                 if command_id is not None:
                     await self._store.remove_command(command_id)
                 return before
+            if not active.takes_messages:
+                return None
             is_taken = await self._parts.invoker.steer(session_key(message.thread_id), message.content)
             if not is_taken or not active.takes_messages:
                 return None

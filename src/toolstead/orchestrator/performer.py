@@ -199,11 +199,11 @@ class RunPerformer:
     async def _end_steering(self, active: ActiveRun) -> None:
         """Let a message that is being given to the turn arrive, and no further one."""
         try:
-            async with asyncio.timeout(STEERING_SECONDS):
-                await active.steering.acquire()
+            async with asyncio.timeout(STEERING_SECONDS), active.steering:
+                active.takes_messages = False
         except TimeoutError:
             logger.warning("run %s ends while a message is being given to it", active.run.id)
-        active.takes_messages = False
+            active.takes_messages = False
 
     async def _store_end(self, active: ActiveRun, least: Ending) -> tuple[Run, list[Event] | None]:
         """The run as it ended, and the events stored with that; None when it is not us who ended it.

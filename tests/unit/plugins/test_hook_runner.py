@@ -665,7 +665,7 @@ async def endless(*_):
 
 async def main():
     runner, health = HookRunner(), Health("a")
-    runner.set([Hooked(plugin="a", hooks=Hooks(on_message=endless, timeout=0.01), health=health)])
+    runner.set_hooks([Hooked(plugin="a", hooks=Hooks(on_message=endless, timeout=0.01), health=health)])
     await runner.on_message("t", "user", "x")
     print(health.state)
 
