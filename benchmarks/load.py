@@ -2,8 +2,8 @@
 
     python -m benchmarks.load PORT CLIENTS ERA TOOL ARGUMENTS ANSWER WRONG
 
-It opens the connections, shakes hands where the era has a handshake, checks one right and one wrong call, and then
-obeys stdin: for each line with a number it makes calls for so many seconds and answers with a line of JSON.
+It opens the connections, shakes hands where the protocol version has a handshake, checks one right and one wrong call,
+and then obeys stdin: for each line with a number it makes calls for so many seconds and answers with a line of JSON.
 """
 
 from __future__ import annotations

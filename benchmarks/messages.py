@@ -1,4 +1,4 @@
-"""MCP messages as bytes, the same for every contestant, in both eras of the protocol."""
+"""MCP messages as bytes, the same for every contestant, in all protocol versions of the protocol."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def request(number: int, method: str, params: dict[str, Any]) -> bytes:
 
 
 def initialize(number: int) -> bytes:
-    """The opening of the handshake era."""
+    """The opening of the handshake versions."""
     return request(number, "initialize", {"protocolVersion": HANDSHAKE, "capabilities": {}, "clientInfo": _CLIENT})
 
 

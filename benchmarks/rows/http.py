@@ -1,4 +1,4 @@
-"""MCP over HTTP: `tools/call` from many clients at once, in both eras of the protocol."""
+"""MCP over HTTP: `tools/call` from many clients at once, in all protocol versions of the protocol."""
 
 from __future__ import annotations
 
@@ -51,13 +51,13 @@ class Course:
     """What is asked of every server.
 
     Attributes:
-        key: The row's, in the handshake era.
+        key: The row's, in the handshake versions.
         title: The row's, with the revision still to come.
         tool: What is called.
         clients: How many at once.
         seconds: How long they are timed.
         tail: Show the latency of which 99 of 100 calls stay below, instead of how many calls there are in a second.
-        goals: By era.
+        goals: By protocol version.
     """
 
     key: str

@@ -15,7 +15,7 @@ from tests.architecture.sources import dotted, module_name, parsed, shown, sourc
 BOUNDARIES = {
     "toolstead.adapters.claude.connection": "the SDK raises bare exceptions for what can happen to a program",
     "toolstead.adapters.http.application": "the top frame: a crash is an answer with an id, and a traceback in the log",
-    "toolstead.adapters.mcp.lane.calls": "an answer that cannot be written down is an error of its own, and logged",
+    "toolstead.adapters.mcp.fast_path.calls": "an answer that cannot be encoded is an error of its own, and logged",
     "toolstead.adapters.mcp.stdio": "whatever ends the SDK's side ends the conversation, and is raised there",
     "toolstead.adapters.storage.writer": "a write that fails, however, fails alone; its neighbours are committed",
     "toolstead.app.conversations": "a background owner: deleting old events is tried again, whatever it met",
@@ -31,7 +31,7 @@ BOUNDARIES = {
     "toolstead.plugins.hook_call": "a hook may raise anything; it is named and counted, and the rest goes on",
     "toolstead.plugins.background": "a background owner: work that fails degrades its plugin, and ends nothing else",
     "toolstead.plugins.crash": "the text of an exception is made by its author's own code",
-    "toolstead.plugins.guest": "the plugin loader: importing a plugin may raise anything; it fails alone",
+    "toolstead.plugins.plugin_instance": "the plugin loader: importing a plugin may raise anything; it fails alone",
     "toolstead.plugins.host": "plugins are started and ended whatever becomes of those who are told of their tools",
     "toolstead.plugins.settings": "the classes of settings are their authors' own code",
     "toolstead.plugins.step": "register, start and stop are the plugin's own; what they raise is its failure",

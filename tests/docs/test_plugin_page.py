@@ -15,7 +15,7 @@ import toolstead.testing
 from toolstead import Hooks, Plugin, PluginContext
 from toolstead.app import plugin_places, plugin_powers
 from toolstead.concurrency import owned_tasks
-from toolstead.plugins import background, definition, guest, health, hook_runner, ports
+from toolstead.plugins import background, definition, health, hook_runner, instance, ports
 from toolstead.testing import FakeContext, fake_context
 
 PAGE = (Path(__file__).parents[2] / "docs" / "plugins.md").read_text("utf-8")
@@ -72,10 +72,10 @@ def limits() -> Iterator[tuple[str, str, float]]:
     yield "a plugin's name", "{} characters", definition.LONGEST_NAME
     yield "`<plugin>__<tool>`", "{} characters", definition.LONGEST_TOOL_NAME
     yield "a plugin's file", "{} bytes", plugin_places.LARGEST_FILE
-    yield "`register`", "{} seconds", guest.REGISTER_SECONDS
-    yield "`start`", "{} seconds", guest.START_SECONDS
-    yield "`stop`", "{} seconds, after", guest.STOP_SECONDS
-    yield "`stop`", "its tools had {} seconds", guest.CALLS_SECONDS
+    yield "`register`", "{} seconds", instance.REGISTER_SECONDS
+    yield "`start`", "{} seconds", instance.START_SECONDS
+    yield "`stop`", "{} seconds, after", instance.STOP_SECONDS
+    yield "`stop`", "its tools had {} seconds", instance.CALLS_SECONDS
     yield "`stop`", "background work {} to be", owned_tasks.GRACE
     yield "a hook", "{} seconds,", hook_runner.TIMEOUT
     yield "a hook", "`on_task_complete` {};", hook_runner.REVIEW_TIMEOUT

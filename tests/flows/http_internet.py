@@ -27,9 +27,9 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from toolstead.orchestrator.event_log import EventLog
 from toolstead.plugins.contract import Tool
 from toolstead.tools.dispatch import Dispatcher
+from toolstead.tools.handlers.handler_context import Surroundings
 from toolstead.tools.handlers.http import HttpConfig, HttpHandler, load_http
 from toolstead.tools.handlers.http_client import GuardedClient
-from toolstead.tools.handlers.surroundings import Surroundings
 from toolstead.tools.registry import Registry
 from toolstead.types.result import ToolResult
 

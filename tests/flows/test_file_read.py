@@ -21,7 +21,7 @@ from toolstead.errors import RefusedError
 from toolstead.tools.builtin import file_reader
 from toolstead.tools.handlers import file_read as file_read_handler
 from toolstead.tools.handlers.file_read import FileReadConfig, FileReadHandler
-from toolstead.tools.handlers.surroundings import Surroundings
+from toolstead.tools.handlers.handler_context import Surroundings
 from toolstead.types.content import Image
 from toolstead.types.result import Failure
 

@@ -20,7 +20,7 @@ import pytest
 from tests.unit.invoker.bench import Clock
 from toolstead import Toolstead
 from toolstead.adapters.scripted.runtime import ScriptedRuntime
-from toolstead.adapters.scripted.stage import Received
+from toolstead.adapters.scripted.script_state import Received
 from toolstead.invoker.pool import SessionPool
 from toolstead.orchestrator.orchestrator import Orchestrator, RunRequest
 from toolstead.types.run import Run

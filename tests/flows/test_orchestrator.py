@@ -493,7 +493,9 @@ async def test_whoever_leaves_while_the_message_is_being_stored_leaves_no_run_wi
             assert isinstance(outcomes[0], str | asyncio.CancelledError)  # it may have been stored by now
             assert isinstance(outcomes[1], asyncio.CancelledError)
         async with asyncio.timeout(30):  # what was left while it was being stored may be stored only now
-            while len(stored := await world.store.list_runs(limit=1000)) < 20 or not all(run.has_ended for run in stored):
+            while len(stored := await world.store.list_runs(limit=1000)) < 20 or not all(
+                run.has_ended for run in stored
+            ):
                 await asyncio.sleep(0.01)
         assert len(stored) == 20
         assert {run.status for run in stored if run.thread_id.startswith("posted")} == {"completed"}

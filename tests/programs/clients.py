@@ -1,4 +1,4 @@
-"""The official SDK's client, connected to the tool server: each era over each transport."""
+"""The official SDK's client, connected to the tool server: each protocol version over each transport."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ async def in_a_task(context: AbstractAsyncContextManager[T]) -> AsyncIterator[T]
 
 
 class Ear:
-    """What a client was told about changes, in either era."""
+    """What a client was told about changes, in either protocol version."""
 
     def __init__(self) -> None:
         self.notices = 0
@@ -99,7 +99,7 @@ class Ear:
 
     @asynccontextmanager
     async def open(self, client: Client, era: Era) -> AsyncIterator[None]:
-        """Listen the way this era does."""
+        """Listen the way this protocol version does."""
         if era == "handshake":
             yield
             return

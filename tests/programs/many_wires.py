@@ -2,7 +2,7 @@
 
 A process for each conversation would cost a start each; this is one process for thousands of messages.
 
-Usage: many_wires.py [--no-lane]. The first line on stdout is the port.
+Usage: many_wires.py [--no-fast-path]. The first line on stdout is the port.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ from toolstead.app import serving
 LIMIT = 1 << 20
 
 
-async def converse(stead: Toolstead, reads: socket.socket, writes: socket.socket, *, lane: bool) -> None:
+async def converse(stead: Toolstead, reads: socket.socket, writes: socket.socket, *, fast_path: bool) -> None:
     """One client, until it closes what is read."""
     with reads, writes:
         create_server = partial(serving.create_server, stead._parts, "default")
-        shared = serving.create_lane(stead._parts) if lane else None
+        shared = serving.create_fast_path(stead._parts) if fast_path else None
         await StdioConnection(create_server, shared, lambda: None).run(reads.fileno(), writes.fileno(), LIMIT)
 
 
-async def main(*, lane: bool) -> None:
+async def main(*, fast_path: bool) -> None:
     loop = asyncio.get_running_loop()
     async with Toolstead() as stead, asyncio.TaskGroup() as tasks:
         stead.registry.register(*fixed_tools(), *shaped_tools())
@@ -40,8 +40,8 @@ async def main(*, lane: bool) -> None:
                 reads, _ = await loop.sock_accept(listener)
                 writes, _ = await loop.sock_accept(listener)
                 writes.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-                tasks.create_task(converse(stead, reads, writes, lane=lane))
+                tasks.create_task(converse(stead, reads, writes, fast_path=fast_path))
 
 
 if __name__ == "__main__":
-    asyncio.run(main(lane="--no-lane" not in sys.argv))
+    asyncio.run(main(fast_path="--no-fast-path" not in sys.argv))

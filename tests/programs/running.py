@@ -129,7 +129,7 @@ class Wire:
         return await self.answer(id)
 
     async def call(self, id: Any, name: str, arguments: Any = None) -> Any:
-        """Call a tool in the era that was opened last."""
+        """Call a tool in the protocol version that was opened last."""
         return await self.request(id, "tools/call", self.params({"name": name, "arguments": arguments}))
 
     async def notify(self, method: str, params: Any = None) -> None:
@@ -137,7 +137,7 @@ class Wire:
         await self.say(message if params is None else {**message, "params": params})
 
     async def shake_hands(self, capabilities: Mapping[str, Any] | None = None) -> Any:
-        """Open the handshake era."""
+        """Open the handshake versions."""
         me = {"name": "test", "version": "1"}
         params = {"protocolVersion": HANDSHAKE, "capabilities": dict(capabilities or {}), "clientInfo": me}
         answer = await self.request("hello", "initialize", params)
@@ -160,7 +160,7 @@ class ModernWire(Wire):
 
 
 def modern_meta(capabilities: Mapping[str, Any] | None = None) -> dict[str, Any]:
-    """What every request of the stateless era carries."""
+    """What every request of the stateless protocol version carries."""
     return {
         "io.modelcontextprotocol/protocolVersion": MODERN,
         "io.modelcontextprotocol/clientInfo": {"name": "test", "version": "1"},

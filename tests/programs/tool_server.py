@@ -1,7 +1,7 @@
 """A stead with the tools that tests of the MCP door need, served with the public API alone.
 
-Usage: tool_server.py stdio | http | stdio-on-uvloop [--no-lane] [KEY=VALUE …]. Over HTTP the first line on stdout is
-the address. With `--no-lane` the SDK answers everything.
+Usage: tool_server.py stdio | http | stdio-on-uvloop [--no-fast-path] [KEY=VALUE …]. Over HTTP the first line on
+stdout is the address. With `--no-fast-path` the SDK answers everything.
 """
 
 from __future__ import annotations
@@ -400,13 +400,13 @@ def fixed_tools() -> list[Tool]:
     ]
 
 
-async def main(door: str, overrides: list[str], *, lane: bool) -> None:
+async def main(door: str, overrides: list[str], *, fast_path: bool) -> None:
     async with Toolstead(overrides=overrides) as stead:
         stead.registry.register(*fixed_tools(), *shaped_tools(), *growing_tools(stead))
         if door == "http":
-            await stead.serve_http(port=0, on_ready=lambda address: print(address.url, flush=True), lane=lane)
+            await stead.serve_http(port=0, on_ready=lambda address: print(address.url, flush=True), fast_path=fast_path)
             return
-        serving = asyncio.ensure_future(stead.serve_stdio(lane=lane))
+        serving = asyncio.ensure_future(stead.serve_stdio(fast_path=fast_path))
         asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, serving.cancel)
         with suppress(asyncio.CancelledError):
             await serving
@@ -416,6 +416,6 @@ if __name__ == "__main__":
     import uvloop
 
     factory = uvloop.new_event_loop if sys.argv[1] == "stdio-on-uvloop" else None
-    given = [argument for argument in sys.argv[2:] if argument != "--no-lane"]
+    given = [argument for argument in sys.argv[2:] if argument != "--no-fast-path"]
     with asyncio.Runner(loop_factory=factory) as runner:
-        runner.run(main(sys.argv[1], given, lane="--no-lane" not in sys.argv))
+        runner.run(main(sys.argv[1], given, fast_path="--no-fast-path" not in sys.argv))

@@ -20,7 +20,7 @@ class Meant:
 
     Attributes:
         why: In a line.
-        fits: Whether this is it: what the lane said, and what the SDK said instead.
+        fits: Whether this is it: what the fast path said, and what the SDK said instead.
         ways: Where it is to be found.
     """
 
@@ -31,17 +31,21 @@ class Meant:
 
 MEANT = (
     Meant(
-        why="an answer nested more than 250 deep: the SDK's serializer gives up, the lane says it",
-        fits=lambda lane, sdk: "[" * 250 in lane and _is_error(sdk, "depth exceeded", "Internal server error"),
+        why="an answer nested more than 250 deep: the SDK's serializer gives up, the fast path says it",
+        fits=lambda fast_path, sdk: (
+            "[" * 250 in fast_path and _is_error(sdk, "depth exceeded", "Internal server error")
+        ),
         ways=frozenset(EVERY_WAY),
     ),
     Meant(
-        why="an answer that neither can say: the SDK repeats Python's own words and code 0, the lane does not",
-        fits=lambda lane, sdk: _is_error(lane, "Internal server error") and _is_error(sdk, "recursion depth exceeded"),
+        why="an answer that neither can say: the SDK repeats Python's own words and code 0, the fast path does not",
+        fits=lambda fast_path, sdk: (
+            _is_error(fast_path, "Internal server error") and _is_error(sdk, "recursion depth exceeded")
+        ),
         ways=frozenset({("stdio", "handshake"), ("http", "handshake")}),
     ),
 )
-"""Every difference between the lane and the SDK that is meant. There are no others."""
+"""Every difference between the fast path and the SDK that is meant. There are no others."""
 
 
 def _is_error(said: str, *texts: str) -> bool:
@@ -81,9 +85,9 @@ class Comparison:
         self._allowed = {one for one in MEANT if (door, era) in one.ways}
         self._seen: set[Meant] = set()
 
-    def compare(self, title: str, lane: Iterable[Any], sdk: Iterable[Any]) -> None:
+    def compare(self, title: str, fast_path: Iterable[Any], sdk: Iterable[Any]) -> None:
         """Compare what was said, whatever the order. What answers the same id is compared as a pair."""
-        left, right = Counter(map(normal, lane)), Counter(map(normal, sdk))
+        left, right = Counter(map(normal, fast_path)), Counter(map(normal, sdk))
         pairs: defaultdict[str, tuple[list[str], list[str]]] = defaultdict(lambda: ([], []))
         for side, only in enumerate((left - right, right - left)):
             for said in only.elements():
@@ -94,7 +98,7 @@ class Comparison:
                 self._seen.add(meant)
             else:
                 shown = [[said[:600] for said in only] for only in (only_lane, only_sdk)]
-                self.unmeant.append(f"{title}, id {asked}: the lane said {shown[0]}, the SDK {shown[1]}")
+                self.unmeant.append(f"{title}, id {asked}: the fast path said {shown[0]}, the SDK {shown[1]}")
 
     def check(self) -> None:
         """Nothing differs but what is meant to."""
@@ -109,7 +113,7 @@ class Comparison:
         if len(only_lane) != len(only_sdk):
             return None
         for one in self._allowed:
-            if all(one.fits(lane, sdk) for lane, sdk in zip(only_lane, only_sdk, strict=True)):
+            if all(one.fits(fast_path, sdk) for fast_path, sdk in zip(only_lane, only_sdk, strict=True)):
                 return one
         return None
 

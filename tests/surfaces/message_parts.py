@@ -147,7 +147,7 @@ def introductions() -> list[Said]:
 
 
 def tour(era: Era) -> list[Said]:
-    """A well-behaved opening, and then every odd thing where the lane might overlook it."""
+    """A well-behaved opening, and then every odd thing where the fast path might overlook it."""
     said: list[Said] = []
     meta = modern_meta() if era == "modern" else {}
 

@@ -40,7 +40,7 @@ class Mixer:
 
         Args:
             seed: Which.
-            era: Whose well-behaved clients most messages are of.
+            protocol version: Whose well-behaved clients most messages are of.
             duplex: Whether a server can ask back, and calls be cancelled by a message.
         """
         self.random = Random(f"{era} {seed}")
@@ -93,7 +93,7 @@ class Mixer:
 
         Args:
             said: The message.
-            session: The id of the session, in the handshake era.
+            session: The id of the session, in the handshake versions.
             odd: Whether some may be wrong.
         """
         headers = {"Accept": "application/json, text/event-stream", "Content-Type": "application/json"}
@@ -151,7 +151,7 @@ class Mixer:
         return Raw(self.random.choice(ODD_VALUES))
 
     def meta(self) -> dict[str, Any]:
-        """What the era wants to be said, often with more that is allowed."""
+        """What the protocol version wants to be said, often with more that is allowed."""
         meta: dict[str, Any] = {}
         if self.modern:
             meta = {VERSION_KEY: MODERN, CAPABILITIES_KEY: {}}
@@ -168,7 +168,7 @@ class Mixer:
         return meta
 
     def odd_meta(self) -> Any:
-        """What is wrong in at least one of the eras, or at the edge."""
+        """What is wrong in at least one of the protocol versions, or at the edge."""
         meta = self.meta()
         changes: list[Callable[[], Any]] = [
             lambda: None,
@@ -197,7 +197,7 @@ class Mixer:
         return self.random.choice(clients_with(self.odd()))
 
     def params(self, params: Mapping[str, Any] | None = None) -> dict[str, Any]:
-        """Parameters as a well-behaved client of the era sends them."""
+        """Parameters as a well-behaved client of the protocol version sends them."""
         meta = self.meta()
         if not meta or (not self.modern and self.random.random() < 0.6):
             return dict(params or {})

@@ -1,4 +1,4 @@
-"""The official SDK's client against a stead: both eras on both transports.
+"""The official SDK's client against a stead: all protocol versions on both transports.
 
 The clients live as long as this module: one for each way, and one server for all of them over HTTP.
 """
@@ -56,7 +56,7 @@ async def address(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[str
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module", params=EVERY_WAY, ids="-".join)
-async def guest(request: Any, address: str, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Guest]:
+async def instance(request: Any, address: str, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Guest]:
     """A client for each way, which declares nothing that it could be asked for."""
     door, era = request.param
     ear, lines = Ear(), list[str]()
@@ -73,9 +73,9 @@ async def guest(request: Any, address: str, tmp_path_factory: pytest.TempPathFac
 
 
 @pytest.mark.promise("B6")
-async def test_a_client_lists_and_calls(guest: Guest) -> None:
-    client = guest.client
-    assert (client.protocol_version == "2026-07-28") is (guest.era == "modern")
+async def test_a_client_lists_and_calls(instance: Guest) -> None:
+    client = instance.client
+    assert (client.protocol_version == "2026-07-28") is (instance.era == "modern")
     assert client.server_info is not None
     assert client.server_info.name == "toolstead"
     listed = {tool.name: tool for tool in (await client.list_tools()).tools}
@@ -86,30 +86,30 @@ async def test_a_client_lists_and_calls(guest: Guest) -> None:
     assert (text_of(answer), answer.is_error) == ("grüß dich 🌱", False)
 
 
-async def test_the_list_has_the_same_order_every_time(guest: Guest) -> None:
-    first = await names_of(guest.client)
-    await guest.client.call_tool("grow", {"name": "zz"})
-    await guest.client.call_tool("shrink", {"name": "zz"})
-    assert await names_of(guest.client) == first
+async def test_the_list_has_the_same_order_every_time(instance: Guest) -> None:
+    first = await names_of(instance.client)
+    await instance.client.call_tool("grow", {"name": "zz"})
+    await instance.client.call_tool("shrink", {"name": "zz"})
+    assert await names_of(instance.client) == first
 
 
-async def test_a_failure_is_a_result_and_an_unknown_tool_is_an_error(guest: Guest) -> None:
-    foreseen = await guest.client.call_tool("fail", {"text": "no such colour"})
+async def test_a_failure_is_a_result_and_an_unknown_tool_is_an_error(instance: Guest) -> None:
+    foreseen = await instance.client.call_tool("fail", {"text": "no such colour"})
     assert (text_of(foreseen), foreseen.is_error) == ("no such colour", True)
-    wrong = await guest.client.call_tool("echo", {"txt": "x"})
+    wrong = await instance.client.call_tool("echo", {"txt": "x"})
     assert wrong.is_error
     assert '"text" is missing' in text_of(wrong)
     with pytest.raises(MCPError, match="unknown tool 'ecko'; did you mean 'echo'") as caught:
-        await guest.client.call_tool("ecko", {})
+        await instance.client.call_tool("ecko", {})
     assert caught.value.code == mcp_types.INVALID_PARAMS
 
 
 @pytest.mark.promise("R5")
-async def test_a_tool_registered_while_clients_are_connected_appears_after_a_notice(guest: Guest) -> None:
-    client, ear = guest.client, guest.ear
+async def test_a_tool_registered_while_clients_are_connected_appears_after_a_notice(instance: Guest) -> None:
+    client, ear = instance.client, instance.ear
     assert client.server_capabilities.tools is not None
     assert client.server_capabilities.tools.list_changed is True
-    async with ear.open(client, guest.era):
+    async with ear.open(client, instance.era):
         assert "late" not in await names_of(client)
         await client.call_tool("grow", {"name": "late"})
         assert "late" in await names_with(client, ear, lambda names: "late" in names)
@@ -119,9 +119,9 @@ async def test_a_tool_registered_while_clients_are_connected_appears_after_a_not
 
 
 @pytest.mark.promise("R5")
-async def test_a_burst_of_changes_is_few_notices_and_the_last_one_tells_of_all(guest: Guest) -> None:
-    client, ear = guest.client, guest.ear
-    async with ear.open(client, guest.era):
+async def test_a_burst_of_changes_is_few_notices_and_the_last_one_tells_of_all(instance: Guest) -> None:
+    client, ear = instance.client, instance.ear
+    async with ear.open(client, instance.era):
         ear.notices = 0
         await client.call_tool("grow_many", {"prefix": "burst", "count": 300})
         names = await names_with(client, ear, lambda names: "burst299" in names)
@@ -150,33 +150,33 @@ async def test_every_client_of_a_server_hears_of_a_change_and_those_that_left_di
 
 
 @pytest.mark.promise("B6")
-async def test_cancelling_reaches_the_handler(guest: Guest, tmp_path: Path) -> None:
+async def test_cancelling_reaches_the_handler(instance: Guest, tmp_path: Path) -> None:
     began, ended = tmp_path / "began", tmp_path / "ended"
-    calling = asyncio.create_task(guest.client.call_tool("wait", {"began": str(began), "ended": str(ended)}))
+    calling = asyncio.create_task(instance.client.call_tool("wait", {"began": str(began), "ended": str(ended)}))
     assert await text_in(began) == "began"
     calling.cancel()
     with pytest.raises(asyncio.CancelledError):
         await calling
     assert await text_in(ended) == "cancelled"
-    assert text_of(await guest.client.call_tool("echo", {"text": "still here"})) == "still here"
+    assert text_of(await instance.client.call_tool("echo", {"text": "still here"})) == "still here"
 
 
 @pytest.mark.promise("B6")
-async def test_progress_arrives_in_order(guest: Guest) -> None:
+async def test_progress_arrives_in_order(instance: Guest) -> None:
     seen: list[tuple[float, float | None, str | None]] = []
 
     async def note(progress: float, total: float | None, message: str | None) -> None:
         seen.append((progress, total, message))
 
-    assert text_of(await guest.client.call_tool("count", {"to": 3}, progress_callback=note)) == "counted"
+    assert text_of(await instance.client.call_tool("count", {"to": 3}, progress_callback=note)) == "counted"
     await until(lambda: len(seen) >= 3)
     assert seen == [(1, 3, "1 of 3"), (2, 3, "2 of 3"), (3, 3, "3 of 3")]
-    assert text_of(await guest.client.call_tool("count", {"to": 3})) == "counted", "nobody has to listen"
+    assert text_of(await instance.client.call_tool("count", {"to": 3})) == "counted", "nobody has to listen"
 
 
-async def test_log_lines_arrive_from_the_level_that_the_client_wants(guest: Guest) -> None:
-    client, lines = guest.client, guest.lines
-    if guest.era == "handshake":
+async def test_log_lines_arrive_from_the_level_that_the_client_wants(instance: Guest) -> None:
+    client, lines = instance.client, instance.lines
+    if instance.era == "handshake":
         assert client.server_capabilities.logging is not None
         await client.call_tool("log")
         await until(lambda: len(lines) >= 2)
@@ -190,23 +190,23 @@ async def test_log_lines_arrive_from_the_level_that_the_client_wants(guest: Gues
     assert lines == ["error: a line at error"]
 
 
-async def test_text_that_no_encoding_holds_is_mended_wherever_it_is_said(guest: Guest) -> None:
+async def test_text_that_no_encoding_holds_is_mended_wherever_it_is_said(instance: Guest) -> None:
     seen: list[str | None] = []
 
     async def note(progress: float, total: float | None, message: str | None) -> None:
         seen.append(message)
 
-    guest.lines.clear()
-    answer = await guest.client.call_tool("half_a_character", progress_callback=note)
+    instance.lines.clear()
+    answer = await instance.client.call_tool("half_a_character", progress_callback=note)
     assert text_of(answer) == "�"
     assert answer.structured_content == {"�": ["�"]}
-    await until(lambda: seen and guest.lines)
-    assert (seen, guest.lines) == (["�"], ["error: �"])
-    assert text_of(await guest.client.call_tool("echo", {"text": "next"})) == "next"
+    await until(lambda: seen and instance.lines)
+    assert (seen, instance.lines) == (["�"], ["error: �"])
+    assert text_of(await instance.client.call_tool("echo", {"text": "next"})) == "next"
 
 
-async def test_a_long_list_comes_in_pages_and_a_stale_cursor_is_refused(guest: Guest) -> None:
-    client = guest.client
+async def test_a_long_list_comes_in_pages_and_a_stale_cursor_is_refused(instance: Guest) -> None:
+    client = instance.client
     before = len(await names_of(client))
     await client.call_tool("grow_many", {"prefix": "many", "count": 1_500, "at_once": True})
     names = await names_of(client)
@@ -217,15 +217,15 @@ async def test_a_long_list_comes_in_pages_and_a_stale_cursor_is_refused(guest: G
     await client.call_tool("shrink", {"name": "many"})
 
 
-async def test_a_client_that_declared_nothing_is_not_asked(guest: Guest) -> None:
+async def test_a_client_that_declared_nothing_is_not_asked(instance: Guest) -> None:
     for name, arguments, needed in (("ask", {}, "elicitation"), ("think", {"prompt": "hi"}, "sampling")):
-        if guest.era == "handshake":
-            answer = await guest.client.call_tool(name, arguments)
+        if instance.era == "handshake":
+            answer = await instance.client.call_tool(name, arguments)
             assert answer.is_error
             assert text_of(answer).endswith(f"it did not declare `{needed}`")
             continue
         with pytest.raises(MCPError, match=f"did not declare `{needed}`") as caught:
-            await guest.client.call_tool(name, arguments)
+            await instance.client.call_tool(name, arguments)
         assert caught.value.code == mcp_types.MISSING_REQUIRED_CLIENT_CAPABILITY
         assert caught.value.data == {"requiredCapabilities": {needed: {}}}
 

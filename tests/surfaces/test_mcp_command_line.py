@@ -41,7 +41,7 @@ def _understood() -> Iterator[list[CommandContext]]:
     """What click understands: the server itself is not started."""
     heard: list[CommandContext] = []
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(mcp, "serve", lambda invocation, *, lane: heard.append(invocation) or 0)
+        patch.setattr(mcp, "serve", lambda invocation, *, fast_path: heard.append(invocation) or 0)
         yield heard
 
 
@@ -106,7 +106,7 @@ def test_everything_else_is_left_to_click(words: list[str]) -> None:
 def test_a_server_that_an_error_ends_ends_the_same_with_and_without_click(
     error: BaseException, status: int, said: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    def fail(_: CommandContext, *, lane: bool = True) -> int:
+    def fail(_: CommandContext, *, fast_path: bool = True) -> int:
         raise error
 
     monkeypatch.setattr(main, "serve", fail)

@@ -1,4 +1,4 @@
-"""128 clients over HTTP, both eras, half of which hardly read: they hold up nobody, and lose nothing."""
+"""128 clients over HTTP, all protocol versions, half of which hardly read: they hold up nobody, and lose nothing."""
 
 from __future__ import annotations
 

@@ -12,10 +12,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from toolstead.app.effective import LoadedSettings, merge_layers, nest_value
-from toolstead.app.leaves import KeyPath, Leaf, OriginOf, checked_leaves
+from toolstead.app.effective_settings import LoadedSettings, merge_layers, nest_value
 from toolstead.app.places import Places
 from toolstead.app.settings import known_keys
+from toolstead.app.settings_check import KeyPath, Leaf, OriginOf, checked_leaves
 from toolstead.errors import SettingsError, find_nearest
 
 PREFIX = "TOOLSTEAD_"

@@ -14,7 +14,7 @@ from toolstead.app.server_file import ServerAddress, ServerFile
 from toolstead.app.version import VERSION
 
 if TYPE_CHECKING:
-    from toolstead.adapters.mcp.lane.calls import FastPath
+    from toolstead.adapters.mcp.fast_path.calls import FastPath
     from toolstead.adapters.mcp.server import ToolsteadServer
     from toolstead.app.wiring import Wiring
 
@@ -39,14 +39,14 @@ def create_server(
     )
 
 
-def create_lane(parts: Wiring) -> FastPath:
+def create_fast_path(parts: Wiring) -> FastPath:
     """What answers plain MCP messages without the SDK."""
-    from toolstead.adapters.mcp.lane.calls import FastPath
+    from toolstead.adapters.mcp.fast_path.calls import FastPath
 
     return FastPath(registry=parts.registry, dispatcher=parts.dispatcher, version=VERSION)
 
 
-async def serve_stdio(parts: Wiring, *, lane: bool) -> None:
+async def serve_stdio(parts: Wiring, *, fast_path: bool) -> None:
     """Serve MCP on stdin and stdout; see `Toolstead.serve_stdio`."""
     from toolstead.adapters.mcp.stdio import serve_stdio
 
@@ -59,7 +59,7 @@ async def serve_stdio(parts: Wiring, *, lane: bool) -> None:
 
         await serve_stdio(
             partial(create_server, parts, "default"),
-            lane=create_lane(parts) if lane else None,
+            fast_path=create_fast_path(parts) if fast_path else None,
             max_message=settings.server.max_body,
             on_answer=open_database,
         )
@@ -72,7 +72,7 @@ async def serve_http(
     port: int | None,
     on_ready: Callable[[ServerAddress], None],
     stop: asyncio.Event | None,
-    lane: bool,
+    fast_path: bool,
 ) -> None:
     """Serve REST and MCP over HTTP; see `Toolstead.serve_http`."""
     import_module("toolstead.adapters.mcp.http")
@@ -91,7 +91,9 @@ async def serve_http(
         max_body=server.max_body,
     )
     endpoint = McpEndpoint(
-        create_server(parts, "default"), max_body=server.max_body, lane=create_lane(parts) if lane else None
+        create_server(parts, "default"),
+        max_body=server.max_body,
+        fast_path=create_fast_path(parts) if fast_path else None,
     )
     app = create_app(
         registry=parts.registry,

@@ -17,7 +17,7 @@ from toolstead.errors import ToolsteadError
 from toolstead.types.call import ANONYMOUS, Caller
 
 if TYPE_CHECKING:
-    from toolstead.app.effective import LoadedSettings
+    from toolstead.app.effective_settings import LoadedSettings
     from toolstead.app.server_file import ServerAddress
     from toolstead.invoker.runtime import Runtime
     from toolstead.orchestrator.event_log import EventStream
@@ -207,14 +207,14 @@ class Toolstead:
         """Events from now on: `with stead.events() as stream: async for event in stream: …`."""
         return self._parts.events.open_stream(types)
 
-    async def serve_stdio(self, *, lane: bool = True) -> None:
+    async def serve_stdio(self, *, fast_path: bool = True) -> None:
         """Be an MCP server on this process's stdin and stdout until the client leaves.
 
         Args:
-            lane: Answer plain messages without the SDK; without it the SDK answers everything.
+            fast_path: Answer plain messages without the SDK; without it the SDK answers everything.
         """
         self._parts.check_open()
-        await serving.serve_stdio(self._parts, lane=lane)
+        await serving.serve_stdio(self._parts, fast_path=fast_path)
 
     async def serve_http(
         self,
@@ -223,7 +223,7 @@ class Toolstead:
         port: int | None = None,
         on_ready: Callable[[ServerAddress], None] = lambda _: None,
         stop: asyncio.Event | None = None,
-        lane: bool = True,
+        fast_path: bool = True,
     ) -> None:
         """Serve REST and MCP over HTTP until a signal, or until `stop` is set.
 
@@ -232,13 +232,13 @@ class Toolstead:
             port: Instead of the settings' `server.port`; 0 picks a free one.
             on_ready: Told the address, and the token made for it, once the port is open.
             stop: Ends the server when set; without it SIGTERM and SIGINT do.
-            lane: Answer plain MCP messages without the SDK; without it the SDK answers everything.
+            fast_path: Answer plain MCP messages without the SDK; without it the SDK answers everything.
 
         Raises:
             ServeError: The port is taken, or the bind needs a token.
         """
         self._parts.check_open()
-        await serving.serve_http(self._parts, host=host, port=port, on_ready=on_ready, stop=stop, lane=lane)
+        await serving.serve_http(self._parts, host=host, port=port, on_ready=on_ready, stop=stop, fast_path=fast_path)
 
     def state(self) -> Mapping[str, Any]:
         """The runtime and the sessions, as health tells them; the database stays as closed as it is."""

@@ -108,7 +108,7 @@ class ToolFiles:
     def _make_reader(
         self, settings: ToolsSettings, client: Callable[[], GuardedClient], *, is_projects: bool = False
     ) -> Reader:
-        from toolstead.tools.handlers.surroundings import Surroundings
+        from toolstead.tools.handlers.handler_context import Surroundings
         from toolstead.tools.sources.json_file import FileReader
 
         surroundings = Surroundings(

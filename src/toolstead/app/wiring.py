@@ -45,7 +45,7 @@ from toolstead.tools.sources import FixedSource
 from toolstead.tools.visibility import Visibility
 
 if TYPE_CHECKING:
-    from toolstead.app.effective import LoadedSettings
+    from toolstead.app.effective_settings import LoadedSettings
     from toolstead.invoker.runtime import Runtime
     from toolstead.orchestrator.orchestrator import Orchestrator
     from toolstead.plugins.contract import Plugin

@@ -17,9 +17,9 @@ import msgspec
 from toolstead.concurrency.owned_tasks import finish_despite_cancellation
 from toolstead.errors import NotFoundError, PluginError
 from toolstead.plugins.discovery import Discovered
-from toolstead.plugins.guest import MakeContext, PluginInstance, PluginTool
 from toolstead.plugins.health import Health
 from toolstead.plugins.hook_runner import HookRunner
+from toolstead.plugins.plugin_instance import MakeContext, PluginInstance, PluginTool
 from toolstead.plugins.settings import read_settings
 from toolstead.plugins.view import PluginView, view_of
 
@@ -73,7 +73,7 @@ class PluginHost:
         self._runner = runner
         self._on_status = on_status
         self._on_tools = on_tools
-        self._guests: list[PluginInstance] = []
+        self._instances: list[PluginInstance] = []
         self._refused: list[PluginInstance] = []
         self._begun: list[PluginInstance] = []
         self._lock = asyncio.Lock()
@@ -93,17 +93,17 @@ class PluginHost:
         """
         async with self._lock:
             self._check_open()
-            before = {guest.name: guest for guest in self._guests}
-            self._guests, new, changed = self._arrange_plugins(wanted, before)
-            going = [guest for guest in before.values() if guest not in self._guests]
+            before = {instance.name: instance for instance in self._instances}
+            self._instances, new, changed = self._arrange_plugins(wanted, before)
+            going = [instance for instance in before.values() if instance not in self._instances]
             try:
                 await finish_despite_cancellation(self._end_plugins(going))
                 self._tell_disabled()
                 await self._change_all(changed)
                 await self._bring_in(new)
             except BaseException:
-                for guest in new:  # those that it did not come to
-                    guest.note_interrupted()
+                for instance in new:  # those that it did not come to
+                    instance.note_interrupted()
                 raise
 
     def check_settings(self, name: str, table: Mapping[str, Any]) -> None:
@@ -113,9 +113,9 @@ class PluginHost:
             NotFoundError: There is no such plugin.
             PluginError: They do not fit.
         """
-        guest = self._find_plugin(name)
-        if guest.plugin is not None:
-            read_settings(guest.plugin, table)
+        instance = self._find_plugin(name)
+        if instance.plugin is not None:
+            read_settings(instance.plugin, table)
 
     async def restart_plugin(self, name: str) -> None:
         """Stop a plugin that is not well, and start it anew: what failed is forgotten. A well one is left alone.
@@ -125,20 +125,20 @@ class PluginHost:
         """
         async with self._lock:
             self._check_open()
-            guest = self._find_plugin(name)
-            if guest.enabled and guest.health.state in ("degraded", "failed"):
-                again = self._guest_of(Wanted(discovered=guest.discovered, settings=guest.table), guest)
-                self._guests[self._guests.index(guest)] = again
-                await finish_despite_cancellation(self._end_plugins([guest]))
+            instance = self._find_plugin(name)
+            if instance.enabled and instance.health.state in ("degraded", "failed"):
+                again = self._instance_of(Wanted(discovered=instance.discovered, settings=instance.table), instance)
+                self._instances[self._instances.index(instance)] = again
+                await finish_despite_cancellation(self._end_plugins([instance]))
                 await self._bring_in([again])
 
     def list_plugins(self) -> list[PluginView]:
         """All of them, failed and disabled ones too, in the order wanted; those whose name was taken come last."""
-        return [view_of(guest) for guest in (*self._guests, *self._refused)]
+        return [view_of(instance) for instance in (*self._instances, *self._refused)]
 
     def list_tools(self) -> list[PluginTool]:
         """The tools of all that are in use, in the order wanted."""
-        return [tool for guest in self._guests for tool in guest.tools]
+        return [tool for instance in self._instances for tool in instance.tools]
 
     async def close(self) -> None:
         """Stop all in reverse order, also when the caller is cancelled meanwhile; what is being started is given up.
@@ -152,12 +152,12 @@ class PluginHost:
 
     async def _close(self) -> None:
         async with self._lock:
-            await self._end_plugins(self._guests)
+            await self._end_plugins(self._instances)
 
     def _find_plugin(self, name: str) -> PluginInstance:
-        for guest in self._guests:
-            if guest.name == name:
-                return guest
+        for instance in self._instances:
+            if instance.name == name:
+                return instance
         raise NotFoundError("plugin", name)
 
     def _check_open(self) -> None:
@@ -169,29 +169,29 @@ class PluginHost:
     ) -> tuple[list[PluginInstance], list[PluginInstance], list[tuple[PluginInstance, Mapping[str, Any]]]]:
         """Who will be there in which order, who of them is new and enabled, and who gets other settings."""
         holders = _name_holders(wanted, before)
-        guests: list[PluginInstance] = []
+        instances: list[PluginInstance] = []
         new: list[PluginInstance] = []
         changed: list[tuple[PluginInstance, Mapping[str, Any]]] = []
         refused: list[PluginInstance] = []
         for one in wanted:
             name = one.discovered.name
-            guest = before.get(name)
+            instance = before.get(name)
             if holders[name] is not one:
                 refused.append(self._refused_plugin(one, holders[name]))
-            elif guest is None or not _stays_same(guest, one):
-                made = self._guest_of(one, guest)
-                guests.append(made)
+            elif instance is None or not _stays_same(instance, one):
+                made = self._instance_of(one, instance)
+                instances.append(made)
                 new += [made] if one.enabled else []
             else:
-                guests.append(guest)
-                if guest.live and dict(one.settings) != guest.table:
-                    changed.append((guest, one.settings))
-                elif not guest.enabled:
-                    guest.table = dict(one.settings)
+                instances.append(instance)
+                if instance.live and dict(one.settings) != instance.table:
+                    changed.append((instance, one.settings))
+                elif not instance.enabled:
+                    instance.table = dict(one.settings)
         self._refused = refused
-        return guests, new, changed
+        return instances, new, changed
 
-    def _guest_of(self, one: Wanted, before: PluginInstance | None) -> PluginInstance:
+    def _instance_of(self, one: Wanted, before: PluginInstance | None) -> PluginInstance:
         return PluginInstance(
             one.discovered, one.settings, enabled=one.enabled, on_status=self._on_status, before=before
         )
@@ -201,27 +201,27 @@ class PluginHost:
         for known in self._refused:
             if _same_code(known, one):
                 return known
-        guest = PluginInstance(one.discovered, one.settings, enabled=one.enabled, on_status=_note_nothing)
-        guest.refuse_plugin(
+        instance = PluginInstance(one.discovered, one.settings, enabled=one.enabled, on_status=_note_nothing)
+        instance.refuse_plugin(
             "name", f"{one.discovered.name!r} is already held by {holder.discovered.origin}; rename one of them"
         )
-        return guest
+        return instance
 
     def _tell_disabled(self) -> None:
-        for guest in self._guests:
-            if not guest.enabled and guest.health.state != "disabled":
-                guest.health.set_state("disabled")
+        for instance in self._instances:
+            if not instance.enabled and instance.health.state != "disabled":
+                instance.health.set_state("disabled")
 
     async def _change_all(self, changed: Sequence[tuple[PluginInstance, Mapping[str, Any]]]) -> None:
-        for guest, table in changed:
+        for instance, table in changed:
             try:
-                await self._change_settings(guest, table)
+                await self._change_settings(instance, table)
             except PluginError as error:
-                guest.refuse_settings(table, error)
+                instance.refuse_settings(table, error)
 
-    async def _change_settings(self, guest: PluginInstance, table: Mapping[str, Any]) -> None:
-        settings = guest.change_settings(table)
-        await self._runner.on_settings_change(guest.name, settings)
+    async def _change_settings(self, instance: PluginInstance, table: Mapping[str, Any]) -> None:
+        settings = instance.change_settings(table)
+        await self._runner.on_settings_change(instance.name, settings)
 
     async def _bring_in(self, new: Sequence[PluginInstance]) -> None:
         """Take new ones through their steps, in a task that `close` can cancel alone."""
@@ -240,41 +240,41 @@ class PluginHost:
 
     async def _take_in(self, new: Sequence[PluginInstance]) -> None:
         try:
-            for guest in new:
-                guest.load(self._make_context)
-            for guest in new:
-                await guest.register()
+            for instance in new:
+                instance.load(self._make_context)
+            for instance in new:
+                await instance.register()
             self._set_hooks()
-            for guest in new:
-                if not guest.has_failed:
-                    self._begun.append(guest)
-                    await guest.start()
+            for instance in new:
+                if not instance.has_failed:
+                    self._begun.append(instance)
+                    await instance.start()
         except BaseException:
-            for guest in new:
-                guest.note_interrupted()
+            for instance in new:
+                instance.note_interrupted()
             await finish_despite_cancellation(self._end_plugins(new))
             raise
-        for guest in new:
-            guest.go_live()
+        for instance in new:
+            instance.go_live()
         self._set_hooks()
-        if any(guest.tools for guest in new):
+        if any(instance.tools for instance in new):
             await self._tell_tools()
 
     async def _end_plugins(self, going: Sequence[PluginInstance]) -> None:
         """Tools first, then hooks, then each of them from the last that was started to the first."""
-        had_tools = any(guest.tools for guest in going)
-        for guest in going:
-            guest.live = False
+        had_tools = any(instance.tools for instance in going)
+        for instance in going:
+            instance.live = False
         if had_tools:
             await self._tell_tools()
         self._set_hooks()
-        last_first = [guest for guest in reversed(self._begun) if guest in going]
-        self._begun = [guest for guest in self._begun if guest not in going]
-        for guest in (*last_first, *(guest for guest in going if guest not in last_first)):
-            await guest.end_plugin()
+        last_first = [instance for instance in reversed(self._begun) if instance in going]
+        self._begun = [instance for instance in self._begun if instance not in going]
+        for instance in (*last_first, *(instance for instance in going if instance not in last_first)):
+            await instance.end_plugin()
 
     def _set_hooks(self) -> None:
-        hooked = [found for guest in self._guests if (found := guest.active_hooks()) is not None]
+        hooked = [found for instance in self._instances if (found := instance.active_hooks()) is not None]
         for problem in self._runner.set_hooks(hooked):
             logger.warning("the order of hooks: %s", problem)
 
@@ -290,21 +290,23 @@ def _name_holders(wanted: Sequence[Wanted], before: Mapping[str, PluginInstance]
     holders: dict[str, Wanted] = {}
     for one in wanted:
         name = one.discovered.name
-        guest = before.get(name)
-        is_holder = guest is not None and guest.discovered.origin == one.discovered.origin
+        instance = before.get(name)
+        is_holder = instance is not None and instance.discovered.origin == one.discovered.origin
         held = holders.get(name)
-        if held is None or (is_holder and guest is not None and held.discovered.origin != guest.discovered.origin):
+        if held is None or (
+            is_holder and instance is not None and held.discovered.origin != instance.discovered.origin
+        ):
             holders[name] = one
     return holders
 
 
-def _stays_same(guest: PluginInstance, one: Wanted) -> bool:
-    again = guest.has_failed and (guest.interrupted or dict(one.settings) != guest.table)
-    return guest.enabled == one.enabled and _same_code(guest, one) and not again
+def _stays_same(instance: PluginInstance, one: Wanted) -> bool:
+    again = instance.has_failed and (instance.interrupted or dict(one.settings) != instance.table)
+    return instance.enabled == one.enabled and _same_code(instance, one) and not again
 
 
-def _same_code(guest: PluginInstance, one: Wanted) -> bool:
-    old, new = guest.discovered, one.discovered
+def _same_code(instance: PluginInstance, one: Wanted) -> bool:
+    old, new = instance.discovered, one.discovered
     return (old.name, old.origin, old.version_key, old.first_party, old.bare) == (
         new.name,
         new.origin,

@@ -7,8 +7,8 @@ from typing import Annotated, Any, ClassVar
 import msgspec
 
 from toolstead.plugins.definition import HOOKS
-from toolstead.plugins.guest import PluginInstance
 from toolstead.plugins.health import State
+from toolstead.plugins.plugin_instance import PluginInstance
 from toolstead.types.sent import SentStruct
 
 
@@ -40,16 +40,16 @@ class PluginView(SentStruct, frozen=True, kw_only=True):
     settings: Annotated[Any, msgspec.Meta(extra_json_schema={"type": "object"})]
 
 
-def view_of(guest: PluginInstance) -> PluginView:
+def view_of(instance: PluginInstance) -> PluginView:
     """How it is at this moment."""
     return PluginView(
-        name=guest.name,
-        version=guest.version,
-        enabled=guest.enabled,
-        state=guest.health.state,
-        error=guest.health.error,
-        origin=guest.discovered.origin,
-        tools=tuple(tool.name for tool in guest.tools),
-        hooks=tuple(hook for hook in HOOKS if getattr(guest.hooks, hook) is not None) if guest.live else (),
-        settings=guest.context.settings if guest.context is not None else guest.table,
+        name=instance.name,
+        version=instance.version,
+        enabled=instance.enabled,
+        state=instance.health.state,
+        error=instance.health.error,
+        origin=instance.discovered.origin,
+        tools=tuple(tool.name for tool in instance.tools),
+        hooks=tuple(hook for hook in HOOKS if getattr(instance.hooks, hook) is not None) if instance.live else (),
+        settings=instance.context.settings if instance.context is not None else instance.table,
     )

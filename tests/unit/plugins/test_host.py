@@ -10,7 +10,7 @@ import pytest
 from tests.unit.plugins.hosting import House, a_tool, found, gated, registering
 from toolstead.concurrency import suspended_coroutine
 from toolstead.errors import NotFoundError
-from toolstead.plugins import guest as guests
+from toolstead.plugins import instance as instances
 from toolstead.plugins.contract import Hooks, Plugin, PluginContext
 from toolstead.plugins.step import take_step
 from toolstead.types.call import ANONYMOUS, Deny, ToolCall
@@ -27,7 +27,7 @@ def house() -> House:
 def hasty(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nobody is waited for longer than a moment."""
     for name in ("REGISTER_SECONDS", "START_SECONDS", "STOP_SECONDS", "CALLS_SECONDS"):
-        monkeypatch.setattr(guests, name, 0.02)
+        monkeypatch.setattr(instances, name, 0.02)
     monkeypatch.setattr(suspended_coroutine, "LATE_GRACE", 0.02)
     monkeypatch.setattr(suspended_coroutine, "GRACE", 0.02)
 
@@ -154,7 +154,7 @@ async def test_a_start_that_is_cancelled_is_stopped_with_all_that_were_begun(
     async def begin(ctx: PluginContext) -> None:
         ctx.run_background(work())
 
-    guests.START_SECONDS = 60
+    instances.START_SECONDS = 60
     before = asyncio.all_tasks()
     wanted = [house.wanted("a", start=begin), house.wanted("b", start=start, register=gated()), house.wanted("c")]
     applying = asyncio.create_task(house.host.apply_plugins(wanted))
@@ -394,10 +394,10 @@ def test_a_keyboard_interrupt_is_no_failure_of_a_plugin() -> None:
         raise KeyboardInterrupt
 
     one = found(Plugin(name="a"), load=interrupted)
-    guest = guests.PluginInstance(one.discovered, {}, enabled=True, on_status=lambda _: None)
+    instance = instances.PluginInstance(one.discovered, {}, enabled=True, on_status=lambda _: None)
     with pytest.raises(KeyboardInterrupt):
-        guest.load(interrupted)
-    assert not guest.has_failed
+        instance.load(interrupted)
+    assert not instance.has_failed
     step = take_step(interrupted, PluginContext(name="a"), field="start", origin="a", seconds=1)
     with pytest.raises(KeyboardInterrupt):
         step.send(None)

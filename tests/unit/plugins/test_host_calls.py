@@ -11,7 +11,7 @@ import pytest
 
 from tests.unit.plugins.hosting import House, a_tool, echo, found, registering
 from toolstead.errors import PluginError, ToolError
-from toolstead.plugins import guest as guests
+from toolstead.plugins import instance as instances
 from toolstead.plugins.contract import Hooks, Plugin, PluginContext
 from toolstead.plugins.decorator import tool
 from toolstead.tools.definition import define_tool
@@ -65,7 +65,7 @@ async def test_a_call_under_way_is_waited_for_before_stop(house: House) -> None:
 async def test_a_call_that_does_not_end_is_not_waited_for_forever(
     house: House, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(guests, "CALLS_SECONDS", 0.02)
+    monkeypatch.setattr(instances, "CALLS_SECONDS", 0.02)
     held = Held()
     await house.host.apply_plugins([house.wanted("a", tools=[a_tool(handler=held)])])
     (one,) = house.host.list_tools()

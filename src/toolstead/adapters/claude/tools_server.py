@@ -14,7 +14,7 @@ from mcp.server.lowlevel import Server
 from toolstead.adapters.claude.names import SERVER
 from toolstead.adapters.claude.tool_copies import MOST_OF_ERROR, MOST_SHOWN
 from toolstead.adapters.claude.turn_progress import TurnProgress
-from toolstead.adapters.mcp.lane.calls import call_id_in
+from toolstead.adapters.mcp.fast_path.calls import call_id_in
 from toolstead.adapters.mcp.single_cancellation import run_cancelled_once
 from toolstead.adapters.mcp.wire import result_for
 from toolstead.adapters.tool_copies import ToolCopies

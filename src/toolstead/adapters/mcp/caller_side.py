@@ -1,6 +1,6 @@
 """The MCP client as a tool sees it: to log to it, to ask its person, to use its model.
 
-The handshake era can be asked while a call runs, if the client declared that it can. The modern era
+The handshake versions can be asked while a call runs, if the client declared that it can. The modern protocol version
 has no way back, so there every question is a clear error; log lines arrive in both where the client
 wants them.
 """
@@ -89,7 +89,7 @@ class McpCallerSide:
         message = mcp_types.SamplingMessage(role="user", content=text)
         try:
             with warnings.catch_warnings():
-                # Deprecated by the 2026 revision like logging; the handshake era has nothing else.
+                # Deprecated by the 2026 revision like logging; the handshake versions has nothing else.
                 warnings.simplefilter("ignore", MCPDeprecationWarning)
                 answer = await self._request.session.create_message(  # pyright: ignore[reportDeprecated] - as above
                     [message], max_tokens=max_tokens, related_request_id=self._request.request_id
@@ -99,7 +99,7 @@ class McpCallerSide:
         return answer.content.text if isinstance(answer.content, mcp_types.TextContent) else ""
 
     def missing_capability(self, result: ToolResult) -> MCPError | None:
-        """The modern era's own error, when a tool failed only because its client did not declare something.
+        """The newest protocol version's own error, when a tool failed only because its client declared too little.
 
         A tool that caught the refusal and answered otherwise keeps its answer.
         """

@@ -1,4 +1,4 @@
-"""MCP over HTTP: the SDK's session manager as one ASGI application, and the lane in front of it.
+"""MCP over HTTP: the SDK's session manager as one ASGI application, and the fast path in front of it.
 
 Host, Origin, token and body were checked before, by the guard of `adapters.http`.
 """
@@ -13,8 +13,8 @@ from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 
 from toolstead.adapters.http.asgi import ASGIApp, Receive, Scope, Send
 from toolstead.adapters.mcp.connection import connection_of
-from toolstead.adapters.mcp.lane.calls import FastPath
-from toolstead.adapters.mcp.lane.http import HandshakeSessions, HttpFastPath
+from toolstead.adapters.mcp.fast_path.calls import FastPath
+from toolstead.adapters.mcp.fast_path.http import HandshakeSessions, HttpFastPath
 from toolstead.adapters.mcp.server import ToolsteadServer
 
 
@@ -25,20 +25,20 @@ class McpEndpoint:
         app: Answers a request.
     """
 
-    def __init__(self, server: ToolsteadServer, *, max_body: int, lane: FastPath | None = None) -> None:
+    def __init__(self, server: ToolsteadServer, *, max_body: int, fast_path: FastPath | None = None) -> None:
         """Put the parts together.
 
         Args:
             server: The SDK's server.
             max_body: Bytes a request may have.
-            lane: Answers what it can; without one the SDK answers everything.
+            fast_path: Answers what it can; without one the SDK answers everything.
         """
         self._manager = StreamableHTTPSessionManager(app=server, max_request_body_size=max_body)
         self._sessions = HandshakeSessions()
         self.app: ASGIApp = self._ask_sdk
-        if lane is not None:
+        if fast_path is not None:
             server.middleware.append(self._learn_session)
-            self.app = HttpFastPath(lane, self._sessions, self._ask_sdk)
+            self.app = HttpFastPath(fast_path, self._sessions, self._ask_sdk)
 
     def run_sessions(self) -> AbstractAsyncContextManager[None]:
         """Open the sessions' task group; leaving ends every session."""
@@ -50,7 +50,7 @@ class McpEndpoint:
         await self._manager.asgi_app({**scope, "headers": headers}, receive, send)
 
     async def _learn_session(self, ctx: ServerRequestContext[Any, Any], call_next: CallNext) -> HandlerResult:
-        """Middleware: the lane hears of a session when its client says that it is initialized."""
+        """Middleware: the fast path hears of a session when its client says that it is initialized."""
         result = await call_next(ctx)
         connection = connection_of(ctx)
         if (

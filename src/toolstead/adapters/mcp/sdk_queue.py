@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 
 from toolstead.adapters.mcp.descriptors import Lines, TooLongError
-from toolstead.adapters.mcp.lane.messages import MessageId, NoMessage, check_skipped
+from toolstead.adapters.mcp.fast_path.messages import MessageId, NoMessage, check_skipped
 
 MOST_WAITING = 1_000
 """Messages that may wait for the SDK; while there are more, the client is not read."""

@@ -16,7 +16,7 @@ from pydantic import ValidationError
 from pydantic_core import from_json
 
 from toolstead.adapters.mcp.descriptors import TooLongError
-from toolstead.adapters.mcp.lane.stdio import StdioFastPath
+from toolstead.adapters.mcp.fast_path.stdio import StdioFastPath
 from toolstead.adapters.mcp.sdk_queue import SdkQueue
 from toolstead.adapters.mcp.server import ToolsteadServer
 
@@ -28,19 +28,19 @@ Say = Callable[[bytes], Awaitable[None]]
 class SdkSide:
     """The SDK's server, and the messages that are its own."""
 
-    def __init__(self, server: ToolsteadServer, queue: SdkQueue, say: Say, lane: StdioFastPath | None) -> None:
+    def __init__(self, server: ToolsteadServer, queue: SdkQueue, say: Say, fast_path: StdioFastPath | None) -> None:
         """Prepare to serve.
 
         Args:
             server: Answers.
             queue: Its messages.
             say: Writes a line.
-            lane: What has answered before, and goes on answering beside.
+            fast_path: What has answered before, and goes on answering beside.
         """
         self._server = server
         self._queue = queue
         self._say = say
-        self._lane = lane
+        self._fast_path = fast_path
         self._incoming, self._read_stream = anyio.create_memory_object_stream[SessionMessage | Exception](0)
         self._write_stream, self._outgoing = anyio.create_memory_object_stream[SessionMessage](0)
 
@@ -69,7 +69,7 @@ class SdkSide:
 
     async def _read(self) -> None:
         async with self._incoming:
-            for line in self._lane.replay_opening() if self._lane is not None else ():
+            for line in self._fast_path.replay_opening() if self._fast_path is not None else ():
                 await self._give_line(line)
             async for line in self._queue.read_messages():
                 await self._give_line(line)
@@ -93,11 +93,11 @@ class SdkSide:
     async def _pass_on(self, message: mcp_types.JSONRPCMessage) -> None:
         if isinstance(message, mcp_types.JSONRPCResponse | mcp_types.JSONRPCError):
             key = str(message.id)
-            if self._lane is not None:
-                if key == self._lane.private_id:
+            if self._fast_path is not None:
+                if key == self._fast_path.private_id:
                     return
                 if isinstance(message, mcp_types.JSONRPCResponse):
-                    self._lane.learn_answer(key, message.result)
+                    self._fast_path.learn_answer(key, message.result)
             self._queue.unanswered.discard(key)
         await self._say(encode_message(message))
 

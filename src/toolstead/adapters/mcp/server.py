@@ -17,8 +17,8 @@ from mcp.shared.exceptions import MCPError
 
 from toolstead.adapters.mcp.caller_side import McpCallerSide, set_log_level
 from toolstead.adapters.mcp.connection import connection_of
-from toolstead.adapters.mcp.lane.answers import PAGE
-from toolstead.adapters.mcp.lane.calls import NAME, call_id_in
+from toolstead.adapters.mcp.fast_path.answers import PAGE
+from toolstead.adapters.mcp.fast_path.calls import NAME, call_id_in
 from toolstead.adapters.mcp.notices import Notices
 from toolstead.adapters.mcp.single_cancellation import run_cancelled_once
 from toolstead.adapters.mcp.wire import is_modern, result_for, tool_for
@@ -62,7 +62,7 @@ def create_server(
         version: Told to clients.
         thread_id: The thread that calls belong to.
         agent: Whose view of the tools it serves; everybody's unless given.
-        tells_changes: Whether it tells clients of the handshake era that tools changed; the lane does on stdio.
+        tells_changes: Whether it notifies handshake clients that tools changed; on stdio the fast path does.
     """
     shelf = _RenderedTools()
     notices = Notices(registry)
@@ -124,7 +124,7 @@ async def _ask_for_handshake(ctx: Request, call_next: CallNext) -> HandlerResult
 
 
 class _RenderedTools:
-    """The tools of the newest view in MCP's words, built once for each era."""
+    """The tools of the newest view in MCP's words, built once for each protocol version."""
 
     def __init__(self) -> None:
         self._view: ToolView | None = None

@@ -4,7 +4,7 @@ While it serves, descriptor 0 is the null device and descriptor 1 is stderr, so 
 goes to stderr and children have no stdin. Lines are bounded. The SDK's own stdio transport reads
 in a worker thread that a signal cannot end and holds lines of any length; hence this one.
 
-One conversation owns both descriptors. The lane answers what it can; the first message that it cannot
+One conversation owns both descriptors. The fast path answers what it can; the first message that it cannot
 answer imports the SDK, in the background, and from then on the two share the wire.
 """
 
@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING, Protocol
 
 from toolstead.adapters.importing import import_module
 from toolstead.adapters.mcp.descriptors import Lines, TooLongError, Wire, claim_descriptors
-from toolstead.adapters.mcp.lane.calls import FastPath
-from toolstead.adapters.mcp.lane.stdio import StdioFastPath
+from toolstead.adapters.mcp.fast_path.calls import FastPath
+from toolstead.adapters.mcp.fast_path.stdio import StdioFastPath
 from toolstead.adapters.mcp.sdk_queue import SdkQueue
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ class CreateStdioServer(Protocol):
 async def serve_stdio(
     create_server: CreateStdioServer,
     *,
-    lane: FastPath | None,
+    fast_path: FastPath | None,
     max_message: int,
     on_answer: Callable[[], object] = lambda: None,
 ) -> None:
@@ -57,7 +57,7 @@ async def serve_stdio(
 
     Args:
         create_server: Makes the SDK's server, when a message needs it.
-        lane: Answers what it can; without one the SDK answers everything.
+        fast_path: Answers what it can; without one the SDK answers everything.
         max_message: Bytes a message may have.
         on_answer: Called once, when the first answer was written.
 
@@ -65,19 +65,19 @@ async def serve_stdio(
         ServeError: stdin or stdout is closed already.
     """
     async with claim_descriptors() as (wire_in, wire_out):
-        await StdioConnection(create_server, lane, on_answer).run(wire_in, wire_out, max_message)
+        await StdioConnection(create_server, fast_path, on_answer).run(wire_in, wire_out, max_message)
 
 
 class StdioConnection:
-    """One client's messages, on their way to the lane or to the SDK, and back."""
+    """One client's messages, on their way to the fast path or to the SDK, and back."""
 
     def __init__(
-        self, create_server: CreateStdioServer, lane: FastPath | None, on_answer: Callable[[], object]
+        self, create_server: CreateStdioServer, fast_path: FastPath | None, on_answer: Callable[[], object]
     ) -> None:
         self._create_server = create_server
         self._on_answer: Callable[[], object] | None = on_answer
-        self._shared = lane
-        self._lane: StdioFastPath | None = None
+        self._shared = fast_path
+        self._fast_path: StdioFastPath | None = None
         self._sdk: SdkQueue | None = None
         self._lines: Lines | None = None
         self._wire: Wire | None = None
@@ -98,8 +98,8 @@ class StdioConnection:
         sdk = self._sdk = SdkQueue(self._serve_sdk, lines)
         with ExitStack() as stack:
             if self._shared is not None:
-                lane = self._lane = StdioFastPath(self._shared, self._write_line, sdk)
-                stack.callback(self._shared.subscribe_changes(lane.tools_changed))
+                fast_path = self._fast_path = StdioFastPath(self._shared, self._write_line, sdk)
+                stack.callback(self._shared.subscribe_changes(fast_path.tools_changed))
             try:
                 async with wire, lines:
                     await self._over
@@ -107,7 +107,9 @@ class StdioConnection:
                 await self._close()
 
     def _take_line(self, line: bytes | TooLongError) -> None:
-        if self._sdk is None or (isinstance(line, bytes) and self._lane is not None and self._lane.take_line(line)):
+        if self._sdk is None or (
+            isinstance(line, bytes) and self._fast_path is not None and self._fast_path.take_line(line)
+        ):
             return
         self._sdk.put_line(line)
 
@@ -132,8 +134,8 @@ class StdioConnection:
                     await self._moved.wait()
             except TimeoutError:
                 break
-        if self._lane is not None:
-            self._lane.give_up()
+        if self._fast_path is not None:
+            self._fast_path.give_up()
         if self._sdk is not None and self._sdk.has_begun:
             await self._sdk.end_input()
         if self._wire is not None:
@@ -141,7 +143,9 @@ class StdioConnection:
         self._finish_conversation()
 
     def _is_busy(self) -> bool:
-        return (self._lane is not None and self._lane.is_busy) or (self._sdk is not None and bool(self._sdk.unanswered))
+        return (self._fast_path is not None and self._fast_path.is_busy) or (
+            self._sdk is not None and bool(self._sdk.unanswered)
+        )
 
     def _note_gone(self, error: Exception | None) -> None:
         logger.warning("stdio: the client is gone: %s", error)
@@ -158,8 +162,8 @@ class StdioConnection:
     async def _close(self) -> None:
         if self._ending is not None:
             self._ending.cancel()
-        if self._lane is not None:
-            await self._lane.close()
+        if self._fast_path is not None:
+            await self._fast_path.close()
         if self._sdk is not None:
             await self._sdk.close()
 
@@ -170,8 +174,8 @@ class StdioConnection:
             module = await asyncio.to_thread(import_module, _SDK_SIDE)
             self._loading = False
             self._moved.set()
-            server = self._create_server(tells_changes=self._lane is None)
-            await module.SdkSide(server, queue, self._say_for_sdk, self._lane).run()
+            server = self._create_server(tells_changes=self._fast_path is None)
+            await module.SdkSide(server, queue, self._say_for_sdk, self._fast_path).run()
         except Exception as error:  # noqa: BLE001 - it ends the conversation, and is raised there
             self._finish_conversation(error)
         else:

@@ -1,4 +1,4 @@
-"""Our words in MCP's: tools, results and content, for both protocol eras."""
+"""Our words in MCP's: tools, results and content, for both protocol protocol versions."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from toolstead.types.tool import Annotations, JSONSchema, ToolInfo
 
 
 def is_modern(version: str) -> bool:
-    """Whether a protocol version is of the stateless era (2026-07-28 and later)."""
+    """Whether a protocol version is of the stateless protocol version (2026-07-28 and later)."""
     return version in MODERN_PROTOCOL_VERSIONS
 
 

@@ -11,8 +11,8 @@ from pathlib import Path
 from toolstead.adapters.scripted.conversations import ScriptedConversations
 from toolstead.adapters.scripted.script import Script
 from toolstead.adapters.scripted.script_file import parse_script
+from toolstead.adapters.scripted.script_state import Received, ScriptState
 from toolstead.adapters.scripted.session import ScriptedSession
-from toolstead.adapters.scripted.stage import Received, ScriptState
 from toolstead.errors import SessionLostError
 from toolstead.invoker.runtime import SessionSpec
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from toolstead.adapters.scripted.conversations import ScriptedConversation
 from toolstead.adapters.scripted.script import ScriptedTurn, split_text
-from toolstead.adapters.scripted.stage import Received, ScriptState
+from toolstead.adapters.scripted.script_state import Received, ScriptState
 from toolstead.errors import RuntimeFailureError, SessionLostError
 from toolstead.invoker.key import fingerprint
 from toolstead.invoker.runtime import Answer, SessionSpec, Turn

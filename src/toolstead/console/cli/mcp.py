@@ -9,12 +9,12 @@ from toolstead.console.cli.stdio import serve
 
 
 @click.command("mcp")
-@click.option("--no-lane", is_flag=True, help="Leave every message to the MCP SDK.")
+@click.option("--no-fast-path", is_flag=True, help="Leave every message to the MCP SDK.")
 @common_options
 @click.pass_obj
-def mcp(invocation: CommandContext, no_lane: bool) -> int:
+def mcp(invocation: CommandContext, no_fast_path: bool) -> int:
     """Be an MCP server on stdin and stdout.
 
     stdout is the wire; what tools print goes to stderr, and so does the log.
     """
-    return serve(invocation, lane=not no_lane)
+    return serve(invocation, fast_path=not no_fast_path)

@@ -17,16 +17,16 @@ if TYPE_CHECKING:
 @click.option("--host", metavar="HOST", help="The address to bind; not loopback needs a token.")
 @click.option("--port", type=click.IntRange(0, 65_535), metavar="N", help="The port; 0 picks a free one.")
 @click.option("--dev", is_flag=True, help="Trust this project, and every change of it while this runs: for authors.")
-@click.option("--no-lane", is_flag=True, help="Leave every MCP message to the MCP SDK.")
+@click.option("--no-fast-path", is_flag=True, help="Leave every MCP message to the MCP SDK.")
 @common_options
 @click.pass_obj
-def serve(invocation: CommandContext, host: str | None, port: int | None, dev: bool, no_lane: bool) -> int:
+def serve(invocation: CommandContext, host: str | None, port: int | None, dev: bool, no_fast_path: bool) -> int:
     """Serve the tools over HTTP: REST at /api, MCP at /mcp, the documentation at /docs."""
     with collecting_later():
-        return invocation.run(_serve(invocation, host, port, dev=dev, lane=not no_lane), fast_loop=True)
+        return invocation.run(_serve(invocation, host, port, dev=dev, fast_path=not no_fast_path), fast_loop=True)
 
 
-async def _serve(invocation: CommandContext, host: str | None, port: int | None, *, dev: bool, lane: bool) -> int:
+async def _serve(invocation: CommandContext, host: str | None, port: int | None, *, dev: bool, fast_path: bool) -> int:
     async with invocation.make_stead(watch=True, follow=dev) as stead:
 
         def print_address(address: ServerAddress) -> None:
@@ -39,5 +39,5 @@ async def _serve(invocation: CommandContext, host: str | None, port: int | None,
                 click.echo(f"  token {address.new_token}", err=True)
             collect_seldom()
 
-        await stead.serve_http(host=host, port=port, on_ready=print_address, lane=lane)
+        await stead.serve_http(host=host, port=port, on_ready=print_address, fast_path=fast_path)
     return 0

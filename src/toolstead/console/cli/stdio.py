@@ -13,15 +13,15 @@ from toolstead.console.cli.collecting import collect_seldom, collecting_later
 from toolstead.console.cli.invocation import CommandContext
 
 
-def serve(invocation: CommandContext, *, lane: bool = True) -> int:
+def serve(invocation: CommandContext, *, fast_path: bool = True) -> int:
     """Be an MCP server on stdin and stdout until the client leaves.
 
     Args:
         invocation: What else was said.
-        lane: Answer plain messages without the SDK.
+        fast_path: Answer plain messages without the SDK.
     """
     with collecting_later():
-        return invocation.run(_serve(invocation, lane=lane))
+        return invocation.run(_serve(invocation, fast_path=fast_path))
 
 
 def plainly_asked(words: Sequence[str]) -> CommandContext | None:
@@ -57,10 +57,10 @@ def plainly_asked(words: Sequence[str]) -> CommandContext | None:
     return CommandContext(project=project, overrides=tuple(overrides), verbose=max(verbose, verbose_before))
 
 
-async def _serve(invocation: CommandContext, *, lane: bool) -> int:
+async def _serve(invocation: CommandContext, *, fast_path: bool) -> int:
     async with invocation.make_stead(watch=True, ask=False) as stead:
         collect_seldom()
-        serving = asyncio.ensure_future(stead.serve_stdio(lane=lane))
+        serving = asyncio.ensure_future(stead.serve_stdio(fast_path=fast_path))
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, serving.cancel)

@@ -14,7 +14,7 @@ from toolstead.errors import ToolError
 from toolstead.plugins.contract import PluginContext
 from toolstead.plugins.tool_meta import ToolMeta
 from toolstead.tools.confinement import open_inside, quote_path, resolve_inside
-from toolstead.tools.handlers.surroundings import Surroundings
+from toolstead.tools.handlers.handler_context import Surroundings
 from toolstead.types.content import Image
 from toolstead.types.result import ToolResult
 

@@ -21,6 +21,7 @@ import msgspec
 from toolstead.errors import RefusedError, ToolError, suggest
 from toolstead.plugins.contract import PluginContext
 from toolstead.plugins.tool_meta import ToolMeta
+from toolstead.tools.handlers.handler_context import Surroundings
 from toolstead.tools.handlers.http_answer import read_answer
 from toolstead.tools.handlers.http_client import GuardedClient, OutgoingRequest
 from toolstead.tools.handlers.http_guard import AllowedHosts
@@ -32,7 +33,6 @@ from toolstead.tools.handlers.http_url import (
     query_pairs,
 )
 from toolstead.tools.handlers.secrets import MASK, REFERENCE, Mask, expand_secrets, find_references, too_short
-from toolstead.tools.handlers.surroundings import Surroundings
 from toolstead.tools.handlers.template import Placeholder, TemplateError
 from toolstead.types.result import Failure, ToolResult
 

@@ -21,6 +21,7 @@ from toolstead.plugins.tool_meta import ToolMeta
 from toolstead.processes.capture import Capture, OnLines
 from toolstead.processes.line_progress import LineProgress
 from toolstead.processes.mark import MARK
+from toolstead.tools.handlers.handler_context import Surroundings
 from toolstead.tools.handlers.pipeline import Setting, run_pipeline
 from toolstead.tools.handlers.secrets import REFERENCE, Mask, MaskedStream, expand_secrets, find_references, too_short
 from toolstead.tools.handlers.shell_argv import (
@@ -31,7 +32,6 @@ from toolstead.tools.handlers.shell_argv import (
     load_template,
     suspicious_parameters,
 )
-from toolstead.tools.handlers.surroundings import Surroundings
 from toolstead.tools.handlers.template import (
     Piece,
     TemplateError,

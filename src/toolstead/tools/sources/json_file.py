@@ -22,10 +22,10 @@ from toolstead.tools.sources.loaded_file import Example, LoadedFile
 from toolstead.types.tool import Annotations, Provenance
 
 if TYPE_CHECKING:
+    from toolstead.tools.handlers.handler_context import LoadedHandler, Surroundings
     from toolstead.tools.handlers.http import HttpConfig
     from toolstead.tools.handlers.http_client import GuardedClient
     from toolstead.tools.handlers.shell import ShellConfig
-    from toolstead.tools.handlers.surroundings import LoadedHandler, Surroundings
 
 logger = logging.getLogger(__name__)
 

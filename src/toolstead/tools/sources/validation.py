@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from toolstead.tools.handlers.handler_context import Surroundings
 from toolstead.tools.handlers.http_client import GuardedClient
-from toolstead.tools.handlers.surroundings import Surroundings
 from toolstead.tools.sources.json_file import FileReader
 
 

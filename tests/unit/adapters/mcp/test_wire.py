@@ -1,4 +1,4 @@
-"""Our words in MCP's: what each era can say."""
+"""Our words in MCP's: what each protocol version can say."""
 
 from __future__ import annotations
 

@@ -13,8 +13,8 @@ from tests.flows.tool_files import content, shell
 from toolstead.app.places import Places
 from toolstead.app.trust import approvals as kept_approvals
 from toolstead.app.trust.approved import ApprovedFiles, ApprovedReader, ProjectTrust
+from toolstead.tools.handlers.handler_context import Surroundings
 from toolstead.tools.handlers.http_client import GuardedClient
-from toolstead.tools.handlers.surroundings import Surroundings
 from toolstead.tools.sources import Offers
 from toolstead.tools.sources.json_file import FileReader
 from toolstead.tools.sources.json_files import describe_problem

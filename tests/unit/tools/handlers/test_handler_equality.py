@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from toolstead.tools.handlers.file_read import FileReadConfig, FileReadHandler
+from toolstead.tools.handlers.handler_context import Surroundings
 from toolstead.tools.handlers.shell import ShellConfig, ShellHandler, load_shell
-from toolstead.tools.handlers.surroundings import Surroundings
 
 pytestmark = pytest.mark.promise("R6")
 

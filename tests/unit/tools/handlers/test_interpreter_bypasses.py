@@ -89,7 +89,7 @@ gawk --source={{x}} file
 gawk -i {{x}} '{print}'
 perl -le {{x}}
 perl -le{{x}}
-perl -lane {{x}} file
+perl -fast path {{x}} file
 perl -0777 -pe {{x}} file
 perl -ne 'print' {{x}}
 perl -pe s/a/b/ {{x}}

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from tests.flows.tool_files import content, shell, tool
+from toolstead.tools.handlers.handler_context import Surroundings
 from toolstead.tools.handlers.http_client import GuardedClient
 from toolstead.tools.handlers.pinned import Pinned
-from toolstead.tools.handlers.surroundings import Surroundings
 from toolstead.tools.sources.json_file import FileReader, LoadedFile
 
 pytestmark = pytest.mark.promise("R8")

@@ -13,9 +13,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.flows.tool_files import DOCUMENT, content, shell, tool
+from toolstead.tools.handlers.handler_context import Surroundings
 from toolstead.tools.handlers.http import HttpHandler
 from toolstead.tools.handlers.http_client import GuardedClient
-from toolstead.tools.handlers.surroundings import Surroundings
 from toolstead.tools.sources import json_report
 from toolstead.tools.sources.json_file import FileReader, LoadedFile
 from toolstead.tools.sources.json_positions import locate_value

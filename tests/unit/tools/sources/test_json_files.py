@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from tests.flows.tool_files import content, shell, write
+from toolstead.tools.handlers.handler_context import Surroundings
 from toolstead.tools.handlers.http_client import GuardedClient
-from toolstead.tools.handlers.surroundings import Surroundings
 from toolstead.tools.sources.json_file import FileReader, LoadedFile
 from toolstead.tools.sources.json_files import JsonFiles, is_tool_file
 

@@ -1,8 +1,8 @@
-"""The lane over HTTP: lists and calls of every protocol version, in front of the SDK's application.
+"""The fast path over HTTP: lists and calls of every protocol version, in front of the SDK's application.
 
 The guard before it has checked Host, Origin, token and body, and has read the body. Protocol versions before
-2026-07-28 begin with a handshake; their sessions are the SDK's: the lane learns of them when they are initialized, and
-forgets them when they end.
+2026-07-28 begin with a handshake; their sessions are the SDK's: the fast path learns of them when they are initialized,
+and forgets them when they end.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ from toolstead.adapters.http.asgi import (
     TrackedResponse,
 )
 from toolstead.adapters.http.disconnect import DisconnectWatch
-from toolstead.adapters.mcp.lane.answers import render_answer, render_refusal
-from toolstead.adapters.mcp.lane.calls import FastPath
-from toolstead.adapters.mcp.lane.keep_alive import STREAM, KeepAlive, render_event
-from toolstead.adapters.mcp.lane.messages import (
+from toolstead.adapters.mcp.fast_path.answers import render_answer, render_refusal
+from toolstead.adapters.mcp.fast_path.calls import FastPath
+from toolstead.adapters.mcp.fast_path.keep_alive import STREAM, KeepAlive, render_event
+from toolstead.adapters.mcp.fast_path.messages import (
     HANDSHAKE_VERSIONS,
     MODERN_VERSION,
     CallToolMessage,
@@ -93,7 +93,7 @@ class HandshakeSessions:
 
     def __init__(self) -> None:
         self._known: dict[bytes, HandshakeSession] = {}
-        # A client may end a session before the SDK says that it is initialized: the lane must not learn of it then.
+        # A client may end a session before the SDK says that it is initialized; then it must not be learned of.
         self._ended: deque[bytes] = deque(maxlen=_MOST_ENDED)
 
     def learn_session(self, id: str) -> Callable[[], None]:
@@ -124,8 +124,8 @@ class HandshakeSessions:
 class HttpFastPath:
     """`/mcp`: what is surely valid and plain is answered here, everything else by the SDK's application."""
 
-    def __init__(self, lane: FastPath, sessions: HandshakeSessions, sdk: ASGIApp) -> None:
-        self._lane = lane
+    def __init__(self, fast_path: FastPath, sessions: HandshakeSessions, sdk: ASGIApp) -> None:
+        self._fast_path = fast_path
         self._sessions = sessions
         self._sdk = sdk
 
@@ -156,7 +156,7 @@ class HttpFastPath:
                 ):
                     return
             except NoMessage:
-                pass  # not the lane's
+                pass  # not the fast path's
         response = send if isinstance(send, TrackedResponse) else TrackedResponse(send)
         await self._sdk(scope, receive, response)
         if 0 < response.status < _REFUSED:
@@ -165,14 +165,14 @@ class HttpFastPath:
     async def _answer_modern(
         self, message: ModernMessage, headers: Mapping[bytes, bytes], receive: Receive, send: Send
     ) -> bool:
-        """Answer what is the lane's; False when it is the SDK's. A client that goes away cancels its call."""
+        """Answer what is the fast path's; False when it is the SDK's. A client that goes away cancels its call."""
         match message:
             case ModernCallTool(id=id, params=params) if (
                 headers.get(b"mcp-method") == b"tools/call"
                 and headers.get(b"mcp-name") == params.name.encode()
-                and self._lane.is_plain(params.name)
+                and self._fast_path.is_plain(params.name)
             ):
-                call = self._lane.call(id, params.name, params.arguments, params.meta.call_id, modern=True)
+                call = self._fast_path.call(id, params.name, params.arguments, params.meta.call_id, modern=True)
                 said: Any = start_coroutine(call)  # most calls are done in one step, and need nobody to watch them
                 if type(said) is not SuspendedCoroutine:
                     if said is not None:
@@ -188,7 +188,7 @@ class HttpFastPath:
                         await _send_answer(send, _JSON, said)
                 return True  # also when the client has gone
             case ModernListTools(id=id, params=params) if headers.get(b"mcp-method") == b"tools/list":
-                page = self._lane.tools_page(params.cursor, modern=True)
+                page = self._fast_path.tools_page(params.cursor, modern=True)
                 if page is not None:
                     await _send_answer(send, _JSON, render_answer(id, page))
                 return page is not None
@@ -196,14 +196,14 @@ class HttpFastPath:
                 return False
 
     async def _answer_handshake(self, message: HandshakeMessage, session: HandshakeSession, send: Send) -> bool:
-        """Answer what is the lane's; False when it is the SDK's."""
+        """Answer what is the fast path's; False when it is the SDK's."""
         if message.params.meta.version is not UNSET or time.monotonic() - session.seen_by_sdk_at > LET_THROUGH:
             return False
         match message:
             case CallToolMessage(id=id, params=params) if (
-                self._lane.is_plain(params.name) and str(id) not in session.calls
+                self._fast_path.is_plain(params.name) and str(id) not in session.calls
             ):
-                call = self._lane.call(id, params.name, params.arguments, params.meta.call_id, modern=False)
+                call = self._fast_path.call(id, params.name, params.arguments, params.meta.call_id, modern=False)
                 said: Any = start_coroutine(call)
                 if type(said) is SuspendedCoroutine:
                     return await self._finish_call(id, session, said.resume(), send)
@@ -211,7 +211,7 @@ class HttpFastPath:
                     await _send_answer(send, session.headers, render_event(said))
                 return said is not None
             case ListTools(id=id, params=params):
-                page = self._lane.tools_page(params.cursor, modern=False)
+                page = self._fast_path.tools_page(params.cursor, modern=False)
                 if page is not None:
                     await _send_answer(send, session.headers, render_event(render_answer(id, page)))
                 return page is not None
@@ -249,7 +249,7 @@ class HttpFastPath:
         return True
 
     def _after_sdk(self, headers: Headers, body: bytes) -> None:
-        """The SDK has taken a request of a session: it is not idle, and may have cancelled a call of the lane's."""
+        """The SDK has taken a request of a session: it is not idle, and may have cancelled one of our calls."""
         session = self._sessions.get(_find_session_id(headers))
         if session is None:
             return

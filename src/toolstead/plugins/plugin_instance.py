@@ -89,7 +89,7 @@ class PluginInstance:
             table: Its settings.
             enabled: Whether it is wanted running.
             on_status: Told of every change of its health.
-            before: The guest of this name before it. Where that one had a gate, this one's is closed from now on
+            before: The plugin of this name before it. Where that one had a gate, this one's is closed from now on
                 until it is in use, so that nothing slips through meanwhile.
         """
         self.discovered = discovered
@@ -121,7 +121,7 @@ class PluginInstance:
 
     @property
     def has_gate(self) -> bool:
-        """Whether calls have to pass it: its gate, or that of the guest before as long as its own is not known."""
+        """Whether calls have to pass it: its gate, or that of the plugin before as long as its own is not known."""
         return self._has_gate or self.hooks.on_before_tool is not None
 
     @property

@@ -1,7 +1,7 @@
-"""Messages that the lane knows to be valid, as bytes become values.
+"""Messages that the fast path knows to be valid, as bytes become values.
 
 Each shape is narrower than the protocol's: what does not fit is not wrong, it is the SDK's to judge. Both
-eras have the same messages; they differ in what `_meta` must say.
+protocol versions have the same messages; they differ in what `_meta` must say.
 """
 
 from __future__ import annotations
@@ -64,16 +64,16 @@ class _Capabilities(Struct):
 
 
 class Meta(Struct):
-    """What a request of the handshake era says about itself."""
+    """What a request of the handshake versions says about itself."""
 
     progressToken: MessageId | UnsetType = UNSET  # noqa: N815 - as on the wire
     call_id: Any = field(default=None, name=CALL_ID_KEY)
     version: Any = field(default=UNSET, name=_VERSION_KEY)
-    """Belongs to the other era: a request that has it is refused, by the SDK."""
+    """Belongs to the other protocol version: a request that has it is refused, by the SDK."""
 
 
 class ModernMeta(Struct):
-    """What a request of the modern era must say about itself."""
+    """What a request of the modern protocol version must say about itself."""
 
     version: Literal["2026-07-28"] = field(name=_VERSION_KEY)
     capabilities: _Capabilities = field(name="io.modelcontextprotocol/clientCapabilities")
@@ -283,7 +283,7 @@ ModernMessage = (
     | Cancelled
 )
 NoMessage = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
-"""What the two decoders raise for messages that are not the lane's."""
+"""What the two decoders raise for messages that are not the fast path's."""
 
 _DEEPEST = 180
 """Brackets in brackets that every parser takes: the SDK's limit is 200."""
@@ -310,7 +310,7 @@ def read_modern(data: bytes) -> ModernMessage:
 
 
 def cancelled_id(data: bytes) -> MessageId | None:
-    """Which request a message cancels that may be nothing else of the lane's."""
+    """Which request a message cancels that may be nothing else of the fast path's."""
     try:
         message = _decode_cancelled(check_skipped(data))
     except NoMessage:

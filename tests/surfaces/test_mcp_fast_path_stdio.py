@@ -1,4 +1,4 @@
-"""The lane on stdio, beside the SDK: whatever is said in whatever order, both answer the same."""
+"""The fast path on stdio, beside the SDK: whatever is said in whatever order, both answer the same."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ LONGEST = 16 << 20
 
 CHANGED = {"jsonrpc": "2.0", "method": "notifications/tools/list_changed"}
 FOREIGN = {"mcp", "mcp_types", "pydantic", "pydantic_core", "starlette", "uvicorn", "httpx", "opentelemetry"}
-"""What the lane does without. And without anyio, which `watchfiles` imports too, in the background."""
+"""What the fast path does without. And without anyio, which `watchfiles` imports too, in the background."""
 
 
 class Talk:
@@ -112,10 +112,10 @@ async def talk_to_a_process(arguments: Sequence[str], folder: Path, said: Sequen
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def ports(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[tuple[int, int]]:
-    """The lane in front of the SDK, and the SDK alone."""
+    """The fast path in front of the SDK, and the SDK alone."""
     async with AsyncExitStack() as stack:
         found: list[int] = []
-        for name, arguments in (("lane", []), ("sdk", ["--no-lane"])):
+        for name, arguments in (("fast path", []), ("sdk", ["--no-fast-path"])):
             folder = tmp_path_factory.mktemp(name)
             _, port = await stack.enter_async_context(served([*MANY_WIRES, *arguments], folder))
             found.append(int(port))
@@ -123,12 +123,12 @@ async def ports(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[tuple
 
 
 @pytest.mark.parametrize("era", ERAS)
-async def test_the_lane_and_the_sdk_say_the_same(era: Era, ports: tuple[int, int]) -> None:
+async def test_the_fast_path_and_the_sdk_say_the_same(era: Era, ports: tuple[int, int]) -> None:
     comparison = Comparison("stdio", era)
     conversations = {f"seed {seed}": Mixer(seed, era).conversation(LENGTH) for seed in range(CONVERSATIONS)}
     for title, said in [("the tour", tour(era)), *conversations.items()]:
-        lane, sdk = await asyncio.gather(*(talk_to(port, said) for port in ports))
-        comparison.compare(title, lane, sdk)
+        fast_path, sdk = await asyncio.gather(*(talk_to(port, said) for port in ports))
+        comparison.compare(title, fast_path, sdk)
         comparison.check()
     comparison.check_table()
 
@@ -138,25 +138,26 @@ async def test_every_introduction_is_answered_alike(ports: tuple[int, int]) -> N
     after = Said(line=b'{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"three"}}')
     for hello in introductions():
         said = [hello, after, Said(line=b'{"jsonrpc":"2.0","id":3,"method":"no/such/method"}')]
-        lane, sdk = await asyncio.gather(*(talk_to(port, said) for port in ports))
-        comparison.compare(str(hello.line), lane, sdk)
+        fast_path, sdk = await asyncio.gather(*(talk_to(port, said) for port in ports))
+        comparison.compare(str(hello.line), fast_path, sdk)
         comparison.check()
 
 
 @pytest.mark.parametrize("era", ERAS)
 async def test_they_say_the_same_while_the_sdk_is_being_imported(era: Era, tmp_path: Path) -> None:
     said = Mixer(0, era).conversation(LENGTH)
-    lane, sdk = await asyncio.gather(
-        talk_to_a_process([], tmp_path / "lane", said), talk_to_a_process(["--no-lane"], tmp_path / "sdk", said)
+    fast_path, sdk = await asyncio.gather(
+        talk_to_a_process([], tmp_path / "fast path", said),
+        talk_to_a_process(["--no-fast-path"], tmp_path / "sdk", said),
     )
     comparison = Comparison("stdio", era)
-    comparison.compare("seed 0", lane, sdk)
+    comparison.compare("seed 0", fast_path, sdk)
     comparison.check()
 
 
 @asynccontextmanager
 async def hybrid(era: Era, folder: Path) -> AsyncIterator[Wire]:
-    """A client of a fresh server; in the handshake era it has shaken hands."""
+    """A client of a fresh server; in the handshake versions it has shaken hands."""
     async with running([*TOOL_SERVER, "stdio"], errors=folder / "stderr.txt", cwd=folder) as program:
         wire = ModernWire(program) if era == "modern" else Wire(program)
         if era == "handshake":
@@ -185,7 +186,7 @@ async def rest_of(wire: Wire) -> list[Any]:
 
 
 @pytest.mark.parametrize("era", ERAS)
-async def test_the_lane_imports_nothing_of_the_sdk_until_a_message_needs_it(era: Era, tmp_path: Path) -> None:
+async def test_the_fast_path_imports_nothing_of_the_sdk_until_a_message_needs_it(era: Era, tmp_path: Path) -> None:
     async with hybrid(era, tmp_path) as wire:
         assert (await wire.request(1, "tools/list", wire.params({})))["result"]["tools"]
         assert (await wire.call(2, "fail", {"text": "no"}))["result"]["isError"] is True

@@ -1,4 +1,4 @@
-"""What the lane says, as bytes: lists and introductions made once, results of calls made from parts.
+"""What the fast path says, as bytes: lists and introductions made once, results of calls made from parts.
 
 A test holds each of them beside what the SDK says to the same question.
 """
@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import msgspec
 
-from toolstead.adapters.mcp.lane.messages import HANDSHAKE_VERSIONS, MODERN_VERSION, MessageId
+from toolstead.adapters.mcp.fast_path.messages import HANDSHAKE_VERSIONS, MODERN_VERSION, MessageId
 from toolstead.tools.generation import Generation
 from toolstead.types.content import Text, whole_json, whole_text
 from toolstead.types.result import ToolResult

@@ -1,10 +1,16 @@
-"""What the lane looks for before it trusts msgspec, which does not read what it skips."""
+"""What the fast path looks for before it trusts msgspec, which does not read what it skips."""
 
 from __future__ import annotations
 
 import pytest
 
-from toolstead.adapters.mcp.lane.messages import NoMessage, cancelled_id, check_skipped, read_handshake, read_modern
+from toolstead.adapters.mcp.fast_path.messages import (
+    NoMessage,
+    cancelled_id,
+    check_skipped,
+    read_handshake,
+    read_modern,
+)
 
 CANCELLED = b'"jsonrpc":"2.0","method":"notifications\\/cancelled","params":{"requestId":7,"more":[]}'
 

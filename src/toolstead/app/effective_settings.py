@@ -10,9 +10,9 @@ from typing import Any
 
 import msgspec
 
-from toolstead.app.leaves import KeyPath, Leaf
 from toolstead.app.masks import mask_value
 from toolstead.app.settings import IN_EFFECT, OPEN_IN_EFFECT, OPEN_TABLES, UNIONS, Settings, known_keys
+from toolstead.app.settings_check import KeyPath, Leaf
 from toolstead.app.toml_text import toml_key
 
 DEFAULT = "default"

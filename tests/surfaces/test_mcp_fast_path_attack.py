@@ -1,4 +1,4 @@
-"""The lane under attack: odd tools, odd moments and odd headers, each answered as the SDK alone answers it."""
+"""The fast path under attack: odd tools, odd moments and odd headers, each answered as the SDK alone answers it."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ from tests.surfaces.http_wire import Answer, Header, HttpWire, json_of
 from tests.surfaces.message_parts import ME
 from toolstead import PluginContext, Tool, ToolMeta, Toolstead
 from toolstead.adapters.mcp.descriptors import Lines, TooLongError
-from toolstead.adapters.mcp.lane import keep_alive
-from toolstead.adapters.mcp.lane.http import HandshakeSessions
+from toolstead.adapters.mcp.fast_path import keep_alive
+from toolstead.adapters.mcp.fast_path.http import HandshakeSessions
 from toolstead.app.server_file import ServerAddress
 
 pytestmark = [pytest.mark.promise("B6")]
 
 RIGHT: list[Header] = [("Accept", "application/json, text/event-stream"), ("Content-Type", "application/json")]
-LANES = pytest.mark.parametrize("lane", [True, False], ids=["the lane", "the SDK"])
+LANES = pytest.mark.parametrize("fast_path", [True, False], ids=["the fast path", "the SDK"])
 Act = Callable[[HttpWire, list[Header]], Awaitable[Answer]]
 ERAS = pytest.mark.parametrize("modern", [False, True], ids=["handshake", "modern"])
 
@@ -80,18 +80,18 @@ class Tools:
         return "waited"
 
     async def ends_with_the_first_sign(self, ctx: PluginContext, input: dict[str, Any], meta: ToolMeta) -> str:
-        await asyncio.sleep(keep_alive.PING)  # a timer that is due in the same turn of the loop as the lane's
+        await asyncio.sleep(keep_alive.PING)  # a timer that is due in the same turn of the loop as the fast path's
         return "in time"
 
 
 @asynccontextmanager
-async def door(tools: Tools, folder: Path, *, lane: bool) -> AsyncIterator[str]:
+async def door(tools: Tools, folder: Path, *, fast_path: bool) -> AsyncIterator[str]:
     """A stead with these tools, served over HTTP; its address."""
     ready: asyncio.Future[ServerAddress] = asyncio.get_running_loop().create_future()
     stop = asyncio.Event()
     async with Toolstead(folder) as stead, asyncio.TaskGroup() as tasks:
         stead.registry.register(*tools.all())
-        tasks.create_task(stead.serve_http(port=0, on_ready=ready.set_result, stop=stop, lane=lane))
+        tasks.create_task(stead.serve_http(port=0, on_ready=ready.set_result, stop=stop, fast_path=fast_path))
         try:
             yield (await asyncio.wait_for(ready, PATIENCE)).url
         finally:
@@ -127,9 +127,9 @@ async def called(wire: HttpWire, tool: str, *, modern: bool) -> Any:
 @LANES
 @ERAS
 async def test_a_tool_whose_own_work_was_cancelled_has_crashed_and_nothing_else_has(
-    modern: bool, lane: bool, tmp_path: Path
+    modern: bool, fast_path: bool, tmp_path: Path
 ) -> None:
-    async with door(Tools(), tmp_path, lane=lane) as address, HttpWire(address) as wire:
+    async with door(Tools(), tmp_path, fast_path=fast_path) as address, HttpWire(address) as wire:
         result = (await called(wire, "gives_up", modern=modern))["result"]
         assert result["isError"] is True
         assert "crashed" in result["content"][0]["text"]
@@ -138,8 +138,8 @@ async def test_a_tool_whose_own_work_was_cancelled_has_crashed_and_nothing_else_
 
 @LANES
 @ERAS
-async def test_text_of_a_kind_of_its_own_is_text(modern: bool, lane: bool, tmp_path: Path) -> None:
-    async with door(Tools(), tmp_path, lane=lane) as address, HttpWire(address) as wire:
+async def test_text_of_a_kind_of_its_own_is_text(modern: bool, fast_path: bool, tmp_path: Path) -> None:
+    async with door(Tools(), tmp_path, fast_path=fast_path) as address, HttpWire(address) as wire:
         result = (await called(wire, "colour", modern=modern))["result"]
         assert result["content"] == [{"type": "text", "text": "red"}]
 
@@ -149,7 +149,7 @@ async def test_a_call_that_ends_with_the_first_sign_of_life_is_answered(
     modern: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(keep_alive, "PING", 0.05)
-    async with door(Tools(), tmp_path, lane=True) as address, HttpWire(address) as wire:
+    async with door(Tools(), tmp_path, fast_path=True) as address, HttpWire(address) as wire:
         for _ in range(5):
             answer = await called(wire, "ends_with_the_first_sign", modern=modern)
             assert answer["result"]["content"][0]["text"] == "in time"
@@ -216,10 +216,10 @@ async def test_what_ends_a_call_of_the_sdk_ends_one_of_the_lane_and_nothing_else
     tool: str, act: Act, goes_on: bool, tmp_path: Path
 ) -> None:
     heard: list[Any] = []
-    for lane in (True, False):
+    for fast_path in (True, False):
         tools = Tools()
-        (folder := tmp_path / str(lane)).mkdir()
-        async with door(tools, folder, lane=lane) as address:
+        (folder := tmp_path / str(fast_path)).mkdir()
+        async with door(tools, folder, fast_path=fast_path) as address:
             heard.append(await meanwhile(address, tools, tool, act, goes_on=goes_on))
     assert heard[0] == heard[1]
 
@@ -254,7 +254,7 @@ async def test_a_session_that_says_often_that_it_is_initialized_is_learned_of_on
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("toolstead.adapters.mcp.http.HandshakeSessions", Counting)
-        async with door(Tools(), tmp_path, lane=True) as address, HttpWire(address) as wire:
+        async with door(Tools(), tmp_path, fast_path=True) as address, HttpWire(address) as wire:
             headers = await shaken(wire)
             for _ in range(5):
                 await wire.post(headers, json_of({"jsonrpc": "2.0", "method": "notifications/initialized"}))

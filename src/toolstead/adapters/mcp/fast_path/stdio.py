@@ -1,7 +1,7 @@
-"""The lane on stdio: one client's hot messages, answered in the loop's own time.
+"""The fast path on stdio: one client's hot messages, answered in the loop's own time.
 
-The client's first request decides the era for good, here as in the SDK. What the lane has answered of the
-opening is said to the SDK again, under an id that nobody else knows, when a message needs the SDK.
+The client's first request decides the protocol version for good, here as in the SDK. What the fast path has answered
+of the opening is said to the SDK again, under an id that nobody else knows, when a message needs the SDK.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from typing import Any, Literal, Protocol
 import msgspec
 from msgspec import UNSET
 
-from toolstead.adapters.mcp.lane.answers import LIST_CHANGED, render_answer, render_refusal
-from toolstead.adapters.mcp.lane.calls import FastPath
-from toolstead.adapters.mcp.lane.messages import (
+from toolstead.adapters.mcp.fast_path.answers import LIST_CHANGED, render_answer, render_refusal
+from toolstead.adapters.mcp.fast_path.calls import FastPath
+from toolstead.adapters.mcp.fast_path.messages import (
     CallToolMessage,
     Cancelled,
     Discover,
@@ -66,7 +66,7 @@ class Elsewhere(Protocol):
 
 
 class _Request(msgspec.Struct):
-    """Any request, as far as it decides the era."""
+    """Any request, as far as it decides the protocol version."""
 
     jsonrpc: Literal["2.0"]
     id: MessageId
@@ -75,22 +75,22 @@ class _Request(msgspec.Struct):
 
 
 class StdioFastPath:
-    """One client's messages, as far as they are the lane's.
+    """One client's messages, as far as they are the fast path's.
 
     Attributes:
         private_id: The id under which the opening is said to the SDK again; its answer is nobody's.
     """
 
-    def __init__(self, lane: FastPath, say: Callable[[bytes], None], elsewhere: Elsewhere) -> None:
+    def __init__(self, fast_path: FastPath, say: Callable[[bytes], None], elsewhere: Elsewhere) -> None:
         """Begin with a client of whom nothing is known.
 
         Args:
-            lane: Lists and calls.
+            fast_path: Lists and calls.
             say: Writes an answer.
-            elsewhere: Takes what is not the lane's.
+            elsewhere: Takes what is not the fast path's.
         """
         self.private_id = f"toolstead-{secrets.token_hex(8)}"
-        self._lane = lane
+        self._fast_path = fast_path
         self._say = say
         self._elsewhere = elsewhere
         self._modern: bool | None = None
@@ -124,7 +124,7 @@ class StdioFastPath:
             return self._modern is None and self._hand_over(line)
 
     def _hand_over(self, line: bytes) -> Literal[False]:
-        """The SDK gets this message; if it is the first request, it decides the era all the same."""
+        """The SDK gets this message; if it is the first request, it decides the protocol version all the same."""
         try:
             request = msgspec.json.decode(check_skipped(line), type=_Request)
         except NoMessage:
@@ -140,7 +140,7 @@ class StdioFastPath:
         return False
 
     def learn_answer(self, id: str, result: Any) -> None:
-        """The SDK has answered a request; the lane wants to know when it was the handshake."""
+        """The SDK has answered a request; the fast path wants to know when it was the handshake."""
         if id != self._introducing:
             return
         self._introducing = None
@@ -151,7 +151,7 @@ class StdioFastPath:
                 pass
 
     def replay_opening(self) -> list[bytes]:
-        """What the SDK must hear first: the opening that the lane has answered."""
+        """What the SDK must hear first: the opening that the fast path has answered."""
         said: list[bytes] = []
         if self._opening is not None:
             # The parts stay as they came: the SDK takes numbers that are no value of msgspec's.
@@ -166,7 +166,7 @@ class StdioFastPath:
         return said
 
     def tools_changed(self) -> None:
-        """Tell a client of the handshake era, which hears of it in no other way; bursts become one or two notices."""
+        """Notify a handshake client, which hears of it in no other way; bursts become one or two notices."""
         if self._modern is not False or self._initialized is None:
             return
         if self._notice is not None:
@@ -200,18 +200,18 @@ class StdioFastPath:
             return self._modern is None and self._hand_over(line)
         match message:
             case CallToolMessage(id=id, params=params):
-                ours = self._version is not None and self._is_free(id) and self._lane.is_plain(params.name)
+                ours = self._version is not None and self._is_free(id) and self._fast_path.is_plain(params.name)
                 if ours:
                     self._call(id, params.name, params.arguments, params.meta.call_id, line)
                 return ours
             case ListTools(id=id, params=params):
-                page = None if self._version is None else self._lane.tools_page(params.cursor, modern=False)
+                page = None if self._version is None else self._fast_path.tools_page(params.cursor, modern=False)
                 return self._send_answer(id, page)
             case Initialize(id=id, params=params):
                 if self._modern is not None or self._elsewhere.has_begun:
                     return self._modern is None and self._hand_over(line)
                 self._modern, self._opening = False, line
-                result, self._version = self._lane.answers.render_initialize(params.protocolVersion)
+                result, self._version = self._fast_path.answers.render_initialize(params.protocolVersion)
                 return self._send_answer(id, result)
             case Ping(id=id):
                 return self._modern is False and self._send_answer(id, b"{}")
@@ -232,13 +232,13 @@ class StdioFastPath:
             self._opening = line
         match message:
             case ModernCallTool(id=id, params=params):
-                ours = self._is_free(id) and self._lane.is_plain(params.name)
+                ours = self._is_free(id) and self._fast_path.is_plain(params.name)
                 if ours:
                     self._call(id, params.name, params.arguments, params.meta.call_id, line)
             case ModernListTools(id=id, params=params):
-                ours = self._send_answer(id, self._lane.tools_page(params.cursor, modern=True))
+                ours = self._send_answer(id, self._fast_path.tools_page(params.cursor, modern=True))
             case Discover(id=id):
-                ours = self._send_answer(id, self._lane.answers.discovered)
+                ours = self._send_answer(id, self._fast_path.answers.discovered)
             case Cancelled(params=params):
                 return self._cancel(params.requestId)
             case _:
@@ -280,7 +280,7 @@ class StdioFastPath:
 
     async def _run(self, id: MessageId, name: str, arguments: dict[str, Any] | None, call_id: Any, line: bytes) -> None:
         """One call. A client that has cancelled it hears nothing more of it."""
-        said = await self._lane.call(id, name, arguments, call_id, modern=self._modern is True)
+        said = await self._fast_path.call(id, name, arguments, call_id, modern=self._modern is True)
         key = str(id)
         running = self._calls.get(key)
         if running is None or running[1] is not asyncio.current_task():

@@ -1,8 +1,8 @@
-"""The sessions that the lane over HTTP knows of."""
+"""The sessions that the fast path over HTTP knows of."""
 
 from __future__ import annotations
 
-from toolstead.adapters.mcp.lane.http import HandshakeSessions
+from toolstead.adapters.mcp.fast_path.http import HandshakeSessions
 
 
 def test_a_session_is_known_until_it_ends() -> None:

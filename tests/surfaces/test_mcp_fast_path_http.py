@@ -1,4 +1,4 @@
-"""The lane over HTTP, beside the SDK: whatever is posted in whatever order, both answer the same."""
+"""The fast path over HTTP, beside the SDK: whatever is posted in whatever order, both answer the same."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ RIGHT = [("Accept", "application/json, text/event-stream"), ("Content-Type", "ap
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def addresses(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[tuple[str, str]]:
-    """The lane in front of the SDK, and the SDK alone."""
+    """The fast path in front of the SDK, and the SDK alone."""
     async with AsyncExitStack() as stack:
         found: list[str] = []
-        for name, arguments in (("lane", []), ("sdk", ["--no-lane"])):
+        for name, arguments in (("fast path", []), ("sdk", ["--no-fast-path"])):
             folder = tmp_path_factory.mktemp(name)
             _, address = await stack.enter_async_context(served([*TOOL_SERVER, "http", *arguments], folder))
             found.append(address)
@@ -68,11 +68,11 @@ async def talk_to(address: str, seed: int | None, era: Era) -> list[Any]:
 
 
 @pytest.mark.parametrize("era", ["handshake", "modern"])
-async def test_the_lane_and_the_sdk_say_the_same(era: Era, addresses: tuple[str, str]) -> None:
+async def test_the_fast_path_and_the_sdk_say_the_same(era: Era, addresses: tuple[str, str]) -> None:
     comparison = Comparison("http", era)
     for seed in (None, *range(CONVERSATIONS)):
-        lane, sdk = await asyncio.gather(*(talk_to(address, seed, era) for address in addresses))
-        comparison.compare(f"seed {seed}", lane, sdk)
+        fast_path, sdk = await asyncio.gather(*(talk_to(address, seed, era) for address in addresses))
+        comparison.compare(f"seed {seed}", fast_path, sdk)
         comparison.check()
     comparison.check_table()
 
@@ -88,9 +88,9 @@ CANCELLING: dict[str, Any] = {
 
 @pytest.mark.parametrize("cancelling", CANCELLING.values(), ids=CANCELLING)
 async def test_a_call_that_is_cancelled_ends_alike(cancelling: Any, addresses: tuple[str, str]) -> None:
-    lane, sdk = await asyncio.gather(*(cancelled_call(address, cancelling) for address in addresses))
+    fast_path, sdk = await asyncio.gather(*(cancelled_call(address, cancelling) for address in addresses))
     comparison = Comparison("http", "handshake")
-    comparison.compare("a cancelled call", lane, sdk)
+    comparison.compare("a cancelled call", fast_path, sdk)
     comparison.check()
 
 
@@ -124,8 +124,8 @@ PIECES: dict[str, list[bytes]] = {
 @pytest.mark.parametrize("pieces", PIECES.values(), ids=PIECES)
 @pytest.mark.parametrize("era", ["handshake", "modern"])
 async def test_a_body_in_pieces_is_read_to_its_end(era: Era, pieces: list[bytes], addresses: tuple[str, str]) -> None:
-    lane, sdk = await asyncio.gather(*(in_pieces(address, era, pieces) for address in addresses))
-    assert lane == sdk
+    fast_path, sdk = await asyncio.gather(*(in_pieces(address, era, pieces) for address in addresses))
+    assert fast_path == sdk
 
 
 async def in_pieces(address: str, era: Era, pieces: list[bytes]) -> Any:
@@ -143,9 +143,9 @@ async def in_pieces(address: str, era: Era, pieces: list[bytes]) -> Any:
 
 
 async def test_a_session_that_was_deleted_is_as_unknown_to_the_lane_as_to_the_sdk(addresses: tuple[str, str]) -> None:
-    lane, sdk = await asyncio.gather(*(after_the_end(address) for address in addresses))
-    assert lane == sdk
-    assert lane[-1]["status"] == 404
+    fast_path, sdk = await asyncio.gather(*(after_the_end(address) for address in addresses))
+    assert fast_path == sdk
+    assert fast_path[-1]["status"] == 404
 
 
 async def after_the_end(address: str) -> list[Any]:

@@ -1,4 +1,4 @@
-"""The lane itself: which tools it may call, and how. One for each server, whatever the transport."""
+"""The fast path itself: which tools it may call, and how. One for each server, whatever the transport."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ import logging
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from toolstead.adapters.mcp.lane.answers import Answers, json_bytes, render_answer, render_refusal
-from toolstead.adapters.mcp.lane.messages import CALL_ID_KEY, MessageId
+from toolstead.adapters.mcp.fast_path.answers import Answers, json_bytes, render_answer, render_refusal
+from toolstead.adapters.mcp.fast_path.messages import CALL_ID_KEY, MessageId
 from toolstead.errors import UnknownToolError
 from toolstead.tools.dispatch import Dispatcher
 from toolstead.tools.generation import Generation
@@ -50,7 +50,7 @@ class FastPath:
         return self._registry.subscribe(lambda swap: changed() if swap.changes else None)
 
     def is_plain(self, name: str) -> bool:
-        """Whether a call of this tool is the lane's. Decided once for each tool of a generation."""
+        """Whether a call of this tool is the fast path's. Decided once for each tool of a generation."""
         generation = self._registry.current
         if generation is not self._generation:
             self._generation, self._plain = generation, {}
@@ -74,7 +74,7 @@ class FastPath:
             name: The tool's name.
             arguments: Its arguments.
             call_id: The model's own id of the call, where the client tells one.
-            modern: Which era is spoken.
+            modern: Which protocol version is spoken.
         """
         caller = self._caller
         if call_id is not None and (told := told_id(call_id)) is not None:

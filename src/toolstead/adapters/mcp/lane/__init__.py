@@ -1,5 +1,0 @@
-"""The fast lane: answers messages that are surely valid itself, and leaves every other one to the SDK, untouched.
-
-So every rejection is the SDK's own. Nothing here imports the SDK; both lanes share one registry and one
-dispatcher, gates, limits and log included.
-"""
