@@ -10,7 +10,7 @@ import pytest
 from tests.unit.plugins.hosting import House, a_tool, found, gated, registering
 from toolstead.concurrency import suspended_coroutine
 from toolstead.errors import NotFoundError
-from toolstead.plugins import instance as instances
+from toolstead.plugins import plugin_instance as instances
 from toolstead.plugins.contract import Hooks, Plugin, PluginContext
 from toolstead.plugins.step import take_step
 from toolstead.types.call import ANONYMOUS, Deny, ToolCall

@@ -11,7 +11,7 @@ import pytest
 
 from tests.unit.plugins.hosting import House, a_tool, echo, found, registering
 from toolstead.errors import PluginError, ToolError
-from toolstead.plugins import instance as instances
+from toolstead.plugins import plugin_instance as instances
 from toolstead.plugins.contract import Hooks, Plugin, PluginContext
 from toolstead.plugins.decorator import tool
 from toolstead.tools.definition import define_tool
