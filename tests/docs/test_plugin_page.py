@@ -72,10 +72,10 @@ def limits() -> Iterator[tuple[str, str, float]]:
     yield "a plugin's name", "{} characters", definition.LONGEST_NAME
     yield "`<plugin>__<tool>`", "{} characters", definition.LONGEST_TOOL_NAME
     yield "a plugin's file", "{} bytes", plugin_places.LARGEST_FILE
-    yield "`register`", "{} seconds", instance.REGISTER_SECONDS
-    yield "`start`", "{} seconds", instance.START_SECONDS
-    yield "`stop`", "{} seconds, after", instance.STOP_SECONDS
-    yield "`stop`", "its tools had {} seconds", instance.CALLS_SECONDS
+    yield "`register`", "{} seconds", plugin_instance.REGISTER_SECONDS
+    yield "`start`", "{} seconds", plugin_instance.START_SECONDS
+    yield "`stop`", "{} seconds, after", plugin_instance.STOP_SECONDS
+    yield "`stop`", "its tools had {} seconds", plugin_instance.CALLS_SECONDS
     yield "`stop`", "background work {} to be", owned_tasks.GRACE
     yield "a hook", "{} seconds,", hook_runner.TIMEOUT
     yield "a hook", "`on_task_complete` {};", hook_runner.REVIEW_TIMEOUT
