@@ -74,7 +74,7 @@ async def test_the_readme_plugin_has_a_person_asked(home: Path, tmp_path: Path) 
         with stead.events(["approval.requested"]) as asked:
             sending = asyncio.create_task(stead.call("mail__send", {"to": "ada"}))
             event = await asyncio.wait_for(anext(asked), 30)
-        assert (event.data["plugin"], event.data["reason"]) == ("careful", "it leaves the house")
+        assert (event.data["plugin"], event.data["reason"]) == ("careful", "it sends a mail")
         assert not sending.done()
         sending.cancel()
         assert not (await stead.call("workspace-info")).is_error
