@@ -15,7 +15,7 @@ import toolstead.testing
 from toolstead import Hooks, Plugin, PluginContext
 from toolstead.app import plugin_places, plugin_powers
 from toolstead.concurrency import owned_tasks
-from toolstead.plugins import background, definition, health, hook_runner, ports
+from toolstead.plugins import background, definition, health, hook_runner, plugin_instance, ports
 from toolstead.testing import FakeContext, fake_context
 
 PAGE = (Path(__file__).parents[2] / "docs" / "plugins.md").read_text("utf-8")
