@@ -32,7 +32,7 @@ class CountingStore:
     def __getattr__(self, name: str) -> Any:
         return getattr(self._store, name)
 
-    async def events(self, wanted: EventFilter, **more: Any) -> list[Event]:
+    async def list_events(self, wanted: EventFilter, **more: Any) -> list[Event]:
         self.reads += 1
         await asyncio.sleep(0)
         return await self._store.list_events(wanted, **more)
@@ -65,11 +65,11 @@ async def test_what_this_process_stores_is_not_read_back(tmp_path: Path) -> None
     async with feeding(tmp_path) as (store, theirs, feed):
         with await feed.open_reader() as opened, feed.start_reader() as started:
             for n in range(50):
-                await store.append([number(n)])
+                await store.append_events([number(n)])
                 assert await take(opened, 1) == await take(started, 1) == [n]
             assert store.reads == 0
             await theirs.append_events([number(50)])
-            await store.append([number(51)])
+            await store.append_events([number(51)])
             assert await take(opened, 2) == await take(started, 2) == [50, 51]
             assert store.reads == 1
 
@@ -79,9 +79,9 @@ async def test_a_reader_that_starts_before_the_position_is_known_gets_what_is_st
 ) -> None:
     async with feeding(tmp_path) as (store, _, feed):
         for n in range(30):
-            await store.append([number(-1)])
+            await store.append_events([number(-1)])
             with feed.start_reader() as reader:
-                await asyncio.gather(store.append([number(n)]), asyncio.sleep(0))
+                await asyncio.gather(store.append_events([number(n)]), asyncio.sleep(0))
                 assert await take(reader, 1) == [n]
 
 
@@ -91,10 +91,10 @@ async def test_a_slow_reader_is_bounded_reads_on_from_the_store_and_is_told_what
     monkeypatch.setattr(feeds, "MOST_WAITING", 10)
     async with feeding(tmp_path) as (store, _, feed):
         with feed.start_reader() as reader:
-            await store.append([number(n) for n in range(5)])
+            await store.append_events([number(n) for n in range(5)])
             for _ in range(3):
                 feed.mention_event(Event(id="", type="live", time=1.0, data={"n": -1}))
-            await store.append([number(n) for n in range(5, 40)])
+            await store.append_events([number(n) for n in range(5, 40)])
             assert len(reader._waiting) <= 10
             assert await take(reader, 40) == list(range(40))
             assert reader.missed == 3
@@ -103,20 +103,20 @@ async def test_a_slow_reader_is_bounded_reads_on_from_the_store_and_is_told_what
 
 async def test_a_reader_that_finishes_gives_what_is_stored_and_ends(tmp_path: Path) -> None:
     async with feeding(tmp_path) as (store, _, feed):
-        await store.append([number(n) for n in range(500)])
+        await store.append_events([number(n) for n in range(500)])
         reader = await feed.open_reader(after="")
         assert await take(reader, 10) == list(range(10))
-        await store.append([number(500)])
+        await store.append_events([number(500)])
         reader.finish()
         assert not feed.has_readers
-        await store.append([number(501)])
+        await store.append_events([number(501)])
         assert [event.data["n"] async for event in reader] == list(range(10, 502))
 
 
 async def test_readers_of_the_store_end_with_it_and_others_go_on(tmp_path: Path) -> None:
     async with feeding(tmp_path) as (store, _, feed):
         opened, started = await feed.open_reader(), feed.start_reader()
-        await store.append([number(1)])
+        await store.append_events([number(1)])
         await feed.detach()
         assert [event.data["n"] async for event in opened] == [1]
         feed.mention_event(Event(id="x-1", type="live", time=1.0, data={"n": 2}))
