@@ -309,11 +309,18 @@ class TestEvents:
         assert await store.list_events(ALL) == told
         assert await store.list_events(ALL, after=told[2].id) == told[3:]
         assert await store.list_events(ALL, after=told[1].id, limit=2) == told[2:4]
-        assert await store.last_event_id() == told[-1].id
+        assert await store.list_events(ALL, after=told[0].id, until=told[2].id) == told[1:3]
+        assert await store.event_position() == told[-1].id
         assert await store.append_events([]) == []
 
-    async def test_an_empty_log_has_no_last_id(self, store: Store) -> None:
-        assert await store.last_event_id() is None
+    async def test_the_position_of_an_empty_log_is_before_every_event(self, store: Store) -> None:
+        start = await store.event_position()
+        told = await store.append_events([event("first")])
+        assert start < told[0].id
+        assert await store.list_events(ALL, after=start) == told
+        assert await store.list_events(ALL, until=start) == []
+
+    async def test_an_empty_log_has_no_events(self, store: Store) -> None:
         assert await store.list_events(ALL) == []
 
     async def test_events_are_filtered_by_everything_that_is_said(self, store: Store) -> None:

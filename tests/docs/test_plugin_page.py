@@ -15,7 +15,7 @@ import toolstead.testing
 from toolstead import Hooks, Plugin, PluginContext
 from toolstead.app import plugin_places, plugin_powers
 from toolstead.concurrency import owned_tasks
-from toolstead.plugins import background, definition, health, hook_runner, ports
+from toolstead.plugins import background, definition, health, hook_runner, plugin_instance, ports
 from toolstead.testing import FakeContext, fake_context
 
 PAGE = (Path(__file__).parents[2] / "docs" / "plugins.md").read_text("utf-8")
@@ -84,7 +84,7 @@ def limits() -> Iterator[tuple[str, str, float]]:
     yield "a value of `ctx.store`", "{} bytes", plugin_powers.LARGEST_VALUE
     yield "tools that call each other with `ctx.call_tool`", "{} deep", plugin_powers.MOST_NESTED
     yield "open calls of `ctx.call_tool`", "{} |", plugin_powers.MOST_CALLS
-    yield "broadcasts being told at once", "{} |", plugin_powers.MOST_BROADCASTS
+    yield "broadcasts in progress at once", "{} |", plugin_powers.MOST_BROADCASTS
     yield "background work", "{} pieces", background.MOST
 
 

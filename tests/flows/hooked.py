@@ -13,7 +13,7 @@ from typing import Any
 from tests.surfaces.rest_server import PATIENCE, Client, Reply
 from toolstead import Toolstead
 from toolstead.app.server_file import ServerFile
-from toolstead.orchestrator.event_log import EventStream
+from toolstead.orchestrator.feed import EventReader
 from toolstead.plugins.contract import Hooks, Plugin, PluginContext, Tool
 from toolstead.plugins.decorator import tool
 from toolstead.types.event import Event
@@ -119,7 +119,7 @@ class World:
     stead: Toolstead
     folder: Path
     notes: Notes
-    statuses: EventStream
+    statuses: EventReader
 
     def shown(self, name: str) -> dict[str, Any]:
         """A plugin as doors show it."""

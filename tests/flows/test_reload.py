@@ -19,7 +19,7 @@ from tests.programs.running import TOOLSTEAD, running, until
 from toolstead import Toolstead
 from toolstead.app import watching
 from toolstead.app.server_file import ServerFile
-from toolstead.orchestrator.event_log import EventStream
+from toolstead.orchestrator.feed import EventReader
 
 HALF = '{"name": "mine", "tools": ['
 
@@ -39,7 +39,7 @@ def file(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-async def events(stead: Toolstead) -> AsyncGenerator[EventStream]:
+async def events(stead: Toolstead) -> AsyncGenerator[EventReader]:
     with stead.events(["tools.changed"]) as events:
         yield events
 
@@ -57,7 +57,7 @@ def names(stead: Toolstead) -> list[str]:
 
 @pytest.mark.promise("R5", "R6", "B4")
 async def test_a_file_that_became_nonsense_keeps_its_last_good_tools_marked_stale_until_it_is_mended(
-    stead: Toolstead, file: Path, events: EventStream
+    stead: Toolstead, file: Path, events: EventReader
 ) -> None:
     file.write_text(content(shell("first", "echo one"), shell("second", "echo two")).replace('"tools"', "tools"))
     worse = await told(events)
@@ -74,7 +74,7 @@ async def test_a_file_that_became_nonsense_keeps_its_last_good_tools_marked_stal
 
 
 @pytest.mark.promise("R6")
-async def test_one_bad_tool_keeps_the_whole_file_as_it_was(stead: Toolstead, file: Path, events: EventStream) -> None:
+async def test_one_bad_tool_keeps_the_whole_file_as_it_was(stead: Toolstead, file: Path, events: EventReader) -> None:
     write(file, shell("first", "echo new"), {"name": "second"}, shell("third", "echo three"))
     data = await told(events)
     assert {error["toolName"] for error in data["errors"]} == {"second"}
@@ -83,7 +83,7 @@ async def test_one_bad_tool_keeps_the_whole_file_as_it_was(stead: Toolstead, fil
 
 
 @pytest.mark.promise("R5")
-async def test_files_and_tools_come_and_go(stead: Toolstead, file: Path, events: EventStream) -> None:
+async def test_files_and_tools_come_and_go(stead: Toolstead, file: Path, events: EventReader) -> None:
     late = write(file.with_name("b.json"), shell("late", "echo late"))
     assert (await told(events))["added"] == ["late"]
     assert (await stead.call("late")).text == "late\n"
@@ -96,7 +96,7 @@ async def test_files_and_tools_come_and_go(stead: Toolstead, file: Path, events:
 
 @pytest.mark.promise("B4")
 async def test_an_edit_names_what_changed_and_no_other_tool_of_the_file(
-    stead: Toolstead, file: Path, events: EventStream
+    stead: Toolstead, file: Path, events: EventReader
 ) -> None:
     reading = tool("read", {"type": "file-read", "basePath": "."}, {"path": {"type": "string"}})
     asking = tool("ask", {"type": "http", "url": "https://example.org/{{x}}"}, {"x": {"type": "string"}})
@@ -112,12 +112,12 @@ async def test_an_edit_names_what_changed_and_no_other_tool_of_the_file(
     file.write_text(file.read_text() + "\n")  # says the same
     write(file.with_name("b.json"), shell("marker", "true"))
     assert (await told(events))["added"] == ["marker"]
-    assert events.lost == 0
+    assert events.missed == 0
 
 
 @pytest.mark.promise("B4")
 async def test_a_change_of_a_schema_is_told_with_what_breaks_callers(
-    stead: Toolstead, file: Path, events: EventStream
+    stead: Toolstead, file: Path, events: EventReader
 ) -> None:
     def search(properties: dict[str, Any], required: list[str]) -> Any:
         schema = {"type": "object", "properties": properties, "required": required}
@@ -166,7 +166,7 @@ async def test_a_reload_over_rest_says_what_changed_and_what_was_set_aside(tmp_p
 
 @pytest.mark.promise("R5")
 async def test_a_half_written_file_that_is_finished_soon_never_shows_an_error(
-    stead: Toolstead, file: Path, events: EventStream, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    stead: Toolstead, file: Path, events: EventReader, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(watching, "SECOND_LOOK", 2.0)
     caplog.set_level(logging.DEBUG, "toolstead.app.watching")
@@ -184,7 +184,7 @@ async def test_a_half_written_file_that_is_finished_soon_never_shows_an_error(
 
 @pytest.mark.promise("R5", "R6")
 async def test_a_half_written_file_that_stays_so_is_an_error_in_the_end(
-    stead: Toolstead, file: Path, events: EventStream
+    stead: Toolstead, file: Path, events: EventReader
 ) -> None:
     file.write_text(HALF)
     data = await told(events)
@@ -241,7 +241,7 @@ def with_a_copy(file: Path, text: str) -> None:
 @pytest.mark.promise("R5")
 @pytest.mark.parametrize("save", [plainly, like_vim, like_emacs, by_renaming, with_a_copy])
 async def test_however_an_editor_saves_it_is_one_change_and_no_error(
-    save: Callable[[Path, str], None], stead: Toolstead, file: Path, events: EventStream
+    save: Callable[[Path, str], None], stead: Toolstead, file: Path, events: EventReader
 ) -> None:
     save(file, content(shell("first", "echo saved"), shell("second", "echo two")))
     data = await told(events)
@@ -285,7 +285,7 @@ async def test_the_holder_of_a_name_keeps_it_through_edits_until_its_file_is_gon
 
 @pytest.mark.promise("R6")
 async def test_fifty_calls_in_flight_end_well_whatever_happens_to_their_file(
-    stead: Toolstead, file: Path, events: EventStream, tmp_path: Path
+    stead: Toolstead, file: Path, events: EventReader, tmp_path: Path
 ) -> None:
     slow = shell("slow", "cat '{{gate}}' && echo {{number}}", "gate", "number")
     write(file, slow, shell("first", "echo one"))
@@ -317,7 +317,7 @@ async def test_fifty_calls_in_flight_end_well_whatever_happens_to_their_file(
 
 @pytest.mark.promise("R5", "R6")
 async def test_many_changes_while_many_calls_run_lose_nothing(
-    stead: Toolstead, file: Path, events: EventStream
+    stead: Toolstead, file: Path, events: EventReader
 ) -> None:
     ended = asyncio.Event()
 

@@ -16,7 +16,7 @@ import pytest
 from tests.flows.tool_files import opened, shell, write
 from tests.programs.running import PATIENCE, TOOLSTEAD, running
 from toolstead import ToolResult, Toolstead
-from toolstead.orchestrator.event_log import EventStream
+from toolstead.orchestrator.feed import EventReader
 from toolstead.types.content import Text
 
 pytestmark = pytest.mark.promise("R2")
@@ -68,7 +68,7 @@ async def test_a_bad_ending_is_an_error_with_both_outputs_and_the_reason(
     assert text.splitlines()[-1] in caplog.text
 
 
-async def _next(events: EventStream) -> Any:
+async def _next(events: EventReader) -> Any:
     async with asyncio.timeout(PATIENCE):
         return (await anext(events)).data
 

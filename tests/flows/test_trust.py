@@ -15,7 +15,7 @@ from tests.flows.tool_files import stale, told
 from tests.programs.running import until
 from toolstead import Toolstead
 from toolstead.errors import SettingsError, UnknownToolError
-from toolstead.orchestrator.event_log import EventStream
+from toolstead.orchestrator.feed import EventReader
 
 pytestmark = pytest.mark.promise("R8")
 
@@ -38,7 +38,7 @@ async def text(stead: Toolstead, name: str, **input: str) -> str:
 
 
 @asynccontextmanager
-async def changes(stead: Toolstead) -> AsyncIterator[EventStream]:
+async def changes(stead: Toolstead) -> AsyncIterator[EventReader]:
     with stead.events(["tools.changed"]) as events:
         yield events
 

@@ -13,7 +13,7 @@ import httpx2
 
 from tests.programs.running import PATIENCE
 from toolstead import Toolstead
-from toolstead.orchestrator.event_log import EventStream
+from toolstead.orchestrator.feed import EventReader
 
 DOCUMENT = """{
   "name": "my-tools",
@@ -102,7 +102,7 @@ async def opened(folder: Path, **options: Any) -> AsyncGenerator[Toolstead]:
         yield stead
 
 
-async def told(events: EventStream, which: Callable[[Mapping[str, Any]], Any] = lambda _: True) -> Mapping[str, Any]:
+async def told(events: EventReader, which: Callable[[Mapping[str, Any]], Any] = lambda _: True) -> Mapping[str, Any]:
     """The data of the next event that is waited for; those before it are passed over."""
     async with asyncio.timeout(PATIENCE):
         async for event in events:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import sys
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Iterable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -111,6 +111,19 @@ class Stream:
 
     async def close(self) -> None:
         await self.connection.close()
+
+
+def joined(seen: Iterable[Told]) -> list[Told]:
+    """The same events with deltas of a run that follow each other as one, as they are read after the run's end."""
+    found: list[Told] = []
+    for told in seen:
+        before = found[-1] if found and found[-1].type == told.type == "message.delta" else None
+        if before is None or before.data["runId"] != told.data["runId"]:
+            found.append(told)
+        else:
+            text = before.data["data"]["text"] + told.data["data"]["text"]
+            found[-1] = Told(told.type, told.id, {**told.data, "data": {"text": text}})
+    return found
 
 
 async def follow(client: Client, path: str, headers: Mapping[str, str] | None = None) -> Stream:

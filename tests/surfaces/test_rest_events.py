@@ -14,7 +14,17 @@ from typing import Any
 import pytest
 
 from tests.surfaces.rest_server import PATIENCE, nothing_left, request
-from tests.surfaces.rest_stead import ENDS, SteadClient, Stream, ended, follow, readers, served_elsewhere, serving
+from tests.surfaces.rest_stead import (
+    ENDS,
+    SteadClient,
+    Stream,
+    ended,
+    follow,
+    joined,
+    readers,
+    served_elsewhere,
+    serving,
+)
 from toolstead.adapters.http import server
 from toolstead.adapters.http.options import ServerOptions
 from toolstead.adapters.http.port import open_sockets
@@ -82,7 +92,7 @@ async def test_all_events_begin_now_and_a_threads_and_a_runs_with_the_first(clie
     await thread.until("completed")
     assert [told.data["runId"] for told in thread.seen if told.type in ENDS] == [before["runId"], after["runId"]]
     run = await follow(client, f"/api/runs/{after['runId']}/events")
-    assert await run.rest() == now.seen
+    assert await run.rest() == joined(now.seen)
     everything = await follow(client, "/api/events?after=0")
     await everything.until("completed")
     await everything.until("completed")
@@ -177,7 +187,7 @@ async def test_the_last_event_id_is_good_over_a_restart(tmp_path: Path) -> None:
         whole = await follow(client, f"/api/threads/{thread}/events")
         await whole.until("completed")
         await whole.until("completed")
-        assert seen == whole.seen
+        assert joined(seen) == whole.seen
         assert [told.type for told in seen if told.type in ENDS] == ["completed", "completed"]
         ids = [told.id for told in seen]
         assert ids == sorted(set(ids))
@@ -258,7 +268,7 @@ async def test_a_stream_whose_database_fails_ends_and_can_be_taken_up_again(
         assert "the database does not answer" in stream.comments[-1]
         assert "the disk is gone" in caplog.text
     with monkeypatch.context() as patch:
-        patch.setattr(type(store), "last_event_id", fail)
+        patch.setattr(type(store), "event_position", fail)
         refused = await client.get("/api/events")
         assert (refused.status, refused.problem["detail"]) == (503, "The disk is gone.")
     await tell(client, 2)
@@ -368,3 +378,42 @@ async def test_a_reader_that_falls_behind_is_bounded_and_misses_nothing(
     stream = await follow(client, "/api/events?run=r")
     await tell(client, 2_000, size=2_000)
     assert await numbers(stream, 2_000) == list(range(2_000))
+
+
+async def test_a_client_that_resumes_in_the_middle_of_an_answer_gets_the_rest_of_it_once(tmp_path: Path) -> None:
+    async with serving(tmp_path, "- say: one two three four five six\n") as client:
+        stream = await follow(client, "/api/events")
+        run = (await start(client, "speak"))["runId"]
+        await stream.until("completed")
+        live = [told for told in stream.seen if told.type == "message.delta"]
+        assert len(live) == 6
+        after_end = await follow(client, f"/api/runs/{run}/events")
+        kinds = [told.type for told in await after_end.rest()]
+        assert kinds.count("message.delta") == 1
+        for index in range(6):
+            for resumed in (
+                await follow(client, f"/api/runs/{run}/events", {"Last-Event-ID": str(live[index].id)}),
+                await follow(client, f"/api/runs/{run}/events?after={live[index].id}"),
+            ):
+                told = await resumed.rest()
+                deltas = [one for one in told if one.type == "message.delta"]
+                rest = "".join(one.data["data"]["text"] for one in live[index + 1 :])
+                assert [(one.id, one.data["data"]["text"]) for one in deltas] == ([(live[-1].id, rest)] if rest else [])
+                assert told[-1].type == "completed"
+                await resumed.close()
+
+
+async def test_a_slow_client_is_told_how_many_events_that_are_not_stored_it_missed(
+    client: SteadClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(feed, "MOST_WAITING", 20)
+    stream = await follow(client, "/api/events?type=tool_use,usage")
+    await readers(client, 1)
+    log = (await client.conversations()).log
+    for number in range(50):  # it cannot read in between
+        log.emit("tool_use", {"number": number}, Caller(thread_id="t"))
+    await tell(client, 1)
+    await stream.until("usage")
+    missed = sum(int(comment.split()[1]) for comment in stream.comments if "were missed" in comment)
+    assert missed + len([told for told in stream.seen if told.type == "tool_use"]) == 50
+    assert missed >= 20

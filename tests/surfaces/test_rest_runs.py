@@ -10,7 +10,7 @@ from typing import Any
 import jsonschema_rs
 import pytest
 
-from tests.surfaces.rest_stead import ENDS, SteadClient, ended, follow, readers, served_elsewhere, serving
+from tests.surfaces.rest_stead import ENDS, SteadClient, ended, follow, joined, readers, served_elsewhere, serving
 from toolstead.adapters.rest import sse
 
 
@@ -93,7 +93,7 @@ async def test_a_runs_stream_has_exactly_one_end_also_when_it_is_read_again(
     if code is not None:
         assert ends[0].data["data"] == run["error"]
     again = await follow(client, f"/api/runs/{run_id}/events")
-    assert await again.rest() == live.seen
+    assert await again.rest() == joined(live.seen)
     after_the_end = await follow(client, f"/api/runs/{run_id}/events", {"Last-Event-ID": str(ends[0].id)})
     assert await after_the_end.rest() == []
     without_the_end = await follow(client, f"/api/runs/{run_id}/events?type=run.started")

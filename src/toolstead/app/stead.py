@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from toolstead.app.effective_settings import LoadedSettings
     from toolstead.app.server_file import ServerAddress
     from toolstead.invoker.runtime import Runtime
-    from toolstead.orchestrator.event_log import EventStream
+    from toolstead.orchestrator.feed import EventReader
     from toolstead.orchestrator.orchestrator import Orchestrator
     from toolstead.plugins.contract import Plugin
     from toolstead.schema.compiled import Documents
@@ -203,7 +203,7 @@ class Toolstead:
         """What the project brings that nobody approved yet."""
         return self._parts.trust.waiting
 
-    def events(self, types: Collection[str] | None = None) -> EventStream:
+    def events(self, types: Collection[str] | None = None) -> EventReader:
         """Events from now on: `with stead.events() as stream: async for event in stream: …`."""
         return self._parts.events.open_stream(types)
 

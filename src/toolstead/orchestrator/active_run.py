@@ -27,6 +27,8 @@ class ActiveRun:
         wanted_end: The end that somebody asked for, and why, in words.
         is_ending: Its end is being stored.
         used: What the runtime has reported so far; a run that fails has used it all the same.
+        last_told: The type of the last event that its runtime told.
+        has_deltas: Whether it has told two pieces of text after another, which are joined with its end.
         session: Where the runtime's id of the conversation became another: the new one, or None for none.
         steering: Held while a message is given to its running turn.
         takes_messages: False from when its end is about to be stored: what is not given by then is not given any more.
@@ -40,6 +42,8 @@ class ActiveRun:
     wanted_end: tuple[RunEnd, str] | None = None
     is_ending: bool = False
     used: Usage = NOTHING_USED
+    last_told: str = ""
+    has_deltas: bool = False
     session: tuple[str | None] | None = None
     steering: asyncio.Lock = field(default_factory=asyncio.Lock)
     takes_messages: bool = True

@@ -153,9 +153,8 @@ class Approvals:
             StorageError: The database does not answer.
         """
         store = await self._open_store()
-        for approval, events in await store.recover_approvals(lambda one: build_resolution(one, "deny", STOPPED)):
+        for approval, _ in await store.recover_approvals(lambda one: build_resolution(one, "deny", STOPPED)):
             logger.warning("approval %s is denied: its process %s was stopped", approval.id, approval.owner)
-            self._log.publish(events)
 
     async def close(self) -> None:
         """Deny what waits, and what is asked later; store what is owed, if that is possible."""
@@ -240,16 +239,14 @@ class Approvals:
         }
         asked = approval_event("approval.requested", approval, approval.requested_at, data)
         try:
-            self._log.publish(await store.add_approval(approval, [*earlier, asked]))
+            await store.add_approval(approval, [*earlier, asked])
         except BaseException:
             self._log.put_back(earlier)
             raise
 
     async def _store_decision(self, store: Store, approval: Approval, resolution: Resolution) -> Approval:
-        events = await store.resolve_approval(approval.id, resolution)
-        if events is None:
+        if await store.resolve_approval(approval.id, resolution) is None:
             raise too_late(await store.read_approval(approval.id))
-        self._log.publish(events)
         logger.info("approval %s: a person decided %s", approval.id, resolution.decision)
         decided = resolution.given_to(approval)
         if (question := self._waiting.get(approval.id)) is not None:
@@ -265,11 +262,9 @@ class Approvals:
         """Deny a question, unless somebody decided about it: what they said counts then."""
         resolution = build_resolution(question.approval, "deny", reason)
         try:
-            events = await question.store.resolve_approval(question.approval.id, resolution)
-            if events is None:
+            if await question.store.resolve_approval(question.approval.id, resolution) is None:
                 question.resolve_question(await _decided_approval(question))
                 return
-            self._log.publish(events)
         except StorageError as error:
             logger.warning("that approval %s is denied waits for the database: %s", question.approval.id, error)
             self._owe_decision(question, resolution)
@@ -291,9 +286,8 @@ class Approvals:
     async def _pay_decisions(self) -> None:
         """Store the decisions that could not be stored before."""
         for approval_id, (question, resolution) in tuple(self._owed.items()):
-            events = await question.store.resolve_approval(approval_id, resolution)
+            await question.store.resolve_approval(approval_id, resolution)
             self._owed.pop(approval_id, None)
-            self._log.publish(events or [])
 
     def _watch_decisions(self) -> None:
         if self._watching is None and not self._closed:

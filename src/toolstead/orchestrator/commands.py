@@ -78,7 +78,6 @@ class RunCommands:
         if not accepted.fresh:
             logger.warning("run %s was told a message that another process took at the same time", active.run.id)
             return accepted
-        self._parts.log.publish(accepted.events)
         await self._performer.run_observer(self._parts.hooks.on_message(message.thread_id, "user", message.content))
         return accepted
 

@@ -1,28 +1,24 @@
-"""The event log: one way in for everything that happens, and out to whoever reads along.
+"""The event log: where everything that happens is reported; `feed` hands it to readers.
 
-Without a store, failures and changes are kept in memory, bounded; calls that go well are told only to
-who listens. With one (`attach`), what belongs to a run, what failed and what changed is stored, and
-readers get it once it is, with the id it got there. Nothing here blocks.
+Without a store, failures and changes are kept in memory, bounded; calls that succeed go to readers only. With one
+(`attach`), what belongs to a run, what failed and what changed is stored, and readers get it once it is, with the id
+it got there. Nothing here blocks.
 """
 
 from __future__ import annotations
 
-import asyncio
 import itertools
 import logging
 import secrets
 import time
 from collections import deque
 from collections.abc import Collection, Mapping, Sequence
-from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self
-
-from msgspec.structs import replace
+from typing import TYPE_CHECKING, Any
 
 from toolstead.types.event import Event, NewEvent
 
 if TYPE_CHECKING:
-    from toolstead.orchestrator.feed import Feed
+    from toolstead.orchestrator.feed import EventReader, Feed
     from toolstead.orchestrator.journal import Journal
     from toolstead.orchestrator.store import Store
     from toolstead.types.call import Caller
@@ -30,60 +26,8 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 MOST_KEPT = 1_000
-MOST_WAITING = 10_000
 LASTING = frozenset({"tools.changed", "plugin.status", "approval.requested", "approval.resolved"})
 """Types of which every event is kept, also outside of runs."""
-
-
-class EventStream:
-    """Events from the moment it was made, in order: `async for event in stream`.
-
-    A reader that falls behind loses the oldest events; `lost` counts them and the log says so.
-    """
-
-    def __init__(self, log: EventLog, types: Collection[str] | None, waiting: int = MOST_WAITING) -> None:
-        self.lost = 0
-        self._log = log
-        self._types = None if types is None else frozenset([types] if isinstance(types, str) else types)
-        self._waiting: deque[Event] = deque(maxlen=waiting)
-        self._arrived = asyncio.Event()
-        self._closed = False
-
-    def offer(self, event: Event) -> None:
-        """Take an event, if it is of a wanted type."""
-        if self._types is not None and event.type not in self._types:
-            return
-        if len(self._waiting) == self._waiting.maxlen:
-            self.lost += 1
-            if self.lost == 1:
-                logger.warning("an event reader fell behind by %s events; the oldest are dropped", len(self._waiting))
-        self._waiting.append(event)
-        self._arrived.set()
-
-    def close(self) -> None:
-        """End the stream: what waits is still read, then iteration stops."""
-        self._log.forget_stream(self)
-        self._closed = True
-        self._arrived.set()
-
-    def __aiter__(self) -> Self:
-        return self
-
-    async def __anext__(self) -> Event:
-        while not self._waiting:
-            if self._closed:
-                raise StopAsyncIteration
-            self._arrived.clear()
-            await self._arrived.wait()
-        return self._waiting.popleft()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
 
 class EventLog:
@@ -92,12 +36,11 @@ class EventLog:
     def __init__(self, kept: int = MOST_KEPT) -> None:
         self._kept: deque[Event] = deque(maxlen=kept)
         self._is_full = False
-        self._streams: list[EventStream] = []
         self._epoch = f"{int(time.time()):x}{secrets.token_hex(6)}"
         self._numbers = itertools.count(1)
         self._journal: Journal | None = None
         self.feed: Feed | None = None
-        """Where stored events are read; none without a store."""
+        """Hands events to readers; made with the first reader, or with the store."""
         self.listening = False
         """Whether anyone reads along right now; a plain attribute, asked on every call."""
 
@@ -125,7 +68,8 @@ class EventLog:
             self._journal.add(event)
             return
         event = Event(
-            id=f"{self._epoch}-{next(self._numbers):010}",  # padded, so that ids sort as they were given
+            # Padded, so that ids sort as they were given. Beside a store there are only the store's ids.
+            id="" if self._journal is not None else f"{self._epoch}-{next(self._numbers):010}",
             type=type,
             time=time.time(),
             data=data,
@@ -135,10 +79,8 @@ class EventLog:
         )
         if lasting:
             self._keep_event(event)
-        for stream in self._streams:
-            stream.offer(event)
-        if self.feed is not None and self.feed.has_readers:
-            self.feed.mention_event(replace(event, id=""))
+        if self.feed is not None:
+            self.feed.mention_event(event)
 
     def _keep_event(self, event: Event) -> None:
         """Keep an event until there is a store."""
@@ -151,11 +93,10 @@ class EventLog:
 
     def attach_store(self, store: Store) -> None:
         """Store events from now on; those kept in memory so far are stored first."""
-        from toolstead.orchestrator.feed import Feed
         from toolstead.orchestrator.journal import Journal
 
-        self.feed = Feed(store, on_readers=self._look_who_listens)
-        self._journal = Journal(store, self.publish)
+        self._get_feed().attach(store)
+        self._journal = Journal(store)
         while self._kept:
             early = self._kept.popleft()
             self._journal.add(
@@ -168,14 +109,6 @@ class EventLog:
                     task_id=early.task_id,
                 )
             )
-
-    def publish(self, events: Sequence[Event]) -> None:
-        """Tell of events that were just stored."""
-        for stream in self._streams:
-            for event in events:
-                stream.offer(event)
-        if self.feed is not None:
-            self.feed.notice_stored()
 
     async def take_unstored(self, run_id: str) -> list[NewEvent]:
         """What a run told that is not stored yet; what is being stored is waited for."""
@@ -195,29 +128,29 @@ class EventLog:
     async def detach_store(self) -> None:
         """Store what waits, and end the readers of stored events."""
         journal, self._journal = self._journal, None
-        feed, self.feed = self.feed, None
         if journal is not None:
             await journal.close()
-        if feed is not None:
-            await feed.close()
+        if self.feed is not None:
+            await self.feed.detach()
 
-    def open_stream(self, types: Collection[str] | None = None) -> EventStream:
+    def open_stream(self, types: Collection[str] | None = None) -> EventReader:
         """Read along from now on; close it when done."""
-        stream = EventStream(self, types)
-        self._streams.append(stream)
-        self.listening = True
-        return stream
+        from toolstead.orchestrator.store import EventFilter
 
-    def forget_stream(self, stream: EventStream) -> None:
-        """Stop handing events to a stream."""
-        if stream in self._streams:
-            self._streams.remove(stream)
-        self._look_who_listens()
-
-    def _look_who_listens(self) -> None:
-        self.listening = bool(self._streams) or (self.feed is not None and self.feed.has_readers)
+        wanted = None if types is None else frozenset([types] if isinstance(types, str) else types)
+        return self._get_feed().start_reader(EventFilter(types=wanted))
 
     def close(self) -> None:
-        """End every stream."""
-        for stream in tuple(self._streams):
-            stream.close()
+        """End every reader."""
+        if self.feed is not None:
+            self.feed.close()
+
+    def _get_feed(self) -> Feed:
+        if self.feed is None:
+            from toolstead.orchestrator.feed import Feed
+
+            self.feed = Feed(on_readers=self._look_who_listens)
+        return self.feed
+
+    def _look_who_listens(self) -> None:
+        self.listening = self.feed is not None and self.feed.has_readers

@@ -1,8 +1,24 @@
-"""The feed: stored events to whoever reads along, in the order of their ids, from any of them on.
+"""The feed: events to everybody who reads along, in order and each once, with and without a store.
 
-A reader gets what was stored before it came by itself, and what comes after from one look at the store for all
-readers. One that falls behind is sent back to the store: its memory is bounded, and it misses nothing. Events
-of other processes on the same database are looked for while anybody reads.
+What this process stores is handed to readers as it is, once it is committed. The store is read only for what is
+missing: what was stored before a reader came, what other processes stored, what a slow reader could not hold.
+
+Everything up to the feed's position was handed out, and nothing after it. A commit says where it begins and ends:
+
+    it begins at the position     hand its events out, the position is its end
+    it ends before the position   nothing: it was read from the store already
+    else                          other processes stored something before it: read the store from the position on
+
+A reader goes through these states:
+
+    waiting     the position is not known yet; the first commit or look at the store gives it → live or replaying
+    live        takes what the feed hands out; when more waits than it may hold → replaying
+    replaying   reads the store up to its boundary, the feed's position when it began; what is handed out meanwhile
+                is after that, and waits → live
+    finishing   reads the store up to its end → closed
+    closed      gives what waits, and ends
+
+Without a store there is nothing to replay: a slow reader misses the oldest events, and `missed` counts them.
 """
 
 from __future__ import annotations
@@ -10,7 +26,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from types import TracebackType
 from typing import Self
 
@@ -20,6 +36,9 @@ from toolstead.types.event import Event
 logger = logging.getLogger(__name__)
 
 MOST_WAITING = 1_000
+"""How many events wait for a reader who can read on from the store."""
+MOST_UNSTORED = 10_000
+"""How many wait for a reader without a store."""
 PAGE = 200
 LOOK_SECONDS = 0.5
 """How often other processes' events are looked for."""
@@ -28,61 +47,121 @@ EVERYTHING = EventFilter()
 
 
 class EventReader:
-    """Events that fit a filter, in order, none twice: `async for event in reader`. Close it when done."""
+    """Events that fit a filter, in order, none twice: `async for event in reader`. Close it when done.
 
-    def __init__(self, feed: Feed, wanted: EventFilter, after: str) -> None:
+    Attributes:
+        wanted: Which events it gives.
+        missed: How many it could not hold and cannot give any more, because they were not stored.
+        ends_with_store: Whether it ends when the store is closed; else it goes on with what is not stored.
+    """
+
+    def __init__(
+        self, feed: Feed, wanted: EventFilter, *, after: str | None = None, ends_with_store: bool = False
+    ) -> None:
         self.wanted = wanted
+        self.missed = 0
+        self.ends_with_store = ends_with_store
         self._feed = feed
-        self._sent = after
+        self._after = after
+        self._sent: str | None = None
+        self._boundary: str | None = None
         self._page: deque[Event] = deque()
-        self._fresh: deque[Event] = deque()
-        self._replaying = True
-        self._closed = False
+        self._waiting: deque[tuple[Event, bool]] = deque()
+        self._is_replaying = False
+        self._is_finishing = False
+        self._is_closed = False
         self._arrived = asyncio.Event()
 
-    def offer(self, event: Event) -> None:
-        """Take an event; a reader that is too far behind will ask the store for it later."""
+    def begin(self, position: str) -> None:
+        """Learn where the feed is; from there on it hands out everything. Only the first time counts."""
+        if self._sent is None:
+            # An id above all others never was one, or is of another database: nothing comes after it there.
+            self._sent = position if self._after is None else min(self._after, position)
+            self._replay_until(position if self._sent < position else None)
+
+    def offer(self, event: Event, *, is_stored: bool) -> None:
+        """Take an event, if it is wanted."""
         if not _fits_filter(event, self.wanted):
             return
-        if len(self._fresh) >= MOST_WAITING:
-            self._fresh.clear()
-            self._replaying = True
-        self._fresh.append(event)
+        can_replay = self._feed.store is not None and self._sent is not None
+        if len(self._waiting) >= (MOST_WAITING if can_replay else MOST_UNSTORED):
+            if can_replay:
+                self._drop_waiting()
+                self._replay_until(self._feed.position)
+            else:
+                self._miss(1)
+                self._waiting.popleft()
+        self._waiting.append((event, is_stored))
         self._arrived.set()
 
-    def close(self) -> None:
-        """End it: iteration stops."""
+    def finish(self) -> None:
+        """Give all that the store has by now, then end."""
         self._feed.forget_reader(self)
-        self._closed = True
+        self._drop_waiting()
+        self._is_replaying = self._is_finishing = True
+        self._boundary = None
+        self._arrived.set()
+
+    def lose_store(self) -> None:
+        """The store is being closed: end, or go on with what is not stored."""
+        if self.ends_with_store:
+            self.close()
+        elif self._is_replaying:
+            logger.warning("an event reader was behind when the store was closed; the rest is only there")
+        self._sent, self._is_replaying = None, False
+
+    def close(self) -> None:
+        """End it: what waits is still given, then iteration stops."""
+        self._feed.forget_reader(self)
+        self._is_closed = True
         self._arrived.set()
 
     def __aiter__(self) -> Self:
         return self
 
     async def __anext__(self) -> Event:
-        while not self._closed:
-            if self._replaying and not self._page:
+        while True:
+            if self._page:
+                event = self._page.popleft()
+                self._sent = event.id
+                return event
+            if self._is_replaying and not self._is_closed:
                 await self._replay_page()
-            waiting = self._page or self._fresh
-            if waiting:
-                event = waiting.popleft()
-                if not event.id:  # it was not stored, so it is only for those who are here
-                    return event
-                if event.id > self._sent:
+            elif self._waiting:
+                event, is_stored = self._waiting.popleft()
+                if is_stored:
                     self._sent = event.id
-                    return event
-                continue
-            if self._replaying:
-                continue
-            self._arrived.clear()
-            await self._arrived.wait()
-        raise StopAsyncIteration
+                return event
+            elif self._is_closed:
+                raise StopAsyncIteration
+            else:
+                self._arrived.clear()
+                await self._arrived.wait()
 
     async def _replay_page(self) -> None:
-        """Fetch the next page from the store; an empty one means that nothing is missing any more."""
-        page = await self._feed.store.list_events(self.wanted, after=self._sent or None, limit=PAGE)
+        """Fetch the next page from the store; one that is not full is the last, unless more was dropped meanwhile."""
+        boundary, store = self._boundary, self._feed.store
+        if store is None:
+            self.close()
+            return
+        page = await store.list_events(self.wanted, after=self._sent or None, until=boundary, limit=PAGE)
         self._page.extend(page)
-        self._replaying = bool(page)
+        if len(page) < PAGE and boundary == self._boundary:
+            self._is_replaying = False
+            self._is_closed = self._is_finishing
+
+    def _replay_until(self, boundary: str | None) -> None:
+        self._boundary, self._is_replaying = boundary, boundary is not None
+
+    def _drop_waiting(self) -> None:
+        """Forget what waits: it is in the store, or it is missed."""
+        self._miss(sum(not is_stored for _, is_stored in self._waiting))
+        self._waiting.clear()
+
+    def _miss(self, count: int) -> None:
+        if count and not self.missed:
+            logger.warning("an event reader fell behind by %s events; the oldest are dropped", len(self._waiting))
+        self.missed += count
 
     def __enter__(self) -> Self:
         return self
@@ -94,23 +173,26 @@ class EventReader:
 
 
 class Feed:
-    """Hands stored events to readers, as the database orders them. Close it when done."""
+    """Hands events to readers, those of the store in its order.
 
-    def __init__(
-        self, store: EventStore, *, on_readers: Callable[[], None] = lambda: None, look_seconds: float = LOOK_SECONDS
-    ) -> None:
+    Attributes:
+        store: Where the events of all processes are; None while there is none.
+        position: Everything up to this id was handed out; None while nobody reads, or before it is known.
+    """
+
+    def __init__(self, *, on_readers: Callable[[], None] = lambda: None, look_seconds: float = LOOK_SECONDS) -> None:
         """Make a feed.
 
         Args:
-            store: Where the events are.
-            on_readers: Called when the first reader came or the last one left.
+            on_readers: Called when a reader came or left.
             look_seconds: How often other processes' events are looked for.
         """
-        self.store = store
+        self.store: EventStore | None = None
+        self.position: str | None = None
         self._on_readers = on_readers
         self._look_seconds = look_seconds
         self._readers: set[EventReader] = set()
-        self._last = ""
+        self._departures = 0  # how often the last reader left
         self._wake = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
 
@@ -119,82 +201,134 @@ class Feed:
         """Whether anybody reads along right now."""
         return bool(self._readers)
 
-    async def open_reader(self, wanted: EventFilter = EVERYTHING, *, after: str | None = None) -> EventReader:
-        """Read events after an id, or from now on; an empty id is before the first.
-
-        An id above all others is that of an event that was deleted: nothing that is still there comes after it.
-        """
-        newest = await self.store.last_event_id() or ""
-        reader = EventReader(self, wanted, newest if after is None else min(after, newest))
-        if not self._readers:
-            self._last = newest
-        self._readers.add(reader)
-        self._on_readers()
-        if self._task is None:
-            self._task = asyncio.create_task(self._pump_events(), name="toolstead-feed")
+    def start_reader(self, wanted: EventFilter = EVERYTHING) -> EventReader:
+        """Read along from now on, with or without a store."""
+        reader = EventReader(self, wanted)
+        self._add(reader)
         return reader
 
-    def notice_stored(self) -> None:
-        """This process just stored something: look at once."""
-        self._wake.set()
+    async def open_reader(self, wanted: EventFilter = EVERYTHING, *, after: str | None = None) -> EventReader:
+        """Read stored events after an id, or from now on, until the store is closed; an empty id is before the first.
+
+        Raises:
+            StorageError: The store cannot be read.
+        """
+        await self.catch_up()  # so that "from now on" begins after what other processes have stored
+        reader = EventReader(self, wanted, after=after, ends_with_store=True)
+        self._add(reader)
+        try:
+            if self.position is None:
+                await self.catch_up()
+        except BaseException:
+            reader.close()
+            raise
+        return reader
+
+    def attach(self, store: EventStore) -> None:
+        """Read from a store, from now on."""
+        self.store = store
+        store.on_commit(self.hand_commit)
+        self._watch()
+
+    def hand_commit(self, first: str, last: str, events: Sequence[Event]) -> None:
+        """Hand out what this process has just stored, or read the store when something else comes before it."""
+        if not self._readers:
+            return
+        if self.position is None:
+            self._begin(first)
+        if first == self.position:
+            self._hand_out(events)
+            self.position = last
+        else:
+            self._wake.set()
 
     def mention_event(self, event: Event) -> None:
-        """Tell of an event that is not stored to those who are here."""
+        """Hand out an event that is not stored."""
         for reader in self._readers:
-            reader.offer(event)
+            reader.offer(event, is_stored=False)
 
     def forget_reader(self, reader: EventReader) -> None:
         """A reader has left."""
         self._readers.discard(reader)
+        if not self._readers:
+            self.position = None
+            self._departures += 1
+            self._wake.set()
         self._on_readers()
-        self._wake.set()
 
-    async def close(self) -> None:
-        """End every reader."""
+    async def detach(self) -> None:
+        """Read the store no more."""
+        self.store = self.position = None
         for reader in tuple(self._readers):
-            reader.close()
+            reader.lose_store()
         task, self._task = self._task, None
         if task is not None:
             task.cancel()
             await asyncio.gather(task, return_exceptions=True)
 
-    async def catch_up(self) -> None:
-        """Hand out all that is stored by now, so that what is deleted next was told."""
-        while self._readers:
-            found = await self.store.list_events(EVERYTHING, after=self._last or None, limit=PAGE)
-            self._hand_out(found)
-            if len(found) < PAGE:
-                return
+    def close(self) -> None:
+        """End every reader."""
+        for reader in tuple(self._readers):
+            reader.close()
 
-    async def _pump_events(self) -> None:
+    async def catch_up(self) -> None:
+        """Hand out all that is stored by now, whichever process stored it.
+
+        Raises:
+            StorageError: The store cannot be read.
+        """
+        newest, looked = "", -1
+        while looked != self._departures:  # else it was asked for others, who have left: those who are here came later
+            if self.store is None or not self._readers:
+                return
+            looked = self._departures
+            newest = await self.store.event_position()
+        if self.position is None:
+            self._begin(newest)  # what this process stored before was told before, and would have begun it
+        while self.store is not None and self.position is not None and self.position < newest:
+            before = self.position
+            found = await self.store.list_events(EVERYTHING, after=before, until=newest, limit=PAGE)
+            if self.position == before:  # else somebody else read the same meanwhile
+                self._hand_out(found)
+                self.position = newest if len(found) < PAGE else self.position
+
+    def _add(self, reader: EventReader) -> None:
+        self._readers.add(reader)
+        if self.position is not None:
+            reader.begin(self.position)
+        self._on_readers()
+        self._watch()
+
+    def _begin(self, position: str) -> None:
+        self.position = position
+        for reader in self._readers:
+            reader.begin(position)
+
+    def _watch(self) -> None:
+        if self._task is None and self.store is not None and self._readers:
+            self._task = asyncio.create_task(self._look_again(), name="toolstead-feed")
+
+    async def _look_again(self) -> None:
         while self._readers:
+            self._wake.clear()
+            try:
+                await self.catch_up()
+            except Exception:
+                logger.exception("events could not be read; looking again")
+                await asyncio.sleep(self._look_seconds)
+                continue
             try:
                 async with asyncio.timeout(self._look_seconds):
                     await self._wake.wait()
             except TimeoutError:
                 pass
-            self._wake.clear()
-            try:
-                self._hand_out(await self._next_events())
-            except Exception:
-                logger.exception("events could not be read; looking again")
-                await asyncio.sleep(self._look_seconds)
         self._task = None
-
-    async def _next_events(self) -> list[Event]:
-        """What comes after the last event handed out, in order, whoever stored it."""
-        found = await self.store.list_events(EVERYTHING, after=self._last or None, limit=PAGE)
-        if len(found) == PAGE:
-            self._wake.set()
-        return found
 
     def _hand_out(self, events: Iterable[Event]) -> None:
         for event in events:
-            if event.id <= self._last:
-                continue
-            self._last = event.id
             for reader in self._readers:
-                reader.offer(event)
+                reader.offer(event, is_stored=True)
+            self.position = event.id
 
 
 def _fits_filter(event: Event, wanted: EventFilter) -> bool:

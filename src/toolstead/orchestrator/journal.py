@@ -8,11 +8,10 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from toolstead.errors import StorageError
-from toolstead.types.event import Event
 
 if TYPE_CHECKING:
     from toolstead.orchestrator.store import EventStore
@@ -23,15 +22,12 @@ logger = logging.getLogger(__name__)
 MOST_WAITING = 50_000
 RETRY_SECONDS = (0.1, 0.5, 2.0, 5.0)
 
-OnStored = Callable[[Sequence[Event]], None]
-
 
 class Journal:
     """Writes events behind whoever tells them. Close it to write the last ones."""
 
-    def __init__(self, store: EventStore, on_stored: OnStored, *, most_waiting: int = MOST_WAITING) -> None:
+    def __init__(self, store: EventStore, *, most_waiting: int = MOST_WAITING) -> None:
         self._store = store
-        self._on_stored = on_stored
         self._most_waiting = most_waiting
         self._waiting: dict[str | None, list[NewEvent]] = {}
         self._count = 0
@@ -81,7 +77,7 @@ class Journal:
             batch = [event for events in self._storing.values() for event in events]
             self._settled.clear()
             try:
-                self._on_stored(await self._store.append_events(batch))
+                await self._store.append_events(batch)
             except StorageError as error:
                 if self._closing and failures:
                     logger.exception("%s events could not be stored", len(batch))
@@ -107,7 +103,7 @@ class Journal:
     async def _store_each(self, batch: Sequence[NewEvent]) -> None:
         for event in batch:
             try:
-                self._on_stored(await self._store.append_events([event]))
+                await self._store.append_events([event])
             except Exception:
                 logger.exception("an event %s of run %s cannot be stored, and is left out", event.type, event.run_id)
 

@@ -144,7 +144,6 @@ class Orchestrator:
         if not accepted.fresh:
             self._drop_run(active)
             return accepted
-        self.log.publish(accepted.events)
         self._performer.start(active)
         return accepted
 
@@ -169,7 +168,7 @@ class Orchestrator:
             created_at=now,
             kind=kind,
         )
-        self.log.publish((await self.store.add_message(message, [create_message_event(message, now)])).events)
+        await self.store.add_message(message, [create_message_event(message, now)])
         await self._performer.run_observer(self._parts.hooks.on_message(thread_id, "system", content))
         return message
 

@@ -31,7 +31,7 @@ from toolstead.orchestrator.parts import OrchestratorParts
 from toolstead.orchestrator.recovery import Recovery
 from toolstead.orchestrator.store import Ending
 from toolstead.types.call import Caller
-from toolstead.types.event import Event
+from toolstead.types.event import DELTA, Event
 from toolstead.types.run import Invoking, Run, RunEnd, Warmth
 from toolstead.types.thread import Message, Role
 
@@ -136,7 +136,6 @@ class RunPerformer:
         if begun is None:
             return self._fail_run(active, "cancelled", "cancelled", "another process gave it an end")
         run, request = active.run, active.request
-        self._log.publish(begun.events)
         await self.run_observer(self._hooks.on_message(run.thread_id, "user", run.prompt))
         caller = Caller(
             thread_id=run.thread_id,
@@ -179,6 +178,9 @@ class RunPerformer:
     def _emit_event(self, active: ActiveRun, caller: Caller, type: str, data: Mapping[str, Any]) -> None:
         if type == "usage":
             active.used += read_usage(data)
+        elif type == active.last_told == DELTA:
+            active.has_deltas = True
+        active.last_told = type
         self._log.emit(type, data, caller)
 
     async def _finish_run(self, active: ActiveRun, ending: Ending) -> None:
@@ -186,11 +188,12 @@ class RunPerformer:
         run = active.run
         await self._end_steering(active)
         session_id = None if active.session is None else format_session_id(run.runtime, active.session[0])
-        ending = structs.replace(ending, usage=ending.usage or active.used, session_id=session_id)
+        ending = structs.replace(
+            ending, usage=ending.usage or active.used, session_id=session_id, has_deltas=active.has_deltas
+        )
         final, events = await self._store_end(active, ending)
         self._active.remove(active)
         if events is not None:
-            self._log.publish(events)
             await self._report_end(final)
         if self._active.running.get(run.thread_id) is active:
             del self._active.running[run.thread_id]

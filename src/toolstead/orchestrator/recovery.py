@@ -38,7 +38,7 @@ class Recovery:
     """Ends the runs that nobody performs, and waits for those of living processes."""
 
     def __init__(self, parts: OrchestratorParts) -> None:
-        self._store, self._log, self._clock = parts.store, parts.log, parts.clock
+        self._store, self._clock = parts.store, parts.clock
         self._doubtful: dict[str, Run] = {}
         self._looked = float("-inf")
         self._task: asyncio.Task[None] | None = None
@@ -58,15 +58,13 @@ class Recovery:
         """End the runs of processes that are dead, and those of our own that were given up."""
         self._looked = self._clock.monotonic()
         now = self._clock.now()
-        for run, events in await self._store.recover_runs(lambda run: end_lost_run(run, now)):
+        for run, _ in await self._store.recover_runs(lambda run: end_lost_run(run, now)):
             logger.warning("run %s was lost with its process %s", run.id, run.owner)
-            self._log.publish(events)
         for run in list(self._doubtful.values()):
             events = await self._store.end_run(run.id, end_with_error(run, "failed", "storage", GIVEN_UP, now))
             self._doubtful.pop(run.id, None)
             if events is not None:
                 logger.warning("run %s was found without anybody who performs it, and got its end", run.id)
-                self._log.publish(events)
 
     def note_doubtful(self, run: Run) -> None:
         """A run of ours that nobody performs, and of which the database may keep that it is unfinished.

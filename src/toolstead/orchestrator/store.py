@@ -23,6 +23,11 @@ if TYPE_CHECKING:
     from toolstead.types.thread import Message, Thread
 
 StructT = TypeVar("StructT", bound=msgspec.Struct)
+OnCommit = Callable[[str, str, "Sequence[Event]"], None]
+"""Takes the positions before and after a commit, and the events that it stored.
+
+What lies between the position after one commit and that before the next was stored by other processes.
+"""
 
 
 class EventFilter(msgspec.Struct, frozen=True, kw_only=True):
@@ -101,6 +106,9 @@ class Ending(msgspec.Struct, frozen=True, kw_only=True):
     """How a run ends: stored in one commit with its answer and its last event.
 
     Fields that a `Run` has too change it; None leaves it as it was.
+
+    Attributes:
+        has_deltas: Whether `message.delta` events of the run may follow each other; they are joined with its end.
     """
 
     status: RunEnd
@@ -111,6 +119,7 @@ class Ending(msgspec.Struct, frozen=True, kw_only=True):
     answer: Message | None = None
     session_id: str | None = None
     events: Sequence[NewEvent] = ()
+    has_deltas: bool = True
 
     def given_to(self, run: Run) -> Run:
         """The run as it is with this end."""
@@ -274,12 +283,26 @@ class EventStore(Protocol):
         """Keep events in this order; their ids are assigned in commit order."""
         ...
 
-    async def list_events(self, wanted: EventFilter, *, after: str | None = None, limit: int = 500) -> list[Event]:
-        """Events after an id, oldest first. Raises NotFoundError for an `after` that cannot be an id."""
+    async def list_events(
+        self, wanted: EventFilter, *, after: str | None = None, until: str | None = None, limit: int = 500
+    ) -> list[Event]:
+        """Events after an id and up to another, oldest first. Raises NotFoundError for what cannot be an id.
+
+        The `message.delta` events of a run that ended are joined: several that follow each other, in what is wanted
+        and between the two ids, are one, with the id of the last. No text comes twice, and none is left out,
+        whichever ids are given and whenever the run ends.
+        """
         ...
 
-    async def last_event_id(self) -> str | None:
-        """The id of the newest event."""
+    async def event_position(self) -> str:
+        """The id up to which everything is committed, by whichever process; later events have later ids.
+
+        The listener was told of all commits of this process up to it.
+        """
+        ...
+
+    def on_commit(self, listener: OnCommit) -> None:
+        """Tell this listener of each commit of this process, in order, before those who wait for it."""
         ...
 
 

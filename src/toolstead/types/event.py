@@ -7,10 +7,13 @@ from typing import Any, ClassVar
 
 from toolstead.types.sent import SentStruct
 
+DELTA = "message.delta"
+"""A piece of an answer, as the model gives it."""
+
 TYPES = frozenset(
     {
         "message",
-        "message.delta",
+        DELTA,
         "tool_use",
         "tool_result",
         "error",

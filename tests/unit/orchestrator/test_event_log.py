@@ -7,22 +7,25 @@ import gc
 import logging
 import weakref
 from collections.abc import Collection
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 
+from toolstead.adapters.storage.store import open_store
 from toolstead.orchestrator import event_log
-from toolstead.orchestrator.event_log import MOST_KEPT, MOST_WAITING, EventLog, EventStream
+from toolstead.orchestrator.event_log import MOST_KEPT, EventLog
+from toolstead.orchestrator.feed import MOST_UNSTORED, EventReader
 from toolstead.types.call import Caller
 from toolstead.types.event import Event
 
 
-async def read(stream: EventStream, count: int) -> list[Event]:
+async def read(stream: EventReader, count: int) -> list[Event]:
     async with asyncio.timeout(5):
         return [await anext(stream) for _ in range(count)]
 
 
-async def rest(stream: EventStream) -> list[Event]:
+async def rest(stream: EventReader) -> list[Event]:
     """Everything up to the end of a stream that is closed."""
     async with asyncio.timeout(5):
         return [event async for event in stream]
@@ -143,13 +146,13 @@ async def test_a_slow_reader_loses_the_oldest_is_told_how_many_and_the_log_says_
 ) -> None:
     log = EventLog()
     with caplog.at_level(logging.WARNING), log.open_stream() as slow, log.open_stream(["other"]) as picky:
-        for n in range(MOST_WAITING + 3):
+        for n in range(MOST_UNSTORED + 3):
             log.emit("message", {"n": n})
-    assert (slow.lost, picky.lost) == (3, 0)
+    assert (slow.missed, picky.missed) == (3, 0)
     kept = numbers(await rest(slow))
-    assert (len(kept), kept[0], kept[-1]) == (MOST_WAITING, 3, MOST_WAITING + 2)
+    assert (len(kept), kept[0], kept[-1]) == (MOST_UNSTORED, 3, MOST_UNSTORED + 2)
     assert [record.getMessage() for record in caplog.records] == [
-        f"an event reader fell behind by {MOST_WAITING} events; the oldest are dropped"
+        f"an event reader fell behind by {MOST_UNSTORED} events; the oldest are dropped"
     ]
 
 
@@ -223,7 +226,12 @@ def test_what_is_kept_is_bounded_and_the_first_loss_is_told(caplog: pytest.LogCa
     assert (len(log.recent_events), log.recent_events[0].data) == (MOST_KEPT, {"n": 1})
 
 
-def test_what_is_stored_is_not_kept_as_well() -> None:
-    log = EventLog()
-    log.publish([Event(id="1", type="tools.changed", time=1.0, data={"n": 1})])
+async def test_what_is_stored_is_not_kept_as_well(tmp_path: Path) -> None:
+    log, store = EventLog(), await open_store(tmp_path / "toolstead.db")
+    log.attach_store(store)
+    with log.open_stream() as stream:
+        log.emit("tools.changed", {"n": 1})
+        assert numbers(await read(stream, 1)) == [1]
     assert log.recent_events == []
+    await log.detach_store()
+    await store.close()

@@ -40,7 +40,7 @@ def event(name: str, run_id: str | None = "r", **data: object) -> NewEvent:
 
 
 def journal(shelf: Shelf, **options: int) -> Journal:
-    return Journal(shelf, lambda _: None, **options)
+    return Journal(shelf, **options)
 
 
 async def test_what_could_not_be_stored_stays_in_front_of_what_was_told_meanwhile() -> None:

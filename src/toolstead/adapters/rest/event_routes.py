@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
+
 from msgspec.structs import replace
 
 from toolstead.adapters.http.asgi import HttpRequest, Sendable
@@ -12,7 +14,7 @@ from toolstead.adapters.rest.openapi import answers_with, describe_operation, pa
 from toolstead.adapters.rest.problem_kinds import STORAGE, UNKNOWN_RUN, UNKNOWN_THREAD
 from toolstead.adapters.rest.query import event_id, read_query, single_value, wrong_parameter
 from toolstead.adapters.rest.refusals import Opened, with_orchestrator
-from toolstead.adapters.rest.sse import Ended, Events, EventStreamAnswer, EventStreamHead, StoredEvents
+from toolstead.adapters.rest.sse import EventStreamAnswer, EventStreamHead
 from toolstead.errors import InvocationError, NotFoundError
 from toolstead.orchestrator.feed import Feed
 from toolstead.orchestrator.orchestrator import LAST_EVENTS, Orchestrator
@@ -60,14 +62,14 @@ class EventRoutes:
 
         wanted = replace(wanted, thread_id=thread_id)
 
-        async def find_end(sent: str) -> Events | None:
+        async def has_ended() -> bool:
             try:
                 await conversations.store.read_thread(thread_id)
             except NotFoundError:
-                return StoredEvents(conversations.store, wanted, sent)
-            return None
+                return True
+            return False
 
-        return await self._build_stream(conversations, request, wanted, after or "", ended=find_end)
+        return await self._build_stream(conversations, request, wanted, after or "", has_ended=has_ended)
 
     async def stream_run(self, conversations: Orchestrator, request: HttpRequest) -> Sendable:
         """`GET /api/runs/{id}/events`: the same for a run; it closes after the run's end."""
@@ -79,32 +81,27 @@ class EventRoutes:
             await store.read_run(run_id)
             return EventStreamHead()
 
-        async def find_end(sent: str) -> Events | None:
+        async def has_ended() -> bool:
             try:
-                if not (await store.read_run(run_id)).has_ended:
-                    return None
+                return (await store.read_run(run_id)).has_ended
             except NotFoundError:
-                pass
-            return StoredEvents(store, wanted, sent)
+                return True
 
         reader = await _feed_of(conversations).open_reader(wanted, after=after or "")
         # Asked after the reader was there: an end that comes after this answer comes to the reader, too.
         try:
-            has_ended = (await store.read_run(run_id)).has_ended
+            if (await store.read_run(run_id)).has_ended:
+                reader.finish()
         except BaseException:
             reader.close()
             raise
-        if has_ended:
-            reader.close()
-        events = StoredEvents(store, wanted, after or "") if has_ended else reader
         return EventStreamAnswer(
-            events,
+            reader,
             receive=request.receive,
             stopping=self._stopping,
             shown=shown,
             last=LAST_EVENTS,
-            after=after or "",
-            ended=find_end,
+            has_ended=has_ended,
         )
 
     async def _build_stream(
@@ -114,19 +111,17 @@ class EventRoutes:
         wanted: EventFilter,
         after: str | None,
         *,
-        ended: Ended | None = None,
+        has_ended: Callable[[], Awaitable[bool]] | None = None,
     ) -> Sendable:
         if request.scope["method"] == "HEAD":
             return EventStreamHead()
         reader = await _feed_of(conversations).open_reader(wanted, after=after)
-        return EventStreamAnswer(
-            reader, receive=request.receive, stopping=self._stopping, after=after or "", ended=ended
-        )
+        return EventStreamAnswer(reader, receive=request.receive, stopping=self._stopping, has_ended=has_ended)
 
 
 def _feed_of(conversations: Orchestrator) -> Feed:
     feed = conversations.log.feed
-    if feed is None:
+    if feed is None or feed.store is None:
         raise InvocationError("everything is being closed; try again when it runs again")
     return feed
 

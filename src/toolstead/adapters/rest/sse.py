@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections import deque
 from collections.abc import Awaitable, Callable
 from typing import Protocol, cast
 
@@ -13,7 +12,6 @@ from toolstead.adapters.http.disconnect import DisconnectWatch
 from toolstead.adapters.http.stopping import Stopping
 from toolstead.adapters.rest.result_json import encode_anything
 from toolstead.errors import StorageError
-from toolstead.orchestrator.store import EventFilter, EventStore
 from toolstead.types.event import Event
 
 logger = logging.getLogger(__name__)
@@ -28,46 +26,28 @@ HEADERS = (
 _HELLO = b"retry: 1000\n\n"
 _BEAT = b": still here\n\n"
 _BROKEN = b": the database does not answer; come back with the last id\n\n"
-_PAGE = 200
 
 
 class Events(Protocol):
-    """Events in order; StopAsyncIteration at the end."""
+    """Events in order; StopAsyncIteration at the end.
+
+    Attributes:
+        missed: How many could not be held for a slow client, and are not stored.
+    """
+
+    missed: int
 
     async def __anext__(self) -> Event:
         """The next one."""
         ...
 
+    def finish(self) -> None:
+        """Give what is stored by now, then end."""
+        ...
+
     def close(self) -> None:
         """Nobody reads any more."""
         ...
-
-
-Ended = Callable[[str], Awaitable["Events | None"]]
-"""Asked in silence, with the last id that was told: what is left to tell when the subject has ended, else None."""
-
-
-class StoredEvents:
-    """Events that are all stored already, a page at a time."""
-
-    def __init__(self, store: EventStore, wanted: EventFilter, after: str) -> None:
-        self._store = store
-        self._wanted = wanted
-        self._sent = after
-        self._page: deque[Event] = deque()
-
-    async def __anext__(self) -> Event:
-        """The next one; the end comes when the store has no more."""
-        if not self._page:
-            self._page.extend(await self._store.list_events(self._wanted, after=self._sent or None, limit=_PAGE))
-        if not self._page:
-            raise StopAsyncIteration
-        event = self._page.popleft()
-        self._sent = event.id
-        return event
-
-    def close(self) -> None:
-        """Nothing is held."""
 
 
 class EventStreamHead:
@@ -90,8 +70,7 @@ class EventStreamAnswer:
         stopping: Stopping,
         shown: frozenset[str] | None = None,
         last: frozenset[str] = frozenset(),
-        after: str = "",
-        ended: Ended | None = None,
+        has_ended: Callable[[], Awaitable[bool]] | None = None,
     ) -> None:
         """Make a stream.
 
@@ -101,16 +80,15 @@ class EventStreamAnswer:
             stopping: Says when the server ends.
             shown: The types that are told; None tells all.
             last: The types after which it ends.
-            after: The id after which it begins.
-            ended: Asked in silence, so that the stream of something that is gone ends.
+            has_ended: Asked in silence, so that the stream of something that is gone ends.
         """
         self._events = events
         self._receive = receive
         self._stopping = stopping
         self._shown = shown
         self._last = last
-        self._sent = after
-        self._ended = ended
+        self._missed = 0
+        self._has_ended = has_ended
 
     async def send(self, send: Send) -> None:
         """Tell events until an end comes."""
@@ -131,11 +109,16 @@ class EventStreamAnswer:
         try:
             while True:
                 event = await self._next_event()
+                if self._events.missed > self._missed:
+                    count, self._missed = self._events.missed - self._missed, self._events.missed
+                    note = f": {count} events that are not stored were missed\n\n".encode()
+                    await send({"type": "http.response.body", "body": note, "more_body": True})
                 if event is None:
-                    await self._look_for_the_end()
+                    if self._has_ended is not None and await self._has_ended():
+                        self._has_ended = None
+                        self._events.finish()
                     await send({"type": "http.response.body", "body": _BEAT, "more_body": True})
                     continue
-                self._sent = event.id or self._sent
                 if self._shown is None or event.type in self._shown:
                     await send({"type": "http.response.body", "body": render_frame(event), "more_body": True})
                 if event.type in self._last:
@@ -145,12 +128,6 @@ class EventStreamAnswer:
         except StorageError as error:
             logger.warning("a stream of events ends early: %s", error)
             await send({"type": "http.response.body", "body": _BROKEN, "more_body": True})
-
-    async def _look_for_the_end(self) -> None:
-        rest = None if self._ended is None else await self._ended(self._sent)
-        if rest is not None:
-            self._events.close()
-            self._events, self._ended = rest, None
 
     async def _next_event(self) -> Event | None:
         """The next event, or None when it is time to say that the stream is still there."""

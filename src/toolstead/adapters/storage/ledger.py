@@ -14,7 +14,8 @@ from msgspec import structs
 from sqlalchemy import BindParameter, ColumnElement, Connection, bindparam, select, tuple_
 
 from toolstead.adapters.storage import tables
-from toolstead.adapters.storage.rows import StructRows, Values, event_id
+from toolstead.adapters.storage.events import join_deltas
+from toolstead.adapters.storage.rows import StructRows, Values, event_id, pad_list
 from toolstead.adapters.storage.statements import Statements
 from toolstead.adapters.storage.tables import BEGIN, END, EVENTS, KEYS, RUNS, SET_SESSION, THREADS, UsedKey, Written
 from toolstead.errors import NotFoundError
@@ -24,8 +25,6 @@ from toolstead.types.run import Run
 
 Draft = tuple[NewEvent, Values]
 """An event with its row."""
-
-_STEPS = (1, 8, 64, 512)
 
 _given: BindParameter[Any] = bindparam("given", expanding=True)
 _KNOWN_THREADS = select(tables.threads.c.id).where(tables.threads.c.id.in_(_given))
@@ -100,26 +99,38 @@ class Line:
 
 
 class Ledger:
-    """The state of one transaction, as far as its operations asked for it, and what they add."""
+    """The state of one transaction, as far as its operations asked for it, and what they add.
+
+    Attributes:
+        first: The last number that was given before it.
+        events: Those that were added, in order.
+    """
 
     def __init__(self, connection: Connection, statements: Statements) -> None:
         self.connection = connection
         self._statements = statements
-        self._first = self._last = connection.exec_driver_sql(statements.lock_sequence).scalar_one()
+        self.first = self._first = self._last = connection.exec_driver_sql(statements.lock_sequence).scalar_one()
+        self.events: list[Event] = []
         self._threads: set[str] = set()
         self._runs: dict[str, tuple[str, str]] = {}
         self._keys: dict[tuple[str, str], UsedKey] = {}
         self._lines: dict[str, Line] = {}
         self._rows: dict[Written, list[Values]] = {written: [] for written in tables.WRITTEN}
+        self._joining: list[str] = []
 
     def load(self, needs: Needs) -> None:
         """Read what is needed; what was known before is forgotten."""
         run = self.connection.execute
-        self._threads = {row[0] for row in run(_KNOWN_THREADS, _pad_list(needs.threads))} if needs.threads else set()
-        self._runs = {row[0]: (row[1], row[2]) for row in run(_KNOWN_RUNS, _pad_list(needs.runs))} if needs.runs else {}
-        used = map(KEYS.decode_row, run(_KNOWN_KEYS, _pad_list(needs.keys))) if needs.keys else ()
+        self._threads = {row[0] for row in run(_KNOWN_THREADS, pad_list(needs.threads))} if needs.threads else set()
+        self._runs = {row[0]: (row[1], row[2]) for row in run(_KNOWN_RUNS, pad_list(needs.runs))} if needs.runs else {}
+        used = map(KEYS.decode_row, run(_KNOWN_KEYS, pad_list(needs.keys))) if needs.keys else ()
         self._keys = {(one.thread_id, one.key): one for one in used}
-        self._lines = _read_lines(needs.lines, run(_LINES, _pad_list(needs.lines))) if needs.lines else {}
+        self._lines = _read_lines(needs.lines, run(_LINES, pad_list(needs.lines))) if needs.lines else {}
+
+    @property
+    def last(self) -> int:
+        """The last number that was given."""
+        return self._last
 
     def has_thread(self, id: str) -> bool:
         """Whether there is such a thread; it was asked for in the needs."""
@@ -185,6 +196,8 @@ class Ledger:
             line.waiting.pop(id, None)
             line.session_id = ending.session_id or line.session_id
         self._rows[END].append(END.encode_row(ending, id))
+        if ending.has_deltas:
+            self._joining.append(id)
         if ending.session_id is not None:
             self._rows[SET_SESSION].append(SET_SESSION.encode_row(ending, thread_id))
 
@@ -194,14 +207,18 @@ class Ledger:
         for new, values in drafts:
             self.add_row(EVENTS, values)
             added.append(Event(id=event_id(self._last), **structs.asdict(new)))
+        self.events += added
         return added
 
     def flush(self) -> None:
-        """Write what was added, each table at once."""
+        """Write what was added, each table at once; then join the deltas of the runs that ended."""
         for written, rows in self._rows.items():
             if rows:
                 self.connection.exec_driver_sql(self._statements.write[written], rows)
                 rows.clear()
+        if self._joining:
+            join_deltas(self.connection, self._statements, self._joining)
+            self._joining.clear()
         if self._last != self._first:
             self.connection.exec_driver_sql(self._statements.set_sequence, (self._last,))
             self._first = self._last
@@ -215,10 +232,3 @@ def _read_lines(threads: Collection[str], rows: Iterable[Sequence[Any]]) -> dict
         line.waiting[run_id] = (owner, status)
         line.last = None if last is None else HeldRun(id=last, owner=last_owner)
     return lines
-
-
-def _pad_list(wanted: Collection[Any]) -> dict[str, list[Any]]:
-    """The list, filled up with its last value to one of a few lengths: few lengths are few statements to prepare."""
-    values = list(wanted)
-    length = next((step for step in _STEPS if step >= len(values)), len(values))
-    return {"given": values + values[-1:] * (length - len(values))}

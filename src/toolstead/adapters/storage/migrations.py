@@ -113,7 +113,23 @@ _COMMANDS_AND_PARENTS = Migration(
     ),
 )
 
-MIGRATIONS: tuple[Migration, ...] = (_FIRST, _UNFINISHED_BY_THREAD, _APPROVALS, _COMMANDS_AND_PARENTS)
+_JOINED_DELTAS = Migration(
+    version=5,
+    statements=(
+        "ALTER TABLE events ADD COLUMN first_n {number}",
+        "ALTER TABLE events ADD COLUMN parts TEXT",
+        # A page of events must find the joined rows that began before its end and end after it.
+        "CREATE INDEX joined_events ON events (first_n) WHERE first_n IS NOT NULL",
+    ),
+)
+
+MIGRATIONS: tuple[Migration, ...] = (
+    _FIRST,
+    _UNFINISHED_BY_THREAD,
+    _APPROVALS,
+    _COMMANDS_AND_PARENTS,
+    _JOINED_DELTAS,
+)
 
 _version = Table("toolstead_version", MetaData(), Column("version", Integer, nullable=False))
 

@@ -9,10 +9,9 @@ from typing import Any
 from sqlalchemy import Connection, Integer, Select, bindparam, delete, func, or_, select, update
 from sqlalchemy.dialects import postgresql, sqlite
 
-from toolstead.adapters.storage.rows import StructRows, StructT, event_id, event_number, storable_text
+from toolstead.adapters.storage.rows import StructRows, StructT, storable_text
 from toolstead.adapters.storage.tables import (
     APPROVALS,
-    EVENTS,
     MESSAGES,
     PLUGINS,
     RUNS,
@@ -27,8 +26,7 @@ from toolstead.adapters.storage.tables import (
     threads,
 )
 from toolstead.errors import NotFoundError
-from toolstead.orchestrator.store import Accepted, EventFilter, PluginRow
-from toolstead.types.event import Event
+from toolstead.orchestrator.store import Accepted, PluginRow
 from toolstead.types.run import Run
 from toolstead.types.thread import Message, Thread
 
@@ -46,7 +44,6 @@ _LAST_MESSAGES = (
     .order_by(messages.c.n.desc())
     .limit(bindparam("limit", type_=Integer))
 )
-_NEWEST_EVENT = select(func.max(events.c.n))
 
 
 def find_by_id(connection: Connection, rows: StructRows[StructT], kind: str, id: str) -> StructT:
@@ -123,21 +120,6 @@ def last_unfinished_of(connection: Connection, owner: str) -> int:
     """The number of the newest unfinished run of a process; 0 when there is none."""
     mine = (runs.c.owner == owner) & runs.c.ended_at.is_(None)
     return connection.execute(select(func.max(runs.c.n)).where(mine)).scalar() or 0
-
-
-def list_events(connection: Connection, wanted: EventFilter, after: str | None, limit: int) -> list[Event]:
-    """Oldest first. Raises NotFoundError for an `after` that is no id."""
-    query = select(events).order_by(events.c.n).limit(limit)
-    if after is not None:
-        query = query.where(events.c.n > event_number(after))
-    found = connection.execute(_filter_events(query, wanted))
-    return [Event(id=event_id(row[0]), **EVENTS.decode_fields(row)) for row in found]
-
-
-def newest_event_id(connection: Connection) -> str | None:
-    """None when there is no event."""
-    n = connection.execute(_NEWEST_EVENT).scalar()
-    return None if n is None else event_id(n)
 
 
 def put_result(connection: Connection, handle: str, content: bytes) -> None:
@@ -233,18 +215,6 @@ def expire_keys(connection: Connection, before: float) -> int:
     unfinished = select(runs.c.id).where(runs.c.ended_at.is_(None))
     old = (idempotency_keys.c.created_at < before) & idempotency_keys.c.run_id.not_in(unfinished)
     return connection.execute(delete(idempotency_keys).where(old)).rowcount
-
-
-def _filter_events(query: Select[Any], wanted: EventFilter) -> Select[Any]:
-    if wanted.thread_id is not None:
-        query = query.where(events.c.thread_id == wanted.thread_id)
-    if wanted.run_id is not None:
-        query = query.where(events.c.run_id == wanted.run_id)
-    if wanted.task_id is not None:
-        query = query.where(events.c.task_id == wanted.task_id)
-    if wanted.types is not None:
-        query = query.where(events.c.type.in_(sorted(wanted.types)))
-    return query
 
 
 def _put_row(connection: Connection, table: Any, key: dict[str, Any], values: dict[str, Any]) -> None:

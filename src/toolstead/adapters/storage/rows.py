@@ -30,6 +30,8 @@ Values = tuple[Any, ...]
 
 StructT = TypeVar("StructT", bound=msgspec.Struct)
 
+_STEPS = (1, 8, 64, 512)
+
 _IDENTIFIERS = frozenset({"id", "thread_id", "run_id", "task_id", "key"})
 """Stored as they are, since rows are found by them: one that a database cannot hold is refused."""
 
@@ -85,6 +87,13 @@ def event_number(id: str) -> int:
     if not (id.isascii() and id.isdigit() and 16 <= len(id) <= 18):
         raise NotFoundError("event", id)
     return int(id)
+
+
+def pad_list(wanted: Collection[Any]) -> dict[str, list[Any]]:
+    """The list, filled up with its last value to one of a few lengths: few lengths are few statements to prepare."""
+    values = list(wanted)
+    length = next((step for step in _STEPS if step >= len(values)), len(values))
+    return {"given": values + values[-1:] * (length - len(values))}
 
 
 class StructColumn:

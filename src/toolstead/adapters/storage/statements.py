@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from sqlalchemy import BindParameter, Dialect, bindparam, func, insert, select, update
+from sqlalchemy import BindParameter, Dialect, bindparam, delete, func, insert, select, update
 
 from toolstead.adapters.storage import tables
 from toolstead.adapters.storage.rows import StructChange, StructRows
@@ -20,6 +20,8 @@ class Statements:
 
     Attributes:
         write: The statement that writes a row of each of `tables.WRITTEN`, or many.
+        remove_parts: Removes a sequence of a run's deltas, all but the last.
+        join_parts: Makes the last one the whole.
     """
 
     def __init__(self, dialect: Dialect) -> None:
@@ -34,6 +36,15 @@ class Statements:
             else _compile_change(written, dialect)
             for written in tables.WRITTEN
         }
+        events = tables.events
+        n, first, last = events.c.n, _bind_column("first", events.c.n), _bind_column("last", events.c.n)
+        removing = delete(events).where(events.c.run_id == _bind_column("run", events.c.run_id), n >= first, n < last)
+        self.remove_parts = _compile_clause(removing, dialect, ("run", "first", "last"))
+        parts, data = _bind_column("new_parts", events.c.parts), _bind_column("new_data", events.c.data)
+        joining = update(events).ordered_values(
+            (events.c.first_n, first), (events.c.parts, parts), (events.c.data, data)
+        )
+        self.join_parts = _compile_clause(joining.where(n == last), dialect, ("first", "new_parts", "new_data", "last"))
 
 
 def _compile_insert(rows: StructRows[Any], dialect: Dialect) -> str:

@@ -14,6 +14,7 @@ from toolstead.adapters.installing import install_command
 from toolstead.adapters.storage import approvals, queries, run_commands
 from toolstead.adapters.storage.address import parse_address
 from toolstead.adapters.storage.approvals import add_approval, resolve_approvals
+from toolstead.adapters.storage.events import list_events, read_position
 from toolstead.adapters.storage.operations import (
     Direct,
     accept_message,
@@ -33,6 +34,7 @@ from toolstead.orchestrator.store import (
     Behind,
     Ending,
     EventFilter,
+    OnCommit,
     PluginRow,
     Resolution,
     RunCommand,
@@ -265,13 +267,21 @@ class SqlStore:
             return []
         return await self._writer.write(append_events(events))
 
-    async def list_events(self, wanted: EventFilter, *, after: str | None = None, limit: int = 500) -> list[Event]:
-        """Events after an id, oldest first. Raises NotFoundError for an `after` that never was an id."""
-        return await self._read(lambda connection: queries.list_events(connection, wanted, after, limit))
+    async def list_events(
+        self, wanted: EventFilter, *, after: str | None = None, until: str | None = None, limit: int = 500
+    ) -> list[Event]:
+        """Events after an id and up to another, oldest first. Raises NotFoundError for what never was an id."""
+        return await self._read(lambda connection: list_events(connection, wanted, after, until, limit))
 
-    async def last_event_id(self) -> str | None:
-        """The id of the newest event."""
-        return await self._read(queries.newest_event_id)
+    async def event_position(self) -> str:
+        """The id up to which everything is committed; our own commits up to it were told."""
+        position = await self._read(read_position)
+        await self._writer.settle()
+        return position
+
+    def on_commit(self, listener: OnCommit) -> None:
+        """Tell this listener of each commit of this process."""
+        self._writer.on_commit = listener
 
     async def keep_result(self, handle: str, content: bytes) -> None:
         """Keep a whole result."""

@@ -59,6 +59,10 @@ KEYS = StructRows("idempotency_keys", UsedKey, metadata)
 EVENTS = StructRows("events", NewEvent, metadata, _number_column())
 """No foreign keys: an event may speak of a thread that nobody made."""
 
+# Only a row of joined deltas has these (`events`): no Struct has them, and no insert names them.
+EVENTS.table.append_column(Column("first_n", BigInteger))
+EVENTS.table.append_column(Column("parts", Text))
+
 results = Table(
     "results",
     metadata,

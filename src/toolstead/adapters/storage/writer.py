@@ -19,8 +19,10 @@ from sqlalchemy import Connection
 from toolstead.adapters.storage.failures import StorageFailure
 from toolstead.adapters.storage.ledger import Ledger, Needs
 from toolstead.adapters.storage.operations import Direct, Operation
+from toolstead.adapters.storage.rows import event_id
 from toolstead.adapters.storage.statements import Statements
 from toolstead.errors import StorageError, ToolsteadError
+from toolstead.orchestrator.store import OnCommit
 
 MOST_TOGETHER = 512
 
@@ -61,7 +63,10 @@ class Writer:
         self._shown = shown
         self._waiting: deque[_Write] = deque()
         self._task: asyncio.Task[None] | None = None
+        self._batch: asyncio.Future[None] | None = None
         self._closed = False
+        self.on_commit: OnCommit | None = None
+        """Told of each commit before those who wait for it."""
 
     async def write(self, operation: Operation[T] | Direct[T]) -> T:
         """Give what the operation gave, once it is committed.
@@ -87,17 +92,26 @@ class Writer:
         if self._task is not None:
             await asyncio.shield(self._task)
 
+    async def settle(self) -> None:
+        """Wait for the batch that is being written, if there is one."""
+        if self._batch is not None:
+            await asyncio.wait([self._batch])
+
     async def _write_all(self) -> None:
         try:
             while self._waiting:
+                self._batch = asyncio.get_running_loop().create_future()
                 await self._write([self._waiting.popleft() for _ in range(min(len(self._waiting), MOST_TOGETHER))])
+                self._batch.set_result(None)
         finally:
-            self._task = None
+            if self._batch is not None and not self._batch.done():
+                self._batch.cancel()
+            self._task = self._batch = None
 
     async def _write(self, batch: list[_Write]) -> None:
         operations = [one.operation for one in batch]
         try:
-            outcomes = await self._database.write(partial(_apply_batch, self._database.statements, operations))
+            outcomes, ledger = await self._database.write(partial(_apply_batch, self._database.statements, operations))
         except Exception as error:  # noqa: BLE001 - whatever happens, everybody who waits is told
             failure = self._database.explain_failure(error)
             if failure.own and len(batch) > 1:
@@ -108,6 +122,8 @@ class Writer:
             for one in batch:
                 one.fail_write(failure.error)
             return
+        if self.on_commit is not None and ledger.last != ledger.first:
+            self.on_commit(event_id(ledger.first), event_id(ledger.last), ledger.events)
         for one, outcome in zip(batch, outcomes, strict=True):
             if isinstance(outcome, ToolsteadError):
                 one.fail_write(outcome)
@@ -137,7 +153,7 @@ class _Write:
 
 def _apply_batch(
     statements: Statements, operations: Sequence[Operation[Any] | Direct[Any]], connection: Connection
-) -> list[Any]:
+) -> tuple[list[Any], Ledger]:
     """Apply a batch, in order, inside the transaction; a refusal stands where the outcome would."""
     ledger = Ledger(connection, statements)
     outcomes: list[Any] = []
@@ -156,7 +172,7 @@ def _apply_batch(
         )
         outcomes += [_attempt_work(one.apply, ledger) for one in planned]
         ledger.flush()
-    return outcomes
+    return outcomes, ledger
 
 
 def _attempt_work(work: Callable[[T], Any], argument: T) -> Any:

@@ -14,10 +14,14 @@ class Never:
     """Events that never come."""
 
     closed = False
+    missed = 0
 
     async def __anext__(self) -> Event:
         await asyncio.Event().wait()
         raise StopAsyncIteration
+
+    def finish(self) -> None:
+        raise AssertionError("nobody asks for that")
 
     def close(self) -> None:
         self.closed = True
