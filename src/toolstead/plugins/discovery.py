@@ -1,6 +1,6 @@
 """Where plugins are found: entry points of installed distributions, and files.
 
-Finding runs nobody's code: what is found says how it is loaded, and the host decides whether it is.
+Discovery runs no plugin code: each plugin found knows how to load itself, and the host decides whether to.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ def entry_point_plugins(path: Sequence[str] | None = None) -> list[Discovered]:
     A module of a distribution stays imported, as any other: a newer version of it is for the next process.
 
     Args:
-        path: Where to look; `sys.path` unless said.
+        path: Where to look; `sys.path` by default.
     """
     found: list[Discovered] = []
     seen: set[str] = set()

@@ -17,7 +17,7 @@ class PluginView(SentStruct, frozen=True, kw_only=True):
 
     Attributes:
         name: Its name.
-        version: Its version, as far as it is known.
+        version: Its version, if known.
         enabled: Whether it is switched on.
         state: `degraded`: it runs, but part of it failed; `failed`: nothing of it runs.
         error: Why it is degraded or failed.

@@ -14,7 +14,7 @@ from toolstead.schema.references import Document, has_address
 
 _OPEN: Any = object()
 _DEEPEST = 32
-"""References that lead to references that lead to references: beyond it nothing more is said."""
+"""References that lead to references that lead to references: beyond this depth they are not followed."""
 HANDLED = frozenset({"properties", "required", "additionalProperties", "patternProperties"})
 """What a shape says."""
 

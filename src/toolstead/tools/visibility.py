@@ -1,6 +1,6 @@
 """Which tools may be seen and called: the allow-list, the block-list and the switches.
 
-Enforced where a generation is built, so that no door can forget it.
+Enforced where a generation is built, so that it holds for every transport.
 """
 
 from __future__ import annotations

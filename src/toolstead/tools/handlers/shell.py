@@ -51,7 +51,7 @@ _MOST_STDERR = 65_536
 
 
 class ShellConfig(msgspec.Struct, frozen=True, kw_only=True):
-    """A shell handler as its file says it."""
+    """The configuration of a shell handler."""
 
     command: str
     cwd: str | None = None

@@ -150,7 +150,7 @@ def format_schema() -> dict[str, Any]:
 
 
 def _common_format() -> dict[str, Any]:
-    """The format of a file in which every schema is a plain one: nearly every file, told with one look."""
+    """The format of a file in which every schema is plain, as in nearly every file: one check for all of it."""
     whole = format_schema()
     tool = whole["$defs"]["tool"]
     plain = {name: {"$ref": "#/$defs/plain"} for name in ("inputSchema", "outputSchema")}
