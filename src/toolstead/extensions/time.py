@@ -1,4 +1,4 @@
-"""The `time` plugin: `current_time`, the date and the time where it was asked for.
+"""The `time` plugin: `current_time`, the current date and time in a time zone.
 
 Models do not know what day it is. Zone files are read when a zone is named, not before: the machine's
 own zone needs none.

@@ -133,7 +133,7 @@ def _project_name(name: str) -> str:
 
 
 def _offered_plugins(project: str, distribution: Distribution) -> list[Discovered]:
-    """What a distribution offers. Metadata that cannot be read is a plugin that cannot be loaded, so people see it."""
+    """What a distribution offers. Unreadable metadata becomes a plugin that fails to load, so that users see it."""
     try:
         points = distribution.entry_points.select(group=GROUP)
         key = f"{project} {distribution.metadata['Version']}"
@@ -208,7 +208,7 @@ class _FileModules:
         return module.plugin
 
     def unload_modules(self) -> None:
-        """Take its modules away; what still runs in them runs on."""
+        """Remove its modules from `sys.modules`; code that still runs in them continues."""
         self._forget_modules()
         linecache.cache.pop(str(self._path), None)
 

@@ -49,7 +49,7 @@ class Health:
 
     @property
     def state(self) -> State:
-        """How it is."""
+        """The current state."""
         in_use = self._stage in {"loaded", "running"}
         return "degraded" if in_use and (self._counts or self._reported is not None) else self._stage
 

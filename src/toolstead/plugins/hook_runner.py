@@ -196,7 +196,7 @@ HOOKS: Final = tuple(_Calls.__struct_fields__)
 
 
 def _hook_timeout(one: Hooked) -> tuple[float | None, str]:
-    """How long this plugin's hooks may take, where it says so; and what is wrong with that."""
+    """The time limit that this plugin sets for its hooks, if any; and what is wrong with it."""
     given: Any = one.hooks.timeout
     if given is None or (type(given) in (int, float) and 0 < given < math.inf):
         return given, ""

@@ -107,7 +107,7 @@ class PluginHost:
                 raise
 
     def check_settings(self, name: str, table: Mapping[str, Any]) -> None:
-        """See whether settings fit, as far as that is known: a plugin that was never loaded takes any.
+        """Check whether settings fit; a plugin that was never loaded accepts any.
 
         Raises:
             NotFoundError: There is no such plugin.
@@ -167,7 +167,7 @@ class PluginHost:
     def _arrange_plugins(
         self, wanted: Sequence[Wanted], before: Mapping[str, PluginInstance]
     ) -> tuple[list[PluginInstance], list[PluginInstance], list[tuple[PluginInstance, Mapping[str, Any]]]]:
-        """Who will be there in which order, who of them is new and enabled, and who gets other settings."""
+        """The next plugins in order, those of them that are new and enabled, and those whose settings change."""
         holders = _name_holders(wanted, before)
         instances: list[PluginInstance] = []
         new: list[PluginInstance] = []

@@ -58,13 +58,13 @@ class PluginTool(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class PluginInstance:
-    """One plugin, from being wanted to being gone.
+    """One plugin, from its request to its removal.
 
     Attributes:
         discovered: Where it comes from.
         enabled: Whether it is wanted running.
         table: Its settings as they were last given.
-        health: How it is.
+        health: Its health.
         plugin: Its definition, once it was loaded and found good.
         version: Its version, if known.
         context: What it is given, once it is loaded.
@@ -82,7 +82,7 @@ class PluginInstance:
         on_status: Callable[[Health], None],
         before: PluginInstance | None = None,
     ) -> None:
-        """A plugin that nothing was done with yet.
+        """Make a plugin that is not loaded yet.
 
         Args:
             discovered: Where it comes from.
@@ -116,7 +116,7 @@ class PluginInstance:
 
     @property
     def has_failed(self) -> bool:
-        """Whether it cannot be used."""
+        """Whether it failed."""
         return self.health.state == "failed"
 
     @property
@@ -165,7 +165,7 @@ class PluginInstance:
             self.context = context
 
     async def register(self) -> None:
-        """Let it say which hooks it has."""
+        """Call `register` and check the hooks it returns."""
         if self.plugin is None or self.context is None or self.has_failed:
             return
         try:
@@ -181,7 +181,7 @@ class PluginInstance:
             self._tools = tuple(self._qualify_tool(tool, self.plugin, self.context) for tool in self.plugin.tools)
 
     async def start(self) -> None:
-        """Let it open what it needs; what was begun and failed is stopped at once."""
+        """Call `start`; if it fails, stop the plugin at once."""
         if self.plugin is None or self.context is None or self.has_failed:
             return
         self._start_begun = True
@@ -205,7 +205,7 @@ class PluginInstance:
             self._note_failure(PluginError(plugin=self.name, field="start", reason="it was interrupted"))
 
     def refuse_plugin(self, field: str, reason: str) -> None:
-        """Mark it as failed before it was loaded."""
+        """Mark it as failed without loading it."""
         self._note_failure(PluginError(plugin=self.name, field=field, reason=reason))
 
     def change_settings(self, table: Mapping[str, Any]) -> Any:

@@ -1,4 +1,4 @@
-"""A plugin as people see it."""
+"""A plugin as users see it."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class PluginView(SentStruct, frozen=True, kw_only=True):
         error: Why it is degraded or failed.
         origin: The module or file it came from.
         tools: The tools it brings, by their names.
-        hooks: What it listens to.
+        hooks: The hooks it registered.
         settings: Its settings, of its own class or a table; clients see a table with secrets masked.
     """
 

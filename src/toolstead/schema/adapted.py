@@ -70,7 +70,7 @@ class Adapted:
 RULES: Mapping[str, Rules] = MappingProxyType(
     {
         # "input_schema does not support oneOf, allOf, or anyOf at the top level", and "Property keys should match
-        # pattern", which is asked of the top level only. Everything below it passes unchanged.
+        # pattern", which applies to the top level only. Everything below it passes unchanged.
         "anthropic": Rules(name="anthropic", property_names=re.compile(r"[a-zA-Z0-9_.-]{1,64}")),
         # "schema must have type 'object' and not have 'oneOf'/'anyOf'/'allOf'/'enum'/'not' at the top level", "object
         # schema missing properties", and at any depth "array schema missing items". For functions that are not strict.
@@ -227,7 +227,7 @@ def _is_bare_array(node: Mapping[str, Any]) -> bool:
 
 
 def _has_bare_array(schema: Mapping[str, Any]) -> bool:
-    """Whether an array does not say what its items are; asked of every schema, so plain ones must be quick."""
+    """Whether an array has no `items`; called for every schema, so plain ones must be quick."""
     waiting: list[Any] = [schema]
     while waiting:
         node = waiting.pop()

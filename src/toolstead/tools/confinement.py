@@ -108,7 +108,7 @@ def open_inside(base: Path, path: str, *, named: str = "the project", private: P
 
 
 def quote_path(path: str) -> str:
-    """A path as an error shows it: on one line, and never longer than a reader wants."""
+    """A path as an error shows it: on one line, and shortened."""
     return repr(path if len(path) <= _SHOWN else f"{path[:_SHOWN]}…")
 
 

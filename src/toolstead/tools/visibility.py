@@ -27,7 +27,7 @@ class Visibility:
     _blocks: Callable[[str], str | None] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        # Decided once: every tool is asked about whenever a generation is built.
+        # Prepared once: every tool is checked whenever a generation is built.
         object.__setattr__(self, "_allows", _build_matcher(self.allowed))
         object.__setattr__(self, "_blocks", _build_matcher(self.blocked))
 

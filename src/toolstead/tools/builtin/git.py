@@ -182,10 +182,10 @@ class Repository:
 
     @asynccontextmanager
     async def stand_in(self) -> AsyncGenerator[StandIn]:
-        """Make a stand-in for the repository; it is gone afterwards.
+        """Make a stand-in for the repository, removed on exit.
 
         Raises:
-            ToolError: The disk is full, or the index cannot be copied.
+            ToolError: It cannot be written, or the index cannot be copied.
         """
         head = await self.git.run("rev-parse", "-q", "--verify", "HEAD")
         try:
@@ -276,7 +276,7 @@ def _is_below(folder: Path, path: Path) -> bool:
 
 
 def _belongs_here(top: Path, git_dir: Path, settings: Sequence[tuple[str, str]]) -> bool:
-    """Whether a repository is this folder's own: inside it, or it says so itself.
+    """Whether a repository belongs to this folder: it lies inside, or names the folder itself.
 
     A `.git` that leads elsewhere would otherwise show the names in another repository's index.
     """

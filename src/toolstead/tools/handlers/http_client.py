@@ -40,7 +40,7 @@ _PROXIES = ("http://", "https://")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OutgoingRequest:
-    """What is asked for.
+    """One request.
 
     Attributes:
         method: In upper case.
@@ -119,7 +119,7 @@ class GuardedClient:
         There is no time limit in here: put an `asyncio.timeout` around it.
 
         Args:
-            request: What is asked for.
+            request: The request.
             allowed: Hosts that may be reached although they are not of the public internet.
 
         Raises:
@@ -216,7 +216,7 @@ def _wire_headers(request: OutgoingRequest) -> list[tuple[str, str]]:
 
 
 def _check_encoding(response: httpx2.Response, url: Url) -> None:
-    """One layer of what was asked for; layers upon layers would inflate without an end."""
+    """Accept one layer of a requested encoding; nested layers could inflate without bound."""
     encoding = response.headers.get("content-encoding", "").strip().lower()
     if encoding not in _ENCODINGS:
         raise ToolError(f"{url.place} answered in the encoding {encoding[:40]!r}; only gzip and deflate are read")

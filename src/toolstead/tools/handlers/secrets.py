@@ -1,7 +1,7 @@
 """`${NAME}` in a tool's `env` and `headers`: taken from the user's environment, masked everywhere.
 
 Secrets of eight characters and more are masked in what a tool answers and logs. Shorter ones
-would mask half of every text, so they are only warned about.
+would mask half of every text, so they only cause a warning.
 """
 
 from __future__ import annotations

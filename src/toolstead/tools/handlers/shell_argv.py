@@ -185,7 +185,7 @@ def _check_stdin(first: Command, stdin_slots: Collection[str], parameters: Param
 
 
 def _check_pipeline(pipeline: Pipeline, stdin_slots: Collection[str], parameters: Parameters) -> None:
-    """Refuse placeholders whose output is piped into an interpreter: it would run as code."""
+    """Refuse placeholders upstream of an interpreter in a pipe: their values could run as code."""
     upstream: list[str] = list(stdin_slots)
     for before, command in itertools.pairwise(pipeline):
         upstream += [name for word in before for name in word.slots]

@@ -95,14 +95,14 @@ class JsonFiles:
         return SourceChanges(gone=gone, fresh=fresh, problems=self._collect_problems())
 
     def read_with(self, reader: Reader) -> None:
-        """Read everything anew from now on, by a reader with other surroundings."""
+        """Use another reader; the next load reads everything again."""
         self._reader = reader
         self._kept = {
             path: msgspec.structs.replace(kept, signature=_NEVER, content=0) for path, kept in self._kept.items()
         }
 
     def forget_files(self) -> None:
-        """Have no files, and no last good version of any."""
+        """Forget all files and their last good versions."""
         self._kept = {}
 
     def find_changed(self, paths: Iterable[Path]) -> list[Path]:
@@ -229,7 +229,7 @@ def _is_tool_file_name(name: str) -> bool:
 
 
 def describe_problem(problem: Problem) -> str:
-    """A problem as a compiler would say it."""
+    """A problem in the format of compiler messages."""
     place = escape_unseen(problem.source)
     if problem.line is not None:
         place += f":{problem.line}:{problem.column or 1}"

@@ -1,8 +1,8 @@
 """The format of JSON tool files, as JSON Schema: what `toolstead tools schema` prints.
 
 The loader checks a whole file at once. Where something is wrong, it checks with the same pieces, one
-after another, so that every message speaks of the handler at hand and not of all that would have
-been possible.
+after another, so that every message is about the handler in question and not about all possible
+ones.
 """
 
 from __future__ import annotations

@@ -39,7 +39,7 @@ class FileReport:
         tool: The name of the tool that is being read, where it has one.
         is_flat: Whether every schema in it is surely within the bounds of size and depth.
         is_plain: Whether every schema in it is plain, so that compiling them can wait.
-        spoilt: The indexes of tools that are ambiguous, such as by a duplicate name.
+        spoilt: The indexes of tools to leave out, such as for a duplicate name inside them.
     """
 
     def __init__(self, path: Path) -> None:
@@ -235,7 +235,7 @@ def _lower_sentence(sentence: str) -> str:
 
 
 def _for_authors(error: SchemaError, schema: Any) -> str:
-    """A schema's fault in the words of its author, for the mistakes that people make most."""
+    """A schema's fault in the words of its author, for the most frequent mistakes."""
     value = schema
     for step in error.path:
         value = value[step]
