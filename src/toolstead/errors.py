@@ -6,8 +6,8 @@ ToolsteadError
 │   ├── SchemaError        its schema is no schema, is too large, or refers outside
 │   └── DuplicateToolError its name already has a holder
 ├── PluginError            a plugin that cannot be loaded, registered or started: which, which field, why
-├── UnavailableError       a power that the plugin asked for is not there
-├── Rejected               a reviewer's no to a finished task, with feedback for the next attempt
+├── UnavailableError       a capability that the plugin asked for is missing
+├── Rejected               a reviewer rejects a finished task, with feedback for the next attempt
 ├── SettingsError          a setting that is unknown or has a bad value: where, why
 ├── StateError             the switches' file cannot be read or written
 ├── TrustError             what a project brings cannot be read, approved or kept
@@ -17,7 +17,7 @@ ToolsteadError
 ├── InvalidApprovalError   a decision that cannot be taken: what is wrong with it
 ├── UnknownToolError       no such tool here, or it is blocked
 ├── ToolError              foreseen: the text goes to the model
-│   ├── RefusedError       what was asked for is not allowed (a path, a gate's no)
+│   ├── RefusedError       the request is not allowed (a path, a gate's denial)
 │   └── NoClientError      the caller cannot be asked, logged to or shown progress
 ├── InvocationError        an agent could not be invoked
 │   ├── SessionLostError   the runtime does not have the conversation any more
@@ -27,10 +27,10 @@ ToolsteadError
 │   ├── TimedOutError      the invocation took longer than it may, and was ended
 │   └── NoRoomError        every session is in use, and this caller may not wait
 ├── ScriptError            a script that the scripted runtime cannot play: where, why
-└── ServeError             a door cannot be opened (port taken, bind without token)
+└── ServeError             a server cannot start (port taken, bind without token)
 ```
 
-A handler raises `ToolError` to tell the model what went wrong. Any other exception out of a
+A handler raises `ToolError` to report to the model what went wrong. Any other exception out of a
 handler is a crash: its text is withheld from the model, and the log has the traceback.
 """
 
@@ -64,7 +64,7 @@ class SchemaError(DefinitionError):
     """A schema that is no schema, is too large or too deep, or refers outside itself.
 
     Attributes:
-        path: Where in the schema, as far as it is known.
+        path: Where in the schema, if known.
     """
 
     def __init__(self, *, tool: str, field: str, reason: str, path: tuple[str | int, ...] = ()) -> None:
@@ -101,21 +101,21 @@ class PluginError(ToolsteadError):
 
 
 class UnavailableError(ToolsteadError):
-    """A power that the plugin asked for is not there.
+    """A capability that the plugin asked for is missing.
 
     Attributes:
-        what: The power, such as `ctx.search`.
-        why: Why it is not there, and what would bring it.
+        what: The capability, such as `ctx.search`.
+        why: Why it is missing, and how to get it.
     """
 
     def __init__(self, what: str, why: str) -> None:
         self.what = what
         self.why = why
-        super().__init__(f"{what} is not there: {why}")
+        super().__init__(f"{what} is not available: {why}")
 
 
-class Rejected(ToolsteadError):  # noqa: N818 - a reviewer's word, which plugins raise by this name
-    """A reviewer's no to a finished task: `raise Rejected("the tests do not pass")`.
+class Rejected(ToolsteadError):  # noqa: N818 - part of the plugin contract under this name
+    """A reviewer rejects a finished task: `raise Rejected("the tests do not pass")`.
 
     Attributes:
         feedback: For the next attempt.
@@ -131,7 +131,7 @@ class SettingsError(ToolsteadError):
 
     Attributes:
         key: The dotted key, such as `tools.timeout`, or empty when a whole file is unreadable.
-        origin: Where it was said: a file with its line, an environment variable, `--set`.
+        origin: Where it was set: a file with its line, an environment variable, `--set`.
         reason: What is wrong with it, and what would be right.
     """
 
@@ -174,7 +174,7 @@ class ApprovalDecidedError(ToolsteadError):
     Attributes:
         id: The approval's id.
         decision: How it was decided: `allow` or `deny`.
-        reason: What was said about it; may be empty.
+        reason: The reason given for it; may be empty.
     """
 
     def __init__(self, *, id: str, decision: str, reason: str) -> None:
@@ -297,20 +297,20 @@ class ToolError(ToolsteadError):
 
 
 class RefusedError(ToolError):
-    """What was asked for is not allowed: a path outside the project, a gate's no."""
+    """The request is not allowed: a path outside the project, a gate's denial."""
 
 
 class NoClientError(ToolError):
-    """Whoever made this call cannot be asked, logged to or shown progress."""
+    """The caller cannot be asked, logged to or shown progress."""
 
 
 class ServeError(ToolsteadError):
-    """A door cannot be opened: the port is taken, or the bind needs a token."""
+    """A server cannot start: the port is taken, or the bind needs a token."""
 
 
 def find_nearest(name: str, known: Iterable[str], *, most: int = 1, cutoff: float = 0.6) -> list[str]:
     """The known names that are most like a name, the nearest first; with a cutoff of 0, some are always found."""
-    from difflib import get_close_matches  # only a complaint pays for it
+    from difflib import get_close_matches  # imported only for an error message
 
     return get_close_matches(name[:100], known, n=most, cutoff=cutoff)
 

@@ -141,7 +141,7 @@ async def test_five_redirects_are_followed_and_no_more(internet: Internet) -> No
         internet.put(server)
         assert (await tool_for(client, "http://public.test/5", method="GET")()).text == "reached"
         result = await tool_for(client, "http://public.test/6", method="GET")()
-        assert "redirects again and again" in result.text
+        assert "redirects more than " in result.text
         assert len(server.seen) == 12
 
 
@@ -327,7 +327,7 @@ async def test_a_proxy_that_does_not_let_through_is_a_sentence() -> None:
         GuardedClient(proxy=f"http://127.0.0.1:{proxy.port}") as client,
     ):
         result = await tool_for(client, "https://public.test/", method="GET")()
-        assert "the proxy does not lead to public.test: 403" in result.text
+        assert "the proxy cannot reach public.test: 403" in result.text
         assert proxy.targets == ["CONNECT public.test:443"]
 
 

@@ -123,7 +123,7 @@ async def test_no_tool_that_reads_files_reads_our_tokens_and_secrets_though_the_
             for name in ("file-reader", "read"):
                 result = await stead.call(name, {"path": path})
                 assert (result.is_error, result.failure) == (True, Failure.REFUSED), (name, path, result.text)
-                assert "what Toolstead keeps for itself" in result.text
+                assert "Toolstead's private folder" in result.text
                 assert server.token not in result.text
         for name in ("file-reader", "read"):
             assert (await stead.call(name, {"path": "data/server.json"})).text == "somebody else's"

@@ -1,7 +1,7 @@
-"""The `context` plugin: a session that does not know the conversation is told it.
+"""The `context` plugin: gives the conversation to a session that does not know it.
 
-A `warm` or `resumed` session remembers; a `cold` one begins empty. Before its first turn, what was said
-in the thread is put before the prompt, once, as much of it as `max_tokens` allows: the newest messages
+A `warm` or `resumed` session remembers; a `cold` one begins empty. Before its first turn, the messages
+of the thread are put before the prompt, once, as much of it as `max_tokens` allows: the newest messages
 whole, and how many older ones there were.
 """
 
@@ -24,7 +24,7 @@ BYTES_PER_TOKEN = 2
 
 Measured with two of them (cl100k, and the one once published for Claude) on a few kB of each kind; the lower number
 of bytes to a token: English 3.7, code 4.2, German 3.3, Chinese 2.9, Hindi 2.4, JSON and log lines 2.2, Arabic 1.9;
-random hexadecimal digits 1.7, emoji 1.6, punctuation alone 1.5, base64 1.4. So most of what is said is counted too
+random hexadecimal digits 1.7, emoji 1.6, punctuation alone 1.5, base64 1.4. So most messages are counted too
 high, up to twice, and the last few too low, by less than a third. Less history than would fit costs little; more
 than fits costs the turn.
 """
@@ -42,7 +42,7 @@ _END = f"</{_TAG}s>\n\n"
 _LONGEST_NOTE = "[more than 999999999 earlier messages left out]\n"
 _FRAME = len(_BEGIN + _LONGEST_NOTE + _END)
 _LEAST_HALF = 20
-"""Bytes: shorter beginnings and ends of a cut message tell nothing."""
+"""Bytes: shorter beginnings and ends of a cut message are useless."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,13 +76,13 @@ async def _register(ctx: PluginContext) -> Hooks:
             return prompt
         if not history.quoted:
             ctx.logger.warning(
-                "thread %s: a new session was told nothing of %s: max_tokens = %d has no room for a message",
+                "thread %s: a new session got none of %s: max_tokens = %d is too small for a message",
                 thread_id,
                 _count_messages(history.left_out, history.more),
                 most,
             )
             return prompt
-        ctx.logger.debug("thread %s: a new session was told %d earlier messages", thread_id, len(history.quoted))
+        ctx.logger.debug("thread %s: a new session got %d earlier messages", thread_id, len(history.quoted))
         return _BEGIN + history.note + "".join(history.quoted) + _END + prompt
 
     return Hooks(on_before_invoke=on_before_invoke)
@@ -90,11 +90,11 @@ async def _register(ctx: PluginContext) -> Hooks:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _History:
-    """What was said before a run, as far as it was read.
+    """The messages before a run, as far as they were read.
 
     Attributes:
         earlier: The messages, oldest first.
-        quoted: The newest of them, as the session is told them.
+        quoted: The newest of them, as the session gets them.
         more: Whether the thread has more that was not read.
     """
 
@@ -120,13 +120,13 @@ async def _read(threads: Threads, thread_id: str, run_id: str, room: int) -> _Hi
         messages = await threads.history(thread_id, limit=limit + 1)
         earlier, more = _messages_before(messages, run_id), len(messages) > limit
         history = _History(earlier=earlier, quoted=_newest_that_fit(earlier, room), more=more)
-        if not more or history.left_out > 1:  # of one more than was asked for, "more than" can be said
+        if not more or history.left_out > 1:  # of one more than was asked for, "more than" is true
             return history
         limit *= 4
 
 
 def _messages_before(messages: Iterable[Message], run_id: str) -> list[Message]:
-    """What was said before a run's own message, or came while the run waited for its turn.
+    """The messages before a run's own message, or that came while the run waited for its turn.
 
     Messages are stored when they arrive, so the answer to the one before may stand behind this run's own
     message, and so may the questions of runs whose turn is yet to come: those will be asked as prompts.
@@ -173,12 +173,12 @@ def _quote_message(message: Message, content: str) -> str:
 
 
 def _defuse_tags(content: str) -> str:
-    """What was said, unable to end the quotation or to begin another: our tags in it lose their bracket."""
+    """Escape our tags in a message, so that it cannot end the quotation or begin another."""
     return re.sub(rf"<(?=[^\w<>]*{_TAG})", "&lt;", content, flags=re.IGNORECASE)
 
 
 def _without_middle(message: Message, room: int) -> list[str]:
-    """A message that is too long for the room, with a mark where its middle was; nothing if there is no room."""
+    """A message cut to the budget, with a mark where its middle was; nothing if not even that fits."""
     content = message.content
     mark = "\n[… {} characters of this message left out …]\n"
     half = (room - _text_size(_quote_message(message, mark.format(len(content))))) // 2

@@ -1,4 +1,4 @@
-"""The `time` plugin: `current_time`, the date and the time where it was asked for.
+"""The `time` plugin: `current_time`, the current date and time in a time zone.
 
 Models do not know what day it is. Zone files are read when a zone is named, not before: the machine's
 own zone needs none.
@@ -20,7 +20,7 @@ from toolstead.types.result import ToolResult
 from toolstead.types.tool import Annotations
 
 WEEKDAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
-"""Written out, because `strftime` speaks the machine's language."""
+"""Written out, because `strftime` uses the machine's locale."""
 
 LONGEST_NAME = 64
 MOST_NEAREST = 3
@@ -38,7 +38,7 @@ class TimeSettings:
     timezone: str = ""
 
     def __post_init__(self) -> None:
-        """Refuse a zone that nobody knows, now and not at the first call."""
+        """Refuse an unknown zone now, not at the first call."""
         if self.timezone and _find_zone(self.timezone) is None:
             raise ValueError(f"timezone: {_unknown_zone(self.timezone)}")
 

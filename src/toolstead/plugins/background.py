@@ -18,7 +18,7 @@ MOST = 100
 
 
 class BackgroundTasks:
-    """What one plugin does in the background: named, bounded in number, and gone when the plugin is.
+    """The background work of one plugin: named, bounded in number, cancelled when the plugin stops.
 
     Work that raises is logged and makes the plugin degraded; it ends nothing else, not even with `sys.exit()`.
     """
@@ -51,7 +51,7 @@ class BackgroundTasks:
         task.add_done_callback(lambda _: work.close())
 
     async def wait_until_done(self) -> None:
-        """Wait until all of it has ended by itself."""
+        """Wait until all of it has ended."""
         await self._tasks.wait_for_all()
 
     async def end_all(self) -> None:
@@ -64,7 +64,7 @@ class BackgroundTasks:
         if self._ended:
             return f"{begin}: it is being stopped, or was"
         if len(self._tasks) >= self._most:
-            return f"{begin}: {self._most} are running already, the most there may be; wait for some of them to end"
+            return f"{begin}: {self._most} are running already, which is the maximum; wait for some to end"
         try:
             asyncio.get_running_loop()
         except RuntimeError:

@@ -1,4 +1,4 @@
-"""The contract: everything that a plugin is, gets and may say, on one page.
+"""The contract: everything that a plugin defines, is given and may return, on one page.
 
 A plugin is a value, `Plugin(name=…, version=…)`, and nothing else happens at import time. It has tools
 (`Tool`, or functions decorated with `@tool`), hooks (`Hooks`, given back by `register`), settings, and
@@ -59,7 +59,7 @@ class PluginContext:
         search: Searches the web, where a provider is configured.
         call_tool: Calls any tool, with validation, gates, limits and log.
         run_background: Begins work that outlives a call; it ends with the plugin.
-        report_status: Tells people that the plugin is `degraded`, or `running` again.
+        report_status: Reports that the plugin is `degraded`, or `running` again.
     """
 
     name: str
@@ -95,8 +95,8 @@ class Tool(msgspec.Struct, frozen=True, kw_only=True):
         parameters: The simple form instead: name → type, description, required.
         output_schema: JSON Schema of the structured answer, enforced on every call.
         annotations: Hints for the caller: read-only, destructive, idempotent, open-world.
-        timeout: Seconds; the settings' `tools.timeout` unless said.
-        max_output: Bytes shown to a caller; the settings' `tools.max_output` unless said.
+        timeout: Seconds; the settings' `tools.timeout` by default.
+        max_output: Bytes shown to a caller; the settings' `tools.max_output` by default.
         progress: Declares that it reports progress.
         interactive: Declares that it talks to its caller.
         title: A name for people.
@@ -118,10 +118,10 @@ class Tool(msgspec.Struct, frozen=True, kw_only=True):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Hooks:
-    """What a plugin wants to be asked or told. Every hook is optional, async, and awaited in order.
+    """The hooks of a plugin. Every hook is optional, async, and awaited in order.
 
     The order is that of the plugins' names, first-party ones first, but for `before` and `after`. A hook that
-    raises, answers nonsense or takes longer than its time is named in the log, in a `plugin.status` event and
+    raises, returns an invalid answer or exceeds its time limit is named in the log, in a `plugin.status` event and
     in `/api/plugins`, and the rest goes on; after five failures in a row it is cut off until the plugin is
     enabled again. What then happens in its place is the failure rule of each:
 
@@ -132,23 +132,23 @@ class Hooks:
 
     Attributes:
         on_message: `(thread_id, role, content)`: a message was stored, before it is answered.
-        on_before_invoke: `(thread_id, prompt, invocation) -> str`: what the model is told. Each plugin gets what
-            the one before made of it. The session is held; `invocation.session` is `warm`, `resumed` or `cold`.
-            Asked again, with the prompt as it was, when the turn is tried again on a new session.
+        on_before_invoke: `(thread_id, prompt, invocation) -> str`: the prompt for the model. Each plugin gets what
+            the one before returned. The session is held; `invocation.session` is `warm`, `resumed` or `cold`.
+            Called again, with the original prompt, when the turn is retried on a new session.
         on_after_invoke: `(thread_id, run)`: a run ended, however; its answer and its end are stored.
         on_task_create: `(thread_id, task_id)`: work was delegated; it has not begun.
         on_task_complete: `(thread_id, task_id, result) -> Verdict | None`: an attempt finished. Accept, reject
             with feedback (or raise `Rejected(feedback)`), or None for no opinion.
         on_task_failed: `(thread_id, task_id, error)`: it ended otherwise.
-        on_broadcast: `(event, data)`: something was told to everybody: a run's end (`completed`, `error`,
-            `cancelled`), or what another plugin broadcasts. A plugin is not told its own.
+        on_broadcast: `(event, data)`: a broadcast: a run's end (`completed`, `error`, `cancelled`), or what
+            another plugin broadcasts. A plugin does not receive its own.
         on_before_tool: `(call) -> Allow | Deny | Rewrite | Ask | None`: before a tool runs, with validated
             arguments. A rewrite is validated again; `Ask` waits for a person; None is no opinion.
         on_after_tool: `(call, result)`: a tool answered, or failed; its result is decided.
         on_settings_change: `(settings)`: the plugin's own settings changed; `ctx.settings` has them already.
-        before: Plugins whose hooks come after this one's; names that are not there mean nothing.
+        before: Plugins whose hooks come after this one's; unknown names have no effect.
         after: Plugins whose hooks come before this one's.
-        timeout: Seconds that each hook may take; 10 unless said, and 600 for `on_task_complete`.
+        timeout: Seconds that each hook may take; by default 10, and 600 for `on_task_complete`.
     """
 
     on_message: Callable[[str, Role, str], Awaitable[None]] | None = None

@@ -1,4 +1,4 @@
-"""What a plugin's own code raised, told in one line."""
+"""Describes an exception of a plugin's own code in one line."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def describe_crash(error: BaseException, origin: str = "") -> str:
 
     Args:
         error: What was raised.
-        origin: The plugin's file, or its `module:attribute`: a line there tells its author more than one further in.
+        origin: The plugin's file, or its `module:attribute`: a line there helps its author more than one further in.
     """
     if isinstance(error, PluginError):
         return f"{error.field}: {error.reason}"
@@ -33,7 +33,7 @@ def _error_text(error: BaseException) -> str:
     try:
         return str(error)
     except Exception:  # noqa: BLE001 - the author's own `__str__`
-        return "its text cannot be made"
+        return "its message cannot be read"
 
 
 def _shorten_text(text: str) -> str:

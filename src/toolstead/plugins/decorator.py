@@ -175,7 +175,8 @@ class _Signature:
         first = next(iter(inspect.signature(self.function).parameters.values()), None)
         if first is not None and first.name in ("self", "cls") and first.annotation is first.empty:
             raise self._bad_field(
-                f"parameter {first.name!r}", "nobody can fill it; make the tool of a bound method: tool(thing.method)"
+                f"parameter {first.name!r}",
+                "no caller can fill it; make the tool from a bound method: tool(thing.method)",
             )
 
     def _read_hints(self) -> dict[str, Any]:
@@ -274,7 +275,7 @@ def _plain_handler(function: Function, name: str, numbers: Sequence[tuple[str, t
 
 
 def _copy_name(handler: Handler, function: Function) -> Handler:
-    """Let a handler bear the name and module of the function behind it; origins and logs tell them."""
+    """Give a handler the name and module of its function, which origins and logs show."""
     for attribute in ("__module__", "__name__", "__qualname__"):
         setattr(handler, attribute, getattr(function, attribute, getattr(handler, attribute)))
     return handler
@@ -295,7 +296,7 @@ def _pydantic_field(name: str, annotation: Any, default: Any, text: str | None) 
 
 
 def _refuse_value(tool: str, key: str, value: Any, error: Exception) -> ToolError:
-    """What the schema let through but the annotated type refuses, for the model to mend."""
+    """What the schema let through but the annotated type refuses, for the model to correct."""
     from pydantic import ValidationError
 
     if isinstance(error, ValidationError):

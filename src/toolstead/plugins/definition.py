@@ -1,4 +1,4 @@
-"""A plugin's definition, checked: whatever somebody wrote in, a `Plugin` and `Hooks` that can be relied on out."""
+"""Checks what a plugin's author wrote: any value in, a valid `Plugin` and `Hooks` out."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def check_plugin(value: Any, name: str, *, bare: bool = False) -> Plugin:
 
 
 def check_hooks(plugin: str, value: Any) -> Hooks:
-    """Check what `register` gave back; None is no hooks.
+    """Check what `register` returned; None is no hooks.
 
     Raises:
         PluginError: It is neither, or one of the hooks cannot be called.
@@ -121,7 +121,9 @@ def _check_name(given: Any, found: str) -> None:
     if len(given) > LONGEST_NAME:
         raise _bad_field(found, "name", f"{given!r} has {len(given)} characters; at most {LONGEST_NAME}")
     if BETWEEN in given:
-        raise _bad_field(found, "name", f"{given!r} has `{BETWEEN}` in it, which parts a plugin's name from its tool's")
+        raise _bad_field(
+            found, "name", f"{given!r} has `{BETWEEN}` in it, which separates a plugin's name from its tool's"
+        )
     if given != found:
         raise _bad_field(
             found, "name", f"it calls itself {given!r}, but was found as {found!r}; give both the same name, any one"
@@ -160,7 +162,7 @@ def _check_tools(plugin: str, tools: Any, *, bare: bool) -> None:
 
 
 def _check_tool(plugin: str, tool: Tool) -> None:
-    """What would make the tool useless; the registry looks at the rest, and may set aside a tool alone."""
+    """Check what would make the tool useless; the registry checks the rest, and may quarantine one tool."""
     description: Any = tool.description
     if not isinstance(description, str) or not description.strip():
         raise _bad_field(plugin, "tools", f"{tool.name!r}: description: a sentence for the model is needed")
@@ -187,7 +189,7 @@ def _check_function(plugin: str, field: str, function: Any, arguments: tuple[str
     if not is_async(function):
         raise _bad_field(plugin, field, f"an `async def` with {call} is needed; put `async` before its `def`")
     try:
-        # As it is called, not as it is documented: a decorator may take other arguments than what it wraps.
+        # The signature of the call, not of what is wrapped: a decorator may take other arguments.
         signature = inspect.signature(function, follow_wrapped=False)
     except ValueError:
         return  # compiled code may have none to show

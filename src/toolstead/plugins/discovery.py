@@ -1,6 +1,6 @@
 """Where plugins are found: entry points of installed distributions, and files.
 
-Finding runs nobody's code: what is found says how it is loaded, and the host decides whether it is.
+Discovery runs no plugin code: each plugin found knows how to load itself, and the host decides whether to.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ def entry_point_plugins(path: Sequence[str] | None = None) -> list[Discovered]:
     A module of a distribution stays imported, as any other: a newer version of it is for the next process.
 
     Args:
-        path: Where to look; `sys.path` unless said.
+        path: Where to look; `sys.path` by default.
     """
     found: list[Discovered] = []
     seen: set[str] = set()
@@ -133,7 +133,7 @@ def _project_name(name: str) -> str:
 
 
 def _offered_plugins(project: str, distribution: Distribution) -> list[Discovered]:
-    """What a distribution offers. Metadata that cannot be read is a plugin that cannot be loaded, so people see it."""
+    """What a distribution offers. Unreadable metadata becomes a plugin that fails to load, so that users see it."""
     try:
         points = distribution.entry_points.select(group=GROUP)
         key = f"{project} {distribution.metadata['Version']}"
@@ -208,7 +208,7 @@ class _FileModules:
         return module.plugin
 
     def unload_modules(self) -> None:
-        """Take its modules away; what still runs in them runs on."""
+        """Remove its modules from `sys.modules`; code that still runs in them continues."""
         self._forget_modules()
         linecache.cache.pop(str(self._path), None)
 

@@ -1,6 +1,6 @@
-"""How a plugin is: one `Health` for each plugin that is enabled, told of everything that goes well or wrong.
+"""The health of a plugin: one `Health` for each enabled plugin, which records successes and failures.
 
-A new enabling makes a new one, and so forgets what was.
+Enabling a plugin again makes a new one without earlier failures.
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ from toolstead.plugins.ports import Status
 State = Literal["loaded", "running", "degraded", "failed", "disabled"]
 """`degraded` is a plugin that is in use while something about it is wrong."""
 Stage = Literal["loaded", "running", "failed", "disabled"]
-"""Where it is in its life; only a plugin in use, `loaded` or `running`, can be degraded."""
+"""The step of its life cycle; only a plugin in use, `loaded` or `running`, can be degraded."""
 
 FAILURES_UNTIL_CUT_OFF = 5
 """After so many failures in a row a hook is not called any more."""
 
 
 def _tell_nobody(_: Health) -> None:
-    """Nobody wants to know."""
+    """Ignore the change."""
 
 
 class Health:
@@ -49,7 +49,7 @@ class Health:
 
     @property
     def state(self) -> State:
-        """How it is."""
+        """The current state."""
         in_use = self._stage in {"loaded", "running"}
         return "degraded" if in_use and (self._counts or self._reported is not None) else self._stage
 
@@ -64,7 +64,7 @@ class Health:
         return "; ".join(parts) or None
 
     def failed_hook(self, hook: str, reason: str) -> None:
-        """A hook failed; after `FAILURES_UNTIL_CUT_OFF` in a row it is cut off."""
+        """Record a failure of a hook; after `FAILURES_UNTIL_CUT_OFF` in a row it is cut off."""
         if self.is_cut_off(hook):  # a call that was under way meanwhile: what cut it off stays the reason
             return
         before = self._visible_state()
@@ -73,7 +73,7 @@ class Health:
         self._notify_change(before)
 
     def succeeded_hook(self, hook: str) -> None:
-        """A hook went well: its failures are forgotten, unless it is cut off already."""
+        """Record a success of a hook: clear its failures, unless it is cut off already."""
         if hook not in self._counts or self.is_cut_off(hook):
             return
         before = self._visible_state()
@@ -85,7 +85,7 @@ class Health:
         return self._counts.get(hook, 0) >= FAILURES_UNTIL_CUT_OFF
 
     def report_status(self, status: Status, message: str = "") -> None:
-        """The plugin's own word: `degraded` with a reason, `running` to take it back.
+        """Set the status that the plugin reports: `degraded` with a reason, `running` to take it back.
 
         Raises:
             ValueError: It is no such status.
@@ -93,17 +93,17 @@ class Health:
         if status not in get_args(Status):
             raise ValueError(f"plugin {self.plugin!r}: a plugin reports 'running' or 'degraded', not {status!r}")
         before = self._visible_state()
-        self._reported = None if status == "running" else str(message) or "the plugin says so, without a reason"
+        self._reported = None if status == "running" else str(message) or "reported by the plugin, without a reason"
         self._notify_change(before)
 
     def note_failure(self, reason: str) -> None:
-        """It cannot be used: it was not loaded, registered or started."""
+        """Record that loading, registering or starting the plugin failed."""
         before = self._visible_state()
         self._stage, self._failure = "failed", reason
         self._notify_change(before)
 
     def set_state(self, stage: Literal["loaded", "running", "disabled"]) -> None:
-        """It came further in its life; a failure before is over. What is wrong with hooks stays wrong."""
+        """Move on to another state and clear an earlier failure; failures of hooks stay."""
         before = self._visible_state()
         self._stage, self._failure = stage, None
         self._notify_change(before)

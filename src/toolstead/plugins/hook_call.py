@@ -1,6 +1,6 @@
-"""One hook of one plugin, behind a boundary: whatever it does, whoever calls it goes on.
+"""Calls one hook of one plugin in isolation: no failure of the hook stops its caller.
 
-It is called, timed, its answer checked; what goes wrong is named in the log and told to the plugin's health.
+It has a time limit and its answer is checked; failures are logged and recorded in the plugin's health.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from toolstead.plugins.health import FAILURES_UNTIL_CUT_OFF, Health
 logger = logging.getLogger(__name__)
 
 Check = Callable[[Any], str | None]
-"""Why an answer is nonsense, or None when it is not."""
+"""Why an answer is invalid, or None when it is valid."""
 
 
 class Failed(msgspec.Struct, frozen=True):
@@ -36,11 +36,11 @@ class Failed(msgspec.Struct, frozen=True):
 
 
 class BadHookAnswerError(Exception):
-    """A hook answered something that means nothing."""
+    """A hook returned an invalid answer."""
 
 
 class HookCall:
-    """A hook that can be called by anybody, any number of times at once."""
+    """A hook that can be called any number of times at once."""
 
     __slots__ = ("_check", "_foreseen", "_function", "_health", "_seconds", "_waiting", "hook", "plugin")
 
@@ -61,7 +61,7 @@ class HookCall:
         Args:
             function: The plugin's own.
             hook: Its name.
-            health: Told of every success and failure.
+            health: Records every success and failure.
             seconds: How long it may take.
             waiting: Holds those that wait for something, so that they can be ended.
             plugin: Whose it is.
@@ -130,7 +130,7 @@ class HookCall:
     def _report_failure(self, error: BaseException) -> Failed:
         match error:
             case ClosingError():
-                logger.warning("plugin %r: %s was ended: %s", self.plugin, self.hook, error)
+                logger.warning("plugin %r: %s was cancelled: %s", self.plugin, self.hook, error)
                 return Failed(str(error))  # no fault of its own
             case DeadlineError() | IgnoredCancellationError() | BadHookAnswerError():
                 reason = why = str(error)
@@ -153,6 +153,4 @@ class HookCall:
 def _check_awaitable(returned: Any) -> Awaitable[Any]:
     if inspect.isawaitable(returned):
         return returned
-    raise BadHookAnswerError(
-        f"it gave back {type(returned).__name__} where something to await is needed: write `async def`"
-    )
+    raise BadHookAnswerError(f"it returned {type(returned).__name__}, which cannot be awaited: write `async def`")

@@ -1,4 +1,4 @@
-"""The order of the plugins' hooks: as given, but for what `before` and `after` ask."""
+"""The order of the plugins' hooks: as given, except where `before` and `after` change it."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ def hook_order(plugins: Sequence[tuple[str, Hooks]]) -> tuple[list[int], list[st
     """Where each plugin's hooks come.
 
     Args:
-        plugins: Names and hooks, in the order that holds where nobody asks for another.
+        plugins: Names and hooks, in the default order.
 
     Returns:
-        The indexes in order, and what could not be done, as sentences. Names that are not there mean nothing. Of
-        plugins that ask for each other in a circle none gets its wish: they keep the order given.
+        The indexes in order, and the problems, as sentences. Unknown names have no effect. Plugins whose
+        `before` and `after` form a cycle keep the given order.
     """
     problems: list[str] = []
     later = _later_plugins(plugins, problems)
@@ -25,7 +25,7 @@ def hook_order(plugins: Sequence[tuple[str, Hooks]]) -> tuple[list[int], list[st
     reach = [_find_reachable(later, start) for start in range(len(plugins))]
     for circle in _find_circles(reach):
         names = ", ".join(repr(plugins[index][0]) for index in circle)
-        problems.append(f"plugins {names}: before and after of their hooks go in a circle; they keep the given order")
+        problems.append(f"plugins {names}: before and after of their hooks form a cycle; the given order stays")
         for index, following in zip(circle, [*circle[1:], None], strict=True):
             later[index] -= set(circle)
             if following is not None:
@@ -42,7 +42,7 @@ def _later_plugins(plugins: Sequence[tuple[str, Hooks]], problems: list[str]) ->
             for other in _read_names(name, word, getattr(hooks, word), problems):
                 if other == name:
                     problems.append(
-                        f"plugin {name!r}: {word} of its hooks names the plugin itself, which means nothing"
+                        f"plugin {name!r}: {word} of its hooks names the plugin itself, which has no effect"
                     )
                 elif other in where:
                     first, second = (index, where[other]) if word == "before" else (where[other], index)
@@ -74,7 +74,7 @@ def _find_reachable(later: list[set[int]], start: int) -> set[int]:
 
 
 def _find_circles(reach: list[set[int]]) -> list[list[int]]:
-    """Those who come later than themselves, each circle in the order given."""
+    """The cycles, each in the given order."""
     circles: list[list[int]] = []
     for index, found in enumerate(reach):
         if index in found and not any(index in circle for circle in circles):
@@ -83,7 +83,7 @@ def _find_circles(reach: list[set[int]]) -> list[list[int]]:
 
 
 def _sort_plugins(later: list[set[int]]) -> list[int]:
-    """Always the first of those whom nobody left comes before; there is no circle any more."""
+    """Sort topologically, taking the first plugin without a remaining predecessor; there are no cycles here."""
     left = list(range(len(later)))
     order: list[int] = []
     while left:

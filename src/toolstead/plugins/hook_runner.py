@@ -1,7 +1,7 @@
-"""The hook runner: calls every plugin's hooks in order, each behind its own boundary.
+"""The hook runner: calls every plugin's hooks in order, each in isolation.
 
-What the failure of a hook means is told by its kind: a chain keeps the last good prompt, a gate refuses, a
-review is unknown, and an observer fails open. A hook that nobody has costs nothing.
+The kind of a hook decides what its failure means: a chain keeps the last good prompt, a gate refuses, a
+review is unknown, and an observer fails open. A hook that no plugin has costs nothing.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class Hooked(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Review(msgspec.Struct, frozen=True, kw_only=True):
-    """What a plugin says of a finished task; None is no opinion."""
+    """A plugin's verdict on a finished task; None is no opinion."""
 
     plugin: str
     verdict: Verdict | None
@@ -60,7 +60,7 @@ class PluginGate:
         self.name = call.plugin
 
     async def __call__(self, call: ToolCall) -> Decision:
-        """What the plugin says; a no when it fails, and when it is cut off."""
+        """The plugin's decision; `Deny` when it fails or is cut off."""
         decision = await self._call(call)
         if isinstance(decision, Failed):
             return Deny(f"plugin {self.name!r} has to check it first and could not: {decision.why}")
@@ -94,13 +94,13 @@ class HookRunner:
         self._waiting: set[SuspendedCoroutine] = set()
 
     def set_hooks(self, hooked: Sequence[Hooked]) -> list[str]:
-        """From now on these are there; what is being called ends with those it began with.
+        """Replace the hooks; a call under way ends with those it began with.
 
         Args:
-            hooked: In the order that holds where no plugin asks for another.
+            hooked: In the default order.
 
         Returns:
-            What of their wishes could not be done, as sentences.
+            The problems with their order and time limits, as sentences.
         """
         order, problems = hook_order([(one.plugin, one.hooks) for one in hooked])
         calls: dict[str, list[HookCall]] = {name: [] for name in HOOKS}
@@ -118,12 +118,12 @@ class HookRunner:
         return problems
 
     async def on_message(self, thread_id: str, role: Role, content: str) -> None:
-        """A message was stored."""
+        """Notify plugins that a message was stored."""
         for call in self._calls.on_message:
             await call(thread_id, role, content)
 
     async def on_before_invoke(self, thread_id: str, prompt: str, invocation: Invoking) -> str:
-        """What the model is told: each plugin gets what the one before made of it; a failure changes nothing."""
+        """The prompt for the model: each plugin gets what the one before returned; a failure changes nothing."""
         for call in self._calls.on_before_invoke:
             answer = await call(thread_id, prompt, invocation)
             if not isinstance(answer, Failed):
@@ -131,35 +131,35 @@ class HookRunner:
         return prompt
 
     async def on_after_invoke(self, thread_id: str, result: Run) -> None:
-        """A run has ended."""
+        """Notify plugins that a run has ended."""
         for call in self._calls.on_after_invoke:
             await call(thread_id, result)
 
     async def on_broadcast(self, event: str, data: Mapping[str, Any], *, source: str | None = None) -> None:
-        """Something was told to everybody; the plugin that it comes from is not told."""
+        """Send a broadcast to all plugins but its sender."""
         for call in self._calls.on_broadcast:
             if call.plugin != source:
                 await call(event, data)
 
     async def on_task_create(self, thread_id: str, task_id: str) -> None:
-        """Work was delegated."""
+        """Notify plugins that work was delegated."""
         for call in self._calls.on_task_create:
             await call(thread_id, task_id)
 
     async def on_task_complete(self, thread_id: str, task_id: str, result: str) -> list[Review]:
-        """What every reviewer says of a finished attempt; one that fails, or is cut off, could not tell."""
+        """Every reviewer's verdict on a finished attempt; unknown for one that fails or is cut off."""
         return [
             Review(plugin=call.plugin, verdict=_read_verdict(call.plugin, await call(thread_id, task_id, result)))
             for call in self._calls.on_task_complete
         ]
 
     async def on_task_failed(self, thread_id: str, task_id: str, error: str) -> None:
-        """Delegated work ended otherwise."""
+        """Notify plugins that delegated work failed."""
         for call in self._calls.on_task_failed:
             await call(thread_id, task_id, error)
 
     async def on_settings_change(self, plugin: str, settings: Any) -> None:
-        """The settings of one plugin changed; only that one is told."""
+        """Notify one plugin that its settings changed."""
         for call in self._calls.on_settings_change:
             if call.plugin == plugin:
                 await call(settings)
@@ -173,7 +173,7 @@ class HookRunner:
         return self._observers
 
     async def close(self) -> None:
-        """Call nobody any more, and end what is being called; what ignores its cancellation is abandoned."""
+        """Call no more hooks, and cancel those under way; what ignores its cancellation is abandoned."""
         self.set_hooks(())
         others = [call for call in self._waiting if not call.is_in_running_task]  # a hook may close everything itself
         await asyncio.gather(*(call.end() for call in others))
@@ -196,7 +196,7 @@ HOOKS: Final = tuple(_Calls.__struct_fields__)
 
 
 def _hook_timeout(one: Hooked) -> tuple[float | None, str]:
-    """How long this plugin's hooks may take, where it says so; and what is wrong with that."""
+    """The time limit that this plugin sets for its hooks, if any; and what is wrong with it."""
     given: Any = one.hooks.timeout
     if given is None or (type(given) in (int, float) and 0 < given < math.inf):
         return given, ""
@@ -249,7 +249,7 @@ def _no_verdict(answer: Any) -> str | None:
 def _show_answer(answer: Any) -> str:
     kind = type(cast("object", answer))
     if kind in {Deny, Ask, Verdict}:
-        return f"a {kind.__name__} with something else in it"
+        return f"a {kind.__name__} with a field of a wrong type"
     return f"the class {answer.__name__}" if isinstance(answer, type) else kind.__name__
 
 

@@ -1,4 +1,4 @@
-"""The host: makes the plugins that run be those that are wanted, and keeps each one's trouble to itself.
+"""The host: runs the plugins that are wanted, and isolates the failures of each.
 
 Every step is taken for all plugins in order before the next one: load, register, start; then hooks are set, then
 tools appear. At the end it goes the other way round. A gate is never open by accident: from the moment it is known
@@ -43,15 +43,15 @@ class Wanted(msgspec.Struct, frozen=True, kw_only=True):
 
 
 async def _tell_nobody() -> None:
-    """Nobody has the tools."""
+    """Do nothing."""
 
 
 def _note_nothing(_: Health) -> None:
-    """Nobody looks."""
+    """Do nothing."""
 
 
 class PluginHost:
-    """Has all plugins. One for each stead."""
+    """Holds all plugins. One for each stead."""
 
     def __init__(
         self,
@@ -66,8 +66,8 @@ class PluginHost:
         Args:
             make_context: Makes the context of a plugin; settings, background work and status are filled in here.
             runner: Gets the hooks of those in use.
-            on_status: Told whenever a plugin's state or error became another. Must not raise.
-            on_tools: Awaited whenever `tools()` has become another.
+            on_status: Called whenever a plugin's state or error changes. Must not raise.
+            on_tools: Awaited whenever `tools()` changes.
         """
         self._make_context = make_context
         self._runner = runner
@@ -81,7 +81,7 @@ class PluginHost:
         self._closed = False
 
     async def apply_plugins(self, wanted: Sequence[Wanted]) -> None:
-        """Make the world so. What is the same stays as it is; one that failed is tried again when it changed.
+        """Apply the wanted state. Unchanged plugins stay as they are; one that failed is retried when it changed.
 
         Args:
             wanted: All plugins there are, in the order of registration. Of two with one name the holder keeps it,
@@ -107,7 +107,7 @@ class PluginHost:
                 raise
 
     def check_settings(self, name: str, table: Mapping[str, Any]) -> None:
-        """See whether settings fit, as far as that is known: a plugin that was never loaded takes any.
+        """Check whether settings fit; a plugin that was never loaded accepts any.
 
         Raises:
             NotFoundError: There is no such plugin.
@@ -118,7 +118,7 @@ class PluginHost:
             read_settings(instance.plugin, table)
 
     async def restart_plugin(self, name: str) -> None:
-        """Stop a plugin that is not well, and start it anew: what failed is forgotten. A well one is left alone.
+        """Restart a plugin that is degraded or failed, and clear its failures. A healthy one is left alone.
 
         Raises:
             NotFoundError: There is no such plugin.
@@ -162,12 +162,12 @@ class PluginHost:
 
     def _check_open(self) -> None:
         if self._closed:
-            raise RuntimeError("the host of the plugins is closed; open a new stead")
+            raise RuntimeError("the plugin host is closed; open a new stead")
 
     def _arrange_plugins(
         self, wanted: Sequence[Wanted], before: Mapping[str, PluginInstance]
     ) -> tuple[list[PluginInstance], list[PluginInstance], list[tuple[PluginInstance, Mapping[str, Any]]]]:
-        """Who will be there in which order, who of them is new and enabled, and who gets other settings."""
+        """The next plugins in order, those of them that are new and enabled, and those whose settings change."""
         holders = _name_holders(wanted, before)
         instances: list[PluginInstance] = []
         new: list[PluginInstance] = []
@@ -197,7 +197,7 @@ class PluginHost:
         )
 
     def _refused_plugin(self, one: Wanted, holder: Wanted) -> PluginInstance:
-        """A second plugin of one name. The status of that name is the holder's, so this one's is not told."""
+        """A second plugin of one name. The status of that name is the holder's, so this one's is not reported."""
         for known in self._refused:
             if _same_code(known, one):
                 return known
@@ -281,12 +281,12 @@ class PluginHost:
     async def _tell_tools(self) -> None:
         try:
             await self._on_tools()
-        except Exception:  # plugins are ended and started all the same
-            logger.exception("the tools of plugins changed, and who was told of it failed")
+        except Exception:  # plugins are still stopped and started
+            logger.exception("the listener for changes of plugin tools failed")
 
 
 def _name_holders(wanted: Sequence[Wanted], before: Mapping[str, PluginInstance]) -> dict[str, Wanted]:
-    """Who has each name: whoever has it already and is still wanted, else the first."""
+    """The holder of each name: the current one if it is still wanted, else the first."""
     holders: dict[str, Wanted] = {}
     for one in wanted:
         name = one.discovered.name

@@ -1,6 +1,6 @@
 """One plugin while it is in the host: loaded, registered, started, in use, ended.
 
-Whatever goes wrong in one is its own: it is failed, with the step and the reason.
+A failure affects this plugin alone: it becomes `failed`, with the step and the reason.
 """
 
 from __future__ import annotations
@@ -58,15 +58,15 @@ class PluginTool(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class PluginInstance:
-    """One plugin, from being wanted to being gone.
+    """One plugin, from its request to its removal.
 
     Attributes:
         discovered: Where it comes from.
         enabled: Whether it is wanted running.
         table: Its settings as they were last given.
-        health: How it is.
+        health: Its health.
         plugin: Its definition, once it was loaded and found good.
-        version: Its version, as far as it is known.
+        version: Its version, if known.
         context: What it is given, once it is loaded.
         hooks: What it registered.
         live: Whether its tools and hooks are in use.
@@ -82,13 +82,13 @@ class PluginInstance:
         on_status: Callable[[Health], None],
         before: PluginInstance | None = None,
     ) -> None:
-        """A plugin that nothing was done with yet.
+        """Make a plugin that is not loaded yet.
 
         Args:
             discovered: Where it comes from.
             table: Its settings.
             enabled: Whether it is wanted running.
-            on_status: Told of every change of its health.
+            on_status: Called on every change of its health.
             before: The plugin of this name before it. Where that one had a gate, this one's is closed from now on
                 until it is in use, so that nothing slips through meanwhile.
         """
@@ -116,7 +116,7 @@ class PluginInstance:
 
     @property
     def has_failed(self) -> bool:
-        """Whether it cannot be used."""
+        """Whether it failed."""
         return self.health.state == "failed"
 
     @property
@@ -165,7 +165,7 @@ class PluginInstance:
             self.context = context
 
     async def register(self) -> None:
-        """Let it say which hooks it has."""
+        """Call `register` and check the hooks it returns."""
         if self.plugin is None or self.context is None or self.has_failed:
             return
         try:
@@ -181,7 +181,7 @@ class PluginInstance:
             self._tools = tuple(self._qualify_tool(tool, self.plugin, self.context) for tool in self.plugin.tools)
 
     async def start(self) -> None:
-        """Let it open what it needs; what was begun and failed is stopped at once."""
+        """Call `start`; if it fails, stop the plugin at once."""
         if self.plugin is None or self.context is None or self.has_failed:
             return
         self._start_begun = True
@@ -199,13 +199,13 @@ class PluginInstance:
             self.health.set_state("running")
 
     def note_interrupted(self) -> None:
-        """Its start was cancelled, or would have come after one that was."""
+        """Mark it as interrupted: its start was cancelled, or would have come after one that was."""
         if not self.has_failed and not self.live:
             self.interrupted = True
             self._note_failure(PluginError(plugin=self.name, field="start", reason="it was interrupted"))
 
     def refuse_plugin(self, field: str, reason: str) -> None:
-        """It cannot be taken in at all."""
+        """Mark it as failed without loading it."""
         self._note_failure(PluginError(plugin=self.name, field=field, reason=reason))
 
     def change_settings(self, table: Mapping[str, Any]) -> Any:
@@ -225,11 +225,11 @@ class PluginInstance:
         return settings
 
     def refuse_settings(self, table: Mapping[str, Any], error: PluginError) -> None:
-        """Settings came that do not fit, and nobody to tell it to: it runs on with the old ones, and says so."""
+        """Keep the old settings because the new ones do not fit; log it and report `degraded`."""
         self.table = dict(table)
         self._settings_refused = True
-        logger.error("%s; the settings before stay", error)
-        self.health.report_status("degraded", f"{error.field}: {error.reason}; the settings before stay")
+        logger.error("%s; the previous settings stay", error)
+        self.health.report_status("degraded", f"{error.field}: {error.reason}; the previous settings stay")
 
     async def end_plugin(self) -> None:
         """Wait for calls of its tools, end its background work, stop it. Its tools and hooks are gone already."""

@@ -1,7 +1,7 @@
-"""What a plugin can do, each power a port of its own; `PluginContext` holds them.
+"""What a plugin can do, each capability a port of its own; `PluginContext` holds them.
 
-The wiring fills them, `toolstead.testing` has doubles, and one contract suite runs on both. A power that this
-caller does not have (a tool file's tool has no store, there is no search provider) says so when it is used.
+The wiring fills them, `toolstead.testing` has doubles, and one contract suite runs on both. A capability that
+is missing (a tool file's tool has no store, there is no search provider) raises when it is used.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from toolstead.types.thread import Message
 
 Status = Literal["running", "degraded"]
-"""What a plugin may say of itself."""
+"""The statuses that a plugin may report."""
 
 
 class KeyValues(Protocol):
@@ -87,7 +87,7 @@ class Threads(Protocol):
     async def broadcast(
         self, event: str, data: Mapping[str, Any], *, thread_id: str | None = None, meta: ToolMeta | None = None
     ) -> None:
-        """Tell everybody: the event log, its readers, and the others' `on_broadcast`.
+        """Broadcast an event to the event log, its readers, and the other plugins' `on_broadcast`.
 
         The type is `<plugin>.<word>`. It belongs to a thread, or to the call it comes from. Raises
         ValueError for a type that is not the plugin's.
@@ -111,7 +111,7 @@ class Tasks(Protocol):
         ...
 
     async def checkin(self, message: str, *, meta: ToolMeta) -> None:
-        """Tell the parent thread how far the task has come."""
+        """Report the task's progress to the parent thread."""
         ...
 
 
@@ -191,15 +191,15 @@ class RunBackground(Protocol):
 
 
 class ReportStatus(Protocol):
-    """The plugin's word on itself."""
+    """Reports the plugin's own status."""
 
     def __call__(self, status: Status, message: str = "") -> None:
-        """`degraded` with a reason, `running` when it is well again; people see it at once."""
+        """`degraded` with a reason, `running` when it has recovered; users see it at once."""
         ...
 
 
 class _Absent:
-    """Stands where a power is not there: whatever is done with it says so."""
+    """Placeholder for a missing capability: any use raises UnavailableError."""
 
     __slots__ = ("_what", "_why")
 
@@ -217,5 +217,5 @@ class _Absent:
 
 
 def absent_power(what: str, why: str = "only a plugin has it, while its stead is open") -> Any:
-    """A power that is not there: using it raises UnavailableError."""
+    """Make a placeholder for a missing capability: using it raises UnavailableError."""
     return _Absent(what, why)

@@ -56,7 +56,7 @@ def read_settings(plugin: Plugin, table: Mapping[str, Any]) -> Any:
 
 
 def check_settings_class(plugin: Plugin) -> None:
-    """See to it that the class of a plugin's settings can be used, and needs nobody to set anything.
+    """Check that the class of a plugin's settings can be used, and that every field has a default.
 
     Raises:
         PluginError: It cannot.
@@ -81,7 +81,7 @@ def check_settings_class(plugin: Plugin) -> None:
     if required:
         names = ", ".join(repr(name) for name in required)
         raise _bad_settings(
-            plugin, f"every field needs a default, because nobody has to set anything; without one: {names}"
+            plugin, f"every field needs a default, because every setting is optional; without one: {names}"
         )
     try:
         read_settings(plugin, {})
@@ -96,7 +96,7 @@ class _Faults(Exception):  # noqa: N818 - a bundle of sentences on its way out; 
 
 
 def _read_by_msgspec(kind: type, table: Mapping[str, Any], faults: list[str]) -> Any:
-    """Convert field by field, so that all faults are told at once, then let the class itself put them together."""
+    """Convert field by field, so that all faults are reported at once, then construct the class from them."""
     hints, names = _key_hints(kind), _field_names(kind)
     values: dict[str, Any] = {}
     found: list[str] = []
@@ -167,7 +167,7 @@ def _unknown_keys(hint: Any, value: Any, prefix: str) -> Iterator[str]:
             yield from _unknown_keys(arguments[1], item, f"{prefix}.{key}" if prefix else str(key))
         return
     records = [part for part in union_members(hint) if isinstance(part, type) and _is_record(part)]
-    if len(records) != 1:  # none, or several that only the reader can tell apart
+    if len(records) != 1:  # none, or several that only the decoder can distinguish
         return
     known = _key_hints(records[0])
     for key, item in table.items():
@@ -187,7 +187,7 @@ def _is_record(kind: type) -> bool:
 
 
 def _is_pydantic(kind: type) -> bool:
-    """Whether pydantic made it: a model, or a dataclass of its kind. Told without importing it."""
+    """Whether pydantic made it: a model, or a dataclass of its kind. Checked without importing it."""
     return hasattr(kind, "__pydantic_validator__")
 
 
@@ -245,7 +245,7 @@ def _check_hint(plugin: Plugin, key: str, hint: Any) -> None:
 
 
 def _scrub_values(text: str, table: Mapping[str, Any]) -> str:
-    """A foreign text without the values of the table, as far as they are long enough to be secrets."""
+    """A third-party message without the table's values that are long enough to be secrets."""
     for value in sorted(set(_leaf_texts(table)), key=len, reverse=True):
         if len(value) >= _SHORTEST_MASKED:
             text = text.replace(value, MASK).replace(repr(value)[1:-1], MASK)

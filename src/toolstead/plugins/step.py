@@ -1,4 +1,4 @@
-"""One step of a plugin's life (`register`, `start`, `stop`), bounded and behind a boundary."""
+"""One step of a plugin's life (`register`, `start`, `stop`), isolated and with a time limit."""
 
 from __future__ import annotations
 
@@ -33,13 +33,13 @@ async def take_step(
         seconds: How long it may take; what ignores its cancellation then is abandoned.
 
     Raises:
-        PluginError: It raised, `sys.exit()` included, did not end in time, or gave back nothing to await.
-        asyncio.CancelledError: The caller was cancelled; the step was told the same way.
+        PluginError: It raised, `sys.exit()` included, did not end in time, or returned nothing to await.
+        asyncio.CancelledError: The caller was cancelled; so was the step.
     """
     error: BaseException | None = None
     try:
         answer = start_coroutine(_check_awaitable(function(context)))
-    except BaseException as raised:  # noqa: BLE001 - reported below; nobody cancels what did not wait yet
+    except BaseException as raised:  # noqa: BLE001 - reported below; cancellation comes only at an await
         answer, error = None, raised
     if type(answer) is SuspendedCoroutine:
         answer, error = await answer.finish_strictly(seconds)
@@ -56,5 +56,5 @@ async def take_step(
 
 def _check_awaitable(returned: Any) -> Awaitable[Any]:
     if not inspect.isawaitable(returned):
-        raise TypeError(f"it gave back {type(returned).__name__} where something to await is needed")
+        raise TypeError(f"it returned {type(returned).__name__}, which cannot be awaited")
     return returned

@@ -116,11 +116,11 @@ class ToolMeta(msgspec.Struct, eq=False):
 
     @property
     def wants_progress(self) -> bool:
-        """Whether anybody listens to progress; without a listener, what is costly to report need not be made."""
+        """Whether the caller receives progress; if not, skip reports that are costly to make."""
         return self._progress is not None
 
     async def report_progress(self, progress: float, total: float | None = None, message: str | None = None) -> None:
-        """Tell the caller how far the call has come; nothing happens when nobody listens.
+        """Report progress to the caller; does nothing when the caller does not receive it.
 
         Raises:
             DefinitionError: The tool was not declared with `progress=True`.
@@ -140,7 +140,7 @@ class ToolMeta(msgspec.Struct, eq=False):
 
         Raises:
             DefinitionError: The tool was not declared with `interactive=True`.
-            NoClientError: The call came through a door without such a side (REST, CLI, Python).
+            NoClientError: The call came through an interface without a client (REST, CLI, Python).
         """
         if not self._tool.interactive:
             raise DefinitionError(

@@ -1,4 +1,4 @@
-"""A plugin as people see it."""
+"""A plugin as users see it."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ class PluginView(SentStruct, frozen=True, kw_only=True):
 
     Attributes:
         name: Its name.
-        version: Its version, as far as it is known.
+        version: Its version, if known.
         enabled: Whether it is switched on.
         state: `degraded`: it runs, but part of it failed; `failed`: nothing of it runs.
         error: Why it is degraded or failed.
         origin: The module or file it came from.
         tools: The tools it brings, by their names.
-        hooks: What it listens to.
+        hooks: The hooks it registered.
         settings: Its settings, of its own class or a table; clients see a table with secrets masked.
     """
 

@@ -1,8 +1,8 @@
 """A copy of a tool's schema that a model's API takes, where it would drop or refuse the original.
 
 Arguments are always validated against the original. The copy is what a model sees: it keeps as much as the API
-takes, tells the rest in the description, never forbids a call that the original allows, and every difference is
-named.
+takes, states the rest in the description and never forbids a call that the original allows. Every difference is
+listed.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _DEFINITIONS = ("$defs", "definitions")
 _WRITTEN_OUT_ELSEWHERE = HANDLED.union(
     _DEFINITIONS, ("$ref", "allOf", "type", "title", "$comment", "$anchor", "$dynamicAnchor", "default", "examples")
 )
-"""What a schema written out need not tell in words: told already, or only a note."""
+"""Keywords of a schema written out that need no words: already stated, or only a note."""
 _CARRIED = ("minProperties", "maxProperties", "propertyNames", "dependentRequired")
 """Keywords of a schema written out that can stand at the top level as they are."""
 _BESIDE_A_REFERENCE = frozenset({"$schema", "$id", "$comment", "title", "description", *_DEFINITIONS})
@@ -59,7 +59,7 @@ class Adapted:
     """A schema that an API takes.
 
     Attributes:
-        schema: The original itself when it is taken as it is, else a copy.
+        schema: The original itself when the API takes it unchanged, else a copy.
         changes: What differs, each with its JSON pointer and the reason; empty for the original.
     """
 
@@ -70,7 +70,7 @@ class Adapted:
 RULES: Mapping[str, Rules] = MappingProxyType(
     {
         # "input_schema does not support oneOf, allOf, or anyOf at the top level", and "Property keys should match
-        # pattern", which is asked of the top level only. Everything below it passes as it is.
+        # pattern", which applies to the top level only. Everything below it passes unchanged.
         "anthropic": Rules(name="anthropic", property_names=re.compile(r"[a-zA-Z0-9_.-]{1,64}")),
         # "schema must have type 'object' and not have 'oneOf'/'anyOf'/'allOf'/'enum'/'not' at the top level", "object
         # schema missing properties", and at any depth "array schema missing items". For functions that are not strict.
@@ -88,14 +88,14 @@ RULES: Mapping[str, Rules] = MappingProxyType(
 
 
 def adapted_schema(schema: JSONSchema, rules: Rules) -> Adapted:
-    """The schema as an API takes it: the same object when it is taken as it is."""
+    """The schema as an API takes it: the same object when nothing has to change."""
     changes: list[str] = []
     copy = schema
     if not _top_level_is_taken(schema, rules):
         copy = _with_plain_top_level(schema, rules, changes)
     if rules.items_needed and _has_bare_array(copy):
         copy = map_schemas(copy, lambda node: {**node, "items": {}} if _is_bare_array(node) else node, everywhere=True)
-        changes.append(f"every array without items: items that may be anything, because {rules.name} wants them told")
+        changes.append(f"every array without items: items that may be anything, because {rules.name} requires them")
     if rules.subset is not None:
         copy = rules.subset.apply_subset(copy, rules.name, changes)
     return Adapted(schema=copy, changes=tuple(dict.fromkeys(changes))) if changes else Adapted(schema=schema)
@@ -114,7 +114,7 @@ def _top_level_is_taken(schema: Any, rules: Rules) -> bool:
 
 
 def _with_plain_top_level(schema: Any, rules: Rules, changes: list[str]) -> dict[str, Any]:
-    """The schema as a plain object: its choices told in words, their properties shown."""
+    """The schema as a plain object: its choices stated in words, their properties shown."""
     if not isinstance(schema, Mapping):
         changes.append(f": {json.dumps(schema)} became an object, because {rules.name} takes nothing else")
         schema = {} if schema else {"description": "No arguments fit."}
@@ -126,7 +126,7 @@ def _with_plain_top_level(schema: Any, rules: Rules, changes: list[str]) -> dict
         top = _with_usual_names(top, rules.property_names, rules.name, changes)
     if rules.properties_needed and "properties" not in top:
         top["properties"] = {}
-        changes.append(f"/properties: added without any, because {rules.name} wants them told")
+        changes.append(f"/properties: added without any, because {rules.name} requires them")
     return top
 
 
@@ -136,7 +136,7 @@ def _flatten_forms(original: Mapping[str, Any], rules: Rules, changes: list[str]
     if base is not original:
         changes.append("/$defs: the original's own top level, which is referred to, was added")
     if original.get("type") != "object":
-        changes.append(f'/type: "object", because {rules.name} wants it told')
+        changes.append(f'/type: "object", because {rules.name} requires it')
     document = Document(base)
     alone = "$ref" in base and document.reference_stands_alone
     top: dict[str, Any] = {"type": "object"} | {
@@ -148,7 +148,7 @@ def _flatten_forms(original: Mapping[str, Any], rules: Rules, changes: list[str]
     if not refused:
         return top
     for key in refused:
-        how = "written out" if key in ("$ref", "allOf") else "told in the description instead"
+        how = "written out" if key in ("$ref", "allOf") else "moved to the description"
         changes.append(f"/{key}: {how}, because {rules.name} does not take it at the top level")
     sentences = [describe_keyword(key, base[key]) for key in refused if key not in ("$ref", "allOf") and not alone]
     place = document.resolve_reference(base.get("$ref"))
@@ -158,7 +158,7 @@ def _flatten_forms(original: Mapping[str, Any], rules: Rules, changes: list[str]
     _show_properties(top, base, document, followed, changes)
     if followed and "unevaluatedProperties" in top:
         sentences.append(describe_keyword("unevaluatedProperties", top.pop("unevaluatedProperties")))
-        changes.append("/unevaluatedProperties: told in the description instead, because what it looks at is")
+        changes.append("/unevaluatedProperties: moved to the description, as are the keywords it depends on")
     for node in _written_out(base, document, followed):
         for key in (key for key in node if key not in _WRITTEN_OUT_ELSEWHERE):
             if key not in top and (key == "description" or key in _CARRIED):
@@ -206,7 +206,7 @@ def _written_out(base: Mapping[str, Any], document: Document, followed: list[str
 
 
 def _with_usual_names(top: dict[str, Any], names: re.Pattern[str], api: str, changes: list[str]) -> dict[str, Any]:
-    """The schema without the properties whose names are refused; the description tells of them."""
+    """The schema without the properties whose names are refused; the description names them."""
     copy = dict(kept_whole(Document(top), frozenset({"properties"})))
     properties: Mapping[str, Any] = copy["properties"]
     odd = {name: schema for name, schema in properties.items() if names.fullmatch(name) is None}
@@ -215,9 +215,7 @@ def _with_usual_names(top: dict[str, Any], names: re.Pattern[str], api: str, cha
     said = [f"Also takes {json.dumps(name)}: {show_value(schema)}." for name, schema in odd.items()]
     copy["description"] = extend_description(copy.get("description"), said)
     changes += [f"/{key}: left out, because not all properties can be named" for key in closed]
-    changes += [
-        f"/properties/{name}: told in the description instead, because {api} does not take its name" for name in odd
-    ]
+    changes += [f"/properties/{name}: moved to the description, because {api} does not take its name" for name in odd]
     return copy
 
 
@@ -229,7 +227,7 @@ def _is_bare_array(node: Mapping[str, Any]) -> bool:
 
 
 def _has_bare_array(schema: Mapping[str, Any]) -> bool:
-    """Whether an array does not say what its items are; asked of every schema, so plain ones must be quick."""
+    """Whether an array has no `items`; called for every schema, so plain ones must be quick."""
     waiting: list[Any] = [schema]
     while waiting:
         node = waiting.pop()

@@ -34,7 +34,7 @@ class CompiledSchema:
         document: A private copy of the schema.
         is_valid: Whether a value fits; once it is compiled, the validator's own method, for speed.
         defaults: What to fill in before validating, or None when the schema has no defaults.
-        flat_defaults: Of these, what a call merges with its arguments by itself, for speed.
+        flat_defaults: Of these, what a call merges into its arguments directly, for speed.
         deeper_defaults: The defaults again where some are not flat, else None.
         warnings: What its author should know, such as a default that does not fit.
     """
@@ -92,7 +92,7 @@ def compile_schema(
     owned: bool = False,
     plain: bool = False,
 ) -> CompiledSchema:
-    """Compile a schema, or say why it is none.
+    """Compile a schema.
 
     References may point into the schema itself and into `documents`; nothing is ever fetched.
 
@@ -101,7 +101,7 @@ def compile_schema(
         tool: The tool it belongs to, for error messages.
         field: The tool's field that holds it, for error messages.
         documents: Other documents its `$ref`s may name.
-        owned: It was just read from JSON within the bounds and nobody else holds it, so it need not be copied.
+        owned: It was just read from JSON within the bounds and has no other owner, so it need not be copied.
         plain: The grammar of plain schemas accepted it already, so it surely compiles.
 
     Raises:

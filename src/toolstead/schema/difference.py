@@ -79,7 +79,7 @@ def _compare_required(old: Mapping[str, Any], new: Mapping[str, Any], pointer: s
     known: Mapping[str, Any] = old.get("properties") or {}
     described: Mapping[str, Any] = new.get("properties") or {}
     for name in sorted(now - was):
-        if name in known or name not in described:  # a new property has said so itself
+        if name in known or name not in described:  # a new property is reported as added
             _add(
                 found,
                 f"{pointer}/required",

@@ -14,7 +14,7 @@ from toolstead.schema.references import Document, has_address
 
 _OPEN: Any = object()
 _DEEPEST = 32
-"""References that lead to references that lead to references: beyond it nothing more is said."""
+"""References that lead to references that lead to references: beyond this depth they are not followed."""
 HANDLED = frozenset({"properties", "required", "additionalProperties", "patternProperties"})
 """What a shape says."""
 
@@ -36,7 +36,7 @@ class Shape:
         return self.others is False and not self.patterns
 
     def merge_shape(self, other: Shape) -> None:
-        """What holds for this shape and the other holds now; the first that speaks of a property is kept."""
+        """What holds for this shape and the other holds now; the first schema of a property is kept."""
         for name, schemas in other.properties.items():
             if name not in self.properties and not self.is_closed:
                 self.properties[name] = schemas

@@ -76,7 +76,7 @@ class Hidden(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def may_hide(data: bytes) -> bool:
-    """Whether a text that is JSON may have something hidden in it: False, told fast, when all of it is plainly seen.
+    """Whether a JSON text may have something hidden in it: False, after a fast check, when all of it is visible.
 
     To walk through the 10,000 tools of a thousand files takes 0.3 s, this 2 ms; a test has both agree.
     """
@@ -84,7 +84,7 @@ def may_hide(data: bytes) -> bool:
 
 
 def hides_nothing(document: Any) -> bool:
-    """Whether all of a schema is plainly seen, told fast; False also for what is no JSON."""
+    """Whether all of a schema is visible, by a fast check; False also for what is no JSON."""
     try:
         data = msgspec.json.encode(document)
     except (TypeError, ValueError, RecursionError):

@@ -13,7 +13,7 @@ _KINDS = ("string", "number", "integer", "boolean", "object", "array", "null")
 def schema_from_parameters(parameters: Mapping[str, Any], *, tool: str) -> dict[str, Any]:
     """Turn `{"text": {"type": "string", "description": "…", "required": True}}` into a schema.
 
-    `required` is false unless said. Anything else in a parameter is kept as its schema.
+    `required` is false by default. Anything else in a parameter is kept as its schema.
 
     Raises:
         SchemaError: They or one of them is no mapping; one has no known type; `required` is no boolean.

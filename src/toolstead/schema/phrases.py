@@ -61,7 +61,7 @@ def describe_keyword(keyword: str, value: Any) -> str:
 
 
 def describe_choice(keyword: str, branches: Sequence[Any]) -> str:
-    """The forms of an `anyOf` or `oneOf`, told apart by what each of them needs."""
+    """The forms of an `anyOf` or `oneOf`, distinguished by what each of them needs."""
     forms = [_read_form(branch) for branch in branches if branch is not False]
     if len(forms) > 1 and all(form.names_only for form in forms):
         *first, last = [str(form) for form in forms]

@@ -1,4 +1,4 @@
-"""Schemas that surely compile, told apart without compiling them, so that compiling waits until a tool is called.
+"""Recognises schemas that certainly compile, so that compiling can wait until a tool is called.
 
 Most tools' schemas name types, bounds and texts and nothing else. Two recognisers accept only such: nothing that
 refers elsewhere, only the simplest regular expressions, no other draft. A test has both agree with the compiler.

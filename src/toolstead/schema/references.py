@@ -122,7 +122,7 @@ def map_schemas(
 
     Args:
         node: The schema.
-        change: What to make of each schema; the same object when it stays as it is.
+        change: What to make of each schema; the same object when it does not change.
         everywhere: Whether schemas with an address of their own are changed too.
     """
     if not isinstance(node, Mapping):

@@ -3,7 +3,7 @@
 Documented: $id, $defs, $ref, $anchor, type, format, title, description, enum of strings and numbers, items,
 prefixItems, minItems, maxItems, minimum, maximum, anyOf, oneOf (read as anyOf), properties, additionalProperties,
 required, propertyOrdering; beside `$ref` nothing but keywords with a `$`; cyclic references only within properties
-that are not required. Others are ignored or fail the whole request, so what they ask for is told in the
+that are not required. Others are ignored or fail the whole request, so what they ask for is stated in the
 description.
 """
 
@@ -35,9 +35,9 @@ _ASKING = frozenset(
     | {"minLength", "minProperties", "multipleOf", "not", "pattern", "patternProperties", "propertyNames"}
     | {"unevaluatedItems", "unevaluatedProperties", "uniqueItems"}
 )
-"""What it does not know and a model should: told in words."""
+"""Keywords it does not know and a model should: stated in words."""
 _NOTES = frozenset({"title", "description", "$comment", "type"})
-"""What of a schema beside others need not be told: notes, and the type, which is shown."""
+"""Keywords that need no words: notes, and the type, which is shown."""
 _CONST_SINCE, _PREFIX_ITEMS_SINCE = 6, 2020
 
 
@@ -59,7 +59,7 @@ class _SubsetPlace:
         at: Its JSON pointer.
         followed: Whether references in it start from the document's own address.
         cut: What is taken of it.
-        said: What is told in words.
+        said: What the description states in words.
     """
 
     source: Mapping[str, Any]
@@ -103,7 +103,7 @@ class _SubsetCut:
     def _cut_schema(self, schema: Any, at: str, *, followed: bool) -> Node:
         """A schema cut to the subset."""
         if not isinstance(schema, Mapping):
-            self._record_change(at, "true became {}" if schema else "false told in the description instead")
+            self._record_change(at, "true became {}" if schema else "false moved to the description")
             return {} if schema else {"description": "Never given."}
         node = cast("Mapping[str, Any]", schema)
         followed = followed and (not at or not has_address(node))
@@ -214,7 +214,7 @@ class _SubsetCut:
             self._record_change(here, f"became anyOf, because {self._api} reads it so")
 
     def _cut_values(self, key: str, value: Any, place: _SubsetPlace) -> None:
-        """`enum` and `const`: an enum of strings and numbers, or told in words."""
+        """`enum` and `const`: an enum of strings and numbers, or stated in words."""
         values: list[Any] = value if key == "enum" else [value]
         plain = all(isinstance(item, str | int | float) and not isinstance(item, bool) for item in values)
         if not plain or (key == "const" and "enum" in place.source):
@@ -226,9 +226,9 @@ class _SubsetCut:
             self._record_change(f"{place.at}/const", "became an enum of one")
 
     def _cut_bound(self, key: str, value: Any, place: _SubsetPlace) -> None:
-        """An exclusive bound: told, and shown as the inclusive one."""
+        """An exclusive bound: stated in words, and shown as the inclusive one."""
         inclusive, tightest = ("minimum", max) if key == "exclusiveMinimum" else ("maximum", min)
-        self._record_change(f"{place.at}/{key}", f"became {inclusive}, and is told in the description")
+        self._record_change(f"{place.at}/{key}", f"became {inclusive}; the description has the exact bound")
         if not isinstance(value, bool):
             place.said.append(describe_keyword(key, value))
             place.cut[inclusive] = tightest(value, place.source.get(inclusive, value))
@@ -242,13 +242,13 @@ class _SubsetCut:
         if unknown:
             place.said.append(describe_keyword("required", unknown))
             _add_required(place.cut, [name for name in required if name not in unknown])
-            told_of = f"{', '.join(unknown)} told in the description instead"
+            told_of = f"{', '.join(unknown)} moved to the description"
             self._record_change(
-                f"{place.at}/required", f"{told_of}, because {self._api} wants them among the properties"
+                f"{place.at}/required", f"{told_of}, because {self._api} requires them among the properties"
             )
 
     def _without_all_of(self, node: Mapping[str, Any], at: str) -> Mapping[str, Any]:
-        """A schema whose `allOf` is told in words, its first part shown as a choice of one where no other stands."""
+        """A schema whose `allOf` is stated in words, its first part shown as a choice of one where no other stands."""
         branches: list[Any] = node["allOf"]
         rest = {key: value for key, value in node.items() if key != "allOf"}
         schemas = [cast("Mapping[str, Any]", branch) for branch in branches if isinstance(branch, Mapping)]
@@ -264,7 +264,7 @@ class _SubsetCut:
             rest["description"] = extend_description(
                 rest.get("description"), [describe_keyword("allOf", [one for one in unsaid if one])]
             )
-        how = "told in the description instead" if any(unsaid) else "became a choice of one"
+        how = "moved to the description" if any(unsaid) else "became a choice of one"
         self._record_change(f"{at}/allOf", f"{how}, because {self._api} does not know it")
         return rest
 
@@ -276,7 +276,7 @@ class _SubsetCut:
             place.cut["description"] = extend_description(
                 place.cut.get("description"), [describe_keyword("$ref", reference)]
             )
-            self._record_change(here, "told in the description instead, because it leads elsewhere")
+            self._record_change(here, "moved to the description, because it leads elsewhere")
             return
         written = f"#/$defs/{quote_pointer(escape_step(self._define_place(target)))}"
         if self._document.resolve_reference(written) == target and reference.startswith("#/"):
@@ -292,7 +292,7 @@ class _SubsetCut:
             place.cut["description"] = extend_description(
                 place.cut.get("description"), [describe_keyword("$ref", written)]
             )
-            self._record_change(here, "told in the description instead, because a choice stands beside it")
+            self._record_change(here, "moved to the description, because a choice stands beside it")
 
     def _define_place(self, place: str) -> str:
         """The name of the definition that holds what stands at a place."""
@@ -320,12 +320,10 @@ class _SubsetCut:
                     inner["description"] = extend_description(
                         inner.get("description"), [describe_keyword("required", back)]
                     )
-                    self._record_change(
-                        f"{at}/required", f"{', '.join(back)} told in the description instead, being a loop"
-                    )
+                    self._record_change(f"{at}/required", f"{', '.join(back)} moved to the description, being a loop")
 
     def _note_change(self, here: str) -> None:
-        self._record_change(here, f"told in the description instead, because {self._api} does not know it")
+        self._record_change(here, f"moved to the description, because {self._api} does not know it")
 
     def _record_change(self, here: str, what: str) -> None:
         self._changes.append(f"{here}: {what}")

@@ -16,7 +16,7 @@ from typing import Literal
 import msgspec
 
 Kind = Literal["name", "value", "prose"]
-"""What a text is: a name is told from others letter by letter; a value, such as a command, is used as it stands
+"""What a text is: a name is compared letter by letter; a value, such as a command, is used as it stands
 and may have lines; prose is only read, and may have joiners inside emoji and words besides."""
 
 _AROUND = 24
@@ -36,7 +36,7 @@ _JOINING = f"{_JOINERS}\ufe0e{_EMOJI_STYLE}"
 _REORDERING = "[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]"
 _TAG = "[\U000e0000-\U000e007f]"
 _SHOWN_FORMAT = "[\u0600-\u0605\u06dd\u070f\u0890\u0891\u08e2\U000110bd\U000110cd]"
-"""Signs that stand under or over numbers: called format characters, and drawn all the same."""
+"""Signs that stand under or over numbers: Unicode calls them format characters, but they are drawn."""
 _COMING = "[\U0001f000-\U0001faff\U00020000-\U0002fffd\U00030000-\U0003fffd]"
 """Where emoji and ideographs are added each year: this Python may not know them yet, and screens show them."""
 _CONTROLS = {"\0": "NULL", "\a": "BELL", "\b": "BACKSPACE", "\t": "TAB", "\n": "LINE FEED", "\v": "LINE TABULATION"} | {
@@ -83,7 +83,7 @@ def find_unseen(text: str, kind: Kind) -> Iterator[Unseen]:
 
 
 def is_plain(text: str, kind: Kind) -> bool:
-    """Whether all of a text is surely seen; told at once, for nearly every text."""
+    """Whether all of a text is certainly visible; a fast check that settles nearly every text."""
     if not text.isprintable() and (kind == "name" or not _in_one_line(text).isprintable()):
         return False
     return text.isascii() or _suspect_pattern().search(text) is None
@@ -102,7 +102,7 @@ def escape_unseen(text: str, kind: Kind = "name") -> str:
 
 
 def first_unseen(text: str, kind: Kind) -> str | None:
-    """What is said about the first character of a text that is not seen, or None when all of it is."""
+    """The message about the first invisible character of a text, or None when all of it is visible."""
     if is_plain(text, kind):
         return None
     found = find_unseen(text, kind)

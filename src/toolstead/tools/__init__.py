@@ -1,4 +1,4 @@
-"""Tools: where they come from, who holds which name, and the one way to call them.
+"""Tools: their sources, the registry of their names, and the dispatcher that calls them.
 
-River: source → registry → dispatch.
+Data flow: source → registry → dispatch.
 """

@@ -1,4 +1,4 @@
-"""Paths and files kept inside a folder, also while somebody moves links about.
+"""Confines paths and files to a folder, also while another process changes links.
 
 A path is resolved and compared by component, the file is opened, and the open descriptor's real
 path is compared again: what is read is what was checked.
@@ -47,10 +47,10 @@ def resolve_inside(base: Path, path: str, *, named: str = "the project") -> Path
 
     Raises:
         RefusedError: It leads out of the folder, or can be no path at all.
-        ToolError: Where it leads cannot be told.
+        ToolError: It cannot be resolved.
     """
     if "\0" in path:
-        raise RefusedError("the path has a null byte in it, and no file's name can have one")
+        raise RefusedError("the path contains a null byte, which no file name can have")
     try:
         size = len(os.fsencode(path))
     except UnicodeEncodeError:
@@ -63,7 +63,7 @@ def resolve_inside(base: Path, path: str, *, named: str = "the project") -> Path
         folder = Path(os.path.realpath(base))
         resolved = Path(os.path.realpath(folder / path))
     except OSError as error:  # a link that vanished while it was followed
-        raise ToolError(f"where {quote_path(path)} leads cannot be told: {error.strerror}") from None
+        raise ToolError(f"cannot resolve {quote_path(path)}: {error.strerror}") from None
     if not resolved.is_relative_to(folder):
         raise _outside_error(path, named)
     return resolved
@@ -100,7 +100,7 @@ def open_inside(base: Path, path: str, *, named: str = "the project", private: P
         if not real.is_relative_to(folder):
             raise _outside_error(path, named)
         if private is not None and _is_kept_from(folder, real, private):
-            raise RefusedError(f"{quote_path(path)} belongs to what Toolstead keeps for itself, and no tool reads that")
+            raise RefusedError(f"{quote_path(path)} is in Toolstead's private folder, which no tool may read")
         return os.fdopen(descriptor, "rb")
     except BaseException:
         os.close(descriptor)
@@ -108,12 +108,12 @@ def open_inside(base: Path, path: str, *, named: str = "the project", private: P
 
 
 def quote_path(path: str) -> str:
-    """A path as an error shows it: on one line, and never longer than a reader wants."""
+    """A path as an error shows it: on one line, and shortened."""
     return repr(path if len(path) <= _SHOWN else f"{path[:_SHOWN]}…")
 
 
 def _is_kept_from(folder: Path, real: Path, private: Path) -> bool:
-    """Whether a file lies in the private folder. A folder inside that one was chosen by whoever made the tool."""
+    """Whether a file lies in the private folder. A base folder inside that one was chosen by the tool's author."""
     try:
         kept = _path_of_folder(private)
     except OSError:  # there is none, so nothing is in it
@@ -147,4 +147,4 @@ def _path_of(descriptor: int) -> Path:
     try:
         return Path(f"/proc/self/fd/{descriptor}").readlink()
     except OSError as error:
-        raise RefusedError(f"where an open file lies cannot be checked here ({error.strerror}: /proc)") from None
+        raise RefusedError(f"cannot check where an open file is ({error.strerror}: /proc)") from None

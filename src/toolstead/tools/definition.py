@@ -1,4 +1,4 @@
-"""A tool's definition, checked and made ready to be called: `Tool` in, `RegisteredTool` out."""
+"""Checks a tool's definition and prepares it for calls: `Tool` in, `RegisteredTool` out."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ class RegisteredTool:
     """A tool with its schemas compiled: everything a call needs, decided once.
 
     Attributes:
-        answers_text: Short text is a good answer as it is: no output schema, no limit of its own.
+        answers_text: Short text is a valid answer: no output schema, no limit of its own.
         ignores_meta: The handler never looks at its meta, so none is built for it.
-        position: Finds the line and column where it is written; asked only when it has to be set aside.
+        position: Finds the line and column of its definition; called only when the tool is quarantined.
     """
 
     __slots__ = ("answers_text", "context", "ignores_meta", "info", "input", "output", "position", "tool")
@@ -158,7 +158,7 @@ def _check_handler(tool: Tool) -> None:
         raise DefinitionError(
             tool=tool.name, field="handler", reason="an `async def` with (ctx, input, meta) is needed"
         )
-    # As it is called, not as it is documented: a decorator may take other arguments than what it wraps.
+    # The signature of the call, not of what is wrapped: a decorator may take other arguments.
     signature = inspect.signature(handler, follow_wrapped=False)
     try:
         signature.bind(None, None, None)
@@ -184,9 +184,9 @@ def _check_limits(tool: Tool) -> None:
 
 
 def _check_visible(tool: Tool, provenance: Provenance) -> None:
-    """Refuse what a person who reads the definition cannot see; the model would read it all the same.
+    """Refuse characters that a person cannot see in the definition but a model would read.
 
-    The schemas are looked at before they are compiled, because the compiler's errors quote them as they are.
+    Check the schemas before they are compiled, because the compiler's errors quote them unescaped.
     """
     texts: tuple[tuple[str, str | None, Kind], ...] = (
         ("plugin name", provenance.plugin_name, "name"),

@@ -1,7 +1,7 @@
 """The dispatcher: the one way to call a tool.
 
 Look up, validate, ask the gates, run with a deadline and cancellation, validate the output, cap
-the size, tell the log. A call keeps the generation it began with. Every foreseen failure is text
+the size, log. A call keeps the generation it began with. Every foreseen failure is text
 the model can act on, an error result, a log line and an event.
 """
 
@@ -44,26 +44,26 @@ _ABANDONED = "ignored its cancellation and was abandoned"
 
 
 class EventSink(Protocol):
-    """Where the dispatcher tells what happened."""
+    """Receives the dispatcher's events."""
 
     listening: bool
-    """Whether anyone wants the calls that go well; failures are always told."""
+    """Whether events of successful calls are wanted; failures are always emitted."""
 
     def emit(self, type: str, data: Mapping[str, Any], caller: Caller) -> None:
-        """Tell of one event. Must not block and must not raise."""
+        """Emit one event. Must not block and must not raise."""
         ...
 
 
 class Keep(Protocol):
-    """Keeps a whole result that a caller is shown a part of."""
+    """Keeps the whole result when a caller is shown a part of it."""
 
     def __call__(self, result: ToolResult) -> str | None:
-        """Its handle, or None when it is not kept. Must not block."""
+        """Keep a result and return its handle, or None when it is not kept. Must not block."""
         ...
 
 
 class GenerationHolder(Protocol):
-    """Who has the current generation, and what each agent sees of it."""
+    """Provides the current generation and each agent's view of it."""
 
     @property
     def current(self) -> Generation:
@@ -102,15 +102,15 @@ class Dispatcher:
         self._numbers = itertools.count(1)
 
     def set_limits(self, *, timeout: float, max_output: int) -> None:
-        """Set the deadline and the size of answers for tools that say nothing else, from the next call on."""
+        """Set the default deadline and result size of tools, from the next call on."""
         self._timeout = timeout
         self._max_output = max_output
         self._short = max_output // _MOST_BYTES_PER_CHARACTER
 
     def set_hooks(self, gates: Sequence[Gate] = (), observers: Sequence[Observer] = ()) -> None:
-        """Set who is asked before and told after every call, besides the gates it was made with; from the next call on.
+        """Set the gates and observers of every call, besides those of the constructor; from the next call on.
 
-        A gate's `name`, where it has one, is told with what it says.
+        A gate's `name`, where it has one, appears with its decision.
         """
         everyone = (*self._own_gates, *gates)
         self._gates = Gates(everyone, tuple(observers), self._approve) if everyone or observers else None
@@ -135,7 +135,7 @@ class Dispatcher:
 
         Raises:
             UnknownToolError: No such tool, or it is blocked, or the calling agent may not see it.
-            asyncio.CancelledError: The caller gave up; the handler was told the same way.
+            asyncio.CancelledError: The caller was cancelled; so was the handler.
         """
         view = self._registry.current if caller.agent_id is None else self._registry.find_view(caller.agent_id)
         registered = view.tools.get(name)
@@ -143,7 +143,7 @@ class Dispatcher:
             raise self._unknown_tool(view, name, caller)
         meta: Any = None
         events, started, shown, gates = self._events, perf_counter(), input, self._gates
-        told = events.listening or caller.run_id is not None  # whatever happens in a run is kept
+        told = events.listening or caller.run_id is not None  # all events of a run are kept
         if not registered.ignores_meta or told or gates is not None:
             meta = ToolMeta(registered.tool, caller, caller.cwd or self._cwd, self._new_id, progress, client)
         if told:
@@ -186,9 +186,9 @@ class Dispatcher:
     async def ask_own(
         self, caller: Caller, name: str, input: Mapping[str, Any], *, call_id: str
     ) -> dict[str, Any] | ToolResult:
-        """A runtime is about to use a tool of its own: the arguments to go on with, or the refusal.
+        """Check a call that a runtime is about to make to its own tool: the arguments to use, or the refusal.
 
-        It is told as any call is, and the same gates are asked; what comes of it is told with `tell_own`.
+        It passes the same gates and emits the same events as any call; report its result with `tell_own`.
         """
         self._events.emit("tool_use", _event_details(caller, callId=call_id, name=name, input=input), caller)
         arguments = dict(input)
@@ -196,13 +196,13 @@ class Dispatcher:
             arguments if self._gates is None else await self._gates.ask_gates(name, arguments, caller, call_id, None)
         )
         if isinstance(decided, ToolResult):
-            logger.warning("call %s: %s, a tool of the runtime's own, was not used: %s", call_id, name, decided.text)
+            logger.warning("call %s: the runtime's own tool %s was not used: %s", call_id, name, decided.text)
         return decided
 
     async def tell_own(
         self, caller: Caller, name: str, input: Mapping[str, Any], result: ToolResult, *, call_id: str
     ) -> None:
-        """What came of a tool of a runtime's own, or of the refusal."""
+        """Record the result of a call to a runtime's own tool, or its refusal."""
         self._tell_result(call_id, name, result, perf_counter(), caller)
         if self._gates is not None and self._gates.observers:
             await self._gates.notify_observers(name, input, caller, call_id, result)
@@ -278,7 +278,7 @@ class Dispatcher:
 
 
 def _event_details(caller: Caller, **data: Any) -> dict[str, Any]:
-    """What an event tells of a call; whose call started the agent that made it, where there is one."""
+    """The event data of a call, with the call that started the calling agent, where there is one."""
     if caller.parent_call_id is not None:
         data["parentCallId"] = caller.parent_call_id
     return data
@@ -291,7 +291,7 @@ def _caller_gave_up() -> bool:
 
 
 def _explain_crash(registered: RegisteredTool, call_id: str, error: BaseException) -> ToolResult:
-    """What a handler raised, as the model may read it."""
+    """Convert what a handler raised into a result that the model may read."""
     name = registered.tool.name
     match error:
         case RefusedError():

@@ -1,4 +1,4 @@
-"""Who is asked before a tool runs, and who is told afterwards."""
+"""Gates, which decide before a tool runs, and observers, which see its result."""
 
 from __future__ import annotations
 
@@ -17,27 +17,27 @@ logger = logging.getLogger(__name__)
 
 
 class Gate(Protocol):
-    """Asked before a tool runs. A gate that fails says no."""
+    """Decides before a tool runs. A gate that fails denies the call."""
 
     async def __call__(self, call: ToolCall) -> Decision:
-        """Allow (or None), deny with a reason, rewrite the arguments, or have a person asked."""
+        """Allow (or None), deny with a reason, rewrite the arguments, or request an approval."""
         ...
 
 
 Observer = Callable[[ToolCall, ToolResult], Awaitable[None]]
-"""Told after a tool ran, or did not get to, with its result, which is decided. Must not raise."""
+"""Called with the final result after a tool ran or was refused. Must not raise."""
 
 
 class Approve(Protocol):
-    """Has a person asked on a gate's behalf. Must not raise."""
+    """Requests approvals on behalf of gates. Must not raise."""
 
     async def __call__(self, call: ToolCall, ask: Ask, asked_by: str) -> Allow | Deny | Rewrite:
-        """What the person said; nobody's answer is a no."""
+        """The person's decision; no answer means denied."""
         ...
 
 
 class Gates:
-    """The gates and observers of one moment; a call keeps those it began with."""
+    """An immutable set of gates and observers; a call keeps the one it began with."""
 
     __slots__ = ("_approve", "_gates", "observers")
 
@@ -49,12 +49,12 @@ class Gates:
     async def ask_gates(
         self, name: str, arguments: dict[str, Any], caller: Caller, call_id: str, registered: RegisteredTool | None
     ) -> dict[str, Any] | ToolResult:
-        """Ask every gate in order: the arguments to go on with, or the refusal.
+        """Run every gate in order and return the arguments to use, or the refusal.
 
         A tool of a runtime's own is not registered, and nothing is known of its arguments.
 
-        A gate sees a copy, so that what it does to it is nothing that was not validated. A person sees another one,
-        and what a person has seen and allowed is what runs: no later gate rewrites it.
+        A gate gets a copy, so that it cannot change validated arguments in place. A person gets another copy, and
+        exactly what the person allowed runs: no later gate may rewrite it.
         """
         seen_for = ""
         for gate in self._gates:
@@ -75,7 +75,7 @@ class Gates:
                 case Rewrite(input=Mapping() as rewritten):
                     again = _validated_copy(name, registered, rewritten)
                     if isinstance(again, ToolResult):
-                        logger.error("%s rewrote the arguments of %r to what does not fit", who, name)
+                        logger.error("%s rewrote the arguments of %r to invalid ones", who, name)
                         return again
                     if seen_for and not by_person and _as_text(again) != _as_text(arguments):
                         logger.error("%s would rewrite arguments of %r that a person allowed", who, name)
@@ -86,13 +86,13 @@ class Gates:
                     logger.info("%s rewrote the arguments of %r", who, name)
                 case Allow() | None:
                     continue
-                case _:  # pyright: ignore[reportUnnecessaryComparison] - gates are other people's code
-                    logger.error("%s answered %r with nonsense, so the call is refused", who, name)
+                case _:  # pyright: ignore[reportUnnecessaryComparison] - gates are third-party code
+                    logger.error("%s returned no valid decision on %r, so the call is refused", who, name)
                     return ToolResult.error(f"{name} was refused: a check before it failed", Failure.REFUSED)
         return arguments
 
     def copy_for_observers(self, arguments: dict[str, Any] | ToolResult, given: Any) -> Any:
-        """What observers will be told was asked: a copy, because the handler may change what it gets.
+        """The arguments that observers get: a copy, because the handler may change its own.
 
         Args:
             arguments: What the handler gets, or the refusal.
@@ -106,9 +106,9 @@ class Gates:
             return given
 
     async def notify_observers(self, name: str, input: Any, caller: Caller, call_id: str, result: ToolResult) -> None:
-        """Tell every observer, in order; each gets copies, so that the result stays what it is.
+        """Notify every observer, in order; each gets copies, so that none can change the result.
 
-        Arguments that are no object at all are told as none.
+        Arguments that are not an object are passed as an empty one.
         """
         given: Mapping[str, Any] = cast("Mapping[str, Any]", input) if isinstance(input, Mapping) else {}
         for observer in self.observers:
@@ -116,13 +116,13 @@ class Gates:
                 call = ToolCall(name=name, input=copy_json(given), caller=caller, call_id=call_id)
                 shown = _copied_result(result)
             except RecursionError:
-                logger.error("call %s: %s is nested too deeply for those who watch it", call_id, name)  # noqa: TRY400 - how deep is no news
+                logger.error("call %s: %s is nested too deeply for its observers", call_id, name)  # noqa: TRY400 - how deep is no news
                 return
             await observer(call, shown)
 
     async def _ask_person(self, call: ToolCall, ask: Ask, who: str) -> Allow | Deny | Rewrite:
         if self._approve is None:
-            return Deny(f"{who} wants a person to decide ({ask.reason}), and nobody can be asked here")
+            return Deny(f"{who} requires an approval ({ask.reason}), and no person can be asked here")
         return await self._approve(call, ask, who)
 
 
@@ -130,11 +130,11 @@ _PLAIN = frozenset({str, int, float, bool, type(None)})
 
 MAX_COPIED_LEVELS = 300
 """How many levels of lists and objects are copied. Counted, because how deep Python itself goes differs between
-versions; Python 3.11, which needs two frames a level, has room for this many."""
+versions; Python 3.11, which needs two frames a level, allows this many."""
 
 
 def copy_json(value: Any, levels: int = MAX_COPIED_LEVELS) -> Any:
-    """JSON, again. Types are compared, because asking whether a text is a mapping costs more than all the rest.
+    """Copy a JSON value. Types are compared, because asking whether a text is a mapping costs more than all the rest.
 
     Raises:
         RecursionError: It is nested more deeply than `MAX_COPIED_LEVELS`.
@@ -160,7 +160,7 @@ def _as_text(arguments: Mapping[str, Any]) -> bytes:
 def _validated_copy(
     name: str, registered: RegisteredTool | None, given: Mapping[str, Any]
 ) -> dict[str, Any] | ToolResult:
-    """Arguments that nobody else can change after they were found valid, or why they do not fit."""
+    """A validated private copy of the arguments, or the error result."""
     try:
         return copy_json(given) if registered is None else validate_arguments(registered, copy_json(given))
     except RecursionError:
@@ -185,7 +185,7 @@ def validate_arguments(registered: RegisteredTool, given: Mapping[str, Any] | No
 
 
 def invalid_arguments(registered: RegisteredTool, arguments: Any, why: str = "") -> ToolResult:
-    """The answer to arguments that do not fit: each problem with its pointer, for the model to mend."""
+    """The result for invalid arguments: each problem with its pointer, for the model to correct."""
     if isinstance(arguments, Mapping):
         lines = registered.input.describe_problems(arguments)
         if why and not lines:

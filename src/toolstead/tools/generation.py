@@ -1,4 +1,4 @@
-"""One state of the registry, never changed once built. A call in flight keeps the one it began with."""
+"""An immutable state of the registry. A call in flight keeps the one it began with."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ MOST_COMPARED = 100
 
 
 class ToolView(msgspec.Struct, frozen=True, kw_only=True, dict=True):
-    """Names → tools, in listing order: what somebody may see and call.
+    """Names → tools, in listing order: what a caller may see and call.
 
     Attributes:
         number: That of the generation; counts up from 1.
@@ -30,7 +30,7 @@ class ToolView(msgspec.Struct, frozen=True, kw_only=True, dict=True):
 
     @cached_property
     def infos(self) -> tuple[ToolInfo, ...]:
-        """What is known about each tool; one object, so that whoever renders it can see that nothing changed."""
+        """What is known about each tool; one object, so that renderers can compare by identity."""
         return tuple(tool.info for tool in self.tools.values())
 
     @cached_property
@@ -55,12 +55,12 @@ class ToolView(msgspec.Struct, frozen=True, kw_only=True, dict=True):
 
 
 class Generation(ToolView, frozen=True, kw_only=True):
-    """One state of the registry, and the view of whoever has no rule of their own.
+    """One state of the registry, and the view of every caller without a rule.
 
     Attributes:
         held: Every holder of a name, hidden ones included, in the order they were taken.
         hidden: Why a held tool is not in `tools`.
-        problems: What was set aside, and why.
+        problems: What was quarantined, and why.
     """
 
     held: Mapping[str, RegisteredTool] = msgspec.field(default_factory=dict[str, RegisteredTool])

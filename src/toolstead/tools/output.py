@@ -1,4 +1,4 @@
-"""What a handler returned becomes a result: one shape, bounded in size, and it says what was cut."""
+"""Converts what a handler returned into a result of one shape and bounded size, with notes on what was cut."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _LONGEST_NOTE = 160
 
 
 class BadResultError(Exception):
-    """The handler returned something that is no result; never leaves the dispatcher."""
+    """The handler returned an invalid result; never leaves the dispatcher."""
 
 
 def as_result(value: Any) -> ToolResult:
@@ -80,7 +80,7 @@ def _check_result(result: ToolResult) -> ToolResult:
 
 
 def _check_part(part: Any) -> None:
-    """Doors and `cap` take a part by its word, so one that holds something else stops here."""
+    """Check the types of each part's fields: transports and `cap` rely on them."""
     match part:
         case Text(text=str()) | ResourceLink(uri=str(), name=str(), description=str() | None, mime_type=str() | None):
             return

@@ -1,7 +1,7 @@
 """The registry: sources in, immutable generations out, and a signal when one follows another.
 
 A reload builds the next generation aside and swaps it in. The holder of a name keeps it; a second
-tool of that name is reported and set aside.
+tool of that name is reported and quarantined.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ Listener = Callable[["Swap"], None]
 
 
 class Swap(msgspec.Struct, frozen=True, kw_only=True):
-    """One generation followed another."""
+    """The replacement of one generation by the next."""
 
     generation: Generation
     changes: Changes
@@ -56,7 +56,7 @@ class Swap(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class _Load(msgspec.Struct, kw_only=True):
-    """What a source gave: its tools by identity, two of one name included, and what was set aside."""
+    """What a source gave: its tools by identity, two of one name included, and what was quarantined."""
 
     source: ToolSource
     tools: dict[int, RegisteredTool] = msgspec.field(default_factory=dict[int, RegisteredTool])
@@ -110,7 +110,7 @@ class Registry:
             self._loads = {key: await self._load(load) for key, load in self._loads.items()}
             prepared = self.current
             swap = self._swap_generation()
-        # What became of tools while it was prepared was told then; whoever asked hears of that too.
+        # Changes made while it was prepared were announced then; the caller's report includes them.
         return (
             swap
             if prepared is began
@@ -118,9 +118,9 @@ class Registry:
         )
 
     async def refresh(self, source: RefreshingSource, paths: Collection[Path] | None = None) -> Swap:
-        """Let a source say what changed; costs what changed, not what there is.
+        """Update one source; the cost grows with what changed, not with what there is.
 
-        A source that fails at that is read whole.
+        A source that fails to report changes is read whole.
 
         Args:
             source: One of the registry's.
@@ -133,7 +133,7 @@ class Registry:
             try:
                 delta = await source.refresh(paths)
             except Exception:
-                logger.exception("source %s could not look again at a part, so it is read whole", source.name)
+                logger.exception("source %s could not be updated in part, so it is read whole", source.name)
                 self._loads[id(source)] = await self._load(load)
                 return self._swap_generation()
             for tool in delta.gone:
@@ -146,11 +146,11 @@ class Registry:
         """Read another source, whose names come after those of the others, and take its tools in.
 
         Raises:
-            ToolsteadError: It is there already.
+            ToolsteadError: It is already registered.
         """
         async with self._loading:
             if id(source) in self._loads:
-                raise ToolsteadError(f"the source of tools {source.name!r} is there already")
+                raise ToolsteadError(f"the source of tools {source.name!r} is already registered")
             load = self._loads[id(source)] = await self._load(_Load(source=source))
             return self._amend_generation((), load.tools.values())
 
@@ -220,17 +220,17 @@ class Registry:
         return self.set_visibility(replace(self._visibility, allowed=tuple(allowed), blocked=tuple(blocked)))
 
     def set_view_rules(self, rules: Mapping[str, ViewRule]) -> None:
-        """Let some agents, by their names, see something else than everybody; from the next look on."""
+        """Set the views of some agents, by their names; from the next lookup on."""
         self._views.set_rules(rules)
 
     def find_view(self, agent: str | None) -> ToolView:
-        """What an agent may see and call now; None asks for what everybody sees."""
+        """What an agent may see and call now; None means the default view."""
         return self.current if agent is None else self._views.find_view(self.current, agent)
 
     def subscribe(self, listener: Listener) -> Callable[[], None]:
-        """Be told, on the event loop, of every swap that changed the tools or what is set aside.
+        """Subscribe, on the event loop, to every swap that changed the tools or what is quarantined.
 
-        The answer ends the subscription. A listener that raises is logged, and the others are told.
+        Returns a function that ends the subscription. A listener that raises is logged; the others are still called.
         """
         key = object()
         self._listeners[key] = listener
@@ -269,7 +269,7 @@ class Registry:
         return defined
 
     def _settle_names(self) -> tuple[dict[str, RegisteredTool], list[Problem]]:
-        """Decide who holds each name, in the order the names were taken; who loses is a problem."""
+        """Decide which tool holds each name, in the order the names were taken; every other one is a problem."""
         loads = self._loads.values()
         offered = [*(tool for load in loads for tool in load.tools.values()), *self._registered.values()]
         problems = [problem for load in loads for problem in load.problems]
@@ -283,7 +283,7 @@ class Registry:
         for name, claimants in contested.items():
             held[name] = winner = _choose_winner(claimants, self.current.held.get(name))
             problems.extend(_name_taken(loser, winner) for loser in claimants if loser is not winner)
-        # Whoever reads a list twice finds the old names at their old places, and the new ones behind them.
+        # Old names keep their places in the list, and new ones follow them, so that listing again is stable.
         kept = {name: held[name] for name in self.current.held if name in held}
         return kept | held, problems
 
@@ -316,7 +316,7 @@ class Registry:
         return swap
 
     def _notify_listeners(self) -> None:
-        """Tell every listener of every swap, in order, also of one that a listener caused."""
+        """Notify every listener of every swap, in order, also of one that a listener caused."""
         if self._telling:
             return
         self._telling = True
@@ -325,7 +325,7 @@ class Registry:
                 swap = self._untold.popleft()
                 for key in tuple(self._listeners):
                     listener = self._listeners.get(key)
-                    if listener is None:  # it left while the others were told
+                    if listener is None:  # it unsubscribed while the others were called
                         continue
                     try:
                         listener(swap)

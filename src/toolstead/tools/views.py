@@ -1,4 +1,4 @@
-"""An agent's view of the tools: what it may see is what it may call. Whoever has no rule sees every visible tool.
+"""An agent's view of the tools: it may call exactly what it may see. Without a rule it sees every visible tool.
 
     registry.current ──────────────────────────────▸ the default view: a `Generation` is one
           └── rule of an agent: filter, then add ──▸ the view of that agent
@@ -22,8 +22,8 @@ class ViewRule(msgspec.Struct, frozen=True, kw_only=True):
     """What one agent sees.
 
     Attributes:
-        visibility: Which of the tools that everybody sees.
-        own: Tools of the agent's own, which nobody else sees; a name that the registry holds stays the registry's.
+        visibility: Which tools of the default view.
+        own: Tools that only this agent sees; a name that the registry holds stays the registry's.
     """
 
     visibility: Visibility = msgspec.field(default_factory=Visibility)
@@ -38,11 +38,11 @@ class ToolViews:
         self._built: dict[str, tuple[Generation, ToolView]] = {}
 
     def set_rules(self, rules: Mapping[str, ViewRule]) -> None:
-        """Set which agents see something else than everybody, by their names; from the next look on."""
+        """Set the agents that have a rule, by their names; from the next lookup on."""
         self._rules, self._built = dict(rules), {}
 
     def find_view(self, generation: Generation, agent: str) -> ToolView:
-        """What this agent sees of a generation; the same object as long as it is the same."""
+        """This agent's view of a generation; the same object while nothing changes."""
         rule = self._rules.get(agent)
         if rule is None:
             return generation

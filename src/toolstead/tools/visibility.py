@@ -1,6 +1,6 @@
 """Which tools may be seen and called: the allow-list, the block-list and the switches.
 
-Enforced where a generation is built, so that no door can forget it.
+Enforced where a generation is built, so that it holds for every transport.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class Visibility:
     _blocks: Callable[[str], str | None] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        # Decided once: every tool is asked about whenever a generation is built.
+        # Prepared once: every tool is checked whenever a generation is built.
         object.__setattr__(self, "_allows", _build_matcher(self.allowed))
         object.__setattr__(self, "_blocks", _build_matcher(self.blocked))
 

@@ -1,1 +1,1 @@
-"""The words everything else is written in: pure data, no I/O."""
+"""The data types that all other packages share: no I/O."""

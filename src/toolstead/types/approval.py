@@ -24,11 +24,11 @@ class Approval(SentStruct, frozen=True, kw_only=True):
         run_id: The run that calls, where one does.
         task_id: The task that calls, where one does.
         requested_at: When it was asked, in seconds since 1970.
-        expires_at: When it will be denied, unless somebody decided, in seconds since 1970.
-        owner: The process in which the call waits; when it is dead, nobody waits any more.
+        expires_at: When it is denied unless it was decided before, in seconds since 1970.
+        owner: The process in which the call waits; when it is dead, the call is gone.
         decision: Null while it waits.
         decided_input: The arguments that were written instead; null when they stayed as they were.
-        decision_reason: What was said about the decision; may be empty.
+        decision_reason: The reason given for the decision; may be empty.
         decided_at: When it was decided, in seconds since 1970.
     """
 

@@ -1,4 +1,4 @@
-"""A tool call: who calls, and what a gate may say about it."""
+"""A tool call: its caller, and the decisions of a gate."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from toolstead.types.result import ToolResult
 
 Tell = Callable[[str, Mapping[str, Any]], None]
-"""Tells of an event of the running turn: its type and its data. Never blocks."""
+"""Emits an event of the running turn: its type and its data. Never blocks."""
 
 
 class Caller(msgspec.Struct, frozen=True, kw_only=True):
@@ -21,7 +21,7 @@ class Caller(msgspec.Struct, frozen=True, kw_only=True):
     thread_id: str = "default"
     call_id: str | None = None
     parent_call_id: str | None = None
-    """The call that started the agent which calls, where a runtime started one by itself."""
+    """The call that started the calling agent, where the runtime itself started it."""
     task_id: str | None = None
     run_id: str | None = None
     session_id: str | None = None
@@ -38,7 +38,7 @@ ANONYMOUS = Caller()
 
 
 class CallTool(Protocol):
-    """Calls a tool through the dispatcher, on somebody's behalf."""
+    """Calls a tool through the dispatcher, on behalf of a caller."""
 
     async def __call__(self, name: str, input: Mapping[str, Any] | None, caller: Caller) -> ToolResult:
         """Raises UnknownToolError; every other failure is a result."""
@@ -62,7 +62,7 @@ class CallTurnTool(Protocol):
             name: Its name.
             input: Its arguments.
             call_id: The model's own id of the call.
-            parent_call_id: The call that started the agent which calls, where the runtime started one by itself.
+            parent_call_id: The call that started the calling agent, where the runtime itself started it.
         """
         ...
 
@@ -99,7 +99,7 @@ class Rewrite(msgspec.Struct, frozen=True):
 
 
 class Ask(msgspec.Struct, frozen=True):
-    """Let a person decide, who is shown the call and the reason; nobody's answer in time is a no.
+    """Request an approval: a person sees the call and the reason; no answer in time denies it.
 
     Attributes:
         reason: Why a person should look at it.
@@ -111,4 +111,4 @@ class Ask(msgspec.Struct, frozen=True):
 
 
 Decision = Allow | Deny | Rewrite | Ask | None
-"""What a gate may say; None is no opinion."""
+"""A gate's decision; None is no opinion."""

@@ -112,8 +112,8 @@ SentContent = Text | Image | Audio | ResourceLink | SentResource
 def whole_text(text: str) -> str:
     """The text with whole characters only: halves of surrogate pairs joined, and U+FFFD for one that stands alone.
 
-    Halves come from file names that are no UTF-8, and from models. One of them would break a wire, a request or
-    a row for everybody on it.
+    Halves come from file names that are no UTF-8, and from models. One of them would break the whole message,
+    request or row that contains it.
     """
     if text.isascii():
         return text

@@ -15,7 +15,7 @@ from toolstead.types.sent import SentStruct
 
 
 class Failure(StrEnum):
-    """Why a call has no good answer. Doors turn it into exit codes and log fields."""
+    """Why a call failed. Interfaces turn it into exit codes and log fields."""
 
     INVALID_ARGUMENTS = "invalid_arguments"
     REFUSED = "refused"
@@ -36,7 +36,7 @@ class ToolResult(SentStruct, frozen=False, kw_only=True):  # pyright: ignore[rep
         content: What the model is shown, in order.
         is_error: True when the call failed; `content` says why.
         structured: The same answer as a JSON value, where the tool has one.
-        failure: Why it failed; None when it did not, or when the tool itself said so.
+        failure: Why it failed; None when it did not, or when the tool itself returned an error.
         handle: Where the whole answer is kept, when this is a part: `GET /api/results/{handle}`.
     """
 

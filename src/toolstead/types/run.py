@@ -54,7 +54,7 @@ class RunError(SentStruct, frozen=True, kw_only=True):
 
 
 class Invoking(msgspec.Struct, frozen=True, kw_only=True):
-    """An invocation that is about to begin, as `on_before_invoke` is told of it.
+    """An invocation that is about to begin, as `on_before_invoke` gets it.
 
     Attributes:
         session: How the session was found: `warm` and `resumed` ones know the conversation, a `cold` one does not.

@@ -35,8 +35,8 @@ class SentStruct(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     def to_json(self) -> dict[str, Any]:
         """The JSON object that clients see.
 
-        What other people wrote, such as a tool's schema or an event's data, is handed on as it is: whether it is
-        JSON shows when it is encoded.
+        Third-party data, such as a tool's schema or an event's data, is passed on unchanged: encoding finds out
+        whether it is JSON.
         """
         plan = _plan_of(type(self))
         sent = dict(zip(plan.keys, plan.get_values(self), strict=True))

@@ -1,4 +1,4 @@
-"""Delegated work, and what a reviewer says of it."""
+"""Delegated work, and its review."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ import msgspec
 
 
 class Verdict(msgspec.Struct, frozen=True):
-    """A reviewer's word on a finished task.
+    """A reviewer's decision on a finished task.
 
     Attributes:
-        accepted: True accepts, False rejects, None says that it could not be told.
+        accepted: True accepts, False rejects, None means unknown.
         feedback: For the next attempt, when it is rejected.
     """
 

@@ -10,13 +10,13 @@ Role = Literal["user", "assistant", "system"]
 
 
 class Message(SentStruct, frozen=True, kw_only=True):
-    """One thing that was said.
+    """One message of a thread.
 
     Attributes:
         id: Its id, unique over all threads; later messages of a thread have later ones.
-        role: Who said it.
-        content: What was said.
-        created_at: When it was said, in seconds since 1970.
+        role: Who sent it.
+        content: The text.
+        created_at: When it was sent, in seconds since 1970.
         kind: `text`, or what else it is, such as a delegated task's `result`.
         run_id: The run it belongs to, if any.
     """

@@ -74,7 +74,7 @@ class ToolInfo(SentStruct, frozen=True, kw_only=True):
 
 
 class Problem(SentStruct, frozen=True, kw_only=True):
-    """Something that was set aside while the rest went on.
+    """Something that was quarantined while the rest went on.
 
     Attributes:
         source: The file or source.
@@ -136,9 +136,9 @@ class Reloaded(SentStruct, frozen=True, kw_only=True):
     """What a reload changed.
 
     Attributes:
-        success: True when nothing was set aside.
+        success: True when nothing was quarantined.
         tool_count: How many tools can be called now.
-        errors: What was set aside, and why.
+        errors: What was quarantined, and why.
     """
 
     flattened: ClassVar[frozenset[str]] = frozenset({"changes"})

@@ -181,7 +181,7 @@ async def test_a_bound_without_room_for_a_message_leaves_the_prompt_and_says_so(
 ) -> None:
     with caplog.at_level(logging.WARNING):
         assert await told(said("x" * 1_000, "y" * 1_000), max_tokens=20) == PROMPT
-    assert "told nothing of 2 earlier messages: max_tokens = 20 has no room" in caplog.text
+    assert "got none of 2 earlier messages: max_tokens = 20 is too small" in caplog.text
 
 
 async def test_a_very_long_thread_costs_no_more_than_a_long_one() -> None:

@@ -568,7 +568,7 @@ def test_what_cannot_be_given_by_name_is_refused(function: Any, name: str) -> No
         (blocking, "tool 'blocking': handler: an `async def` function that returns its answer is needed; put blocking"),
         (yields, "handler: an `async def` function that returns its answer is needed"),
         (functools.partial(positional, "a"), "handler: a partial would show the model what is fixed in it"),
-        (Counter.add, "parameter 'self': nobody can fill it; make the tool of a bound method"),
+        (Counter.add, "parameter 'self': no caller can fill it; make the tool from a bound method"),
         (unknown_name, "signature: unreadable annotation: name 'Missing' is not defined; it is read at run time"),
         (for_checkers, "signature: unreadable annotation: name 'OnlyForCheckers' is not defined"),
         (unreadable, "signature: unreadable annotation: division by zero"),

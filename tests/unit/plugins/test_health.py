@@ -71,7 +71,7 @@ def test_the_plugins_own_word_stands_beside_its_hooks() -> None:
     health.succeeded_hook("a")
     assert told[-1] == ("running", None)
     health.report_status("degraded")
-    assert health.error == "the plugin says so, without a reason"
+    assert health.error == "reported by the plugin, without a reason"
 
 
 def test_a_status_that_is_none_is_refused() -> None:

@@ -46,7 +46,7 @@ def test_wishes_are_met_and_the_rest_keeps_the_given_order(names: str, wishes: d
 def test_a_circle_is_reported_and_its_members_keep_the_given_order() -> None:
     order, problems = ordered("abc", a=after("c"), c=after("a"))
     assert order == "abc"
-    assert problems == ["plugins 'a', 'c': before and after of their hooks go in a circle; they keep the given order"]
+    assert problems == ["plugins 'a', 'c': before and after of their hooks form a cycle; the given order stays"]
 
 
 def test_others_get_their_wish_in_spite_of_a_circle() -> None:
@@ -70,7 +70,7 @@ def test_two_circles_are_two_problems() -> None:
 def test_a_plugin_that_names_itself_is_told() -> None:
     assert ordered("ab", a=after("a")) == (
         "ab",
-        ["plugin 'a': after of its hooks names the plugin itself, which means nothing"],
+        ["plugin 'a': after of its hooks names the plugin itself, which has no effect"],
     )
 
 

@@ -484,9 +484,7 @@ async def test_a_plain_function_may_give_back_anything_that_can_be_awaited(does:
 async def test_a_plain_function_that_gives_back_something_else_is_told_what_would_be_right() -> None:
     world = World("on_message").with_plugins(a=is_not_async)
     await world.call()
-    assert world.health["a"].error == (
-        "on_message: it gave back NoneType where something to await is needed: write `async def`"
-    )
+    assert world.health["a"].error == ("on_message: it returned NoneType, which cannot be awaited: write `async def`")
 
 
 @pytest.mark.parametrize("answer", [None, Allow(), Deny("no"), Rewrite({"b": 2}), Ask("look")])

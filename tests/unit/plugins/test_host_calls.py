@@ -151,9 +151,9 @@ async def test_bad_settings_that_come_from_a_file_leave_the_plugin_running_and_d
         await house.host.apply_plugins([found(plugin, settings={"volum": 3})])
         assert house.contexts[0].settings == Some(volume=2)
         assert house.view("a").state == "degraded"
-        assert "volum: unknown key; did you mean 'volume'?; the settings before stay" in (house.view("a").error or "")
+        assert "volum: unknown key; did you mean 'volume'?; the previous settings stay" in (house.view("a").error or "")
     assert len([status for status in house.statuses if status[1] == "degraded"]) == 1
-    assert caplog.text.count("the settings before stay") == 1
+    assert caplog.text.count("the previous settings stay") == 1
     await house.host.apply_plugins([found(plugin, settings={"volume": 3})])
     assert (house.view("a").state, house.contexts[0].settings) == ("running", Some(volume=3))
 

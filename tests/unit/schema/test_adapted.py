@@ -69,9 +69,7 @@ def test_every_api_gets_to_see_delegate_agent_with_its_choice_in_words(api: str)
     assert list(copy.schema["properties"]) == ["agent_id", "prompt", "context", "batch"]
     assert copy.schema["additionalProperties"] is False
     assert copy.schema["description"] == "Give either agent_id and prompt, or batch (at least 1 item)."
-    assert (
-        copy.changes[0] == f"/anyOf: told in the description instead, because {api} does not take it at the top level"
-    )
+    assert copy.changes[0] == f"/anyOf: moved to the description, because {api} does not take it at the top level"
     assert "anyOf" in DELEGATE_AGENT
     if api != "gemini":
         assert copy.schema["properties"] == DELEGATE_AGENT["properties"]
@@ -346,7 +344,7 @@ def test_gemini_requires_no_property_that_leads_back_to_itself() -> None:
     assert copy.schema["required"] == ["tree"]
     assert copy.schema["$defs"]["Tree"]["required"] == ["leaf"]
     assert copy.schema["$defs"]["Tree"]["description"] == "Needed: kids."
-    assert copy.changes == ("/$defs/Tree/required: kids told in the description instead, being a loop",)
+    assert copy.changes == ("/$defs/Tree/required: kids moved to the description, being a loop",)
 
 
 @pytest.mark.parametrize("api", APIS)

@@ -190,7 +190,7 @@ def test_where_nobody_tells_what_is_open_nothing_is_read(base: Path, monkeypatch
     before = len(list(Path("/dev/fd").iterdir()))
     monkeypatch.setattr(confinement.sys, "platform", "linux")
     monkeypatch.setattr(Path, "readlink", no_proc)
-    with pytest.raises(RefusedError, match="where an open file lies cannot be checked here"):
+    with pytest.raises(RefusedError, match="cannot check where an open file is"):
         open_inside(base, "here")
     assert len(list(Path("/dev/fd").iterdir())) == before
 
@@ -231,7 +231,7 @@ def test_a_link_that_vanishes_while_it_is_followed_is_an_error_with_a_sentence(
         return real(path)
 
     monkeypatch.setattr(os, "readlink", too_late)
-    with pytest.raises(ToolError, match=r"where 'here' leads cannot be told|there is no file 'here'"):
+    with pytest.raises(ToolError, match=r"cannot resolve 'here'|there is no file 'here'"):
         open_inside(base, "here")  # Python 3.13 takes it for an ordinary name, and then it is not there
 
 

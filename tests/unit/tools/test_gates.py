@@ -157,7 +157,7 @@ async def test_a_rewrite_gets_the_defaults_and_is_what_the_next_gate_sees() -> N
 async def test_nonsense_is_a_no(nonsense: Any, caplog: pytest.LogCaptureFixture) -> None:
     result = await Bench(gates=[gate(lambda _: nonsense, "strict")]).call()
     assert (result.failure, result.text) == (Failure.REFUSED, "t was refused: a check before it failed")
-    assert "strict answered 't' with nonsense, so the call is refused" in caplog.messages
+    assert "strict returned no valid decision on 't', so the call is refused" in caplog.messages
 
 
 async def test_a_gate_that_raises_is_a_no_with_its_name_in_the_log(caplog: pytest.LogCaptureFixture) -> None:
@@ -196,7 +196,7 @@ async def test_where_nobody_can_be_asked_asking_is_a_no() -> None:
     result = await Bench(gates=[gate(lambda _: Ask("it costs money"), "careful")]).call()
     assert result.failure is Failure.REFUSED
     assert result.text == (
-        "t was refused: careful wants a person to decide (it costs money), and nobody can be asked here"
+        "t was refused: careful requires an approval (it costs money), and no person can be asked here"
     )
 
 
@@ -361,7 +361,7 @@ async def test_an_answer_that_is_nested_too_deeply_for_observers_is_answered_all
     bench.dispatcher.set_hooks(observers=[observe])
     assert (await bench.call()).text == "deep"
     assert told == []
-    assert any("nested too deeply for those who watch it" in text for text in caplog.messages)
+    assert any("nested too deeply for its observers" in text for text in caplog.messages)
 
 
 async def test_a_call_in_flight_keeps_the_gates_and_observers_it_began_with() -> None:

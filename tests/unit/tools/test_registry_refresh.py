@@ -119,7 +119,7 @@ async def test_a_source_that_fails_at_a_part_is_read_whole(caplog: pytest.LogCap
     await registry.reload()
     files.unwell, files.files["b"] = RuntimeError("lost its place"), "b"
     assert (await registry.refresh(files, paths("b"))).changes == Changes(added=("b",))
-    assert "source files could not look again at a part" in caplog.text
+    assert "source files could not be updated in part" in caplog.text
     files.error = OSError("the disk is gone")
     await registry.refresh(files, paths("b"))
     assert (names(registry), problems(registry)) == (

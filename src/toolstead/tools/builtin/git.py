@@ -131,7 +131,7 @@ class Git:
             raise _not_readable(found, self.root)
         places = os.fsdecode(found.stdout).removesuffix("\n").split("\n")
         if len(places) != 4 or not all(Path(place).is_absolute() for place in places):
-            raise ToolError("where the repository lies cannot be told: a line break is in its path, or git is too old")
+            raise ToolError("cannot locate the repository: its path contains a line break, or git is too old")
         top, git_dir, objects, info = (Path(place) for place in places)
         settings = await self._list_settings()
         if not self.root.is_relative_to(top):
@@ -182,10 +182,10 @@ class Repository:
 
     @asynccontextmanager
     async def stand_in(self) -> AsyncGenerator[StandIn]:
-        """Make a stand-in for the repository; it is gone afterwards.
+        """Make a stand-in for the repository, removed on exit.
 
         Raises:
-            ToolError: There is no room for it, or the index cannot be copied.
+            ToolError: It cannot be written, or the index cannot be copied.
         """
         head = await self.git.run("rev-parse", "-q", "--verify", "HEAD")
         try:
@@ -276,9 +276,9 @@ def _is_below(folder: Path, path: Path) -> bool:
 
 
 def _belongs_here(top: Path, git_dir: Path, settings: Sequence[tuple[str, str]]) -> bool:
-    """Whether a repository is this folder's own: inside it, or it says so itself.
+    """Whether a repository belongs to this folder: it lies inside, or names the folder itself.
 
-    A `.git` that leads elsewhere would otherwise show the names in a stranger's index.
+    A `.git` that leads elsewhere would otherwise show the names in another repository's index.
     """
     if Path(os.path.realpath(git_dir)).is_relative_to(top):
         return True
@@ -296,7 +296,7 @@ def _open_index(git_dir: Path) -> BinaryIO | None:
 
 
 async def _copy_index(git_dir: Path, target: Path) -> None:
-    """Copy the index with its time: git compares that with the files' times to tell what is unsure."""
+    """Copy the index with its time: git compares it with the files' times to find files it must check."""
     index = _open_index(git_dir)
     if index is None:
         return

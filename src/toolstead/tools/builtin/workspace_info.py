@@ -14,7 +14,7 @@ from toolstead.types.result import ToolResult
 from toolstead.types.tool import Annotations
 
 _DESCRIPTION = """\
-Tell where the project is: its folder, the git branch that is checked out, and the address of its git remote. \
+Show where the project is: its folder, the git branch that is checked out, and the address of its git remote. \
 `branch` is null outside a repository or when no branch is checked out, `remoteUrl` when there is no remote. \
 Passwords and tokens in the address are masked. Changes nothing."""
 

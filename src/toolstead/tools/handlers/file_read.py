@@ -29,7 +29,7 @@ _IMAGES = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileReadConfig:
-    """A file-read handler as its file says it."""
+    """The configuration of a file-read handler."""
 
     base_path: str
     max_size: int = LARGEST

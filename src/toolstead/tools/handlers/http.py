@@ -55,7 +55,7 @@ _NO_HOSTS = AllowedHosts()
 
 
 class HttpConfig(msgspec.Struct, frozen=True, kw_only=True):
-    """An http handler as its file says it; the timeout is in seconds."""
+    """The configuration of an http handler; the timeout is in seconds."""
 
     url: str
     method: str = "POST"
@@ -188,7 +188,7 @@ class HttpHandler(msgspec.Struct, frozen=True, kw_only=True, eq=False):
                     delay = retry_after(response.headers.get("retry-after", ""))
                 if delay is None or delay >= _seconds_left(deadline):
                     return await read_answer(response, method=self.method, limit=limit, mask=mask)
-            logger.debug("%s %s: asking again in %.1f s", self.method, request.url.place, delay)
+            logger.debug("%s %s: retrying in %.1f s", self.method, request.url.place, delay)
             await self.sleep(delay)
         raise AssertionError  # the last attempt always answers
 
@@ -209,7 +209,7 @@ class HttpHandler(msgspec.Struct, frozen=True, kw_only=True, eq=False):
         left = {name: value for name, value in input.items() if name not in used}
         if self.method in _QUERY_METHODS:
             return url.with_query(query_pairs(left)), None
-        # A DELETE with an empty body is refused by some servers, one with none by nobody.
+        # Some servers refuse a DELETE with an empty body; all accept one without a body.
         return url, None if self.method == "DELETE" and not left else left
 
     def _fill_header(self, name: str, value: str) -> str:
@@ -256,9 +256,9 @@ def _check_headers(headers: Mapping[str, str], *, has_body: bool) -> tuple[str, 
     for name, value in headers.items():
         lower = name.lower()
         if not _TOKEN.fullmatch(name):
-            reason = "is no name of a header"
+            reason = "is not a header name"
         elif lower in seen:
-            reason = "stands there twice"
+            reason = "is given twice"
         elif lower in _OURS:
             reason = "is set by toolstead itself; leave it out"
         elif "{{" in value:

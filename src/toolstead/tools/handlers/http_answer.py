@@ -1,4 +1,4 @@
-"""An HTTP answer as a tool's answer: text, JSON, an image, or a sentence about what it is; always bounded.
+"""Converts an HTTP response into a tool's result: text, JSON, an image, or a sentence about what it is; always bounded.
 
 Bytes are counted after they were inflated, so a small answer that grows is cut like a large one.
 """
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     import httpx2
 
 ERROR_SHOWN = 4_096
-"""Bytes that are shown of an answer that says no."""
+"""Bytes that are shown of an error response."""
 
 COUNTED = 1_048_576
 """Bytes that are still counted when no more are kept."""
@@ -132,7 +132,7 @@ def _show_text(held: _Held, charset: str | None, limit: int, mask: Mask) -> tupl
 
 
 def _json_value(text: str) -> Any:
-    """The text as a JSON value; None when it is none that every door could pass on."""
+    """The text as a JSON value; None when it is none that every transport can pass on."""
     try:
         value = msgspec.json.decode(text)
     except (ValueError, RecursionError):
@@ -199,7 +199,7 @@ def _show_head(response: httpx2.Response) -> str:
 
 
 def _said_length(response: httpx2.Response) -> int:
-    """The size the server said, where it is the size of what we read; else 0."""
+    """The `Content-Length`, where it is the size of what we read; else 0."""
     said = response.headers.get("content-length", "")
     return int(said) if said.isdecimal() and len(said) < 19 and "content-encoding" not in response.headers else 0
 

@@ -3,7 +3,7 @@
 Every request, the ones a redirect leads to included, is checked by `http_guard` first and goes to
 the addresses that were checked. Cookies are not kept, the environment's proxies and `.netrc` are
 not read, and what a caller sends in its headers stays with the origin it was meant for. The app
-owns one; http tools use it, and whatever else fetches on a model's behalf should.
+owns one; http tools and everything else that fetches on a model's behalf use it.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _PROXIES = ("http://", "https://")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OutgoingRequest:
-    """What is asked for.
+    """One request.
 
     Attributes:
         method: In upper case.
@@ -72,7 +72,7 @@ class GuardedClient:
         Args:
             proxy: `http://[user:password@]host:port` of a proxy; empty for none. With one, names are resolved there.
             resolver: Turns names into addresses.
-            ssl_context: Whom to trust; the system's certificates unless said.
+            ssl_context: The certificates to trust; the system's by default.
             max_connections: How many connections there are at most; further requests wait.
             max_idle: How many of them are kept for later.
 
@@ -119,7 +119,7 @@ class GuardedClient:
         There is no time limit in here: put an `asyncio.timeout` around it.
 
         Args:
-            request: What is asked for.
+            request: The request.
             allowed: Hosts that may be reached although they are not of the public internet.
 
         Raises:
@@ -138,7 +138,7 @@ class GuardedClient:
                 response = await self._send(request, hosts)
             else:
                 if response.status_code in _REDIRECTS and "location" in response.headers:
-                    raise ToolError(f"{request.url.place} redirects again and again: more than {MOST_REDIRECTS} times")
+                    raise ToolError(f"{request.url.place} redirects more than {MOST_REDIRECTS} times")
             _check_encoding(response, request.url)
             yield response
         finally:
@@ -206,7 +206,7 @@ def follow_redirect(request: OutgoingRequest, status: int, location: str) -> Out
 
 
 def _wire_headers(request: OutgoingRequest) -> list[tuple[str, str]]:
-    """What goes over the wire; the caller's headers win over what is said by itself."""
+    """The headers to send; the caller's override the defaults."""
     own = {"accept": "*/*", "accept-encoding": "gzip, deflate", "user-agent": "toolstead"}
     if request.body is not None:
         own["content-type"] = "application/json"
@@ -216,7 +216,7 @@ def _wire_headers(request: OutgoingRequest) -> list[tuple[str, str]]:
 
 
 def _check_encoding(response: httpx2.Response, url: Url) -> None:
-    """One layer of what was asked for; layers upon layers would inflate without an end."""
+    """Accept one layer of a requested encoding; nested layers could inflate without bound."""
     encoding = response.headers.get("content-encoding", "").strip().lower()
     if encoding not in _ENCODINGS:
         raise ToolError(f"{url.place} answered in the encoding {encoding[:40]!r}; only gzip and deflate are read")

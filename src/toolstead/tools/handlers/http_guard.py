@@ -1,7 +1,7 @@
 """The address guard: which hosts an http tool may reach, decided on the address and not on the name.
 
 A name is resolved once and every address it has is looked at; what comes back is what the client
-connects to, so that a name which changes its mind between check and connect changes nothing.
+connects to, so that DNS rebinding between check and connect has no effect.
 """
 
 from __future__ import annotations
@@ -151,7 +151,7 @@ class AddressGuard:
 
     Attributes:
         resolver: Turns names into addresses.
-        by_name: Names are looked at and not resolved, because a proxy does that; IP addresses are checked all the same.
+        by_name: Names are checked without resolving them, because a proxy does that; IP addresses are still checked.
     """
 
     resolver: Resolver = field(default=system_resolver, repr=False)
@@ -188,7 +188,7 @@ class AddressGuard:
             found = [ipaddress.ip_address(text) for text in await self.resolver(host, port)]
         except OSError as error:
             raise ToolError(f"the host {host!r} cannot be found: {error.strerror or error}") from None
-        except UnicodeError:  # what the system's resolver says to a label it does not like
+        except UnicodeError:  # the system's resolver refuses a label
             raise ToolError(f"the host {host!r} cannot be found: it is no host name") from None
         if not found:
             raise ToolError(f"the host {host!r} cannot be found: it has no address")

@@ -2,7 +2,7 @@
 
 A connection is kept under its name *and* its addresses, so one is used again only for a request
 whose own check gave the same addresses, and never for another name at the same address, whose
-certificate nobody looked at. `httpcore2` costs 0.4 s to import: `http_client` imports this module
+certificate was not checked. `httpcore2` costs 0.4 s to import: `http_client` imports this module
 with the first request.
 """
 
@@ -27,7 +27,7 @@ logger = logging.getLogger(__name__)
 HELD_BACK = 1.5
 """Seconds after which the next address of a name is tried, where there is one."""
 
-_IDLE_SECONDS = 4.0  # below the five after which many servers hang up
+_IDLE_SECONDS = 4.0  # below the five after which many servers close
 _BETWEEN = "|"
 
 
@@ -77,7 +77,7 @@ class HttpNetwork:
         except (httpcore2.RemoteProtocolError, httpcore2.ReadError) as error:
             raise ToolError(f"{url.place} gave no HTTP answer: {_failure_reason(error)}") from error
         except httpcore2.ProxyError as error:
-            raise ToolError(f"the proxy does not lead to {url.place}: {error}") from error
+            raise ToolError(f"the proxy cannot reach {url.place}: {error}") from error
         except httpcore2.LocalProtocolError as error:
             raise ToolError(f"the request to {url.place} cannot be sent: {error}") from error
         except (httpcore2.NetworkError, httpcore2.TimeoutException) as error:
@@ -90,13 +90,13 @@ class HttpNetwork:
         )
 
     async def _exchange_request(self, request: httpcore2.Request, *, again: bool) -> httpcore2.Response:
-        """Send it; once more when the server hung up in silence, as it does on a kept connection grown old."""
+        """Send it; retry once when the server closed a kept connection without an answer."""
         try:
             return await self._pool.handle_async_request(request)
         except (httpcore2.RemoteProtocolError, httpcore2.ReadError):
             if not again:
                 raise
-        logger.debug("%s: the server hung up; asking once more", request.method.decode("ascii"))
+        logger.debug("%s: the server closed the connection; retrying once", request.method.decode("ascii"))
         return await self._pool.handle_async_request(request)
 
     async def aclose(self) -> None:
@@ -105,7 +105,7 @@ class HttpNetwork:
 
 
 class _Backend(httpcore2.AsyncNetworkBackend):
-    """Connects as it is told."""
+    """Opens connections whose TLS handshake can be cancelled."""
 
     def __init__(self) -> None:
         self._network = cast("httpcore2.AsyncNetworkBackend", httpcore2.AnyIOBackend())  # a stub without anyio

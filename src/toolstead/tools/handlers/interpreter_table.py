@@ -23,7 +23,7 @@ class Interpreter(msgspec.Struct, frozen=True, kw_only=True):
             first operand is code, so that options may stand between them. `loops`: `-n` and `-p` make it open
             every operand, and `command |` is run for that. `bundled`: its first word may be options without a
             dash. `stdin`: it runs what it reads when it has no operand. `data`: its operands are no code, such
-            as a database, so it runs stdin all the same.
+            as a database, so it still runs stdin.
     """
 
     gives: frozenset[str] = frozenset()

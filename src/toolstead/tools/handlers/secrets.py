@@ -1,7 +1,7 @@
 """`${NAME}` in a tool's `env` and `headers`: taken from the user's environment, masked everywhere.
 
 Secrets of eight characters and more are masked in what a tool answers and logs. Shorter ones
-would mask half of every text, so they are only warned about.
+would mask half of every text, so they only cause a warning.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ class Mask:
 
 
 class MaskedStream:
-    """A mask for what comes in pieces: a secret that is split over two of them is replaced all the same.
+    """A mask for a stream of chunks: a secret that is split over two chunks is replaced too.
 
     What could be the beginning of a secret is held back: the line that is not over yet, and those before it that
     begin a secret of several lines.
@@ -115,7 +115,7 @@ def too_short(names: Iterable[str], environ: Mapping[str, str]) -> list[str]:
 
 
 def _secret_forms(secret: str) -> Iterator[str]:
-    """A secret as it may be printed: as it is, and line by line, with bytes that are no text replaced."""
+    """The forms in which a secret may be printed: whole, and line by line, with invalid bytes replaced."""
     shown = secret.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
     yield secret
     yield from (line for line in shown.splitlines() if len(line) >= SHORTEST_MASKED)

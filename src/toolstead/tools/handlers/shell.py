@@ -51,7 +51,7 @@ _MOST_STDERR = 65_536
 
 
 class ShellConfig(msgspec.Struct, frozen=True, kw_only=True):
-    """A shell handler as its file says it."""
+    """The configuration of a shell handler."""
 
     command: str
     cwd: str | None = None
@@ -235,5 +235,5 @@ def _make_capture(limit: int, mask: Mask, on_lines: OnLines | None = None) -> Ca
 
 
 def _report_lines(meta: ToolMeta | None) -> AbstractAsyncContextManager[LineProgress | None]:
-    """Lines go to the caller as progress; nothing is done where it does not want any."""
+    """Send lines to the caller as progress, if it receives any."""
     return LineProgress(meta.report_progress) if meta is not None and meta.wants_progress else nullcontext()

@@ -185,7 +185,7 @@ def _check_stdin(first: Command, stdin_slots: Collection[str], parameters: Param
 
 
 def _check_pipeline(pipeline: Pipeline, stdin_slots: Collection[str], parameters: Parameters) -> None:
-    """What flows through a pipe into an interpreter is code, whoever writes it there."""
+    """Refuse placeholders upstream of an interpreter in a pipe: their values could run as code."""
     upstream: list[str] = list(stdin_slots)
     for before, command in itertools.pairwise(pipeline):
         upstream += [name for word in before for name in word.slots]

@@ -150,7 +150,7 @@ def _split_words(text: str) -> list[Word | Operator]:
 
 
 def _read_word(raw: str) -> Word | None:
-    """A word as it is written, read; None where only lines go on in it."""
+    """Parse one word; None where it has only line continuations."""
     pieces: list[Piece] = []
     begun = quoted = False
     for token in _TOKEN.finditer(raw):
@@ -189,7 +189,7 @@ def _in_double(inside: str) -> tuple[Piece, ...]:
 
 
 def _join_pieces(pieces: list[Piece]) -> tuple[Piece, ...]:
-    """The pieces of a word with neighbouring texts put together, and empty ones left out."""
+    """The pieces of a word with adjacent texts joined, and empty ones left out."""
     if len(pieces) == 1 and pieces[0]:
         return (pieces[0],)
     joined: list[Piece] = []
@@ -205,12 +205,12 @@ def _checked_operator(operator: str) -> Operator:
     if operator == ";;":
         raise TemplateError("a command is missing between `;` and `;`")
     if operator == "|&":
-        raise TemplateError("`|&` is not supported: stderr goes to the log by itself")
+        raise TemplateError("`|&` is not supported: stderr always goes to the log")
     return cast("Operator", operator)
 
 
 def _read_other(text: str, at: int, *, begun: bool) -> str:
-    """A character that is neither text, quote nor operator: taken as it is, or refused with the reason."""
+    """A character that is neither text, quote nor operator: taken literally, or refused with the reason."""
     character = text[at]
     match character:
         case "{":

@@ -1,7 +1,7 @@
 """Templates: text with `{{param}}` in it, cut into pieces once and filled on every call.
 
-A value is text as it is when it is a string; numbers, booleans and null are JSON; arrays and
-objects are compact JSON.
+A string is inserted unchanged; numbers, booleans and null as JSON; arrays and objects as compact
+JSON.
 """
 
 from __future__ import annotations

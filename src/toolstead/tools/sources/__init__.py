@@ -22,7 +22,7 @@ class Offer(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Offers(msgspec.Struct, frozen=True, kw_only=True):
-    """Everything a source has right now, and what it had to set aside.
+    """Everything a source has right now, and what it quarantined.
 
     A source may hand over tools that it has checked and compiled itself; the same object again
     means that nothing changed, and costs nothing.
@@ -46,7 +46,7 @@ class ToolSource(Protocol):
 
 
 class SourceChanges(msgspec.Struct, frozen=True, kw_only=True):
-    """What changed in a source since it was last asked, and everything it now sets aside."""
+    """What changed in a source since the last look, and everything it now quarantines."""
 
     gone: Sequence[RegisteredTool] = ()
     fresh: Sequence[RegisteredTool] = ()
@@ -54,13 +54,13 @@ class SourceChanges(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RefreshingSource(ToolSource, Protocol):
-    """A source that can say what changed, for less than loading everything again."""
+    """A source that can report what changed, at less cost than loading everything again."""
 
     async def refresh(self, paths: Collection[Path] | None = None) -> SourceChanges:
-        """Say what changed since the last look.
+        """Report what changed since the last look.
 
         Args:
-            paths: A hint: only these files may have changed. None where nobody knows, or where nothing is a file.
+            paths: A hint: only these files may have changed. None when unknown, or when the source has no files.
         """
         ...
 

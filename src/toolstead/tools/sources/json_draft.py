@@ -1,7 +1,7 @@
 """A first version of a JSON tool file, drafted from a template: what `toolstead tools new` writes.
 
 The schema is guessed from the names of the placeholders. Nothing is judged here: a template that
-cannot work becomes a draft all the same, and the loader says what is wrong with it.
+cannot work still becomes a draft, and the loader reports what is wrong with it.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _WHOLE: Mapping[str, Mapping[str, int]] = {
     "page": {"minimum": 1, "default": 1},
     "port": {"minimum": 1, "maximum": 65_535},
 }
-_BARE: Mapping[str, Mapping[str, int]] = {"n": {}, "number": {}}  # only alone: nobody counts with a phone number
+_BARE: Mapping[str, Mapping[str, int]] = {"n": {}, "number": {}}  # only alone: a phone number is not a count
 _MOST: Mapping[str, int] = {"minimum": 1, "default": 20}
 _FOLDERS = frozenset({"dir", "directory", "folder"})
 _FILES = frozenset({"file", "filename", "path"})
@@ -63,8 +63,8 @@ def draft_shell(name: str, command: str, *, description: str | None = None) -> D
 def draft_http(name: str, method: str, url: str, *, description: str | None = None) -> Document:
     """A file with one tool that sends a request.
 
-    A host of this machine or of a private network is named in `allowedHosts`: whoever writes it out
-    means it. One that a parameter gives never is.
+    A host of this machine or of a private network is added to `allowedHosts`, because the
+    author wrote it out. One that a parameter gives never is.
     """
     guesses = {parameter: _guess_parameter(parameter, of_files=False) for parameter in find_placeholders(url)}
     if url.lstrip().startswith("{{") and guesses:
@@ -125,7 +125,7 @@ def _build_document(
         "inputSchema": schema,
         "handler": handler,
         **({"annotations": annotations} if annotations else {}),
-        # Whether the program is installed, or the host can be reached, nobody knows here: it is built and not run.
+        # The program may not be installed here, or the host not reachable: the example is built and not run.
         "examples": [{"input": {parameter: guesses[parameter].example for parameter in required}, "run": False}],
     }
     return {"$schema": f"./{SCHEMA_FILE}", "name": name, "tools": [tool]}

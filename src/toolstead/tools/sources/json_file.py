@@ -48,7 +48,7 @@ class FileReader:
         make_client: Callable[[], GuardedClient],
         documents: Documents | None = None,
     ) -> None:
-        """Be ready to read.
+        """Make a reader.
 
         Args:
             surroundings: What handlers are given.
@@ -206,7 +206,7 @@ class FileReader:
             return None
 
     def _is_fixed(self, given: dict[str, Any], at: Place, report: FileReport) -> bool:
-        """Whether a caller can change nothing that is the author's alone."""
+        """Whether no placeholder stands in a text that only the author may decide."""
         for key, value in _fixed_texts(given):
             if "{{" in value and _PLACEHOLDER.search(value):
                 report.add((*at, *key), "a placeholder may not stand here; only the author decides this")

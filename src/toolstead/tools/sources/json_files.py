@@ -76,7 +76,7 @@ class JsonFiles:
         return self._build_offers()
 
     async def refresh(self, paths: Collection[Path] | None = None) -> SourceChanges:
-        """Look again at some files only, such as those a watcher saw change; at all of them unless said."""
+        """Look again at some files only, such as those a watcher saw change; by default at all of them."""
         gone: list[RegisteredTool] = []
         fresh: list[RegisteredTool] = []
         for path in dict.fromkeys(self.find_changed(self.folders) if paths is None else paths):
@@ -95,14 +95,14 @@ class JsonFiles:
         return SourceChanges(gone=gone, fresh=fresh, problems=self._collect_problems())
 
     def read_with(self, reader: Reader) -> None:
-        """Read everything anew from now on, by a reader with other surroundings."""
+        """Use another reader; the next load reads everything again."""
         self._reader = reader
         self._kept = {
             path: msgspec.structs.replace(kept, signature=_NEVER, content=0) for path, kept in self._kept.items()
         }
 
     def forget_files(self) -> None:
-        """Have no files, and no last good version of any."""
+        """Forget all files and their last good versions."""
         self._kept = {}
 
     def find_changed(self, paths: Iterable[Path]) -> list[Path]:
@@ -117,7 +117,7 @@ class JsonFiles:
         return [path for path in looked_at if _file_signature(path) != self._last_signature(path)]
 
     def find_unsettled(self, paths: Iterable[Path]) -> list[Path]:
-        """The files among these that are gone, or cut off: somebody may be about to finish them."""
+        """The files among these that are missing or truncated: an editor may still be writing them."""
         return [path for path in paths if _is_cut_off(path)]
 
     def loaded_files(self) -> list[LoadedFile]:
@@ -204,8 +204,8 @@ def _pause_collector() -> Generator[None]:
     """Pause the collector of cycles: thousands of tools that are all kept make it walk them again and again.
 
     What was made meanwhile goes straight to the oldest generation, as if it had lived for long: freezing and
-    thawing does that without a walk. Where somebody froze objects of their own, theirs stay frozen; Python 3.12 does
-    so itself at its start.
+    thawing does that without a walk. Objects that other code froze stay frozen; Python 3.12 itself freezes
+    some at its start.
     """
     was_on = gc.isenabled()
     gc.disable()
@@ -229,7 +229,7 @@ def _is_tool_file_name(name: str) -> bool:
 
 
 def describe_problem(problem: Problem) -> str:
-    """A problem as a compiler would say it."""
+    """A problem in the format of compiler messages."""
     place = escape_unseen(problem.source)
     if problem.line is not None:
         place += f":{problem.line}:{problem.column or 1}"
@@ -238,7 +238,7 @@ def describe_problem(problem: Problem) -> str:
 
 
 def tool_position(path: Path, name: str) -> Position | None:
-    """Where a tool's name stands in its file, as the file is now; None where it cannot be told."""
+    """The position of a tool's name in its file, as the file is now; None where it is not found."""
     data = _read_content(path)
     return None if isinstance(data, str) else _tool_positions(data).get(name)
 
@@ -310,7 +310,7 @@ def _read_regular(path: Path) -> bytes:
     descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
     try:
         seen = os.fstat(descriptor)
-        if not stat.S_ISREG(seen.st_mode) and not stat.S_ISDIR(seen.st_mode):  # to read a folder is an error by itself
+        if not stat.S_ISREG(seen.st_mode) and not stat.S_ISDIR(seen.st_mode):  # reading a folder raises an error anyway
             raise OSError(0, "not a regular file")
         room = min(seen.st_size, LARGEST_FILE) + 1
         data = os.read(descriptor, room)

@@ -1,8 +1,8 @@
 """The format of JSON tool files, as JSON Schema: what `toolstead tools schema` prints.
 
 The loader checks a whole file at once. Where something is wrong, it checks with the same pieces, one
-after another, so that every message speaks of the handler at hand and not of all that would have
-been possible.
+after another, so that every message is about the handler in question and not about all possible
+ones.
 """
 
 from __future__ import annotations
@@ -150,7 +150,7 @@ def format_schema() -> dict[str, Any]:
 
 
 def _common_format() -> dict[str, Any]:
-    """The format of a file in which every schema is a plain one: nearly every file, told with one look."""
+    """The format of a file in which every schema is plain, as in nearly every file: one check for all of it."""
     whole = format_schema()
     tool = whole["$defs"]["tool"]
     plain = {name: {"$ref": "#/$defs/plain"} for name in ("inputSchema", "outputSchema")}

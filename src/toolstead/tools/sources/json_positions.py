@@ -63,7 +63,7 @@ def locate_each(text: str, name: str, key: str) -> dict[Any, Position]:
 
 
 def repeated_names(text: str) -> Iterator[tuple[tuple[str | int, ...], Position]]:
-    """Names that stand in an object a second time, of a valid JSON text: the path to each, and its position."""
+    """Duplicate names in the objects of a valid JSON text: the path to each, and its position."""
     path: list[str | int] = []
     names: list[set[str] | None] = []
     for token in _TOKEN.finditer(text):

@@ -41,7 +41,7 @@ def explain_syntax(data: bytes, reason: str) -> Fault:
 
     Args:
         data: The bytes.
-        reason: What that parser said, for faults that Python's own does not see.
+        reason: That parser's message, for faults that Python's own does not find.
     """
     data = data.removeprefix(codecs.BOM_UTF8)
     if data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):

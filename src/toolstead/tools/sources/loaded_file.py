@@ -1,4 +1,4 @@
-"""What a tool file holds, and who can say so.
+"""The content of a tool file, and the protocol of its reader.
 
 Apart from the reader itself, which needs every kind of handler: where there is no file, nothing of it is imported.
 """

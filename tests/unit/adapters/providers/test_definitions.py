@@ -54,7 +54,7 @@ def test_a_choice_at_the_top_level_is_told_in_words_and_the_log_says_so(
         "description": "Give either id, or name. Not both.",
     }
     [message] = caplog.messages
-    assert message.startswith(f"{provider} gets an adapted schema of find: /oneOf: told in the description instead")
+    assert message.startswith(f"{provider} gets an adapted schema of find: /oneOf: moved to the description")
 
 
 def test_an_unknown_provider_is_refused_with_the_known_ones() -> None:

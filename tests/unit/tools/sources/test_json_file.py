@@ -84,7 +84,7 @@ def said(text: str | bytes) -> list[str]:
         ("[" * 100_000, f"1:{DEEPEST + 1} - nested deeper than {DEEPEST} levels here"),
         ('{"tools": ' + "[" * 600 + "]" * 600 + "}", f"1:{DEEPEST + 10} - nested deeper than {DEEPEST} levels here"),
         (b" " * (LARGEST_FILE + 1), "1:1 - the file is larger than 4,194,304 bytes; split it into several"),
-        ('{"name": "x", "tools": [],\n "tools": []}', "2:2 - tools: this name stands here a second time"),
+        ('{"name": "x", "tools": [],\n "tools": []}', "2:2 - tools: duplicate name"),
     ],
 )
 def test_a_text_that_is_no_json_says_what_to_type_where(text: str | bytes, expected: str) -> None:
@@ -103,7 +103,7 @@ def test_a_name_that_stands_twice_inside_a_tool_spoils_that_tool_alone() -> None
     text = content(shell("bad", "true"), GOOD).replace('"description":', '"name": "twice",\n      "description":', 1)
     loaded = read(text)
     assert [tool.info.name for tool in loaded.tools] == ["good"]
-    assert said(text) == ["6:7 twice name: this name stands here a second time; remove one of the two"]
+    assert said(text) == ["6:7 twice name: duplicate name; remove one of the two"]
 
 
 # the tools
@@ -311,7 +311,7 @@ def test_a_file_full_of_faults_is_reported_within_a_bound(monkeypatch: pytest.Mo
     loaded = read(content(*({"name": f"t{number}"} for number in range(1_000)), GOOD))
     assert [tool.info.name for tool in loaded.tools] == ["good"]
     assert len(loaded.problems) == MOST_PROBLEMS + 1
-    assert loaded.problems[-1].message == "2,950 more problems; mend these first"
+    assert loaded.problems[-1].message == "2,950 more problems; fix these first"
     assert len(located) == MOST_PROBLEMS  # each costs a walk through the file
 
 

@@ -49,7 +49,7 @@ def test_a_name_that_stands_twice_is_found_and_nothing_else_is_taken_for_one() -
     for _ in range(4_000):
         text, _, twice = written(chance, 4)
         text = f'{{"tools": {text}}}'
-        assert any("a second time" in message for message in problems_of(text)) == twice, text
+        assert any("duplicate name" in message for message in problems_of(text)) == twice, text
         found[twice] += 1
     assert min(found.values()) > 300
 
