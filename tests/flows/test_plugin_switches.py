@@ -270,12 +270,12 @@ async def test_a_file_that_cannot_be_understood_keeps_a_stead_from_opening_and_a
         for content in ("{", '{"version": 1, "plugins": {"shouty": {"enabled": "no"}}}'):
             machine.state.write_text(content)
             for work in (stead.plugins.change_plugin("shouty", enabled=False), stead.plugins.reset_plugin("shouty")):
-                with pytest.raises(StateError, match=r"state\.json cannot be understood and is left as it is"):
+                with pytest.raises(StateError, match=r"state\.json is not valid and is left unchanged"):
                     await work
             assert await said(stead) == "AA"
             assert machine.state.read_text() == content
             assert (await machine.stored())["shouty"] == PluginRow(settings={"volume": 2})
-            with pytest.raises(StateError, match="cannot be understood"):
+            with pytest.raises(StateError, match="is not valid"):
                 async with machine.stead():
                     raise AssertionError
 

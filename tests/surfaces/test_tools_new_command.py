@@ -211,7 +211,7 @@ def test_what_the_edit_broke_is_said_as_a_compiler_would(desk: Desk) -> None:
     file = desk.tools / "find-text.json"
     problem = "handler.command: {{patern}} is no property of the inputSchema; did you mean 'pattern'?"
     assert done.stdout == f"{file}\n{file}:20:47: tool 'find-text': {problem}\n"
-    assert (done.returncode, done.stderr) == (1, "1 problem; mend the file, then: toolstead tools check\n")
+    assert (done.returncode, done.stderr) == (1, "1 problem; fix the file, then: toolstead tools check\n")
 
 
 def test_an_edit_that_takes_anothers_name_or_a_bad_default_is_told_of(desk: Desk) -> None:

@@ -91,10 +91,10 @@ class OrchestratorOpener:
         return orchestrator
 
     async def _open_orchestrator(self, settings: Settings) -> Orchestrator:
-        """Open, and leave the keyring alone: a server that nobody asks for an agent needs no key."""
+        """Open without reading the keyring: a server that runs no agent needs no key."""
         async with self._opening:
             if self._closing:
-                raise InvocationError("everything is being closed; try again when it runs again")
+                raise InvocationError("Toolstead is shutting down; try again after the restart")
             if self._orchestrator is None:
                 self._orchestrator = await self._begin_orchestrator(await self._parts.database.open(), settings)
             return self._orchestrator
@@ -110,7 +110,7 @@ class OrchestratorOpener:
     def open_early(self, settings: Settings, *, after: float = 0.0) -> Callable[[], Awaitable[None]]:
         """Open in the background, so that the first request does not wait for it; gives what ends the opening.
 
-        A failure is logged, and told to whoever asks next: each asks again.
+        A failure is logged and raised to the next caller; each caller tries again.
         """
         task = asyncio.create_task(self._open_early(settings, after), name="toolstead-open-database")
 
@@ -148,7 +148,7 @@ class OrchestratorOpener:
         try:
             await self._open_orchestrator(settings)
         except StorageError as error:
-            logger.warning("there are no threads and runs for now: %s", error)
+            logger.warning("threads and runs are unavailable for now: %s", error)
 
     async def _begin_orchestrator(self, store: Store, settings: Settings) -> Orchestrator:
         for part in _PARTS:  # in a worker: calls go on meanwhile

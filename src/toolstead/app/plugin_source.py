@@ -22,7 +22,7 @@ class PluginTools:
     """Offers the tools of plugins; what is wrong with a tool, or with a plugin, is a problem.
 
     Attributes:
-        is_loaded: Whether the registry has asked for the tools; before that it need not be told of a change.
+        is_loaded: Whether the registry has asked for the tools; before that it needs no notice of a change.
     """
 
     name = "plugins"

@@ -51,7 +51,7 @@ class RegistryView:
 
     @property
     def quarantined(self) -> tuple[Problem, ...]:
-        """What was set aside, and why."""
+        """The quarantined tools and files, with the reasons."""
         return self._registry.current.problems
 
     def list_tools(self) -> list[ToolInfo]:
@@ -106,7 +106,7 @@ class RegistryView:
         return [tool.tool for tool in self._view.tools.values()]
 
     def register(self, *tools: Tool) -> Changes:
-        """Add tools while the stead runs: all of them or none; connected clients are told.
+        """Add tools while the stead runs: all of them or none; connected clients are notified.
 
         Raises:
             DefinitionError: One is bad, or its name has a holder.

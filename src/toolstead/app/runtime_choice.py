@@ -1,4 +1,4 @@
-"""Which runtime answers when nobody says, and why; nothing is loaded for it, and nobody is asked."""
+"""Chooses the default runtime, with the reason; loads nothing and sends no request."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ class RuntimeProgram:
         return Path(found.origin).parent / path if found is not None and found.origin is not None else None
 
     def find_fault(self) -> str:
-        """Why the program that comes with the extra cannot be started, as far as a look at it tells; else empty."""
+        """Why the program that comes with the extra cannot be started, as far as its file shows; else empty."""
         file, shown = self.file, "/".join(self.inside)
         if file is None:
             return f"{self.brought_by} is not installed"
@@ -105,10 +105,10 @@ PROGRAMS = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Choice:
-    """What answers where nothing else is said.
+    """The default runtime.
 
     Attributes:
-        name: The runtime; None when none can be had.
+        name: The runtime; None when none is available.
         why: Why this one, empty when the settings name it; or what would be needed for one.
     """
 
@@ -165,7 +165,7 @@ def usual_keys() -> list[str]:
 
 
 def lacking_keys(settings: RuntimeSettings, lookup: Lookup) -> list[str]:
-    """The names of keys without which nobody answers as the settings are; a keyring may have one of them."""
+    """The names of keys without which no runtime is available; a keyring may have one of them."""
     program = next((one for one in PROGRAMS if one.name == settings.default), None)
     if program is not None:
         return [] if getattr(settings, program.name).login or lookup(program.key) else [program.key]
@@ -176,7 +176,7 @@ def lacking_keys(settings: RuntimeSettings, lookup: Lookup) -> list[str]:
     try:
         state = state_of(find_model(settings.model)[0], lookup)
     except RuntimeFailureError:
-        return []  # it is refused when somebody asks, with the nearest name
+        return []  # a run refuses it, with the nearest name
     return [] if state.usable else list(state.vendor.keys)
 
 

@@ -1,6 +1,6 @@
 """One layer's table against the model: checked leaves come out, or one error that names every fault.
 
-Each leaf is checked where it was said, so that a complaint can name file and line, and so that a
+Each leaf is checked where it was set, so that a complaint can name file and line, and so that a
 bad value is found even when a higher layer would have replaced it.
 """
 
@@ -37,7 +37,7 @@ def checked_leaves(table: Mapping[Any, Any], origin_of: OriginOf, spelling: Spel
 
     Args:
         table: Sections, as TOML or Python nests them.
-        origin_of: Says where the value at a path was said.
+        origin_of: Returns where the value at a path was set.
         spelling: How this layer writes a key, for the hint at the nearest one.
 
     Raises:

@@ -204,7 +204,7 @@ class Wiring:
         return await self.conversations.open(self.loaded.settings)
 
     def describe_state(self) -> Mapping[str, Any]:
-        """The runtime and the sessions, as health tells them; the database stays as closed as it is."""
+        """The runtime and the sessions, as health reports them; does not open the database."""
         return self.conversations.state(self.loaded.settings)
 
     def _set_hooks(self) -> None:
@@ -245,7 +245,7 @@ class Wiring:
                 self._apply_settings(self._load_settings(approved_config=config))
                 self._config = config
             except SettingsError as error:
-                logger.warning("the settings stay as they were, but for what the project allowed: %s", error)
+                logger.warning("the settings are unchanged, except for what the project allowed: %s", error)
                 self.files.apply_settings(
                     msgspec.structs.replace(self.loaded.settings.tools, allowed_hosts=(), proxy="")
                 )
@@ -259,4 +259,4 @@ class Wiring:
         self.files.apply_settings(tools)
         self.dispatcher.set_limits(timeout=tools.timeout, max_output=tools.max_output)
         if loaded.settings.server != before.server:
-            logger.warning("the [server] settings of %s changed; they count after a restart", self.places.project)
+            logger.warning("the [server] settings of %s changed; they apply after a restart", self.places.project)

@@ -55,7 +55,7 @@ class OwnedTasks:
         Args:
             work: What to run.
             name: What the log calls it.
-            take_unwanted: Takes a result that came though nobody wants it any more.
+            take_unwanted: Takes a result that came after its caller had left.
             on_abandoned: Called when it ignored its cancellation.
 
         Raises:
@@ -73,7 +73,7 @@ class OwnedTasks:
                     on_abandoned()
             raise
         if task.cancelled():
-            raise InvocationError(f"{name} was ended, because everything is being closed")
+            raise InvocationError(f"{name} was ended, because Toolstead is shutting down")
         return task.result()
 
     async def wait_for_all(self) -> None:

@@ -30,7 +30,7 @@ ADAPTING = 30.0
 
 
 class OwnFor(Protocol):
-    """Checks and logs tools of a runtime's own, on somebody's behalf; see `OwnTools`."""
+    """Checks and logs a runtime's own tools on behalf of a caller; see `OwnTools`."""
 
     async def ask_own(
         self, caller: Caller, name: str, input: Mapping[str, Any], *, call_id: str
@@ -111,7 +111,7 @@ async def open_session(runtime: Runtime, spec: SessionSpec, *, thread_id: str, r
 
     Raises:
         SessionLostError: The conversation to resume is gone.
-        RuntimeFailureError: No session can be had.
+        RuntimeFailureError: No session is available.
     """
     deadline = asyncio.timeout(OPENING)
     try:
@@ -147,10 +147,10 @@ async def adapt_session(session: Session, spec: SessionSpec) -> bool:
         async with asyncio.timeout(ADAPTING):
             return await session.adapt_to(spec)
     except InvocationError as error:
-        logger.warning("a session could not adapt to what is wanted now, and a new one takes its place: %s", error)
+        logger.warning("a session could not be reconfigured, and a new one replaces it: %s", error)
         return False
     except Exception:
-        logger.exception("a session could not adapt to what is wanted now, and a new one takes its place")
+        logger.exception("a session could not be reconfigured, and a new one replaces it")
         return False
 
 
@@ -160,7 +160,7 @@ async def steer_session(session: Session, text: str) -> bool:
         async with asyncio.timeout(ADAPTING):
             return await session.steer(text)
     except Exception:
-        logger.exception("a session could not be given a message while it runs")
+        logger.exception("a message could not be sent to a running session")
         return False
 
 

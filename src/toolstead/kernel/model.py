@@ -20,7 +20,7 @@ class ModelRequest(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         instructions: Who it is and what it should do; may be empty.
         messages: The conversation. It grows after the request, so a model must not keep it; nor change it.
-        tools: What it may call, with their canonical schemas. The same object as long as they are the same.
+        tools: What it may call, with their canonical schemas. The same object until they change.
         max_tokens: How much it may say at most; None for the model's own limit.
     """
 

@@ -88,7 +88,7 @@ class InputPipe:
         return self._is_open and not self._is_ending
 
     def write(self, data: bytes) -> None:
-        """Give it more, in the order of the calls. Never blocks; it is dropped where nobody reads any more."""
+        """Give it more, in the order of the calls. Never blocks; it is dropped when the pipe has no reader any more."""
         if not self.is_open or not data:
             return
         is_idle = not self._rest
@@ -115,7 +115,7 @@ class InputPipe:
             del self._rest[: os.write(self._descriptor, self._rest[:_PIPE])]
         except BlockingIOError:
             return
-        except BrokenPipeError:  # nobody reads any more
+        except BrokenPipeError:  # no reader any more
             self.close()
             return
         if not self._rest:

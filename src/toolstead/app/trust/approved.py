@@ -30,7 +30,7 @@ TOOLS = ".toolstead/tools"
 class ProjectTrust:
     """What is approved of one project, as this process knows it. `look` learns what is so now.
 
-    It is also a source of tools without tools: what it sets aside is the project's own folder, while
+    It is also a source of tools without tools: what it quarantines is the project's own folder, while
     that waits for the user's word.
     """
 
@@ -152,7 +152,7 @@ class ApprovedReader:
     def read(self, path: Path, data: bytes) -> LoadedFile:
         """Read a file's content, if it is what was approved."""
         within = path.relative_to(self._trust.copy).as_posix()
-        shown = Path(escape_unseen(str(self._trust.project / within)))  # from here on it is told, and never opened
+        shown = Path(escape_unseen(str(self._trust.project / within)))  # from here on it is only shown, never opened
         approval = self._trust.approval
         try:
             if approval is None:

@@ -42,7 +42,7 @@ class TrustWatcher(PollingWatcher):
         self._seen: tuple[Stamp, Mark | str] | None = None
 
     async def check(self) -> None:
-        """Look once, and tell if there is news."""
+        """Check once, and report a change if there is one."""
         seen = await asyncio.to_thread(self._take_marks)
         is_settled = isinstance(seen[1], str) or not any(is_young(changed) for _, _, changed, _, _ in seen[1])
         if self._seen == seen and is_settled:
@@ -53,7 +53,7 @@ class TrustWatcher(PollingWatcher):
         await self._on_news()
 
     async def check_first(self) -> None:
-        """Tell only if something changed since the trust was last looked at; mostly nothing has."""
+        """Report only if something changed since the trust was last checked; mostly nothing has."""
         self._seen = await asyncio.to_thread(self._take_marks)
         if self._follow:
             await asyncio.to_thread(approve_changes, self._trust)

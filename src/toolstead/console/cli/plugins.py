@@ -127,7 +127,7 @@ async def _find_plugin(client: SteadClient, name: str) -> dict[str, Any]:
 
 
 def _print_outcome(plugin: Mapping[str, Any]) -> int:
-    """Say what became of a plugin; one that was switched on and does not run is a failure of its own."""
+    """Show a plugin's new state; one that was switched on and does not run is a failure."""
     word = "enabled" if plugin["enabled"] else "disabled"
     count = len(plugin["tools"])
     brings = f" with {count} {'tool' if count == 1 else 'tools'}" if count else ""
