@@ -42,7 +42,7 @@ class ConversationParts(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         call_tool: Calls tools for runs.
-        own_tools: Stands before and behind tools of a runtime's own.
+        own_tools: Gates and logs a runtime's own tools.
         find_view: The tools that an agent may see and call.
         keys: Those of model APIs.
         pinned: Gives the approved copy of the project's folder.
@@ -108,7 +108,7 @@ class OrchestratorOpener:
         self._knows_keys = True
 
     def open_early(self, settings: Settings, *, after: float = 0.0) -> Callable[[], Awaitable[None]]:
-        """Open in the background, so that the first request does not wait for it; gives what ends the opening.
+        """Open in the background, so that the first request does not wait for it; return what ends the opening.
 
         A failure is logged and raised to the next caller; each caller tries again.
         """
@@ -121,7 +121,7 @@ class OrchestratorOpener:
         return end
 
     def state(self, settings: Settings) -> Mapping[str, Any]:
-        """The runtime in use, and the sessions' numbers; nothing is opened for it."""
+        """The runtime in use, and the sessions' numbers; opens nothing."""
         from toolstead.app.runtime_choice import usual_runtime
         from toolstead.invoker.lease import NO_SESSIONS
 
@@ -131,7 +131,7 @@ class OrchestratorOpener:
         return {"runtime": choice.name, "runtimeReason": choice.why, "sessions": asdict(stats)}
 
     async def close(self) -> None:
-        """End what runs, and store that; the database stays open for those who end later."""
+        """End the open runs, and store their ends; the database stays open for parts that close later."""
         self._closing = True
         async with self._opening:
             orchestrator, self._orchestrator = self._orchestrator, None

@@ -64,7 +64,7 @@ class StoreOpener:
             return self._store
 
     async def close(self) -> None:
-        """Store what waits, and close it; it is not opened again."""
+        """Store pending events, and close it; it is not opened again."""
         async with self._opening:
             self._closed = True
             await self._log.detach_store()

@@ -1,4 +1,4 @@
-"""What can be used here and what cannot, and what to type about it: models, keys, extras, the usual runtime.
+"""Checks which models, keys, extras and runtimes can be used here, and how to enable the others.
 
 It imports nothing heavy and sends no request, so it costs nothing.
 """
@@ -41,7 +41,7 @@ EXTRAS = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DoctorFinding:
-    """One thing that was looked at.
+    """One thing that was checked.
 
     Attributes:
         name: What it is.
@@ -62,7 +62,7 @@ class DoctorFinding:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DoctorReport:
-    """Everything that was looked at.
+    """Everything that was checked.
 
     Attributes:
         choice: Which runtime answers, and why.
@@ -97,7 +97,7 @@ class DoctorReport:
 
 
 def examine_setup(settings: RuntimeSettings, keys: Keys | None = None) -> DoctorReport:
-    """Look at everything; keys are those of the process's environment unless given."""
+    """Check everything; keys are those of the process's environment unless given."""
     keys = Keys(os.environ) if keys is None else keys
     keys.load(lacking_keys(settings, keys))  # as a run does, so that the same runtime is chosen here
     choice, model = _chosen_runtime(settings, keys)

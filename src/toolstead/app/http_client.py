@@ -28,7 +28,7 @@ class NobodyListensError(ServeError):
 
 
 class HttpClient:
-    """A running server; open it with `async with`. What it refuses is a `ServeError` with its own words.
+    """A running server; open it with `async with`. What it refuses is a `ServeError` with its own message.
 
     Attributes:
         url: Its address.
@@ -37,10 +37,10 @@ class HttpClient:
     lost_server = None
 
     def __init__(self, url: str, token: str) -> None:
-        """Connect to nothing yet.
+        """Prepare a client; connect to nothing yet.
 
         Raises:
-            ServeError: The address is none that can be asked.
+            ServeError: The address is not valid.
         """
         if not url.startswith(("http://", "https://")):
             raise ServeError(f"{url}: an address begins with http:// or https://")

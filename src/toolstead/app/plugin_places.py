@@ -1,4 +1,4 @@
-"""Where a stead's plugins are: those that come with us, installed ones, and files of the user and of the project.
+"""Where a stead's plugins are: first-party ones, installed ones, and files of the user and of the project.
 
 A project's own are read as they were approved, never from its folder.
 """

@@ -1,4 +1,4 @@
-"""What plugins can do, made of the stead's own parts: each power keeps to the plugin it was made for.
+"""The powers of plugins, made of the stead's own parts: each serves only the plugin it was made for.
 
 What a power is made of is imported when it is used: most plugins use none of them.
 """
@@ -247,7 +247,7 @@ class PluginHttp:
 
 
 class PluginCalls:
-    """Calling tools on a plugin's behalf, not endlessly."""
+    """Calls tools on a plugin's behalf, with bounded nesting."""
 
     def __init__(self, plugin: str, parts: Parts) -> None:
         self._plugin = plugin
@@ -283,7 +283,7 @@ def _check_key(key: str) -> str:
 
 
 def _check_json(value: Any) -> None:
-    """Refuse what would come back as something else, or not at all."""
+    """Refuse a value that would not survive a round trip through JSON."""
     try:
         _check_value(value)
     except RecursionError:

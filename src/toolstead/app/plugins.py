@@ -1,4 +1,4 @@
-"""The plugins of a stead: which there are, which are on and how they are set.
+"""The plugins of a stead: which exist, which are enabled, and their settings.
 
 What a plugin is set to comes from the settings files, and above them from the database, of which `state.json` holds
 a copy that every process watches.
@@ -34,13 +34,13 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 LOOK_SECONDS = 2.0
-"""How often a database that other machines share is looked at for their changes."""
+"""How often to poll a database that other machines share for their changes."""
 
 MOST_ATTEMPTS = 200
-"""How often a change is made anew because another process changed the same plugin meanwhile."""
+"""How often to retry a change because another process changed the same plugin meanwhile."""
 
 LOOK_LIMIT = 5.0
-"""Seconds that the database may take to say what is set, while others wait to write the switches."""
+"""Seconds that reading the plugin settings may take, while others wait to write the switches."""
 
 
 class Plugins:
@@ -91,7 +91,7 @@ class Plugins:
         self.source = PluginTools(self._host, lambda: found.problems)
 
     async def rescan(self) -> None:
-        """Look for plugins anew, and make it so that those run that should."""
+        """Find plugins again, and start and stop them as they are set."""
         async with self._changing:
             await self._apply_state()
 
@@ -104,7 +104,7 @@ class Plugins:
         await self._host.close()
 
     def start_with(self, state: State) -> None:
-        """Begin with what the switches say."""
+        """Start with the settings of the switches."""
         self._rows = state.plugins
 
     def take_state(self, state: State) -> None:
@@ -113,7 +113,7 @@ class Plugins:
             self._own_task(self._take_now(), "toolstead-plugin-switches")
 
     def follow_store(self, store: Store, *, shared: bool) -> None:
-        """The database is open: what it says counts. One that other machines share is looked at again and again."""
+        """Use the settings of the database, which is open now; poll it if other machines share it."""
         self._store = store
         self._own_task(self._follow_now(store, shared=shared), "toolstead-plugin-settings")
 
@@ -128,7 +128,7 @@ class Plugins:
 
         Raises:
             NotFoundError: No such plugin.
-            PluginError: The settings do not fit, and all stays as it was.
+            PluginError: The settings do not fit; nothing changed.
             StorageError: It cannot be kept.
             StateError: The other processes cannot be notified.
         """
@@ -193,7 +193,7 @@ class Plugins:
 
     async def _take_now(self) -> None:
         async with self._changing:
-            if self._store is not None:  # who has it open asks it, and mends a file that says something else
+            if self._store is not None:  # a process that has it open reads it, and corrects a file that differs
                 await self._mirror_store(self._store)
                 return
             rows = self._switches.read().plugins  # the current state: a change of ours may have come in between

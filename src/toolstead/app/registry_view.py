@@ -37,7 +37,7 @@ class RegistryView:
         self._agent = agent
 
     def for_agent(self, name: str) -> RegistryView:
-        """The same for one agent: what it may see and call, and nothing else."""
+        """The view of one agent: only what it may see and call."""
         return RegistryView(self._registry, self._create_server, agent=name)
 
     @property

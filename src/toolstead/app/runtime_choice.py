@@ -27,7 +27,7 @@ from toolstead.invoker.runtime import Runtime
 
 NAMES = ("kernel", "claude", "codex", "scripted", "demo")
 _LATER = ("demo",)
-"""Names that the settings know and that this version cannot make."""
+"""Names that the settings know and that this version does not have."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,7 +36,7 @@ class RuntimeProgram:
 
     Attributes:
         name: Its runtime's name, its section of the settings, and its extra.
-        title: As a sentence says it.
+        title: Its name in messages.
         package: What must be importable.
         vendor: Whose models it asks.
         key: The environment's name of that vendor's key.
@@ -147,7 +147,7 @@ def usual_runtime(settings: RuntimeSettings, lookup: Lookup, given: Sequence[Run
 
 
 def _choose_kernel(vendor: Vendor | None, lookup: Lookup, what: str) -> Choice:
-    """Our own loop, where a model can be asked at all."""
+    """The kernel, where a model is available."""
     if vendor is not None:
         state = state_of(vendor, lookup)
         why = "is set" if state.usable else f"is set, and for {vendor.title} {state.advice}"
@@ -160,7 +160,7 @@ def _choose_kernel(vendor: Vendor | None, lookup: Lookup, what: str) -> Choice:
 
 
 def usual_keys() -> list[str]:
-    """The names of the keys that are looked for by themselves."""
+    """The names of the keys that are looked up automatically."""
     return [key for vendor in VENDORS if vendor.name in MAIN for key in vendor.keys]
 
 

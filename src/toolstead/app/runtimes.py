@@ -1,4 +1,4 @@
-"""The runtimes that can be had here, made when they are first asked for."""
+"""The available runtimes, each made at its first use."""
 
 from __future__ import annotations
 

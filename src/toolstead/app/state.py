@@ -69,7 +69,7 @@ class Switches:
         return self._change_file(switch_tool)
 
     def mirror_plugins(self, look: Callable[[], Mapping[str, PluginRow]]) -> Mapping[str, PluginRow]:
-        """Write what the database says of plugins, and give it.
+        """Write the plugin settings of the database to the file, and return them.
 
         Waits for other writers, so an event loop calls it in a worker.
 
@@ -120,7 +120,7 @@ class Switches:
         if isinstance(version, int) and version > VERSION:
             raise StateError(
                 f"{self.path} has version {version}, and this Toolstead understands up to {VERSION}: a newer one"
-                " wrote it; update Toolstead, or set TOOLSTEAD_HOME to another folder"
+                " wrote it; update Toolstead, or point TOOLSTEAD_HOME to another folder"
             )
         if type(version) is not int or version != VERSION:
             raise self._broken_state(f'"version" must be {VERSION}')

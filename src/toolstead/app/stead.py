@@ -1,4 +1,4 @@
-"""`Toolstead`: the public object. The CLI, the servers and programs stand on it; `wiring` builds its parts."""
+"""`Toolstead`: the public object. The CLI, the servers and programs use it; `wiring` builds its parts."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class Toolstead:
         watch: bool = True,
         follow: bool = False,
     ) -> None:
-        """Decide where things are and what the settings say; nothing is opened yet.
+        """Find the folders and load the settings; open nothing yet.
 
         Args:
             project: The project's folder; else the nearest one upward with `.toolstead` or `.git`.
@@ -144,7 +144,7 @@ class Toolstead:
         """Ask an agent, and wait for the end of its run: `(await stead.invoke("hello", thread_id="t1")).result`.
 
         Args:
-            prompt: What it is asked; word for word, no command is ever looked for in it.
+            prompt: Sent word for word; never read as a command.
             thread_id: The conversation it belongs to; a new one unless given.
             model: Instead of the thread's and the settings'.
             session_id: A conversation of the runtime's own to go on with.
@@ -181,7 +181,7 @@ class Toolstead:
         return await self._parts.open_conversations()
 
     async def kept_result(self, handle: str) -> dict[str, Any]:
-        """The whole of an answer that was shown in part, as JSON, by the handle that came with it.
+        """The whole result behind a handle, as JSON.
 
         Raises:
             NotFoundError: No such result; they expire.

@@ -1,6 +1,6 @@
-"""Watching files while a process runs: by notices of the system where many files lie, by looking where few do.
+"""Watching files while a process runs: by the system's notices where there are many, by polling where there are few.
 
-`FolderWatcher` follows folders of tools; `PollingWatcher` looks at something small again and again: the switches, and
+`FolderWatcher` follows folders of tools; `PollingWatcher` polls something small: the switches, and
 what a project brings. The library that sends notices is imported in a worker thread after the stead is open, so that no
 start waits for it, and only where there is a folder to watch; what changed before the watch stood is looked for then.
 Network folders are polled, because they send no notices.
@@ -35,7 +35,7 @@ class Watched(Protocol):
     """The files in the folders, as their reader knows them."""
 
     def find_changed(self, paths: Collection[Path]) -> Collection[Path]:
-        """The files among these that are not as they were; a folder stands for all that is in it."""
+        """The files among these that changed; a folder stands for everything in it."""
         ...
 
     def find_unsettled(self, paths: Collection[Path]) -> Collection[Path]:
@@ -73,7 +73,7 @@ class BackgroundWatcher:
 
 
 class PollingWatcher(BackgroundWatcher):
-    """Looks at something again and again; a look that fails is logged, and the next one is made."""
+    """Polls something; a check that fails is logged, and polling goes on."""
 
     def __init__(self, what: str, interval: float) -> None:
         super().__init__()
@@ -128,7 +128,7 @@ class FolderWatcher(BackgroundWatcher):
                     how = "trying again" if polling else "it is polled from now on"
                     logger.warning("%s cannot be watched (%s); %s", folder, error or "it ended", how)
                     polling = True
-            elif seen:  # it went, with all that was in it
+            elif seen:  # it was removed, with everything in it
                 seen = False
                 await self._report_changes([folder])
             await asyncio.sleep(MISSING_FOLDER_POLL)
@@ -147,13 +147,13 @@ class FolderWatcher(BackgroundWatcher):
         )
         following = asyncio.ensure_future(anext(watching))
         try:
-            await asyncio.sleep(0)  # now the watch stands
+            await asyncio.sleep(0)  # now the watch is active
             await self._report_changes([folder])
             while await asyncio.to_thread(folder.is_dir):
                 paths = {Path(path) for _, path in await following}
                 if paths:
                     await self._report_changes(paths)
-                if folder in paths:  # it went, and another may have taken its place
+                if folder in paths:  # it was removed, and may have been replaced
                     return
                 following = asyncio.ensure_future(anext(watching))
         finally:

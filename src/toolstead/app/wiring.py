@@ -1,6 +1,6 @@
-"""The wiring of a stead: builds its parts, ties them together, opens and closes them. Only this module knows them all.
+"""The wiring of a stead: builds its parts, connects them, opens and closes them. Only this module knows them all.
 
-Some parts need each other, so they are tied by callables that are resolved when they are called:
+Some parts need each other, so they are connected by callables that are resolved when they are called:
 
     registry ──prepare, context_for──▸ plugins ──refresh──▸ registry
     hook runner ──on_set──▸ dispatcher ──current──▸ registry
@@ -76,7 +76,7 @@ class Wiring:
     """The parts of one stead. Building them opens nothing."""
 
     def __init__(self, options: SteadOptions) -> None:
-        """Decide where things are and what the settings say, and build the parts.
+        """Find the folders, load the settings and build the parts.
 
         Raises:
             SettingsError: A setting is unknown or has a bad value.
@@ -208,7 +208,7 @@ class Wiring:
         return self.conversations.state(self.loaded.settings)
 
     def _set_hooks(self) -> None:
-        """Other plugins run now, so the gates and observers of a call are others too."""
+        """Replace the gates and observers of calls after the running plugins changed."""
         self.dispatcher.set_hooks(self.hooks.list_gates(), self.hooks.list_observers())
 
     def _find_problems(self, name: str, input: Mapping[str, Any]) -> list[str]:

@@ -1,4 +1,4 @@
-"""Coroutines in tasks of their own, each of which is waited for, ended, or at least named in the log.
+"""Coroutines in their own tasks, each of which is awaited, ended, or at least named in the log.
 
 What runs in them is foreign code: it may answer late to being cancelled, or never.
 """
@@ -77,7 +77,7 @@ class OwnedTasks:
         return task.result()
 
     async def wait_for_all(self) -> None:
-        """Wait until all of them have ended by themselves."""
+        """Wait until all of them have ended, without cancelling them."""
         while self._tasks:
             await asyncio.wait(self._tasks)
 
@@ -134,7 +134,7 @@ async def finish_despite_cancellation(work: Coroutine[Any, Any, _T]) -> _T:
 
 
 def _take_leftovers(task: asyncio.Task[_T], take_unwanted: Callable[[_T], object] | None) -> None:
-    """See to it that neither a result nor an error of a cancelled task is dropped by accident."""
+    """Make sure that no result or error of a cancelled task is dropped by accident."""
     if task.cancelled():
         return
     if (error := task.exception()) is not None:

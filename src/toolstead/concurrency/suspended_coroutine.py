@@ -57,7 +57,7 @@ class IgnoredCancellationError(Exception):
 
 
 class ClosingError(Exception):
-    """Everything is being closed, and so it was cancelled."""
+    """It was cancelled by the shutdown."""
 
     def __init__(self) -> None:
         super().__init__("Toolstead is shutting down")

@@ -1,6 +1,6 @@
-"""The invoker: takes a session, lets the hooks have the prompt, runs the turn, gives the session back.
+"""The invoker: takes a session, passes the prompt to the hooks, runs the turn, gives the session back.
 
-What may go wrong is decided here, once: a lost conversation is tried again on an empty session, a
+Failures are handled here, once: a lost conversation is retried on an empty session, a
 timeout or a cancellation reaches the model, an error ends the session.
 """
 
@@ -105,7 +105,7 @@ class Invoker:
         return None if session is None else session.id
 
     async def close(self) -> None:
-        """End what runs, and every session. Idempotent."""
+        """End the running turns, and every session. Idempotent."""
         await self._turns.end_all()
         await self.pool.close()
 

@@ -1,4 +1,4 @@
-"""What is asked of the pool, what it hands out, and what it counts."""
+"""The pool's requests, leases and numbers."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ class Lease:
 
     @property
     def has_ended(self) -> bool:
-        """Whether its session was ended while it was held: everything is being closed."""
+        """Whether its session was ended while it was held, by the shutdown."""
         return self.slot.session is not self.session
 
     def end_on_release(self) -> None:
@@ -94,4 +94,4 @@ class PoolStats:
 
 
 NO_SESSIONS = PoolStats(idle=0, live=0, hits=0, misses=0, rebuilt=0, evicted=0)
-"""What a pool counts that is not there yet."""
+"""The numbers of a pool that does not exist yet."""

@@ -171,11 +171,11 @@ class SessionPool:
         return found
 
     def expire(self) -> None:
-        """End what has been idle too long; the pool's own timer does this too."""
+        """End sessions that have been idle too long; the pool's own timer does this too."""
         self._idle.expire()
 
     def stats(self) -> PoolStats:
-        """The numbers of this moment."""
+        """The current numbers."""
         return PoolStats(
             idle=len(self._idle),
             live=sum(slot.is_live for slot in self._slots.values()),
@@ -206,7 +206,7 @@ class SessionPool:
         return sorted(key for key, slot in self._slots.items() if slot.is_used)
 
     def _take_slot(self, key: str) -> Slot | None:
-        """Be the user of a key's slot; None when it has one."""
+        """Take a key's slot; None when it is in use."""
         if self._closed:
             raise _closed_error()
         slot = self._slots.get(key)
@@ -226,7 +226,7 @@ class SessionPool:
         *,
         counted: bool,
     ) -> Lease:
-        """See to it that a slot in use has a session as wanted."""
+        """Make sure that a slot in use has the requested session."""
         found, runtime = slot.session, request.runtime
         if found is not None and (self._idle.is_due(slot) or not found.is_usable):
             self._end_session(slot, room_to=slot)
@@ -328,7 +328,7 @@ class SessionPool:
         slot.closing = slot.room_after = self._close_in_background(slot, session, has_room=False)
 
     def _leave_slot(self, slot: Slot, *, keep: bool = True) -> asyncio.Task[None] | None:
-        """Be the user of a slot no more: its session is idle, or it is gone.
+        """Free a slot: its session becomes idle, or is ended.
 
         Returns:
             The closing of its session, where that was ended for its own sake.

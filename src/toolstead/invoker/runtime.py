@@ -82,14 +82,14 @@ class NoOwnTools:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Turn:
-    """One thing to do for a session.
+    """One turn of a session.
 
     Attributes:
         prompt: What is sent to the model.
         caller: On whose behalf: thread, run, agent, depth.
         tell: Takes `message.delta`, `thinking`, `usage` and the like.
         call_tool: Calls our tools.
-        own: Stands before and behind tools of the runtime's own.
+        own: Gates and logs the runtime's own tools.
     """
 
     prompt: str

@@ -1,4 +1,4 @@
-"""Calls into a runtime, each behind a boundary: whatever its code raises becomes a foreseen error; and back out of it.
+"""Calls into a runtime, each behind a boundary that turns whatever it raises into a known error; and its calls back.
 
 An adapter should raise `SessionLostError` or `RuntimeFailureError`. Anything else is a crash: the
 caller gets a text with an id, and the log the traceback under that id.
@@ -46,7 +46,7 @@ class OwnFor(Protocol):
 
 
 class ToolCalls:
-    """The calls of one turn: each says which session it came from, as that is known when it is made."""
+    """The calls of one turn, each with its session's id as far as it is known then."""
 
     __slots__ = ("_call", "_caller", "_own", "_session")
 

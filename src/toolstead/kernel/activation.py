@@ -17,7 +17,7 @@ Offer = Callable[[], Sequence[ToolInfo]]
 
 
 class Budget(Protocol):
-    """What an activation may spend; one that many activations share says no to each of them.
+    """What an activation may spend; one that many activations share refuses each of them.
 
     The loop reserves before every request to the model and settles what it used after it:
 
@@ -55,7 +55,7 @@ class Budget(Protocol):
 
 
 class Limits(msgspec.Struct, frozen=True, kw_only=True):
-    """Where an agent is stopped, whatever it wants. How long it may take is the invoker's to say.
+    """Where an agent is stopped, whatever it wants. The invoker limits its time.
 
     Attributes:
         turns: Requests that are answered, in one activation.

@@ -1,4 +1,4 @@
-"""Getting one reply out of a model: again when that may help, shorter when it is too much, or not at all.
+"""Gets one reply from a model: retries where that may help, and shortens a conversation that is too long.
 
 Every wait, every shortening and every tool that is left out is in the log.
 """
@@ -25,9 +25,9 @@ from toolstead.types.tool import ToolInfo
 logger = logging.getLogger(__name__)
 
 PASSING = frozenset({"busy", "rate", "server", "network"})
-"""Faults that another try may not meet again."""
+"""Faults that a retry may solve."""
 MOST_EMPTY = 3
-"""Replies without a word and without a call, in a row, before the model is given up."""
+"""Empty replies in a row before the request fails."""
 
 
 class Asking:
@@ -48,10 +48,10 @@ class Asking:
         self._attempt = 1
 
     async def next_reply(self) -> ModelReply:
-        """The next reply: it says something, or calls something.
+        """The next reply, with text or calls.
 
         Raises:
-            ModelError: There is none to be had.
+            ModelError: The model gives none.
         """
         self._attempt, empty = 1, 0
         while True:
@@ -127,7 +127,7 @@ class Asking:
         return reply
 
     async def _mend_request(self, error: ModelError) -> None:
-        """Make the next try better than the one that failed, or give up."""
+        """Change the request so that a retry may succeed, or raise the error."""
         name, conversation = self._activation.model.name, self._conversation
         if error.fault == "overflow":
             done = shorten_messages(conversation.messages)

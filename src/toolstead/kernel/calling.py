@@ -1,4 +1,4 @@
-"""Carrying out what a model calls: side by side where that is safe, in order where it is not.
+"""Runs the calls of a model: concurrently where that is safe, else in order.
 
 A call that cannot be made (a tool that is not offered, arguments that are no JSON object) is answered with
 what would be right; one that fails again and again ends the activation.

@@ -37,7 +37,7 @@ class Conversation:
         self.refused: dict[str, ToolInfo] = {}
 
     def add_user_text(self, text: str) -> None:
-        """The user says something; no API takes a message without a word."""
+        """Add a message of the user; no API takes an empty one, so that gets a placeholder."""
         self.messages.append(Said(text=whole_text(text) if text.strip() else EMPTY))
 
     def take_steered(self) -> None:
@@ -46,5 +46,5 @@ class Conversation:
             self.add_user_text(self.steered.popleft())
 
     def add_answers(self, answers: Sequence[Answered]) -> None:
-        """Tools answered, all calls of one reply together."""
+        """Add the tools' answers to all calls of one reply."""
         self.messages.extend(answers)

@@ -1,6 +1,6 @@
 """The agent loop: ask the model, run its calls, send it the results, until it is done.
 
-Everything else stands beside it: how a reply is had (`asking`), how calls are made (`calling`), what may be spent
+Everything else is elsewhere: getting a reply (`asking`), running calls (`calling`), what may be spent
 (the activation's budget). Cancelling the loop interrupts the model or the tools; the conversation stays whole.
 """
 

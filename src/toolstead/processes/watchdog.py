@@ -1,6 +1,6 @@
-"""A small process that ends programs when our own process was killed and could not do it itself.
+"""A small process that kills child processes when our own process was killed.
 
-It learns of our end from a pipe, and then kills whatever carries the mark. For that it needs `/proc`: elsewhere a
+It notices our end by a pipe, and then kills whatever carries the mark. For that it needs `/proc`: elsewhere a
 program that does not end with its input outlives a process that was killed.
 """
 

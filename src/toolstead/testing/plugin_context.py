@@ -60,7 +60,7 @@ class FakeContext(PluginContext):
     background: BackgroundTasks
 
     async def register(self) -> Hooks:
-        """Let the plugin say which hooks it has.
+        """Register the plugin's hooks.
 
         Raises:
             PluginError: What it gave back are no hooks.

@@ -74,7 +74,7 @@ class MemoryStore:
         return all_of_it[max(0, len(all_of_it) - limit) :] if limit is not None else list(all_of_it)
 
     def open_thread(self, thread_id: str) -> str:
-        """A thread of this name is there from now on; an empty name makes one up."""
+        """Create a thread with this name; an empty name gets a new one."""
         thread_id = thread_id or self.new_id("thread")
         self._threads.setdefault(thread_id, [])
         return thread_id
@@ -243,7 +243,7 @@ class Notes:
         self.broadcasts: list[Event] = []
 
     def emit(self, type: str, data: Mapping[str, Any], caller: Caller | None = None, *, keep: bool = False) -> None:
-        """Write an event down."""
+        """Record an event."""
         event = Event(
             id=f"{len(self.events) + 1:06}",
             type=type,

@@ -47,7 +47,7 @@ async def call_tool(
 async def run_hook(plugin: Plugin, hook: str, *given: Any, context: FakeContext | None = None) -> Any:
     """Run one of a plugin's hooks, within its time, and give its answer.
 
-    In a stead a failing hook is named and passed over; here it is raised, so that a test sees it.
+    In a stead a failing hook is logged and skipped; here its error is raised, so that a test sees it.
 
     Args:
         plugin: Whose hook it is; it is registered first unless its context is already.

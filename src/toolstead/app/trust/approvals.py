@@ -168,10 +168,10 @@ class TrustStore:
             write_private(place / "approval.json", _encode_approval(msgspec.structs.replace(before, declined=digest)))
 
     def revoke_approval(self, project: Path) -> bool:
-        """Take an approval back, with its bytes; False when there is none. One that cannot be understood goes too.
+        """Revoke an approval and delete its bytes; False when there is none. One that is not valid is deleted too.
 
         Raises:
-            TrustError: It cannot be taken back.
+            TrustError: It cannot be revoked.
         """
         place = self.approval_folder(project)
         if not (place / "approval.json").exists():
@@ -184,7 +184,7 @@ class TrustStore:
             else:
                 if approval is None or not approval.copy:
                     return False
-            # The way to the bytes first: who learns of the rest must not find them any more.
+            # The link to the bytes first: a process that notices the rest must not find them any more.
             with suppress(FileNotFoundError):
                 (place / "current").unlink()
             taken_back = TrustApproval(version=VERSION, project=str(project), declined=approval.copy)
@@ -262,7 +262,7 @@ def _list_some(paths: tuple[str, ...], most: int = 3) -> str:
 
 @contextmanager
 def _hold_lock(place: Path) -> Generator[None]:
-    """Be the only one who changes an approval.
+    """Lock an approval for a change.
 
     Raises:
         TrustError: It cannot be changed.

@@ -1,6 +1,6 @@
 """Notices, while a process runs, that the user approved or revoked something, or that files changed.
 
-The scope is small and may lie anywhere, so it is looked at twice a second instead of watched.
+The scope is small and may lie anywhere, so it is polled twice a second instead of watched.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ OnNews = Callable[[], Awaitable[object]]
 
 
 class TrustWatcher(PollingWatcher):
-    """Looks at a project's files and its approval while open: `async with watcher:`."""
+    """Polls a project's files and its approval while open: `async with watcher:`."""
 
     def __init__(
         self, trust: ProjectTrust, on_news: OnNews, *, follow: bool = False, interval: float = POLL_SECONDS
@@ -31,9 +31,9 @@ class TrustWatcher(PollingWatcher):
 
         Args:
             trust: The project's trust.
-            on_news: Awaited when the approval, or what waits for one, became another.
+            on_news: Awaited when the approval, or what waits for one, changed.
             follow: Approve every change of the project's files as it comes: for authors.
-            interval: Seconds between two looks.
+            interval: Seconds between two checks.
         """
         super().__init__("trust", interval)
         self._trust = trust
@@ -70,7 +70,7 @@ class TrustWatcher(PollingWatcher):
 
 
 def approve_changes(trust: ProjectTrust) -> bool:
-    """Approve what the project brings now, if it is not what was approved; say whether it was other."""
+    """Approve what the project brings now; return whether it differed from what was approved."""
     try:
         snapshot = trust.take_snapshot()
         changes = compare_snapshot(trust.approvals.read(trust.project), snapshot)

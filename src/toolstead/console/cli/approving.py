@@ -1,4 +1,4 @@
-"""Showing a person what a project brings, asking them, keeping their word."""
+"""Shows a person what a project brings, asks for approval, and stores the answer."""
 
 from __future__ import annotations
 

@@ -64,7 +64,7 @@ class _Shown:
         self._at = ""
 
     def asked_at(self, url: str) -> None:
-        """A running server is asked, not this process."""
+        """Show that a running server answers, not this process."""
         self._at = f"by the server at {url}"
 
     def show_choice(self, state: Mapping[str, Any]) -> None:
@@ -103,13 +103,13 @@ class _Shown:
         sys.stdout.flush()
 
     def _end_line(self) -> None:
-        """What comes now is another message."""
+        """Begin another message."""
         if self._said:
             click.echo()
         self._said, self._whole = "", False
 
     def show_end(self, run: dict[str, Any]) -> int:
-        """Show how it ended; the exit status."""
+        """Show how the run ended; return the exit status."""
         if self._as_json:
             click.echo(json.dumps(run, indent=2, ensure_ascii=False))
         elif run["status"] == "completed":

@@ -22,7 +22,7 @@ def collecting_later() -> Generator[None]:
 
 
 def collect_seldom() -> None:
-    """Look for cycles now and then only: every request that is answered meanwhile waits for it.
+    """Collect seldom: every request that is answered meanwhile waits for it.
 
     What the start made lives as long as the server does, so the collector never walks it again. Tools that a reload
     replaces are freed as always unless they are in a cycle, and then only those of the start are kept.

@@ -1,4 +1,4 @@
-"""`toolstead doctor`: what can be used here, what cannot, and what to type about it."""
+"""`toolstead doctor`: what can be used here, and how to enable the rest."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How the process ends, whatever is still at work in it: soon, and with a word about what it did not wait for.
+"""Ends the process soon, whatever still runs in it, and logs what it did not wait for.
 
 A task that ignores being cancelled and a thread in a call that never returns would hold up Python's own way out for
 ever, and a client that started a server and exited would leave it behind.
@@ -32,7 +32,7 @@ _T = TypeVar("_T")
 def run_to_the_end(
     main: Coroutine[Any, Any, _T], loop_factory: Callable[[], asyncio.AbstractEventLoop] | None = None
 ) -> _T:
-    """Run a coroutine, and after it end what it left; `asyncio.run`, but for waiting without end."""
+    """Run a coroutine, then end the tasks it left: `asyncio.run` with a bounded wait."""
     runner = asyncio.Runner(loop_factory=loop_factory)
     loop = runner.get_loop()
     try:
@@ -48,7 +48,7 @@ def run_to_the_end(
 
 
 def leave_process(status: int) -> None:
-    """End the process with this status: as Python does, and if a thread is in the way, without waiting for it."""
+    """Exit with this status as Python does, but without waiting for a thread that does not end."""
     soon = time.monotonic() + _A_MOMENT
     for thread in _waiting_threads():
         thread.join(max(0.0, soon - time.monotonic()))

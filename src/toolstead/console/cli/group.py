@@ -68,12 +68,12 @@ def cli(ctx: click.Context, project: Path | None, overrides: tuple[str, ...], ve
 
 
 def run(arguments: list[str] | None) -> int:
-    """Run a command, and say how the process ends."""
+    """Run a command, and return the exit status."""
     return _status_of(cli, arguments)
 
 
 def ended_by(error: BaseException) -> int:
-    """Say how the process ends that an error ended outside click: the same words, the same status."""
+    """Report an error that was raised outside click, with the same message and status as click."""
 
     def fail_command() -> None:
         raise error

@@ -1,4 +1,4 @@
-"""The `toolstead` command, before anything is known of it.
+"""The entry point of the `toolstead` command.
 
 `toolstead mcp` is started by a client that waits for it, so its usual command lines are understood here, without
 click and everything click imports. click reads every other command line.

@@ -1,4 +1,4 @@
-"""`toolstead trust`: look at what a project brings, approve it, follow it, or take the approval back."""
+"""`toolstead trust`: look at what a project brings, approve it, follow it, or revoke the approval."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ DONE, SAID_NO = 0, 1
 def trust(invocation: CommandContext, *, follow: bool, listing: bool, revoke: bool, yes: bool, as_json: bool) -> int:
     """Approve what this project brings: .toolstead, .claude/agents and .mcp.json.
 
-    Shows what would run, or what changed since you last approved it, and keeps these very bytes:
+    Shows what would run, or what changed since you last approved it, and keeps exactly these bytes:
     only they are used, until you approve others.
     """
     if sum((follow, listing, revoke)) > 1:
