@@ -285,7 +285,7 @@ async def test_a_file_that_cannot_be_written_is_said_and_the_change_counts_here(
         await stead.plugins.change_plugin("shouty", settings={"volume": 2})
         in_the_way = machine.state.with_name("state.json.new")
         in_the_way.mkdir()  # root may write read-only files
-        with pytest.raises(StateError, match=r"cannot be written.*it is kept in the database and counts here"):
+        with pytest.raises(StateError, match=r"cannot be written.*it is stored and applies in this process"):
             await stead.plugins.change_plugin("shouty", settings={"volume": 3})
         assert await said(stead) == "AAA"
         assert (await machine.stored())["shouty"] == PluginRow(settings={"volume": 3})
