@@ -8,7 +8,7 @@ the run looks for commands while it has runs, carries them out, and removes them
      └─────▶ removed: the turn does not take it, or the run has ended ──▶ sent as any message, by the process that asked
 
 Only the holder gives it to the turn, and only while its run has no end. The process that asked looks whether the
-message was stored, by its key, once the command is gone. So it is told once, and never lost. The same look stores
+message was stored, by its key, once the command is gone. So it is sent once, and never lost. The same poll stores
 the ids of sessions that became known during a turn, so that a process which dies in it leaves a thread that can be
 resumed.
 """
