@@ -131,5 +131,5 @@ def test_a_command_line_that_is_not_plain_goes_through_click(tmp_path: Path) -> 
     done = subprocess.run(
         [sys.executable, "-c", program], cwd=tmp_path, capture_output=True, encoding="utf-8", timeout=60, check=True
     )
-    assert "Be an MCP server on stdin and stdout." in done.stdout
+    assert "Serve MCP on stdin and stdout." in done.stdout
     assert "click" in done.stderr.split()

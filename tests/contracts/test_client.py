@@ -139,5 +139,5 @@ async def test_a_server_that_is_gone_is_replaced_by_this_process_and_named(tmp_p
 async def test_a_server_that_was_named_and_does_not_listen_is_no_reason_to_act_here(tmp_path: Path) -> None:
     stead = stead_of(tmp_path)
     async with open_client(stead.places, no_stead, url="http://127.0.0.1:9/", read_token=lambda: "") as client:
-        with pytest.raises(ServeError, match=r"http://127\.0\.0\.1:9 cannot be reached: nobody listens there"):
+        with pytest.raises(ServeError, match=r"http://127\.0\.0\.1:9 cannot be reached: no server listens there"):
             await client.list_threads(5)

@@ -119,7 +119,7 @@ async def test_nothing_but_empty_answers_is_a_clear_failure(play: Play) -> None:
         run = await stage.ask("hello")
         assert run.status == "failed"
         assert run.error is not None
-        assert "answered nothing, 3 times" in run.error.message
+        assert "sent an empty answer, 3 times" in run.error.message
 
 
 async def test_the_one_tool_whose_schema_is_refused_is_left_out_and_named(
@@ -135,7 +135,7 @@ async def test_the_one_tool_whose_schema_is_refused_is_left_out_and_named(
         first, second, third = stage.requests
         assert tools_of(first).keys() - tools_of(second).keys() == {"add"}
         assert tools_of(second) == tools_of(third)
-        assert any("schema of 'add', so it is left out" in record.getMessage() for record in caplog.records)
+        assert any("schema of 'add', so the tool is left out" in record.getMessage() for record in caplog.records)
         again = await stage.ask("go", thread_id=run.thread_id)
         assert again.status == "completed", again.error
         assert "add" not in tools_of(stage.requests[3])  # it is not tried again in this conversation

@@ -466,7 +466,7 @@ async def test_closing_while_runs_run_and_wait_stores_an_end_for_each(tmp_path: 
         await bounded(world.orchestrator.close())
         for outcome in await bounded(late):
             assert isinstance(outcome, str | InvocationError), outcome
-        with pytest.raises(InvocationError, match="being closed"):
+        with pytest.raises(InvocationError, match="shutting down"):
             await world.post("too late")
         stored = await world.store.list_runs(limit=1000)
         assert {(run.status, run.error and run.error.code) for run in stored} == {("stopped", "stopped")}
@@ -551,7 +551,7 @@ async def test_what_cannot_be_stored_as_an_event_is_left_out_alone_and_named(
         world.store.fail["append_events"] = 1  # what was told waits, and is to be stored with the end
         run = await world.ask("at once")
         assert (run.status, (await world.check_end(run.id)).result) == ("completed", "done")
-        assert f"run {run.id} told something that cannot be stored" in caplog.text
+        assert f"run {run.id} emitted events that cannot be stored" in caplog.text
 
 
 def _said(events: list[Event]) -> str:

@@ -270,12 +270,12 @@ async def test_a_file_that_cannot_be_understood_keeps_a_stead_from_opening_and_a
         for content in ("{", '{"version": 1, "plugins": {"shouty": {"enabled": "no"}}}'):
             machine.state.write_text(content)
             for work in (stead.plugins.change_plugin("shouty", enabled=False), stead.plugins.reset_plugin("shouty")):
-                with pytest.raises(StateError, match=r"state\.json cannot be understood and is left as it is"):
+                with pytest.raises(StateError, match=r"state\.json is not valid and is left unchanged"):
                     await work
             assert await said(stead) == "AA"
             assert machine.state.read_text() == content
             assert (await machine.stored())["shouty"] == PluginRow(settings={"volume": 2})
-            with pytest.raises(StateError, match="cannot be understood"):
+            with pytest.raises(StateError, match="is not valid"):
                 async with machine.stead():
                     raise AssertionError
 
@@ -285,7 +285,7 @@ async def test_a_file_that_cannot_be_written_is_said_and_the_change_counts_here(
         await stead.plugins.change_plugin("shouty", settings={"volume": 2})
         in_the_way = machine.state.with_name("state.json.new")
         in_the_way.mkdir()  # root may write read-only files
-        with pytest.raises(StateError, match=r"cannot be written.*it is kept in the database and counts here"):
+        with pytest.raises(StateError, match=r"cannot be written.*it is stored and applies in this process"):
             await stead.plugins.change_plugin("shouty", settings={"volume": 3})
         assert await said(stead) == "AAA"
         assert (await machine.stored())["shouty"] == PluginRow(settings={"volume": 3})

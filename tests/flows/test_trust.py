@@ -133,7 +133,7 @@ async def test_settings_that_cannot_be_understood_leave_those_before(
     async with Toolstead(project.folder) as stead:
         project.config.write_text("[tools]\nnonsense = 1\n")
         project.approve()
-        await until(lambda: "the settings stay as they were" in caplog.text)
+        await until(lambda: "the settings are unchanged" in caplog.text)
         assert list(stead.loaded.settings.tools.blocked) == ["git-*"]
         assert await text(stead, "evil") == "old"
     with pytest.raises(SettingsError, match=r"config\.toml:2"):

@@ -183,7 +183,7 @@ async def test_a_call_is_allowed_denied_or_edited_by_a_person(person: Person, pl
 
 async def test_nobodys_answer_in_time_is_a_no(person: Person, place: Place) -> None:
     answer = await person.call("careful__send", {"to": "ada", "within": 0.2})
-    assert text(answer) == "careful__send was refused: nobody answered within 0.2 seconds"
+    assert text(answer) == "careful__send was refused: no answer within 0.2 seconds"
     for nonsense in (0, -1, 1e9):
         assert "was refused" in text(await person.call("careful__send", {"to": "ada", "within": nonsense}))
     assert (place.sent, await person.approvals()) == ([], [])

@@ -103,7 +103,7 @@ async def test_interrupting_it_cancels_the_run_and_exits_with_130(project: Proje
         (["ask", "hi", "--runtime", "cluade"], "the runtime 'cluade' is unknown; did you mean 'claude'?"),
         (["ask", "hi", "--set", "runtime.scripted.script="], "`toolstead doctor` says what to do"),
         (["ask", "hi", "--set", "runtime.scripted.script=none.yaml"], "none.yaml"),
-        (["ask", "hi", "--url", "http://127.0.0.1:9"], "http://127.0.0.1:9 cannot be reached: nobody listens there"),
+        (["ask", "hi", "--url", "http://127.0.0.1:9"], "http://127.0.0.1:9 cannot be reached: no server listens there"),
         (["ask", "hi", "--url", "127.0.0.1"], "an address begins with http:// or https://"),
         (["ask", "hi", "--timeout", "soon"], "is not a valid float"),
         (["ask", "hi", "--timeout", "-1"], "--timeout"),

@@ -137,7 +137,7 @@ async def test_an_answer_that_breaks_off_is_given_once_more_with_a_note(
     begun, whole = done.stdout.splitlines()
     assert whole == "here I am after all and glad of it"
     assert whole.startswith(begun)
-    assert without_address(done.stderr).splitlines()[1] == "· the answer broke off; it is given once more"
+    assert without_address(done.stderr).splitlines()[1] == "· the answer was cut off; it is sent again"
     assert (done.returncode, len(api.requests)) == (0, 2)
 
 

@@ -22,7 +22,7 @@ from toolstead.app.settings import ClaudeSettings, CodexSettings, RuntimeSetting
 
 KEY = "sk-never-shown-0123456789"
 UNTRIED = [
-    "Nobody was asked whether it answers, so this was free. To find out, for the",
+    "No request was sent, so this was free. To find out whether it answers, for the",
     "price of one short request:",
     '  toolstead ask "hello"',
 ]
@@ -109,7 +109,7 @@ def test_a_login_is_not_looked_at_and_the_command_that_makes_one_is_told(
     assert (report.choice.name, report.choice.why) == (program.name, f"runtime.{program.name}.login is set")
     found = next(one for one in report.runtimes if one.name == program.name)
     assert found.good
-    assert "with your own login; whether there is one is not looked at" in found.says
+    assert "with your own login, which is not checked" in found.says
     assert found.todo == (f"{shlex.quote(sys.executable)} {program.log_in}",)
 
 
@@ -243,7 +243,7 @@ def test_a_missing_extra_is_named_with_the_command_that_brings_it(
     assert f"  {mark} kernel    our own loop: pydantic-ai-slim is not installed" in lines
     at = lines.index(f"  {mark} models    pydantic-ai-slim is not installed")
     assert lines[at + 1].strip() == f'→ pip install "{required_by("models")[0]}"'
-    broken = "No agent can answer yet: do what stands after → where there is a ✗."
+    broken = "No agent can answer yet: follow the → below each ✗."
     assert (lines[-1] == broken) is bool(environ)
 
 
@@ -261,7 +261,7 @@ def test_a_missing_extra_is_named_with_the_command_that_brings_it(
             "model 'opsu' has no provider; did you mean 'opus'?",
         ),
         (RuntimeSettings(default="scripted"), "runtime.default is scripted, and runtime.scripted.script is not set"),
-        (RuntimeSettings(default="kernel"), "no model can be asked: no key is set (ANTHROPIC_API_KEY, "),
+        (RuntimeSettings(default="kernel"), "no model is available: no key is set (ANTHROPIC_API_KEY, "),
         (RuntimeSettings(default="kernel", model="groq:x"), "for groq:x set GROQ_API_KEY"),
         (RuntimeSettings(default="kernel", model="sonet"), "model 'sonet' has no provider; did you mean 'sonnet'?"),
         (RuntimeSettings(model="groq:x"), "runtime.model is set, and for Groq set GROQ_API_KEY"),

@@ -217,7 +217,7 @@ async def test_with_a_url_only_the_token_of_that_server_does(served: Served, tmp
         assert "it needs the private token" in refused.stderr
     assert len(served.plugins.asked) == 1
     nobody = await served.command("list", "--url", "http://127.0.0.1:9")
-    assert (nobody.returncode, "nobody listens there" in nobody.stderr) == (2, True)
+    assert (nobody.returncode, "no server listens there" in nobody.stderr) == (2, True)
 
 
 @pytest.mark.parametrize("answer", ["[]", "{}", '{"plugins": 1}', '{"plugins": [1]}', '{"plugins": [{"name": "x"}]}'])

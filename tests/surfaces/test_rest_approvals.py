@@ -185,7 +185,7 @@ async def test_a_second_decision_is_a_409_that_says_how_it_was_decided(person: P
 @pytest.mark.promise("B10")
 async def test_nobodys_answer_is_a_no(person: Person) -> None:
     answer = (await person.call("send", {"to": "quick"})).json
-    assert answer["content"][0]["text"] == "send was refused: nobody answered within 0.1 seconds"
+    assert answer["content"][0]["text"] == "send was refused: no answer within 0.1 seconds"
     assert (answer["isError"], person.sent) == (True, [])
 
 
@@ -261,7 +261,7 @@ async def test_nobody_without_the_private_token_sees_or_decides_anything(person:
         ({"decision": "maybe"}, 422, "/decision"),
         ({"decision": None}, 422, "/decision"),
         ({"decision": "allow", "input": [1]}, 422, "/input"),
-        ({"decision": "deny", "input": {}}, 422, "/input: a call that is denied needs none"),
+        ({"decision": "deny", "input": {}}, 422, "/input: a denied call takes none"),
         ({"decision": "deny", "reason": 5}, 422, "/reason"),
         ({"decision": "deny", "reason": "x" * 2_001}, 422, "/reason"),
         ({"decision": "allow", "inputs": {}}, 422, "input"),

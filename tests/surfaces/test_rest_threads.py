@@ -225,7 +225,7 @@ async def test_a_database_that_cannot_be_opened_is_said_each_time_and_tools_go_o
             assert "toolstead.db" in reply.problem["detail"]
         assert (await client.get("/api/health")).status == 200
         assert (await client.ask("POST", "/api/tools/workspace-info/call", {})).status == 200
-        assert "there are no threads and runs for now" in caplog.text
+        assert "threads and runs are unavailable for now" in caplog.text
         database.rmdir()
         assert (await client.get("/api/threads")).json == {"threads": []}
 

@@ -400,7 +400,7 @@ async def test_the_token_of_a_server_goes_nowhere_else(folder: Path) -> None:
 @pytest.mark.parametrize(
     ("url", "said"),
     [
-        ("http://127.0.0.1:9", "cannot be reached: nobody listens there"),
+        ("http://127.0.0.1:9", "cannot be reached: no server listens there"),
         ("file:///etc/passwd", "an address begins with http:// or https://"),
         ("127.0.0.1:9", "an address begins with http:// or https://"),
     ],
@@ -418,5 +418,5 @@ def test_the_list_names_what_was_set_aside_with_its_place(folder: Path) -> None:
     assert done.returncode == 0
     assert "fine" in done.stdout
     assert re.search(
-        r"^set aside: .*a\.json:\d+:\d+: tool 'bad': \"description\" is missing", done.stderr, re.MULTILINE
+        r"^quarantined: .*a\.json:\d+:\d+: tool 'bad': \"description\" is missing", done.stderr, re.MULTILINE
     )

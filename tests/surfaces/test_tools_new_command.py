@@ -211,7 +211,7 @@ def test_what_the_edit_broke_is_said_as_a_compiler_would(desk: Desk) -> None:
     file = desk.tools / "find-text.json"
     problem = "handler.command: {{patern}} is no property of the inputSchema; did you mean 'pattern'?"
     assert done.stdout == f"{file}\n{file}:20:47: tool 'find-text': {problem}\n"
-    assert (done.returncode, done.stderr) == (1, "1 problem; mend the file, then: toolstead tools check\n")
+    assert (done.returncode, done.stderr) == (1, "1 problem; fix the file, then: toolstead tools check\n")
 
 
 def test_an_edit_that_takes_anothers_name_or_a_bad_default_is_told_of(desk: Desk) -> None:
@@ -241,7 +241,7 @@ def test_a_tool_that_was_renamed_in_the_editor_is_shown_by_its_new_name(desk: De
 def test_an_editor_that_fails_is_told_of_and_the_file_stays(desk: Desk) -> None:
     done = desk.run("new", "one", "--shell", "true", "--edit", EDITOR=desk.editor("sys.exit(3)"))
     assert done.returncode == 1
-    assert "ended with status 3; the file is checked all the same" in done.stderr
+    assert "ended with status 3; the file is checked anyway" in done.stderr
     assert "one.json" in desk.written
     no_program = desk.programs / "no-program"
     no_program.write_bytes(b"\x7fELF")

@@ -164,7 +164,7 @@ def test_from_the_clone_to_the_approval_through_a_change_and_back(project: Hosti
     assert project.toolstead("tools", "call", "evil-program").returncode == 2
     revoked = project.toolstead("trust", "--revoke")
     assert revoked.returncode == 1
-    assert "nothing to take back" in revoked.stderr
+    assert "nothing to revoke" in revoked.stderr
 
 
 def test_a_copy_that_was_damaged_or_lost_is_made_whole_by_trusting_again(project: HostileProject) -> None:

@@ -15,7 +15,7 @@ OnEvent = Callable[[str, dict[str, Any]], object]
 
 
 class RunOptions(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
-    """What a run is asked for besides its prompt; what is None is left to the thread and the settings."""
+    """The options of a run besides its prompt; None leaves a choice to the thread and the settings."""
 
     thread_id: str | None = None
     runtime: str | None = None
@@ -45,7 +45,7 @@ class SteadClient(Protocol):
         ...
 
     async def reload_tools(self) -> dict[str, Any]:
-        """Read every source of tools again: what changed."""
+        """Read every source of tools again; return what changed."""
         ...
 
     async def list_plugins(self) -> list[dict[str, Any]]:
@@ -55,11 +55,11 @@ class SteadClient(Protocol):
     async def change_plugin(
         self, name: str, *, enabled: bool, settings: Mapping[str, Any] | None = None
     ) -> dict[str, Any]:
-        """Switch a plugin, and set some of its settings: how it is now."""
+        """Switch a plugin, and set some of its settings; return its new state."""
         ...
 
     async def reset_plugin(self, name: str) -> dict[str, Any]:
-        """Forget what was set for a plugin: how it is now."""
+        """Delete what was set for a plugin; return its new state."""
         ...
 
     async def list_threads(self, limit: int) -> list[dict[str, Any]]:

@@ -35,7 +35,7 @@ async def open_client(
     if address is not None:
         from toolstead.app.http_client import HttpClient
 
-        # The token of one server is nobody else's business: another address gets what the settings say, or none.
+        # A server's token is never sent to another address: that one gets the token of the settings, or none.
         async with HttpClient(address, known.token if known is not None else read_token()) as client:
             if url is not None or await client.is_listening():
                 yield client

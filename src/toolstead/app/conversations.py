@@ -42,7 +42,7 @@ class ConversationParts(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         call_tool: Calls tools for runs.
-        own_tools: Stands before and behind tools of a runtime's own.
+        own_tools: Gates and logs a runtime's own tools.
         find_view: The tools that an agent may see and call.
         keys: Those of model APIs.
         pinned: Gives the approved copy of the project's folder.
@@ -91,10 +91,10 @@ class OrchestratorOpener:
         return orchestrator
 
     async def _open_orchestrator(self, settings: Settings) -> Orchestrator:
-        """Open, and leave the keyring alone: a server that nobody asks for an agent needs no key."""
+        """Open without reading the keyring: a server that runs no agent needs no key."""
         async with self._opening:
             if self._closing:
-                raise InvocationError("everything is being closed; try again when it runs again")
+                raise InvocationError("Toolstead is shutting down; try again after the restart")
             if self._orchestrator is None:
                 self._orchestrator = await self._begin_orchestrator(await self._parts.database.open(), settings)
             return self._orchestrator
@@ -108,9 +108,9 @@ class OrchestratorOpener:
         self._knows_keys = True
 
     def open_early(self, settings: Settings, *, after: float = 0.0) -> Callable[[], Awaitable[None]]:
-        """Open in the background, so that the first request does not wait for it; gives what ends the opening.
+        """Open in the background, so that the first request does not wait for it; return what ends the opening.
 
-        A failure is logged, and told to whoever asks next: each asks again.
+        A failure is logged and raised to the next caller; each caller tries again.
         """
         task = asyncio.create_task(self._open_early(settings, after), name="toolstead-open-database")
 
@@ -121,7 +121,7 @@ class OrchestratorOpener:
         return end
 
     def state(self, settings: Settings) -> Mapping[str, Any]:
-        """The runtime in use, and the sessions' numbers; nothing is opened for it."""
+        """The runtime in use, and the sessions' numbers; opens nothing."""
         from toolstead.app.runtime_choice import usual_runtime
         from toolstead.invoker.lease import NO_SESSIONS
 
@@ -131,7 +131,7 @@ class OrchestratorOpener:
         return {"runtime": choice.name, "runtimeReason": choice.why, "sessions": asdict(stats)}
 
     async def close(self) -> None:
-        """End what runs, and store that; the database stays open for those who end later."""
+        """End the open runs, and store their ends; the database stays open for parts that close later."""
         self._closing = True
         async with self._opening:
             orchestrator, self._orchestrator = self._orchestrator, None
@@ -148,7 +148,7 @@ class OrchestratorOpener:
         try:
             await self._open_orchestrator(settings)
         except StorageError as error:
-            logger.warning("there are no threads and runs for now: %s", error)
+            logger.warning("threads and runs are unavailable for now: %s", error)
 
     async def _begin_orchestrator(self, store: Store, settings: Settings) -> Orchestrator:
         for part in _PARTS:  # in a worker: calls go on meanwhile

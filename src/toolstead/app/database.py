@@ -40,7 +40,7 @@ class StoreOpener:
         return not isinstance(self._url, Path)
 
     def on_open(self, listener: Callable[[Store], object]) -> None:
-        """Be told, once, when it is open. A listener must not block."""
+        """Add a listener that is called once, when the database is open. It must not block."""
         self._listeners.append(listener)
 
     async def open(self) -> Store:
@@ -64,7 +64,7 @@ class StoreOpener:
             return self._store
 
     async def close(self) -> None:
-        """Store what waits, and close it; it is not opened again."""
+        """Store pending events, and close it; it is not opened again."""
         async with self._opening:
             self._closed = True
             await self._log.detach_store()

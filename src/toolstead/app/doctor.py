@@ -1,6 +1,6 @@
-"""What can be used here and what cannot, and what to type about it: models, keys, extras, the usual runtime.
+"""Checks which models, keys, extras and runtimes can be used here, and how to enable the others.
 
-Nothing heavy is imported and nobody outside is asked, so looking costs nothing.
+It imports nothing heavy and sends no request, so it costs nothing.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ EXTRAS = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DoctorFinding:
-    """One thing that was looked at.
+    """One thing that was checked.
 
     Attributes:
         name: What it is.
@@ -62,7 +62,7 @@ class DoctorFinding:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DoctorReport:
-    """Everything that was looked at.
+    """Everything that was checked.
 
     Attributes:
         choice: Which runtime answers, and why.
@@ -80,7 +80,7 @@ class DoctorReport:
 
     @property
     def can_answer(self) -> bool:
-        """Whether `toolstead ask` would get as far as asking somebody."""
+        """Whether `toolstead ask` would get as far as sending a request."""
         return self.choice.name is not None and not any(item.good is False for item in self.extras)
 
     def to_json(self) -> dict[str, Any]:
@@ -97,9 +97,9 @@ class DoctorReport:
 
 
 def examine_setup(settings: RuntimeSettings, keys: Keys | None = None) -> DoctorReport:
-    """Look at everything; keys are those of the process's environment unless given."""
+    """Check everything; keys are those of the process's environment unless given."""
     keys = Keys(os.environ) if keys is None else keys
-    keys.load(lacking_keys(settings, keys))  # as whoever asks an agent does it, so that the same is chosen here
+    keys.load(lacking_keys(settings, keys))  # as a run does, so that the same runtime is chosen here
     choice, model = _chosen_runtime(settings, keys)
     keys.load(usual_keys())
     vendor_in_use = find_model(model)[0] if model is not None else None
@@ -169,7 +169,7 @@ def _examine_program(program: RuntimeProgram, settings: RuntimeSettings, keys: K
         return DoctorFinding(name=name, good=good, says=f"{title} cannot be started: {fault}", todo=todo)
     if login:
         log_in = f"{shlex.quote(str(program.file))} {program.log_in}"
-        says = f"{title}: with your own login; whether there is one is not looked at. If there is none:"
+        says = f"{title}: with your own login, which is not checked. If there is none:"
         return DoctorFinding(name=name, good=True, says=says, todo=(log_in,))
     if keys(program.key):
         return DoctorFinding(name=name, good=True, says=f"{title}: {program.key} from {keys.origin_of(program.key)}")

@@ -25,7 +25,7 @@ class Explained(msgspec.Struct, frozen=True, kw_only=True):
         key: The dotted key, as TOML writes it.
         path: The key's parts.
         value: The effective value; a secret is masked.
-        origin: Where it was said; for a list that grows with every layer, all of them.
+        origin: Where it was set; for a list that grows with every layer, all of them.
         overrode: The values it took the place of, nearest layer first, each with its origin.
         in_effect: Whether anything in this version reads it.
         masked: Whether the value shown is not the real one.

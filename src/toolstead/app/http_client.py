@@ -28,7 +28,7 @@ class NobodyListensError(ServeError):
 
 
 class HttpClient:
-    """A running server; open it with `async with`. What it refuses is a `ServeError` with its own words.
+    """A running server; open it with `async with`. What it refuses is a `ServeError` with its own message.
 
     Attributes:
         url: Its address.
@@ -37,10 +37,10 @@ class HttpClient:
     lost_server = None
 
     def __init__(self, url: str, token: str) -> None:
-        """Connect to nothing yet.
+        """Prepare a client; connect to nothing yet.
 
         Raises:
-            ServeError: The address is none that can be asked.
+            ServeError: The address is not valid.
         """
         if not url.startswith(("http://", "https://")):
             raise ServeError(f"{url}: an address begins with http:// or https://")
@@ -135,7 +135,7 @@ class HttpClient:
 
         Raises:
             NobodyListensError: The server is gone.
-            ServeError: It cannot be asked, or said no; its own words are in the text.
+            ServeError: It cannot be reached, or refused; its own message is in the text.
         """
         async with self._open(method, path, body) as response:
             data = await response.aread()
@@ -160,7 +160,7 @@ class HttpClient:
                 yield response
         except (httpx2.ConnectError, httpx2.TimeoutException, httpx2.InvalidURL) as error:
             if _is_refused(error):
-                raise NobodyListensError(f"{self.url} cannot be reached: nobody listens there") from None
+                raise NobodyListensError(f"{self.url} cannot be reached: no server listens there") from None
             raise ServeError(f"{address} cannot be reached: {_describe_cause(error)}") from None
         except httpx2.TransportError as error:
             raise ServeError(f"{address} broke off in the middle of its answer: {error!r}") from None
@@ -187,7 +187,7 @@ def _read_detail(data: bytes) -> str:
 
 
 def _find_causes(error: BaseException | None) -> list[BaseException]:
-    """An error and those it came from: the libraries wrap what the system said, once for each address."""
+    """An error and those it came from: the libraries wrap the system's error, once for each address."""
     if error is None:
         return []
     several: Any = getattr(error, "exceptions", None)  # of an exception group
@@ -202,6 +202,6 @@ def _is_refused(error: BaseException) -> bool:
 
 
 def _describe_cause(error: BaseException) -> str:
-    """What the system said, where it said something."""
+    """The system's own error message, where there is one."""
     said = [str(cause) for cause in _find_causes(error) if isinstance(cause, OSError) and str(cause)]
     return said[-1] if said else str(error) or type(error).__name__

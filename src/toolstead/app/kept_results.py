@@ -1,6 +1,6 @@
-"""Whole results behind handles: what a caller was shown a part of can be read in full.
+"""Whole results behind handles, for callers that were shown only a part.
 
-Written behind the call, in the database, which is opened for the first one.
+They are written after the call, to the database, which is opened for the first one.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class KeptResults:
         self._writing: set[asyncio.Task[None]] = set()
 
     def __call__(self, result: ToolResult) -> str | None:
-        """Keep a result; its handle, or None when it is too large to be kept."""
+        """Store a result; return its handle, or None when it is too large."""
         try:
             data = msgspec.json.encode(result.to_json())
         except (TypeError, UnicodeEncodeError):  # half characters and the like, which no file can hold

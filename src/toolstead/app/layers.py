@@ -47,8 +47,8 @@ def settings_for(
     Args:
         places: The project's and the user's folders.
         environ: The environment; this process's own unless given.
-        overrides: What `--set` said, each `section.key=value`.
-        given: What `Toolstead(settings=…)` said.
+        overrides: The values of `--set`, each `section.key=value`.
+        given: The argument of `Toolstead(settings=…)`.
         approved_config: The project's own `config.toml` as the user approved it; the file itself is
             never read.
 
@@ -72,14 +72,14 @@ def load_settings(
     overrides: Sequence[str] = (),
     given: Mapping[str, Any] | None = None,
 ) -> LoadedSettings:
-    """Read every layer, check each on its own, merge them.
+    """Read every layer, check each separately, merge them.
 
     Args:
         environ: The environment; only names that begin with `TOOLSTEAD_` are looked at.
         user_config: The user's `config.toml`; it may be absent.
         project_config: The project's name and content, or None when it must not count.
-        overrides: What `--set` said, each `section.key=value`; a later one wins.
-        given: What `Toolstead(settings=…)` said, nested as in TOML.
+        overrides: The values of `--set`, each `section.key=value`; a later one wins.
+        given: The argument of `Toolstead(settings=…)`, nested as in TOML.
 
     Raises:
         SettingsError: A layer cannot be read, or has an unknown key or a bad value.
@@ -136,7 +136,7 @@ def _from_text(path: Path, text: str) -> list[Leaf]:
         raise _syntax_error(path, text, error) from None
 
     def origin_of(where: tuple[str | int, ...]) -> str:
-        # What has no line of its own stands in something that has.
+        # A key without a line is inside a table that has one.
         line = next((lines[upper] for end in range(len(where), 0, -1) if (upper := where[:end]) in lines), None)
         return f"{path}:{line}" if line is not None else str(path)
 

@@ -17,7 +17,7 @@ _SERVER_TOKEN = ("server", "token")
 def is_secret(path: Sequence[str]) -> bool:
     """Whether the value at this path is a secret by its name.
 
-    In the open tables any part below the owner's name may tell; of an upstream server all of
+    In the open tables any part below the owner's name may be secret; of an upstream server all of
     `env` and `headers` counts, because that is where its secrets are put.
     """
     if tuple(path) == _SERVER_TOKEN:

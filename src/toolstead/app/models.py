@@ -35,7 +35,7 @@ class Models:
         if usual is None:
             keys = ", ".join(state.vendor.keys[0] for state in vendor_states(self._keys))
             raise RuntimeFailureError(
-                f"no model can be asked: no key is set ({keys}), and no model is named that needs none; `toolstead"
+                f"no model is available: no key is set ({keys}), and no model is named that needs none; `toolstead"
                 " doctor` says what to do. Without a model, a script can answer: --set"
                 ' runtime.scripted.script=demo.yaml with "- say: Hello" in it'
             )
@@ -45,7 +45,7 @@ class Models:
         """The model of a full name, the same object every time.
 
         Raises:
-            RuntimeFailureError: It cannot be had; what to do is said.
+            RuntimeFailureError: It is unavailable; the text says what to do.
         """
         found = self._connected.get(name)
         if found is not None:

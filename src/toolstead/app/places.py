@@ -44,10 +44,10 @@ def find_places(
     """Find the folders.
 
     `TOOLSTEAD_HOME` moves the user's folder and, into a folder `data` inside it, the data: one
-    variable gives a test or a second installation a world of its own.
+    variable isolates a test or a second installation.
 
     Args:
-        explicit: The project's root, when somebody names it.
+        explicit: The project's root, when the caller names it.
         environ: The environment; this process's own unless given.
         cwd: The current folder; this process's own unless given.
 

@@ -1,4 +1,4 @@
-"""Where a stead's plugins are: those that come with us, installed ones, and files of the user and of the project.
+"""Where a stead's plugins are: first-party ones, installed ones, and files of the user and of the project.
 
 A project's own are read as they were approved, never from its folder.
 """
@@ -60,7 +60,7 @@ class PluginPlaces:
         self.problems: list[Problem] = []
 
     def discover_plugins(self) -> list[Discovered]:
-        """What there is, in the order in which it is registered. Nobody's code is run for it."""
+        """The plugins that exist, in the order of registration. Runs none of their code."""
         first = [
             Discovered(
                 name=name,
@@ -101,14 +101,14 @@ class PluginPlaces:
         return read
 
     def _search_path(self) -> list[str]:
-        """Where installed packages are. `python -m` puts the current folder there, which may be anybody's clone."""
+        """Where installed packages are. `python -m` puts the current folder there, which may be an untrusted clone."""
         here = {os.path.realpath(folder) for folder in (os.curdir, self._places.project)}
         return [folder for folder in sys.path if folder and os.path.realpath(folder) not in here]
 
     def _approved_files(self) -> list[tuple[Path, bytes]]:
         read: list[tuple[Path, bytes]] = []
         try:
-            approval = self._trust.approvals.read(self._places.project)  # as it is now: it may just have been revoked
+            approval = self._trust.approvals.read(self._places.project)  # read again: it may just have been revoked
         except TrustError as error:
             self._note_unreadable(escape_unseen(str(self._places.project)), str(error))
             return read

@@ -1,4 +1,4 @@
-"""What plugins can do, made of the stead's own parts: each power keeps to the plugin it was made for.
+"""The powers of plugins, made of the stead's own parts: each serves only the plugin it was made for.
 
 What a power is made of is imported when it is used: most plugins use none of them.
 """
@@ -42,10 +42,10 @@ _OWN_WORDS = frozenset(event.partition(".")[0] for event in TYPES)
 
 
 class Broadcast(Protocol):
-    """Tells the plugins' `on_broadcast`."""
+    """Calls the plugins' `on_broadcast`."""
 
     async def __call__(self, event: str, data: Mapping[str, Any], *, source: str | None = None) -> None:
-        """Tell everybody but the plugin it comes from."""
+        """Send the event to every plugin but the one it comes from."""
         ...
 
 
@@ -55,7 +55,7 @@ class Parts(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         open_store: The database, opened when it is first needed.
         conversations: Threads and runs, opened likewise.
-        http: The guarded client and the hosts that the settings allow, as they are now.
+        http: The guarded client and the hosts that the settings allow now.
     """
 
     open_store: Callable[[], Awaitable[Store]]
@@ -150,7 +150,7 @@ class PluginAgents:
 
 
 class PluginThreads:
-    """Conversations, and what is told to everybody."""
+    """Conversations and broadcasts."""
 
     def __init__(self, plugin: str, parts: Parts, *, first_party: bool) -> None:
         self._plugin = plugin
@@ -175,12 +175,12 @@ class PluginThreads:
     async def broadcast(
         self, event: str, data: Mapping[str, Any], *, thread_id: str | None = None, meta: ToolMeta | None = None
     ) -> None:
-        """Tell the log, its readers and the other plugins."""
+        """Send an event to the log, its readers and the other plugins."""
         self._check_type(event)
         _check_json(data)
         if self._telling >= MOST_BROADCASTS:
-            reason = "more than that means that an on_broadcast hook answers a broadcast with another, without end"
-            raise RefusedError(f"{self._plugin} tells {MOST_BROADCASTS} events at once already; {reason}")
+            reason = "an on_broadcast hook probably answers each broadcast with another, without end"
+            raise RefusedError(f"{self._plugin} broadcasts {MOST_BROADCASTS} events at once already; {reason}")
         caller = meta.caller if meta is not None else Caller(thread_id=thread_id) if thread_id is not None else None
         self._telling += 1
         try:
@@ -247,7 +247,7 @@ class PluginHttp:
 
 
 class PluginCalls:
-    """Calling tools on a plugin's behalf, not endlessly."""
+    """Calls tools on a plugin's behalf, with bounded nesting."""
 
     def __init__(self, plugin: str, parts: Parts) -> None:
         self._plugin = plugin
@@ -260,7 +260,7 @@ class PluginCalls:
         """Call a tool, in the thread and run of the call it comes from."""
         caller = meta.caller if meta is not None else Caller()
         if caller.nested >= MOST_NESTED:
-            reason = f"{MOST_NESTED} tools call each other already; that is probably a circle"
+            reason = f"{MOST_NESTED} tools call each other already; that is probably an endless recursion"
             return self._refuse_call(name, reason)
         if self._open >= MOST_CALLS:
             return self._refuse_call(name, f"{MOST_CALLS} calls of this plugin are open already")
@@ -283,7 +283,7 @@ def _check_key(key: str) -> str:
 
 
 def _check_json(value: Any) -> None:
-    """Refuse what would come back as something else, or not at all."""
+    """Refuse a value that would not survive a round trip through JSON."""
     try:
         _check_value(value)
     except RecursionError:

@@ -1,4 +1,4 @@
-"""The settings of plugins as tables: merged from what was said where, shown masked, taken back from who was shown."""
+"""The settings of plugins as tables: merged from their layers, shown masked, and unmasked when they come back."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ def merge_tables(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str
 
 
 def unmask_settings(view: PluginView, sent: Mapping[str, Any]) -> dict[str, Any]:
-    """What somebody who was shown a plugin's settings wants to set: a masked value that comes back changes nothing.
+    """The settings that a client sends after it was shown masked ones: a value that is still masked changes nothing.
 
     Raises:
-        PluginError: It is no JSON, or a mask stands where nobody can tell what is behind it.
+        PluginError: It is no JSON, or a mask stands where the hidden value is unknown.
     """
     try:
         json.dumps(dict(sent), allow_nan=False)
@@ -42,7 +42,7 @@ def unmask_settings(view: PluginView, sent: Mapping[str, Any]) -> dict[str, Any]
 
 
 def show_plugin(view: PluginView) -> dict[str, Any]:
-    """A plugin as doors show it, its secrets masked."""
+    """A plugin as interfaces show it, its secrets masked."""
     settings = mask_value(("plugins", view.name), table_of(view.settings))
     return msgspec.structs.replace(view, settings=settings, error=view.error or None).to_json()
 

@@ -22,7 +22,7 @@ class PluginTools:
     """Offers the tools of plugins; what is wrong with a tool, or with a plugin, is a problem.
 
     Attributes:
-        is_loaded: Whether the registry has asked for the tools; before that it need not be told of a change.
+        is_loaded: Whether the registry has asked for the tools; before that it needs no notice of a change.
     """
 
     name = "plugins"
@@ -41,7 +41,7 @@ class PluginTools:
         return Offers(tools=self._list_tools(), problems=self._list_problems())
 
     async def refresh(self, paths: Collection[Path] | None = None) -> SourceChanges:
-        """What became of the tools since; nothing here is a file."""
+        """The changes since the last load; no file is involved."""
         before = {id(tool): tool for tool in self._list_tools()}
         self._define_tools()
         after = {id(tool): tool for tool in self._list_tools()}

@@ -1,4 +1,4 @@
-"""The plugins of a stead: which there are, which are on and how they are set.
+"""The plugins of a stead: which exist, which are enabled, and their settings.
 
 What a plugin is set to comes from the settings files, and above them from the database, of which `state.json` holds
 a copy that every process watches.
@@ -34,13 +34,13 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 LOOK_SECONDS = 2.0
-"""How often a database that other machines share is looked at for their changes."""
+"""How often to poll a database that other machines share for their changes."""
 
 MOST_ATTEMPTS = 200
-"""How often a change is made anew because another process changed the same plugin meanwhile."""
+"""How often to retry a change because another process changed the same plugin meanwhile."""
 
 LOOK_LIMIT = 5.0
-"""Seconds that the database may take to say what is set, while others wait to write the switches."""
+"""Seconds that reading the plugin settings may take, while others wait to write the switches."""
 
 
 class Plugins:
@@ -65,11 +65,11 @@ class Plugins:
 
         Args:
             found: Where plugins are.
-            settings: The settings as they are now.
+            settings: The current settings.
             switches: Where what was set is mirrored.
             parts: What the plugins' powers are made of.
             runner: Calls their hooks.
-            log: Is told how they are.
+            log: Takes the events about their state.
             refresh: Awaited when their tools changed.
         """
         self._found = found
@@ -91,7 +91,7 @@ class Plugins:
         self.source = PluginTools(self._host, lambda: found.problems)
 
     async def rescan(self) -> None:
-        """Look for plugins anew, and make it so that those run that should."""
+        """Find plugins again, and start and stop them as they are set."""
         async with self._changing:
             await self._apply_state()
 
@@ -104,21 +104,21 @@ class Plugins:
         await self._host.close()
 
     def start_with(self, state: State) -> None:
-        """Begin with what the switches say."""
+        """Start with the settings of the switches."""
         self._rows = state.plugins
 
     def take_state(self, state: State) -> None:
-        """Somebody, perhaps in another process, set something: make it so."""
+        """Apply a change that was made here or in another process."""
         if state.plugins != self._rows:
             self._own_task(self._take_now(), "toolstead-plugin-switches")
 
     def follow_store(self, store: Store, *, shared: bool) -> None:
-        """The database is open: what it says counts. One that other machines share is looked at again and again."""
+        """Use the settings of the database, which is open now; poll it if other machines share it."""
         self._store = store
         self._own_task(self._follow_now(store, shared=shared), "toolstead-plugin-settings")
 
     def show_plugins(self) -> list[dict[str, Any]]:
-        """Every plugin as doors show it, its secrets masked."""
+        """Every plugin as interfaces show it, its secrets masked."""
         return [show_plugin(view) for view in self._host.list_plugins()]
 
     async def change_plugin(
@@ -128,9 +128,9 @@ class Plugins:
 
         Raises:
             NotFoundError: No such plugin.
-            PluginError: The settings do not fit, and all stays as it was.
+            PluginError: The settings do not fit; nothing changed.
             StorageError: It cannot be kept.
-            StateError: It cannot be told to the other processes.
+            StateError: The other processes cannot be notified.
         """
         return await finish_despite_cancellation(self._change_now(name, enabled, settings))
 
@@ -140,7 +140,7 @@ class Plugins:
         Raises:
             NotFoundError: No such plugin, and nothing was set for one.
             StorageError: It cannot be kept.
-            StateError: It cannot be told to the other processes.
+            StateError: The other processes cannot be notified.
         """
         return await finish_despite_cancellation(self._reset_now(name))
 
@@ -158,14 +158,14 @@ class Plugins:
         async with self._changing:
             view = self._find_plugin(name)
             sent = None if settings is None else unmask_settings(view, settings)
-            self._switches.read()  # what others could not be told is not begun
+            self._switches.read()  # a change that other processes cannot be notified of is not begun
             store = await self._parts.open_store()
             for _ in range(MOST_ATTEMPTS):
                 before = (await store.list_plugins()).get(name, PluginRow())
                 if await store.replace_plugin(name, before, self._changed_row(name, before, enabled, sent)):
                     break
             else:
-                raise StorageError(f"other processes change plugin {name!r} all the time; try again")
+                raise StorageError(f"other processes keep changing plugin {name!r}; try again")
             await self._mirror_store(store)
             if enabled:
                 await self._host.restart_plugin(name)
@@ -193,10 +193,10 @@ class Plugins:
 
     async def _take_now(self) -> None:
         async with self._changing:
-            if self._store is not None:  # who has it open asks it, and mends a file that says something else
+            if self._store is not None:  # a process that has it open reads it, and corrects a file that differs
                 await self._mirror_store(self._store)
                 return
-            rows = self._switches.read().plugins  # as it is by now: a change of ours may have come in between
+            rows = self._switches.read().plugins  # the current state: a change of ours may have come in between
             if rows != self._rows:
                 self._rows = rows
                 await self._apply_state()
@@ -207,17 +207,17 @@ class Plugins:
                 async with self._changing:
                     await self._mirror_store(store)
             except (StorageError, StateError) as error:
-                logger.warning("what is set for plugins could not be taken from the database: %s", error)
+                logger.warning("the plugin settings could not be read from the database: %s", error)
             if not shared:
                 return
             await asyncio.sleep(LOOK_SECONDS)
 
     async def _mirror_store(self, store: Store) -> None:
-        """The database knows: tell the other processes, and make it so here.
+        """Notify the other processes of a stored change, and apply it here.
 
         Raises:
             StorageError: It does not answer.
-            StateError: They cannot be told; here it is so.
+            StateError: They cannot be notified; the change applies here.
         """
         rows = await store.list_plugins()
         untold: StateError | None = None
@@ -231,7 +231,7 @@ class Plugins:
             self._rows = rows
             await self._apply_state()
         if untold is not None:
-            where = "it is kept in the database and counts here; processes that run already hear of it later"
+            where = "it is stored and applies in this process; other running processes read it later"
             raise StateError(f"{untold} ({where})") from untold
 
     async def _apply_state(self) -> None:
@@ -268,9 +268,9 @@ class Plugins:
         self._tasks.discard(task)
         error = None if task.cancelled() else task.exception()
         if isinstance(error, StorageError | StateError):
-            logger.warning("a change of plugins could not be taken in: %s", error)
+            logger.warning("a change of plugins could not be applied: %s", error)
         elif error is not None:
-            logger.error("a change of plugins could not be taken in", exc_info=error)
+            logger.error("a change of plugins could not be applied", exc_info=error)
 
 
 def _store_reader(store: Store, loop: asyncio.AbstractEventLoop) -> Callable[[], Mapping[str, PluginRow]]:
@@ -282,7 +282,7 @@ def _store_reader(store: Store, loop: asyncio.AbstractEventLoop) -> Callable[[],
             return asked.result(LOOK_LIMIT)
         except TimeoutError:
             asked.cancel()
-            raise StorageError(f"the database does not say within {LOOK_LIMIT:g} seconds what is set") from None
+            raise StorageError(f"the database did not return plugin settings within {LOOK_LIMIT:g} seconds") from None
 
     return read_rows
 

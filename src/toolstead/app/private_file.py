@@ -17,10 +17,10 @@ _LOCK_STEP = 0.005
 
 @contextmanager
 def lock_file(path: Path) -> Generator[None]:
-    """Be the only writer of a file; its folder is made, private to the user, where there is none.
+    """Lock a file for writing; create its folder, private to the user, where there is none.
 
     Raises:
-        StateError: Another process does not let go of it.
+        StateError: Another process does not release it.
         OSError: The folder or the lock cannot be made.
     """
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)

@@ -37,7 +37,7 @@ class RegistryView:
         self._agent = agent
 
     def for_agent(self, name: str) -> RegistryView:
-        """The same for one agent: what it may see and call, and nothing else."""
+        """The view of one agent: only what it may see and call."""
         return RegistryView(self._registry, self._create_server, agent=name)
 
     @property
@@ -51,7 +51,7 @@ class RegistryView:
 
     @property
     def quarantined(self) -> tuple[Problem, ...]:
-        """What was set aside, and why."""
+        """The quarantined tools and files, with the reasons."""
         return self._registry.current.problems
 
     def list_tools(self) -> list[ToolInfo]:
@@ -106,7 +106,7 @@ class RegistryView:
         return [tool.tool for tool in self._view.tools.values()]
 
     def register(self, *tools: Tool) -> Changes:
-        """Add tools while the stead runs: all of them or none; connected clients are told.
+        """Add tools while the stead runs: all of them or none; connected clients are notified.
 
         Raises:
             DefinitionError: One is bad, or its name has a holder.

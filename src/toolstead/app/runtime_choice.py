@@ -1,4 +1,4 @@
-"""Which runtime answers when nobody says, and why; nothing is loaded for it, and nobody is asked."""
+"""Chooses the default runtime, with the reason; loads nothing and sends no request."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from toolstead.invoker.runtime import Runtime
 
 NAMES = ("kernel", "claude", "codex", "scripted", "demo")
 _LATER = ("demo",)
-"""Names that the settings know and that this version cannot make."""
+"""Names that the settings know and that this version does not have."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,7 +36,7 @@ class RuntimeProgram:
 
     Attributes:
         name: Its runtime's name, its section of the settings, and its extra.
-        title: As a sentence says it.
+        title: Its name in messages.
         package: What must be importable.
         vendor: Whose models it asks.
         key: The environment's name of that vendor's key.
@@ -69,7 +69,7 @@ class RuntimeProgram:
         return Path(found.origin).parent / path if found is not None and found.origin is not None else None
 
     def find_fault(self) -> str:
-        """Why the program that comes with the extra cannot be started, as far as a look at it tells; else empty."""
+        """Why the program that comes with the extra cannot be started, as far as its file shows; else empty."""
         file, shown = self.file, "/".join(self.inside)
         if file is None:
             return f"{self.brought_by} is not installed"
@@ -105,10 +105,10 @@ PROGRAMS = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Choice:
-    """What answers where nothing else is said.
+    """The default runtime.
 
     Attributes:
-        name: The runtime; None when none can be had.
+        name: The runtime; None when none is available.
         why: Why this one, empty when the settings name it; or what would be needed for one.
     """
 
@@ -147,7 +147,7 @@ def usual_runtime(settings: RuntimeSettings, lookup: Lookup, given: Sequence[Run
 
 
 def _choose_kernel(vendor: Vendor | None, lookup: Lookup, what: str) -> Choice:
-    """Our own loop, where a model can be asked at all."""
+    """The kernel, where a model is available."""
     if vendor is not None:
         state = state_of(vendor, lookup)
         why = "is set" if state.usable else f"is set, and for {vendor.title} {state.advice}"
@@ -160,12 +160,12 @@ def _choose_kernel(vendor: Vendor | None, lookup: Lookup, what: str) -> Choice:
 
 
 def usual_keys() -> list[str]:
-    """The names of the keys that are looked for by themselves."""
+    """The names of the keys that are looked up automatically."""
     return [key for vendor in VENDORS if vendor.name in MAIN for key in vendor.keys]
 
 
 def lacking_keys(settings: RuntimeSettings, lookup: Lookup) -> list[str]:
-    """The names of keys without which nobody answers as the settings are; a keyring may have one of them."""
+    """The names of keys without which no runtime is available; a keyring may have one of them."""
     program = next((one for one in PROGRAMS if one.name == settings.default), None)
     if program is not None:
         return [] if getattr(settings, program.name).login or lookup(program.key) else [program.key]
@@ -176,7 +176,7 @@ def lacking_keys(settings: RuntimeSettings, lookup: Lookup) -> list[str]:
     try:
         state = state_of(find_model(settings.model)[0], lookup)
     except RuntimeFailureError:
-        return []  # it is refused when somebody asks, with the nearest name
+        return []  # a run refuses it, with the nearest name
     return [] if state.usable else list(state.vendor.keys)
 
 

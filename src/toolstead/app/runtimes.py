@@ -1,4 +1,4 @@
-"""The runtimes that can be had here, made when they are first asked for."""
+"""The available runtimes, each made at its first use."""
 
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ class Runtimes:
         pinned: Pinned | None = None,
         given: Sequence[Runtime] = (),
     ) -> None:
-        """Decide what can be had.
+        """Decide which runtimes are available.
 
         Args:
             settings: Which one is usual, and how each is set.
             limits: Where agents are stopped.
             project: Where files that the settings name are.
-            data: Where programs that are driven keep what is theirs, each in a folder of its own.
+            data: Where driven programs keep their data, each in a separate folder.
             keys: Those of model APIs.
             offered: The tools of an agent.
             pinned: The approved copy of the project's folder.
@@ -58,7 +58,7 @@ class Runtimes:
         """The runtime of this name; an empty one means the settings' choice for this model.
 
         Raises:
-            RuntimeFailureError: There is none of this name, or it cannot be had; what to do is said.
+            RuntimeFailureError: There is none of this name, or it is unavailable; the text says what to do.
         """
         wanted = self._usual_runtime(model) if name in ("", "auto") else name
         if wanted not in self._made:
@@ -75,7 +75,7 @@ class Runtimes:
             return choice.name
         if not self._settings.model:
             return "kernel"  # the caller may name a model that needs no key; without one it says what is missing
-        raise RuntimeFailureError(f"no runtime can be had: {choice.why}; `toolstead doctor` says what to do")
+        raise RuntimeFailureError(f"no runtime is available: {choice.why}; `toolstead doctor` says what to do")
 
     def _make_runtime(self, name: str) -> Runtime:
         if why := absence_reason(name):

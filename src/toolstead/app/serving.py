@@ -54,7 +54,7 @@ async def serve_stdio(parts: Wiring, *, fast_path: bool) -> None:
         settings = parts.loaded.settings
 
         def open_database() -> None:
-            """The first answer is out: now the database may be opened, behind those that follow."""
+            """Open the database in the background, once the first answer is sent."""
             opening.push_async_callback(parts.conversations.open_early(settings, after=QUIET_SECONDS))
 
         await serve_stdio(

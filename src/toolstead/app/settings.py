@@ -221,7 +221,7 @@ class Key(Struct, frozen=True, kw_only=True):
     Attributes:
         path: Its parts, from the section down.
         type: What msgspec checks a value against.
-        default: Its value when nobody says otherwise, as TOML would hold it.
+        default: Its value when it is not set, as TOML would hold it.
         allowed: What it may be, in words.
     """
 

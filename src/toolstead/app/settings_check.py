@@ -1,6 +1,6 @@
-"""One layer's table against the model: checked leaves come out, or one error that names every fault.
+"""Checks one layer's table against the model; gives checked leaves, or one error that names every fault.
 
-Each leaf is checked where it was said, so that a complaint can name file and line, and so that a
+Each leaf is checked where it was set, so that a complaint can name file and line, and so that a
 bad value is found even when a higher layer would have replaced it.
 """
 
@@ -33,11 +33,11 @@ class Leaf(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def checked_leaves(table: Mapping[Any, Any], origin_of: OriginOf, spelling: Spelling = toml_key) -> list[Leaf]:
-    """Check a layer's table and take it apart.
+    """Check a layer's table, and split it into leaves.
 
     Args:
         table: Sections, as TOML or Python nests them.
-        origin_of: Says where the value at a path was said.
+        origin_of: Returns where the value at a path was set.
         spelling: How this layer writes a key, for the hint at the nearest one.
 
     Raises:
@@ -187,7 +187,7 @@ def _table_heading(path: KeyPath) -> str:
 
 
 def _unknown_key(path: KeyPath, spelling: Spelling) -> str:
-    """Say that a key is unknown, and which one comes nearest."""
+    """The message for an unknown key, with the nearest known one."""
     apart = tuple(".".join(path).split("."))
     if apart != path and (apart in known_keys() or apart in known_sections() or apart[0] in OPEN_TABLES):
         return f"unknown key: the dot is inside a name here; write {spelling(apart)} as nested tables, without quotes"

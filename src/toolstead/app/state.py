@@ -3,7 +3,7 @@
 What is set for plugins lives in the database, and stands here too so that a process can start without opening it.
 
 `state.json` is private to the user and written whole: under a lock, into a file beside it, synced,
-then moved into place. A file that cannot be understood is never written over.
+then moved into place. A file that is not valid is never overwritten.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ class Switches:
         return self._change_file(switch_tool)
 
     def mirror_plugins(self, look: Callable[[], Mapping[str, PluginRow]]) -> Mapping[str, PluginRow]:
-        """Write what the database says of plugins, and give it.
+        """Write the plugin settings of the database to the file, and return them.
 
         Waits for other writers, so an event loop calls it in a worker.
 
@@ -120,7 +120,7 @@ class Switches:
         if isinstance(version, int) and version > VERSION:
             raise StateError(
                 f"{self.path} has version {version}, and this Toolstead understands up to {VERSION}: a newer one"
-                " wrote it; update Toolstead, or give this one a folder of its own with TOOLSTEAD_HOME"
+                " wrote it; update Toolstead, or point TOOLSTEAD_HOME to another folder"
             )
         if type(version) is not int or version != VERSION:
             raise self._broken_state(f'"version" must be {VERSION}')
@@ -137,17 +137,17 @@ class Switches:
 
     def _broken_state(self, reason: str) -> StateError:
         return StateError(
-            f"{self.path} cannot be understood and is left as it is: {reason};"
+            f"{self.path} is not valid and is left unchanged: {reason};"
             " repair it, or delete it to turn every tool on again"
         )
 
 
 class SwitchWatcher(PollingWatcher):
-    """Tells a listener when the switches changed, whoever changed them: `async with watcher:`.
+    """Notifies a listener when any process changed the switches: `async with watcher:`.
 
     The listener is called on the event loop: first with what the file says when the watcher starts,
     so that no change falls between reading and watching, then with every other set. A file that
-    becomes one that cannot be understood changes nothing and is logged once; a watcher that finds
+    becomes invalid changes nothing and is logged once; a watcher that finds
     such a file at its start has no switches to keep, and refuses to start.
     """
 
@@ -162,10 +162,10 @@ class SwitchWatcher(PollingWatcher):
         self._complained = False
 
     async def check(self) -> None:
-        """Look once, and tell the listener if there is something to tell.
+        """Check once, and notify the listener of a change.
 
         Raises:
-            StateError: The file cannot be understood, and nothing is known from before.
+            StateError: The file is not valid, and nothing is known from before.
         """
         seen = self._read_signature()
         if self._known is not None and seen == self._seen and not (seen is not None and is_young(seen[0])):

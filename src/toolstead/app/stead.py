@@ -1,4 +1,4 @@
-"""`Toolstead`: the public object. The CLI, the servers and programs stand on it; `wiring` builds its parts."""
+"""`Toolstead`: the public object. The CLI, the servers and programs use it; `wiring` builds its parts."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class Toolstead:
         watch: bool = True,
         follow: bool = False,
     ) -> None:
-        """Decide where things are and what the settings say; nothing is opened yet.
+        """Find the folders and load the settings; open nothing yet.
 
         Args:
             project: The project's folder; else the nearest one upward with `.toolstead` or `.git`.
@@ -144,18 +144,18 @@ class Toolstead:
         """Ask an agent, and wait for the end of its run: `(await stead.invoke("hello", thread_id="t1")).result`.
 
         Args:
-            prompt: What it is asked; word for word, no command is ever looked for in it.
-            thread_id: The conversation it belongs to; a new one unless said.
+            prompt: Sent word for word; never read as a command.
+            thread_id: The conversation it belongs to; a new one unless given.
             model: Instead of the thread's and the settings'.
             session_id: A conversation of the runtime's own to go on with.
-            timeout: Seconds after which it is ended; the settings' `limits.run_timeout` unless said.
+            timeout: Seconds after which it is ended; the settings' `limits.run_timeout` unless given.
             on_message: Called with every event of the run, as it happens.
             agent: Instead of the thread's and the settings'.
             runtime: Instead of the thread's and the settings'.
 
         Raises:
             StorageError: The database cannot be opened or written.
-            RuntimeFailureError: No such runtime can be had; every other failure is in the run's `error`.
+            RuntimeFailureError: The runtime is unavailable; every other failure is in the run's `error`.
         """
         from toolstead.orchestrator.orchestrator import watched_run
         from toolstead.orchestrator.request import RunRequest
@@ -181,7 +181,7 @@ class Toolstead:
         return await self._parts.open_conversations()
 
     async def kept_result(self, handle: str) -> dict[str, Any]:
-        """The whole of an answer that was shown in part, as JSON, by the handle that came with it.
+        """The whole result behind a handle, as JSON.
 
         Raises:
             NotFoundError: No such result; they expire.
@@ -200,7 +200,7 @@ class Toolstead:
 
     @property
     def waiting(self) -> tuple[Problem, ...]:
-        """What the project brings that nobody approved yet."""
+        """What the project brings that is not approved yet."""
         return self._parts.trust.waiting
 
     def events(self, types: Collection[str] | None = None) -> EventReader:
@@ -208,7 +208,7 @@ class Toolstead:
         return self._parts.events.open_stream(types)
 
     async def serve_stdio(self, *, fast_path: bool = True) -> None:
-        """Be an MCP server on this process's stdin and stdout until the client leaves.
+        """Serve MCP on this process's stdin and stdout until the client leaves.
 
         Args:
             fast_path: Answer plain messages without the SDK; without it the SDK answers everything.
@@ -230,7 +230,7 @@ class Toolstead:
         Args:
             host: Instead of the settings' `server.host`.
             port: Instead of the settings' `server.port`; 0 picks a free one.
-            on_ready: Told the address, and the token made for it, once the port is open.
+            on_ready: Called with the address and the token made for it, once the port is open.
             stop: Ends the server when set; without it SIGTERM and SIGINT do.
             fast_path: Answer plain MCP messages without the SDK; without it the SDK answers everything.
 
@@ -241,5 +241,5 @@ class Toolstead:
         await serving.serve_http(self._parts, host=host, port=port, on_ready=on_ready, stop=stop, fast_path=fast_path)
 
     def state(self) -> Mapping[str, Any]:
-        """The runtime and the sessions, as health tells them; the database stays as closed as it is."""
+        """The runtime and the sessions, as health reports them; does not open the database."""
         return self._parts.describe_state()

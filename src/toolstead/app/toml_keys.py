@@ -22,7 +22,7 @@ def split_key(text: str) -> tuple[KeyPath, str] | None:
 
 
 def find_lines(text: str, document: Mapping[str, Any]) -> Mapping[tuple[str | int, ...], int]:
-    """The line, counted from 1, of each table and key that has a line of its own.
+    """The line, counted from 1, of each table and key that has one.
 
     Elements of arrays and keys of inline tables have none; neither has anything where a text of several lines
     could hold what only looks like a key. A table that is opened more than once is where it was opened first.

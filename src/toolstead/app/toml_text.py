@@ -65,5 +65,5 @@ def kind_of(value: Any) -> str:
 
 
 def _quote_text(text: str) -> str:
-    # JSON's escapes are TOML's, but JSON leaves DEL as it is, and TOML does not.
+    # JSON's escapes are TOML's, but JSON does not escape DEL, and TOML does.
     return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")

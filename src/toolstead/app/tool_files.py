@@ -55,7 +55,7 @@ class ToolFiles:
         return [*self.users.loaded_files(), *(self.projects.loaded_files() if self.projects is not None else ())]
 
     def read_aside(self, paths: Sequence[Path], taken: Mapping[str, str]) -> list[LoadedFile]:
-        """Read files and folders without taking them in; without any, the folders that are in use."""
+        """Read files and folders without registering them; without any, the folders that are in use."""
         if paths or self.projects is None:
             return self.users.read_aside(paths or self.users.folders, taken)
         own = self.users.read_aside(self.users.folders, taken)
@@ -63,7 +63,7 @@ class ToolFiles:
         return [*own, *self.projects.read_aside(self.projects.folders, held)]
 
     def apply_settings(self, settings: ToolsSettings) -> bool:
-        """Let the tools obey other settings; say whether that concerns them. They must be loaded again then."""
+        """Apply other settings; return whether the tools must be loaded again."""
         before, self._settings = self._settings, settings
         if _for_handlers(before) == _for_handlers(settings):
             return False

@@ -1,6 +1,6 @@
-"""Watching files while a process runs: by notices of the system where many files lie, by looking where few do.
+"""Watching files while a process runs: by the system's notices where there are many, by polling where there are few.
 
-`FolderWatcher` follows folders of tools; `PollingWatcher` looks at something small again and again: the switches, and
+`FolderWatcher` follows folders of tools; `PollingWatcher` polls something small: the switches, and
 what a project brings. The library that sends notices is imported in a worker thread after the stead is open, so that no
 start waits for it, and only where there is a folder to watch; what changed before the watch stood is looked for then.
 Network folders are polled, because they send no notices.
@@ -25,21 +25,21 @@ YOUNG_NS = 2_000_000_000
 MISSING_FOLDER_POLL = 1.0
 DEBOUNCE_MS, STEP_MS, LOOK_AGAIN_MS = 200, 50, 1_000
 SECOND_LOOK = 0.3
-"""Seconds that a file which is gone or cut off gets to be finished before anybody is told."""
+"""Seconds that a file which is gone or cut off gets to be finished before its change is reported."""
 _NETWORK = frozenset({"nfs", "nfs4", "cifs", "smb3", "smbfs", "9p", "fuse.sshfs", "afs", "ceph", "glusterfs", "vboxsf"})
 
 OnChange = Callable[[Collection[Path]], Awaitable[Any]]
 
 
 class Watched(Protocol):
-    """The files in the folders, as whoever reads them knows them."""
+    """The files in the folders, as their reader knows them."""
 
     def find_changed(self, paths: Collection[Path]) -> Collection[Path]:
-        """The files among these that are not as they were; a folder stands for all that is in it."""
+        """The files among these that changed; a folder stands for everything in it."""
         ...
 
     def find_unsettled(self, paths: Collection[Path]) -> Collection[Path]:
-        """The files among these that look as if somebody were still writing them."""
+        """The files among these that look half-written."""
         ...
 
 
@@ -73,7 +73,7 @@ class BackgroundWatcher:
 
 
 class PollingWatcher(BackgroundWatcher):
-    """Looks at something again and again; a look that fails is logged, and the next one is made."""
+    """Polls something; a check that fails is logged, and polling goes on."""
 
     def __init__(self, what: str, interval: float) -> None:
         super().__init__()
@@ -81,15 +81,15 @@ class PollingWatcher(BackgroundWatcher):
         self._interval = interval
 
     async def check(self) -> None:
-        """Look once, and tell if there is something to tell."""
+        """Check once, and report a change if there is one."""
         raise NotImplementedError
 
     async def check_first(self) -> None:
-        """The look that opens the watcher; what fails here is raised."""
+        """The check that opens the watcher; what fails here is raised."""
         await self.check()
 
     async def start(self) -> Mapping[str, Coroutine[Any, Any, None]]:
-        """Look for the first time, then again and again."""
+        """Check once, then start polling."""
         await self.check_first()
         return {f"watch-{self._what}": self._poll()}
 
@@ -99,11 +99,11 @@ class PollingWatcher(BackgroundWatcher):
             try:
                 await self.check()
             except Exception:
-                logger.exception("a change of %s could not be taken in; the next one is told again", self._what)
+                logger.exception("a change of %s could not be applied; the next one is reported again", self._what)
 
 
 class FolderWatcher(BackgroundWatcher):
-    """Watches folders while open, and tells which files changed; folders may come and go."""
+    """Watches folders while open, and reports which files changed; folders may come and go."""
 
     def __init__(self, folders: Collection[Path], files: Watched, on_change: OnChange) -> None:
         super().__init__()
@@ -128,13 +128,13 @@ class FolderWatcher(BackgroundWatcher):
                     how = "trying again" if polling else "it is polled from now on"
                     logger.warning("%s cannot be watched (%s); %s", folder, error or "it ended", how)
                     polling = True
-            elif seen:  # it went, with all that was in it
+            elif seen:  # it was removed, with everything in it
                 seen = False
                 await self._report_changes([folder])
             await asyncio.sleep(MISSING_FOLDER_POLL)
 
     async def _follow_changes(self, awatch: Callable[..., Any], folder: Path, *, polling: bool) -> None:
-        """Tell of changes until the folder is gone, or is another one."""
+        """Report changes until the folder is gone, or is replaced."""
         watching = awatch(
             folder,
             watch_filter=None,
@@ -142,18 +142,18 @@ class FolderWatcher(BackgroundWatcher):
             debounce=DEBOUNCE_MS,
             step=STEP_MS,
             force_polling=polling,
-            rust_timeout=LOOK_AGAIN_MS,  # nobody sends a notice when the folder itself goes
+            rust_timeout=LOOK_AGAIN_MS,  # no notice is sent when the folder itself is removed
             yield_on_timeout=True,
         )
         following = asyncio.ensure_future(anext(watching))
         try:
-            await asyncio.sleep(0)  # now the watch stands
+            await asyncio.sleep(0)  # now the watch is active
             await self._report_changes([folder])
             while await asyncio.to_thread(folder.is_dir):
                 paths = {Path(path) for _, path in await following}
                 if paths:
                     await self._report_changes(paths)
-                if folder in paths:  # it went, and another may have taken its place
+                if folder in paths:  # it was removed, and may have been replaced
                     return
                 following = asyncio.ensure_future(anext(watching))
         finally:
@@ -173,7 +173,7 @@ class FolderWatcher(BackgroundWatcher):
                 if changed := self._files.find_changed(unsettled):
                     await self._on_change(changed)
         except Exception:
-            logger.exception("a change of %s could not be taken", ", ".join(sorted(map(str, paths))[:5]))
+            logger.exception("a change of %s could not be applied", ", ".join(sorted(map(str, paths))[:5]))
 
 
 def is_network_folder(folder: Path) -> bool:

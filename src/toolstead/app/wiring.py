@@ -1,6 +1,6 @@
-"""The wiring of a stead: builds its parts, ties them together, opens and closes them. Only this module knows them all.
+"""The wiring of a stead: builds its parts, connects them, opens and closes them. Only this module knows them all.
 
-Some parts need each other, so they are tied by callables that are resolved when they are called:
+Some parts need each other, so they are connected by callables that are resolved when they are called:
 
     registry ──prepare, context_for──▸ plugins ──refresh──▸ registry
     hook runner ──on_set──▸ dispatcher ──current──▸ registry
@@ -76,7 +76,7 @@ class Wiring:
     """The parts of one stead. Building them opens nothing."""
 
     def __init__(self, options: SteadOptions) -> None:
-        """Decide where things are and what the settings say, and build the parts.
+        """Find the folders, load the settings and build the parts.
 
         Raises:
             SettingsError: A setting is unknown or has a bad value.
@@ -204,11 +204,11 @@ class Wiring:
         return await self.conversations.open(self.loaded.settings)
 
     def describe_state(self) -> Mapping[str, Any]:
-        """The runtime and the sessions, as health tells them; the database stays as closed as it is."""
+        """The runtime and the sessions, as health reports them; does not open the database."""
         return self.conversations.state(self.loaded.settings)
 
     def _set_hooks(self) -> None:
-        """Other plugins run now, so the gates and observers of a call are others too."""
+        """Replace the gates and observers of calls after the running plugins changed."""
         self.dispatcher.set_hooks(self.hooks.list_gates(), self.hooks.list_observers())
 
     def _find_problems(self, name: str, input: Mapping[str, Any]) -> list[str]:
@@ -245,7 +245,7 @@ class Wiring:
                 self._apply_settings(self._load_settings(approved_config=config))
                 self._config = config
             except SettingsError as error:
-                logger.warning("the settings stay as they were, but for what the project allowed: %s", error)
+                logger.warning("the settings are unchanged, except for what the project allowed: %s", error)
                 self.files.apply_settings(
                     msgspec.structs.replace(self.loaded.settings.tools, allowed_hosts=(), proxy="")
                 )
@@ -259,4 +259,4 @@ class Wiring:
         self.files.apply_settings(tools)
         self.dispatcher.set_limits(timeout=tools.timeout, max_output=tools.max_output)
         if loaded.settings.server != before.server:
-            logger.warning("the [server] settings of %s changed; they count after a restart", self.places.project)
+            logger.warning("the [server] settings of %s changed; they apply after a restart", self.places.project)

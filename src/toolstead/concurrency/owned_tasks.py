@@ -1,4 +1,4 @@
-"""Coroutines in tasks of their own, each of which is waited for, ended, or at least named in the log.
+"""Coroutines in their own tasks, each of which is awaited, ended, or at least named in the log.
 
 What runs in them is foreign code: it may answer late to being cancelled, or never.
 """
@@ -55,7 +55,7 @@ class OwnedTasks:
         Args:
             work: What to run.
             name: What the log calls it.
-            take_unwanted: Takes a result that came though nobody wants it any more.
+            take_unwanted: Takes a result that came after its caller had left.
             on_abandoned: Called when it ignored its cancellation.
 
         Raises:
@@ -73,11 +73,11 @@ class OwnedTasks:
                     on_abandoned()
             raise
         if task.cancelled():
-            raise InvocationError(f"{name} was ended, because everything is being closed")
+            raise InvocationError(f"{name} was ended, because Toolstead is shutting down")
         return task.result()
 
     async def wait_for_all(self) -> None:
-        """Wait until all of them have ended by themselves."""
+        """Wait until all of them have ended, without cancelling them."""
         while self._tasks:
             await asyncio.wait(self._tasks)
 
@@ -134,7 +134,7 @@ async def finish_despite_cancellation(work: Coroutine[Any, Any, _T]) -> _T:
 
 
 def _take_leftovers(task: asyncio.Task[_T], take_unwanted: Callable[[_T], object] | None) -> None:
-    """See to it that neither a result nor an error of a cancelled task is dropped by accident."""
+    """Make sure that no result or error of a cancelled task is dropped by accident."""
     if task.cancelled():
         return
     if (error := task.exception()) is not None:

@@ -27,7 +27,7 @@ from types import CoroutineType
 from typing import Any, cast
 
 GRACE = 5.0
-"""Seconds to end after the caller was cancelled. The longer one: a timeout of its own looks the same from here."""
+"""Seconds to end after the caller was cancelled. The longer one: the caller's own timeout looks the same here."""
 LATE_GRACE = 1.0
 """Seconds to end after the deadline passed."""
 _CLOSE_ATTEMPTS = 10
@@ -57,10 +57,10 @@ class IgnoredCancellationError(Exception):
 
 
 class ClosingError(Exception):
-    """Everything is being closed, and so it was cancelled."""
+    """It was cancelled by the shutdown."""
 
     def __init__(self) -> None:
-        super().__init__("everything is being closed")
+        super().__init__("Toolstead is shutting down")
 
 
 def start_coroutine(steps: Awaitable[Any]) -> Any:
@@ -198,7 +198,7 @@ class SuspendedCoroutine:
         raise DeadlineError(seconds, was_abandoned=True)
 
     async def finish_strictly(self, seconds: float) -> tuple[Any, BaseException | None]:
-        """Run the rest with a deadline. A late answer is none, and nobody but the caller can cancel the caller.
+        """Run the rest with a deadline. A late answer is none, and only the caller can cancel the caller.
 
         Returns:
             Its answer, or what it raised. `DeadlineError` and `ClosingError` say that it was ended by us, and a
@@ -259,7 +259,7 @@ class SuspendedCoroutine:
                 thrown: BaseException | None = None
                 try:
                     if self._needs_gate(waiting):
-                        waiting._asyncio_future_blocking = False  # noqa: SLF001 - as tasks do; else nobody could await it
+                        waiting._asyncio_future_blocking = False  # noqa: SLF001 - as tasks do; else no task could await it
                         thrown = yield from self._wait_at_gate(waiting)
                     else:
                         yield waiting
@@ -282,7 +282,7 @@ class SuspendedCoroutine:
     def _needs_gate(self, waiting: Any) -> bool:
         """Whether this is a future to be awaited behind a gate.
 
-        A plain future takes every cancellation, so the first one wakes the task up by itself. What the task cannot
+        A plain future takes every cancellation, so the first one wakes the task up. What the task cannot
         await, such as itself or a future of another loop, is the task's own to complain about.
         """
         if waiting is None or (not self._got_cancellation and type(waiting) is asyncio.Future):
@@ -315,7 +315,7 @@ class SuspendedCoroutine:
             self._gate.set_result(None)
 
     def _note_cancellation(self) -> None:
-        """Begin the grace period: with the first cancellation that nobody took back, however often it is repeated."""
+        """Begin the grace period: with the first cancellation that was not taken back, however often it is repeated."""
         self._got_cancellation = True
         ends_at = self._loop.time() + (self._late_grace if self._timeout.expired() else self._grace)
         if self._timer is not None:
@@ -337,9 +337,7 @@ class SuspendedCoroutine:
                 self._coroutine.close()
             except KeyboardInterrupt:
                 raise
-            except (
-                RuntimeError
-            ):  # it waits again, or this is an error of its own: then the next attempt finds it closed
+            except RuntimeError:  # it waits again, or it failed: then the next attempt finds it closed
                 continue
             except BaseException:  # noqa: BLE001 - the last that it says; it has ended
                 return

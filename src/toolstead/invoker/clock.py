@@ -1,4 +1,4 @@
-"""Time and waiting, as everything that deals with runs asks for them: a test or a simulation puts its own there."""
+"""The clock of everything that deals with runs; a test or a simulation gives its own."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Sessions that nobody uses at the moment: the longest idle first, and a timer that ends them.
+"""Idle sessions: the longest idle first, and a timer that ends them.
 
 One timer for all, armed only while there is something to end.
 """

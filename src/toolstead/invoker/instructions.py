@@ -1,4 +1,4 @@
-"""What an agent is told to be when nobody wrote instructions for it: the same on every runtime."""
+"""The default instructions of an agent, the same on every runtime."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""The invoker: takes a session, lets the hooks have the prompt, runs the turn, gives the session back.
+"""The invoker: takes a session, passes the prompt to the hooks, runs the turn, gives the session back.
 
-What may go wrong is decided here, once: a lost conversation is tried again on an empty session, a
+Failures are handled here, once: a lost conversation is retried on an empty session, a
 timeout or a cancellation reaches the model, an error ends the session.
 """
 
@@ -22,7 +22,7 @@ from toolstead.types.run import Warmth
 logger = logging.getLogger(__name__)
 
 Before = Callable[[str, Warmth], Awaitable[str]]
-"""Gives the prompt that the model is told, from the one that was asked for; the session is held meanwhile."""
+"""Returns the prompt that is sent to the model, from the one of the request; the session is held meanwhile."""
 
 OnSessionId = Callable[[str | None], object]
 
@@ -100,12 +100,12 @@ class Invoker:
         return session is not None and await steer_session(session, text)
 
     def session_id(self, key: str) -> str | None:
-        """The conversation's id of the turn that runs under a key, as far as it is known."""
+        """The id of the conversation whose turn runs under a key, as far as it is known."""
         session = self._running.get(key)
         return None if session is None else session.id
 
     async def close(self) -> None:
-        """End what runs, and every session. Idempotent."""
+        """End the running turns, and every session. Idempotent."""
         await self._turns.end_all()
         await self.pool.close()
 
@@ -120,7 +120,7 @@ class Invoker:
             except SessionLostError as error:
                 if lease.fresh:
                     raise
-                logger.warning("%r: its conversation is lost, and a new one is begun: %s", lease.slot.key, error)
+                logger.warning("%r: its conversation is lost, and a new one begins: %s", lease.slot.key, error)
                 lost = True
                 note_id(None)
                 lease = await self.pool.renew(lease)
@@ -141,7 +141,7 @@ class Invoker:
 
     async def _run(self, lease: Lease, turn: Turn) -> Answer:
         if lease.has_ended:
-            raise InvocationError("the turn was not begun: everything is being closed")
+            raise InvocationError("the turn was not started: Toolstead is shutting down")
         key, runtime = lease.slot.key, lease.request.runtime.name
         self._running[key] = lease.session
         lease.slot.has_run_turn = True

@@ -38,7 +38,7 @@ class KernelRuntime:
             resolve: Gives the full name of what was asked for, or of the usual model for an empty name.
             offered: The tools of an agent.
             limits: Of one activation.
-            make_budget: Makes the budget of a turn; each has one of its own, from the limits, unless given.
+            make_budget: Makes the budget of a turn; by default each turn has its own, from the limits.
         """
         self._connect = connect
         self._resolve = resolve

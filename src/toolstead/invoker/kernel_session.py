@@ -17,7 +17,7 @@ from toolstead.types.call import Caller
 from toolstead.types.tool import ToolInfo
 
 Offered = Callable[[SessionSpec], Sequence[ToolInfo]]
-"""The tools that an agent is offered now; the same object as long as they are the same."""
+"""The tools that an agent is offered now; the same object until they change."""
 
 Connect = Callable[[str], Awaitable[Model]]
 """The model of a full name, the same object every time. Raises RuntimeFailureError."""
@@ -27,7 +27,7 @@ MakeBudget = Callable[[Caller], Budget]
 
 
 class KernelSession:
-    """Answers what it is told, turn after turn, with the whole conversation in memory."""
+    """Runs turns of the kernel, with the whole conversation in memory."""
 
     def __init__(
         self,
@@ -54,7 +54,7 @@ class KernelSession:
 
     @property
     def id(self) -> str | None:
-        """The conversation's id; None as long as nothing was said."""
+        """The conversation's id; None before the first message."""
         return self._conversation.id if self._conversation.messages else None
 
     @property
@@ -94,7 +94,7 @@ class KernelSession:
         finally:
             self._running = None
             conversation.busy = False
-            conversation.take_steered()  # what came too late for this turn is told with the next
+            conversation.take_steered()  # what came too late for this turn is sent with the next
         return Answer(text=conclusion.text, usage=conclusion.usage)
 
     async def steer(self, text: str) -> bool:

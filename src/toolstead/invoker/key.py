@@ -1,4 +1,4 @@
-"""The key of a session, and the fingerprint of what it was built with: one function each, for everybody.
+"""The key of a session, and the fingerprint of what it was built with: one function each.
 
 Prewarming, invoking and evicting meet in one session only when all of them ask here.
 """

@@ -1,4 +1,4 @@
-"""What is asked of the pool, what it hands out, and what it counts."""
+"""The pool's requests, leases and numbers."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class SessionRequest:
         session_id: What it is known by where there is no thread.
         resume: The conversation to go on with, as the store has it.
         has_history: The thread has earlier messages. A session that was opened ahead, and does not
-            have them in it, is then told as `cold`, so that somebody gives them to it.
+            have them in it, is then reported as `cold`, so that a hook adds them.
         may_wait: False for a child whose parent waits for it: it is refused where others wait for a room.
     """
 
@@ -46,7 +46,7 @@ class Lease:
     Attributes:
         request: What was asked for.
         session: What was found, or opened.
-        warmth: How it was found, as the hooks are told.
+        warmth: How it was found, as hooks receive it.
         fresh: It was opened for this lease, with nothing in it: there is no conversation to lose.
         slot: Its place in the pool.
     """
@@ -64,11 +64,11 @@ class Lease:
 
     @property
     def has_ended(self) -> bool:
-        """Whether its session was ended while it was held: everything is being closed."""
+        """Whether its session was ended while it was held, by the shutdown."""
         return self.slot.session is not self.session
 
     def end_on_release(self) -> None:
-        """Have it ended when it is given back, whatever else is said then."""
+        """Have it ended when it is given back, in any case."""
         self.slot.after_use = max(self.slot.after_use, AfterUse.END)
 
 
@@ -94,4 +94,4 @@ class PoolStats:
 
 
 NO_SESSIONS = PoolStats(idle=0, live=0, hits=0, misses=0, rebuilt=0, evicted=0)
-"""What a pool counts that is not there yet."""
+"""The numbers of a pool that does not exist yet."""

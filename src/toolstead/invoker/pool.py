@@ -4,9 +4,9 @@ Rules that hold at every moment:
 
 - A session that is in use is never ended to make room, by age or by number.
 - Idle sessions are bounded: those that own a process by the setting, all of them by `MOST_KEPT`.
-- Before anybody waits for a room, the longest idle session is ended.
+- Before a slot waits for a room, the longest idle session is ended.
 - Who may not wait (a child: its parent holds a session and waits for it) is refused, never queued.
-  So whoever holds a room never waits for one: every room comes free, and the pool cannot lock itself.
+  So a slot that has a room never waits for one: every room comes free, and the pool cannot lock itself.
 - Runs of one thread are put in order above (the store decides). Here a session in use is refused to others; only
   one that is being opened ahead of a message is waited for.
 """
@@ -35,7 +35,7 @@ logger = logging.getLogger(__name__)
 STARTS = 3
 """How many processes are started at once: four at a time take several times as long as one."""
 MOST_KEPT = 1_000
-"""Idle sessions of any kind: one without a process of its own still holds its conversation in memory."""
+"""Idle sessions of any kind: one without a process still holds its conversation in memory."""
 
 
 class SessionPool:
@@ -57,7 +57,7 @@ class SessionPool:
             most_idle: Idle sessions that are kept; counts those that own a process.
             most_live: All sessions that own a process.
             most_kept: Idle sessions that are kept, with a process or without.
-            clock: Tells the time in seconds.
+            clock: Returns the time in seconds.
         """
         self._most_idle = most_idle
         self._most_kept = most_kept
@@ -88,7 +88,7 @@ class SessionPool:
             if slot.prewarmed is None:
                 raise NoRoomError(
                     f"thread {slot.key!r} is busy with another invocation, and its session serves one at a time: "
-                    f"start this one when that one has ended, or in a thread of its own"
+                    f"start this one when that one has ended, or in another thread"
                 )
             await asyncio.wait((slot.prewarmed,))
         try:
@@ -171,11 +171,11 @@ class SessionPool:
         return found
 
     def expire(self) -> None:
-        """End what has been idle too long; the pool's own timer does this too."""
+        """End sessions that have been idle too long; the pool's own timer does this too."""
         self._idle.expire()
 
     def stats(self) -> PoolStats:
-        """The numbers of this moment."""
+        """The current numbers."""
         return PoolStats(
             idle=len(self._idle),
             live=sum(slot.is_live for slot in self._slots.values()),
@@ -186,7 +186,7 @@ class SessionPool:
         )
 
     async def close(self) -> None:
-        """End every session, also those in use, refuse everybody who waits, and wait for all that. Idempotent."""
+        """End every session, also those in use, refuse every waiting caller, and wait for all that. Idempotent."""
         self._closed = True
         self._idle.stop()
         self._rooms.send_home()
@@ -206,7 +206,7 @@ class SessionPool:
         return sorted(key for key, slot in self._slots.items() if slot.is_used)
 
     def _take_slot(self, key: str) -> Slot | None:
-        """Be the user of a key's slot; None when it has one."""
+        """Take a key's slot; None when it is in use."""
         if self._closed:
             raise _closed_error()
         slot = self._slots.get(key)
@@ -226,7 +226,7 @@ class SessionPool:
         *,
         counted: bool,
     ) -> Lease:
-        """See to it that a slot in use has a session as wanted."""
+        """Make sure that a slot in use has the requested session."""
         found, runtime = slot.session, request.runtime
         if found is not None and (self._idle.is_due(slot) or not found.is_usable):
             self._end_session(slot, room_to=slot)
@@ -324,11 +324,11 @@ class SessionPool:
         )
 
     def _end_unwanted(self, slot: Slot, session: Session) -> None:
-        """Close a session that was opened after whoever wanted it had left; its room is free after that."""
+        """Close a session that was opened after its caller had left; its room is free after that."""
         slot.closing = slot.room_after = self._close_in_background(slot, session, has_room=False)
 
     def _leave_slot(self, slot: Slot, *, keep: bool = True) -> asyncio.Task[None] | None:
-        """Be the user of a slot no more: its session is idle, or it is gone.
+        """Free a slot: its session becomes idle, or is ended.
 
         Returns:
             The closing of its session, where that was ended for its own sake.
@@ -361,7 +361,7 @@ class SessionPool:
         return ended
 
     def _end_dead(self) -> None:
-        """End idle sessions whose process has died; the longest idle ones suffice: it was everybody's, or one's own."""
+        """End idle sessions whose process has died, beginning with the longest idle."""
         while (oldest := self._idle.oldest) is not None and oldest.session is not None and not oldest.session.is_usable:
             self._end_session(oldest)
 
@@ -392,7 +392,7 @@ class SessionPool:
         return slot.closing
 
     def _end_lost(self, slot: Slot) -> asyncio.Task[None] | None:
-        """End a session whose conversation is gone, and let nobody resume it; the slot keeps its room."""
+        """End a session whose conversation is gone, so that it is never resumed; the slot keeps its room."""
         closing = self._end_session(slot, room_to=slot)
         slot.conversation = Remembered.LOST
         return closing
@@ -422,7 +422,7 @@ class SessionPool:
         slot.room_after = None
 
     def _forget_slot(self, slot: Slot) -> None:
-        """Drop a slot in which there is nothing, and nobody."""
+        """Drop a slot that has neither a session nor a user."""
         if slot.is_used or slot.session is not None or (slot.closing is not None and not slot.closing.done()):
             return
         if self._slots.get(slot.key) is slot:
@@ -430,4 +430,4 @@ class SessionPool:
 
 
 def _closed_error() -> InvocationError:
-    return InvocationError("no session can be had: everything is being closed")
+    return InvocationError("no session is available: Toolstead is shutting down")

@@ -1,6 +1,6 @@
-"""How many sessions may own a process at once, and who gets the next free room.
+"""How many sessions may own a process at once, and which slot gets the next free room.
 
-A room is taken before a process is started and given back after it has ended. Whoever may wait,
+A room is taken before a process is started and given back after it has ended. A caller that may wait
 waits in order of arrival.
 """
 
@@ -20,7 +20,7 @@ class Rooms:
 
     @property
     def is_wanted(self) -> bool:
-        """Whether anybody waits for a room; those who left are forgotten on the way."""
+        """Whether a caller waits for a room; removes those that left."""
         while self._queue and self._queue[0].done():
             self._queue.popleft()
         return bool(self._queue)
@@ -51,6 +51,6 @@ class Rooms:
             self.taken -= 1
 
     def send_home(self) -> None:
-        """Say to everybody in the queue that no room will come."""
+        """Refuse every caller in the queue."""
         while self.is_wanted:
             self._queue.popleft().set_result(False)

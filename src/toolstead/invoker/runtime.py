@@ -26,7 +26,7 @@ class SessionSpec:
         cwd: The folder it works in.
         tools: The names of the tools it is offered.
         instructions: The agent's instructions.
-        permissions: What else the runtime may do by itself, such as its own tools.
+        permissions: What else the runtime may do, such as using its own tools.
     """
 
     agent: str
@@ -38,7 +38,7 @@ class SessionSpec:
 
 
 class OwnTools(Protocol):
-    """For a runtime that has tools of its own: our gates stand before them, and our log tells of them."""
+    """Gates and logs the tools that a runtime brings itself."""
 
     async def ask_gates(
         self, name: str, input: Mapping[str, Any], *, call_id: str, parent_call_id: str | None = None
@@ -60,13 +60,13 @@ class OwnTools(Protocol):
 
 
 class NoOwnTools:
-    """Nobody can check a tool of a runtime's own here, so none is used."""
+    """Refuses every tool of a runtime's own, because there is no gate to check it."""
 
     async def ask_gates(
         self, name: str, input: Mapping[str, Any], *, call_id: str, parent_call_id: str | None = None
     ) -> Mapping[str, Any] | ToolResult:
         """Refuse it."""
-        return ToolResult.error(f"{name} was refused: nobody can check it here", Failure.REFUSED)
+        return ToolResult.error(f"{name} was refused: there is no gate to check it here", Failure.REFUSED)
 
     async def report_result(
         self,
@@ -77,19 +77,19 @@ class NoOwnTools:
         call_id: str,
         parent_call_id: str | None = None,
     ) -> None:
-        """Nobody wants to know."""
+        """Do nothing."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Turn:
-    """One thing to do for a session.
+    """One turn of a session.
 
     Attributes:
-        prompt: What the model is told.
+        prompt: What is sent to the model.
         caller: On whose behalf: thread, run, agent, depth.
         tell: Takes `message.delta`, `thinking`, `usage` and the like.
         call_tool: Calls our tools.
-        own: Stands before and behind tools of the runtime's own.
+        own: Gates and logs the runtime's own tools.
     """
 
     prompt: str
@@ -160,14 +160,14 @@ class Runtime(Protocol):
 
     @property
     def owns_process(self) -> bool:
-        """Whether a session is a process of its own; the pool counts those."""
+        """Whether a session owns a process; the pool counts those."""
         ...
 
     def resolve_model(self, model: str) -> str:
         """The full name of the model that answers when this one is asked for; an empty name asks for the usual one.
 
         Raises:
-            RuntimeFailureError: There is no such model; what would be right is said.
+            RuntimeFailureError: There is no such model; the text says what to use instead.
         """
         ...
 
@@ -176,6 +176,6 @@ class Runtime(Protocol):
 
         Raises:
             SessionLostError: `resume` names a conversation the runtime does not have any more.
-            RuntimeFailureError: No session can be had; the text says why and what to do.
+            RuntimeFailureError: No session is available; the text says why and what to do.
         """
         ...

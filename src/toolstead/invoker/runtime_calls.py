@@ -1,4 +1,4 @@
-"""Calls into a runtime, each behind a boundary: whatever its code raises becomes a foreseen error; and back out of it.
+"""Calls into a runtime, each behind a boundary that turns whatever it raises into a known error; and its calls back.
 
 An adapter should raise `SessionLostError` or `RuntimeFailureError`. Anything else is a crash: the
 caller gets a text with an id, and the log the traceback under that id.
@@ -30,7 +30,7 @@ ADAPTING = 30.0
 
 
 class OwnFor(Protocol):
-    """Checks and logs tools of a runtime's own, on somebody's behalf; see `OwnTools`."""
+    """Checks and logs a runtime's own tools on behalf of a caller; see `OwnTools`."""
 
     async def ask_own(
         self, caller: Caller, name: str, input: Mapping[str, Any], *, call_id: str
@@ -46,7 +46,7 @@ class OwnFor(Protocol):
 
 
 class ToolCalls:
-    """The calls of one turn: each says which session it came from, as that is known when it is made."""
+    """The calls of one turn, each with its session's id as far as it is known then."""
 
     __slots__ = ("_call", "_caller", "_own", "_session")
 
@@ -111,7 +111,7 @@ async def open_session(runtime: Runtime, spec: SessionSpec, *, thread_id: str, r
 
     Raises:
         SessionLostError: The conversation to resume is gone.
-        RuntimeFailureError: No session can be had.
+        RuntimeFailureError: No session is available.
     """
     deadline = asyncio.timeout(OPENING)
     try:
@@ -147,10 +147,10 @@ async def adapt_session(session: Session, spec: SessionSpec) -> bool:
         async with asyncio.timeout(ADAPTING):
             return await session.adapt_to(spec)
     except InvocationError as error:
-        logger.warning("a session could not adapt to what is wanted now, and a new one takes its place: %s", error)
+        logger.warning("a session could not be reconfigured, and a new one replaces it: %s", error)
         return False
     except Exception:
-        logger.exception("a session could not adapt to what is wanted now, and a new one takes its place")
+        logger.exception("a session could not be reconfigured, and a new one replaces it")
         return False
 
 
@@ -160,7 +160,7 @@ async def steer_session(session: Session, text: str) -> bool:
         async with asyncio.timeout(ADAPTING):
             return await session.steer(text)
     except Exception:
-        logger.exception("a session could not be given a message while it runs")
+        logger.exception("a message could not be sent to a running session")
         return False
 
 

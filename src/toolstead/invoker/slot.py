@@ -61,7 +61,7 @@ class Slot:
         has_run_turn: A turn was run in its session.
         after_use: What becomes of the session when its user is done.
         prewarmed: Its user only opens a session, and this is done when that is over; None for every other user.
-        has_room: One of the rooms is this slot's.
+        has_room: Whether one of the rooms is this slot's.
         room_after: The room is really free when this closing is done.
         closing: Its last session is being closed; the next one waits for that.
         conversation: The id of the last session's conversation, newer than what a caller may have read in the store.
@@ -84,7 +84,7 @@ class Slot:
 
     @property
     def is_used(self) -> bool:
-        """Whether somebody has it."""
+        """Whether it is in use."""
         return self.state not in (SlotState.EMPTY, SlotState.IDLE)
 
     @property

@@ -1,4 +1,4 @@
-"""What one activation of an agent is made of: its model, its tools, its budget, its limits, and whom it tells."""
+"""What one activation of an agent is made of: its model, tools, budget, limits and event sink."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from toolstead.types.run import Usage
 from toolstead.types.tool import ToolInfo
 
 Offer = Callable[[], Sequence[ToolInfo]]
-"""The tools that the agent may call now; the same object as long as they are the same."""
+"""The tools that the agent may call now; the same object until they change."""
 
 
 class Budget(Protocol):
-    """What an activation may spend; one that many activations share says no to each of them.
+    """What an activation may spend; one that many activations share refuses each of them.
 
-    The loop asks before every request to the model and tells what it used after it:
+    The loop reserves before every request to the model and settles what it used after it:
 
         begin_turn ─▸ reserve ─▸ request ─▸ settle ─▸ … (again for a retry: reserve, request, settle)
     """
@@ -33,7 +33,7 @@ class Budget(Protocol):
         ...
 
     async def reserve(self) -> int | None:
-        """Set something aside for one request; it may wait for others to settle.
+        """Reserve an amount for one request; it may wait for others to settle.
 
         Returns:
             How many tokens the reply may have; None for as many as the model gives.
@@ -44,7 +44,7 @@ class Budget(Protocol):
         ...
 
     def settle(self, usage: Usage) -> Usage:
-        """Count what the request used, nothing where it failed, and free the rest of what was set aside for it.
+        """Count what the request used, nothing where it failed, and free the rest of its reservation.
 
         Called once for each `reserve`, also when the request is cancelled.
 
@@ -55,7 +55,7 @@ class Budget(Protocol):
 
 
 class Limits(msgspec.Struct, frozen=True, kw_only=True):
-    """Where an agent is stopped, whatever it wants. How long it may take is the invoker's to say.
+    """Where an agent is stopped, whatever it wants. The invoker limits its time.
 
     Attributes:
         turns: Requests that are answered, in one activation.

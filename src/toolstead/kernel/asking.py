@@ -1,4 +1,4 @@
-"""Getting one reply out of a model: again when that may help, shorter when it is too much, or not at all.
+"""Gets one reply from a model: retries where that may help, and shortens a conversation that is too long.
 
 Every wait, every shortening and every tool that is left out is in the log.
 """
@@ -25,9 +25,9 @@ from toolstead.types.tool import ToolInfo
 logger = logging.getLogger(__name__)
 
 PASSING = frozenset({"busy", "rate", "server", "network"})
-"""Faults that another try may not meet again."""
+"""Faults that a retry may solve."""
 MOST_EMPTY = 3
-"""Replies without a word and without a call, in a row, before the model is given up."""
+"""Empty replies in a row before the request fails."""
 
 
 class Asking:
@@ -48,10 +48,10 @@ class Asking:
         self._attempt = 1
 
     async def next_reply(self) -> ModelReply:
-        """The next reply: it says something, or calls something.
+        """The next reply, with text or calls.
 
         Raises:
-            ModelError: There is none to be had.
+            ModelError: The model gives none.
         """
         self._attempt, empty = 1, 0
         while True:
@@ -66,8 +66,8 @@ class Asking:
                 return reply
             empty += 1
             if empty == MOST_EMPTY:
-                raise ModelError(f"{name} answered nothing, {MOST_EMPTY} times in a row", fault="rejected")
-            logger.warning("%s answered nothing; it is asked again", name)
+                raise ModelError(f"{name} sent an empty answer, {MOST_EMPTY} times in a row", fault="rejected")
+            logger.warning("%s sent an empty answer; asking again", name)
             self._attempt += 1
 
     async def _ask_within_budget(self) -> ModelReply:
@@ -85,7 +85,7 @@ class Asking:
                 activation.tell("usage", counted.to_json())
 
     async def _ask_once(self, most_output: int | None) -> ModelReply:
-        """One request. What was said is told as it comes; it stays said when the user interrupts it."""
+        """Send one request, and emit the text as it comes; an interrupted answer keeps what it has."""
         activation, tell, attempt = self._activation, self._activation.tell, self._attempt
         request = ModelRequest(
             instructions=activation.instructions,
@@ -106,7 +106,7 @@ class Asking:
                     text = whole_text(piece.text)
                     size += len(text) + 1  # an endless answer of empty pieces is one too
                     if size > limits.reply:
-                        raise ModelError(f"{name} went on for more than {size - 1:,} characters", fault="rejected")
+                        raise ModelError(f"{name} sent more than {size - 1:,} characters", fault="rejected")
                     data = {"text": text} if attempt == 1 else {"text": text, "attempt": attempt}
                     if piece.kind == "text":
                         said += text
@@ -115,7 +115,7 @@ class Asking:
                         tell("thinking", data)
         except TimeoutError:
             if reply is None:
-                why = f"said nothing for {stall:g} seconds" if deadline.expired() else "took too long"
+                why = f"sent nothing for {stall:g} seconds" if deadline.expired() else "took too long"
                 raise ModelError(f"{name} {why}", fault="network") from None
             logger.warning("%s answered, but the request could not be closed for %g seconds", name, stall)
         except asyncio.CancelledError:
@@ -123,11 +123,11 @@ class Asking:
                 self._conversation.messages.append(ModelReply(text=said))
             raise
         if reply is None:
-            raise ModelError(f"{name} ended its answer in the middle", fault="network")
+            raise ModelError(f"{name} ended its answer too early", fault="network")
         return reply
 
     async def _mend_request(self, error: ModelError) -> None:
-        """Make the next try better than the one that failed, or give up."""
+        """Change the request so that a retry may succeed, or raise the error."""
         name, conversation = self._activation.model.name, self._conversation
         if error.fault == "overflow":
             done = shorten_messages(conversation.messages)
@@ -137,7 +137,7 @@ class Asking:
             logger.warning("the conversation is too long for %s: %s", name, done)
         elif error.fault == "schema" and (tool := self._find_tool(error.tool)) is not None:
             conversation.refused[tool.name] = tool
-            logger.warning("%s does not take the schema of %r, so it is left out: %s", name, tool.name, error)
+            logger.warning("%s rejects the schema of %r, so the tool is left out: %s", name, tool.name, error)
         elif error.fault in PASSING and self._attempt < self._activation.limits.attempts:
             await self._wait(error)
             self._attempt += 1
@@ -151,13 +151,13 @@ class Asking:
         if wait is None or not wait >= 0:  # an API may say anything, NaN too
             wait = min(limits.first_wait * 2 ** (self._attempt - 1), limits.longest_wait) * random.uniform(0.5, 1)  # noqa: S311 - no secret
         elif wait > limits.longest_wait:
-            text = f"{error}; it asks to wait {wait:g} seconds, and {limits.longest_wait:g} are waited at most"
+            text = f"{error}; it asks to wait {wait:g} seconds, and the longest wait is {limits.longest_wait:g}"
             raise ModelError(text, fault=error.fault, retry_after=wait) from error
         logger.warning("%s; try %s of %s in %.1f seconds", error, self._attempt + 1, limits.attempts, wait)
         await asyncio.sleep(wait)
 
     def _offered_tools(self) -> Sequence[ToolInfo]:
-        """The tools of this moment without those that the API refuses; one object as long as they are the same."""
+        """The current tools without those that the API refuses; the same object until they change."""
         tools, refused = self._activation.offer(), self._conversation.refused
         if not refused:
             return tools

@@ -1,4 +1,4 @@
-"""Carrying out what a model calls: side by side where that is safe, in order where it is not.
+"""Runs the calls of a model: concurrently where that is safe, else in order.
 
 A call that cannot be made (a tool that is not offered, arguments that are no JSON object) is answered with
 what would be right; one that fails again and again ends the activation.
@@ -74,7 +74,7 @@ class Calling:
         self._judge_answers(answers)
 
     def _group_calls(self, calls: Sequence[ToolUse]) -> Iterator[list[int]]:
-        """The places of calls that may be made at once, in order: neighbours that all only read."""
+        """The indexes of calls that may run at once, in order: adjacent calls that only read."""
         if len(calls) == 1:
             yield [0]
             return
@@ -120,14 +120,14 @@ class Calling:
                 task = asyncio.current_task()
                 if task is None or task.cancelling():
                     raise
-                logger.warning("call %s: %s was cancelled, and not by whoever asked for it", call.id, call.name)
+                logger.warning("call %s: %s was cancelled, but not by its caller", call.id, call.name)
                 result = ToolResult(content=_INTERRUPTED, is_error=True)
         if not result.is_error:
             return Answered(call=call, content=_whole_content(result.content))
         return self._count_failure(call, result)
 
     def _count_failure(self, call: ToolUse, result: ToolResult) -> Answered:
-        """Count it; the second time the model is told that it goes in circles."""
+        """Count a failing call; from the second time on, warn the model that it repeats itself."""
         key = (call.name, _call_fingerprint(call))
         count = self._failed.get(key, 0)
         if key not in self._counted:  # the model has not seen the error yet when it makes a call twice in one reply
@@ -136,7 +136,7 @@ class Calling:
         content = tuple(_whole_content(result.content))
         if count > 1:
             most = self._activation.limits.same_failure
-            note = f"this very call has failed {count} times now; at {most} you are stopped. Do something else."
+            note = f"this same call has failed {count} times now; at {most} you are stopped. Do something else."
             content = (*content, Text(f"[toolstead: {note}]"))
         return Answered(call=call, content=content, is_error=True)
 
@@ -159,7 +159,7 @@ class Calling:
             self._failing_turns = 0
 
     def _refuse_call(self, call: ToolUse, text: str) -> ToolResult:
-        """A call that never reaches the dispatcher is told and logged here, as it would be there."""
+        """Emit and log a call that never reaches the dispatcher, as the dispatcher would."""
         logger.warning("call %s: %s", call.id, text)
         tell = self._activation.tell
         tell("tool_use", {"callId": call.id, "name": call.name[:200], "input": dict(call.input or {})})
@@ -191,7 +191,7 @@ def _broken_arguments(call: ToolUse) -> str:
 
 
 def _call_fingerprint(call: ToolUse) -> bytes:
-    """What tells one call of a tool from another, in a few bytes; the asking made sure that it can be encoded."""
+    """A digest that identifies a call by name and input; `asking` made sure that it can be encoded."""
     written = call.text.encode() if call.input is None else msgspec.json.encode(call.input, order="sorted")
     return blake2b(written, digest_size=16).digest()
 

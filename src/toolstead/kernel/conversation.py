@@ -1,4 +1,4 @@
-"""A conversation with a model: what was said so far, and what the user said meanwhile.
+"""A conversation with a model: its messages so far, and those that the user sent meanwhile.
 
 It is whole at any time: a call that was begun has an answer, also when it was interrupted, because no
 model API takes a history with a hole in it.
@@ -17,12 +17,12 @@ EMPTY = "[an empty message]"
 
 
 class Conversation:
-    """What a model is told with every request.
+    """The messages that every request sends to a model.
 
     Attributes:
         id: With which it is found again.
         messages: Oldest first; only the loop adds to it.
-        steered: What the user said while the model was at work; it is told with the next request.
+        steered: What the user sent while the model was at work; it goes out with the next request.
         busy: Whether a turn runs; two at once would tear it apart.
         refused: Tools whose schema the model's API does not take, by name. A changed tool is offered again.
     """
@@ -37,14 +37,14 @@ class Conversation:
         self.refused: dict[str, ToolInfo] = {}
 
     def add_user_text(self, text: str) -> None:
-        """The user says something; no API takes a message without a word."""
+        """Add a message of the user; no API takes an empty one, so that gets a placeholder."""
         self.messages.append(Said(text=whole_text(text) if text.strip() else EMPTY))
 
     def take_steered(self) -> None:
-        """Tell the model what the user said meanwhile."""
+        """Append what the user sent meanwhile."""
         while self.steered:
             self.add_user_text(self.steered.popleft())
 
     def add_answers(self, answers: Sequence[Answered]) -> None:
-        """Tools answered, all calls of one reply together."""
+        """Add the tools' answers to all calls of one reply."""
         self.messages.extend(answers)

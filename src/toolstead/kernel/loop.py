@@ -1,6 +1,6 @@
-"""The agent loop: ask the model, carry out what it calls, tell it what came of that, until it is done.
+"""The agent loop: ask the model, run its calls, send it the results, until it is done.
 
-Everything else stands beside it: how a reply is had (`asking`), how calls are made (`calling`), what may be spent
+Everything else is elsewhere: getting a reply (`asking`), running calls (`calling`), what may be spent
 (the activation's budget). Cancelling the loop interrupts the model or the tools; the conversation stays whole.
 """
 
@@ -18,7 +18,7 @@ CUT = "[the model reached its limit of output here]"
 
 
 class Conclusion(msgspec.Struct, frozen=True, kw_only=True):
-    """What an activation ended with: the last thing the model said, and what all of it used."""
+    """The result of an activation: the model's last text, and the usage of all requests."""
 
     text: str
     usage: Usage

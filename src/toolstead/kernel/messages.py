@@ -1,4 +1,4 @@
-"""What is said in a conversation with a model: by the user, by the model, by tools.
+"""The messages of a conversation with a model: from the user, the model and tools.
 
 Structs, because every turn makes a few: 0.2 µs each.
 """
@@ -31,20 +31,20 @@ class ToolUse(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 
 class Said(msgspec.Struct, frozen=True, kw_only=True):
-    """What the user said, or somebody on the user's behalf."""
+    """A message of the user, or one sent on the user's behalf."""
 
     text: str
 
 
 class ModelReply(msgspec.Struct, frozen=True, kw_only=True):
-    """What the model said: text, calls, or both.
+    """A reply of the model: text, calls, or both.
 
     Attributes:
-        text: Everything it said to the user.
+        text: All of its text to the user.
         calls: What it wants to be called, in order.
         usage: What the request used.
         cut: Whether the model reached its limit of output in the middle of it.
-        kept: What the provider wants to see again with it, such as signed thinking; nobody else looks at it.
+        kept: What the provider wants to see again with it, such as signed thinking; no other code reads it.
     """
 
     text: str

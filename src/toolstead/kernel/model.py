@@ -1,6 +1,6 @@
 """The model port: one request to a model API, streamed. Adapters implement it; the loop uses it.
 
-A model knows nothing of loops, retries or budgets: it translates, asks once, and says what came of it.
+A model knows nothing of loops, retries or budgets: it translates, sends one request, and returns the reply.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ class ModelRequest(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         instructions: Who it is and what it should do; may be empty.
         messages: The conversation. It grows after the request, so a model must not keep it; nor change it.
-        tools: What it may call, with their canonical schemas. The same object as long as they are the same.
-        max_tokens: How much it may say at most; None for the model's own limit.
+        tools: What it may call, with their canonical schemas. The same object until they change.
+        max_tokens: The limit of its output; None for the model's own.
     """
 
     instructions: str

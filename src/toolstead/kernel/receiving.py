@@ -36,11 +36,11 @@ def clean_reply(reply: ModelReply, limits: Limits, *, model: str) -> ModelReply:
     """The reply, fit to be kept: the same object when nothing is wrong with it.
 
     Raises:
-        ModelError: It is larger than anything a model says.
+        ModelError: It is over a limit.
     """
     if len(reply.calls) > limits.calls:
-        asked = f"{model} wants {len(reply.calls):,} calls at once"
-        raise ModelError(f"{asked}, at most {limits.calls:,} are made; none was", fault="rejected")
+        asked = f"{model} made {len(reply.calls):,} calls at once"
+        raise ModelError(f"{asked}; at most {limits.calls:,} are allowed, so none was run", fault="rejected")
     if not reply.calls and len(reply.text) <= limits.reply and reply.text.isascii():
         return reply
     text, seen, size = whole_text(reply.text), set[str](), len(reply.text)
@@ -53,10 +53,10 @@ def clean_reply(reply: ModelReply, limits: Limits, *, model: str) -> ModelReply:
         if size > limits.reply:
             break
     if size > limits.reply:
-        raise ModelError(f"{model} said more than {limits.reply:,} characters in one reply", fault="rejected")
+        raise ModelError(f"{model} sent more than {limits.reply:,} characters in one reply", fault="rejected")
     if text is reply.text and all(fit is call for fit, call in zip(calls, reply.calls, strict=True)):
         return reply
-    logger.warning("%s sent a reply that no API would take back; it is kept as far as it can be read", model)
+    logger.warning("%s sent a reply that no API would accept again; only its readable parts are kept", model)
     return structs.replace(reply, text=text, calls=tuple(calls), kept=None)
 
 
@@ -90,7 +90,7 @@ def _fit_call(call: ToolUse, seen: set[str]) -> tuple[ToolUse, int]:
 
 
 def _is_too_deep(value: object) -> bool:
-    """Whether it is nested so deeply that whoever reads it next may fail at that; itself it goes level by level."""
+    """Whether it is nested too deeply for recursive readers; this check is not recursive."""
     level = [value]
     for _ in range(DEEPEST):
         level = [inner for one in level for inner in _inner_values(one)]

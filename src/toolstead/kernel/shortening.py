@@ -21,9 +21,9 @@ _THIS = "this was shortened, because the conversation grew too long"
 
 
 def shorten_messages(messages: list[Message]) -> str | None:
-    """Cut about half of what can be cut, oldest first; tool results before anything that was said.
+    """Cut about half of what can be cut, oldest first; tool results before messages.
 
-    What the user said last stays as it is. Every time something is cut, so this ends.
+    The user's last message is never cut. Each call cuts something, so repeating it ends.
 
     Returns:
         What was done, in words; None when nothing is left to cut.

@@ -1,4 +1,4 @@
-"""The usual budget: what one activation has used so far, and whether it may go on."""
+"""The default budget: what one activation has used so far, and whether it may go on."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _MOST = 10**12
 
 
 class Spending:
-    """A budget of one activation's own: counts turns, tokens and money; says no when a limit is reached.
+    """A budget of one activation's own: counts turns, tokens and money; refuses when a limit is reached.
 
     Attributes:
         usage: What was used so far.

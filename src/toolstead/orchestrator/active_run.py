@@ -1,11 +1,11 @@
-"""A run in the process that holds it, from when its message is being stored until its end is stored.
+"""A run in the process that owns it, from the storing of its message to the storing of its end.
 
     storing ──▶ waiting ──▶ running ──▶ ending ──▶ ended
        │           │           │          │
        └───────────┴───────────┘          └ nothing interrupts this
          `request_end` leads to `ending`
 
-One task sees a run through `waiting`, `running` and `ending`. It does not exist while the message is being stored.
+One task takes a run through `waiting`, `running` and `ending`; it is created when the message is stored.
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ from toolstead.types.run import NOTHING_USED, Run, RunEnd, Usage
 
 @dataclass(slots=True, kw_only=True, eq=False)
 class ActiveRun:
-    """What this process knows of a run that it holds.
+    """A run that this process owns.
 
     Attributes:
         request: What was asked for.
-        stored_session: The thread's session id, as it is stored; known from when the run began.
-        wanted_end: The end that somebody asked for, and why, in words.
+        stored_session: The thread's stored session id; known once the run began.
+        wanted_end: The requested end, and its reason.
         is_ending: Its end is being stored.
-        used: What the runtime has reported so far; a run that fails has used it all the same.
-        last_told: The type of the last event that its runtime told.
-        has_deltas: Whether it has told two pieces of text after another, which are joined with its end.
+        used: What the runtime has reported so far; it counts for a failed run, too.
+        last_told: The type of the last event that its runtime reported.
+        has_deltas: Whether it reported two pieces of text in a row, which are joined when it ends.
         session: Where the runtime's id of the conversation became another: the new one, or None for none.
         steering: Held while a message is given to its running turn.
         takes_messages: False from when its end is about to be stored: what is not given by then is not given any more.
@@ -51,16 +51,16 @@ class ActiveRun:
     ended: asyncio.Future[Run] = field(default_factory=lambda: asyncio.get_running_loop().create_future())
 
     def request_end(self, status: RunEnd, why: str) -> None:
-        """Ask for its end; the first one who does so decides. One that runs is interrupted."""
+        """Request its end; the first request decides. A running turn is interrupted."""
         if self.wanted_end is None:
             self.wanted_end = (status, why)
-            # A task that has not made its first step would never make one; it looks at `wanted_end` instead.
+            # A task cancelled before its first step would never run; it checks `wanted_end` instead.
             if self.task is not None and not self.is_ending:
                 self.task.cancel()
 
 
 class ActiveRuns(dict[str, ActiveRun]):
-    """The runs that this process holds, by id.
+    """The runs that this process owns, by id.
 
     Attributes:
         running: Thread → the run that began last there and is not done here, its hooks included.
@@ -73,12 +73,12 @@ class ActiveRuns(dict[str, ActiveRun]):
         """Set while there are any."""
 
     def add(self, active: ActiveRun) -> None:
-        """Hold a run."""
+        """Add a run."""
         self[active.run.id] = active
         self.arrived.set()
 
     def remove(self, active: ActiveRun) -> None:
-        """Hold it no more."""
+        """Remove a run."""
         del self[active.run.id]
         if not self:
             self.arrived.clear()

@@ -1,8 +1,8 @@
 """Approvals: a gate wants a person to decide about a call, and the call waits.
 
-The question is a row of the database, and so is its one decision, whoever makes it: a person in this
+The question is a row of the database, and so is its one decision, made by a person in this
 process or in another one, the end of the time, a caller who left, a process that stopped. Each is
-stored together with the event that tells of it. Whatever goes wrong refuses the call.
+stored together with its event. Every failure refuses the call.
 """
 
 from __future__ import annotations
@@ -36,10 +36,10 @@ logger = logging.getLogger(__name__)
 MOST_WAITING = 1_000
 LONGEST_WAIT = 86_400.0
 LOOK_SECONDS = 0.5
-"""How often a process that waits looks for decisions that were made in another one."""
+"""How often a process that waits polls for decisions made in another one."""
 
 STOPPED = "the process that asked was stopped"
-CLOSING = "nobody can be asked any more: this process is closing"
+CLOSING = "no person can be asked any more: this process is shutting down"
 WITHDRAWN = "withdrawn: the caller left"
 GONE = "the question was deleted with its thread"
 UNSTORED = "the question could not be stored"
@@ -52,7 +52,7 @@ def _nothing_wrong(_tool: str, _input: Mapping[str, Any]) -> list[str]:
 
 
 class Approvals:
-    """Asks and decides. One for each process; close it before the store."""
+    """Asks people, and stores their decisions. One for each process; close it before the store."""
 
     def __init__(
         self,
@@ -61,12 +61,12 @@ class Approvals:
         log: EventLog,
         problems_of: Callable[[str, Mapping[str, Any]], list[str]] = _nothing_wrong,
     ) -> None:
-        """Make it; nothing is opened before the first question.
+        """Create it; nothing is opened before the first question.
 
         Args:
             open_store: Gives the store; the first call opens it.
-            log: Is told what was stored.
-            problems_of: Why arguments do not fit a tool: each a sentence; none when they fit, or nobody knows.
+            log: Takes the stored events.
+            problems_of: Why arguments do not fit a tool: each a sentence; none when they fit, or the tool is unknown.
         """
         self._open_store = open_store
         self._log = log
@@ -81,7 +81,7 @@ class Approvals:
         self._closed = False
 
     async def ask_person(self, call: ToolCall, ask: Ask, asked_by: str) -> Allow | Deny | Rewrite:
-        """Have a person decide about a call, and wait for it; whatever goes wrong is a no.
+        """Have a person decide about a call, and wait for the decision; every failure denies the call.
 
         Raises:
             asyncio.CancelledError: The caller left; the question is withdrawn.
@@ -93,7 +93,7 @@ class Approvals:
         try:
             return await self._ask_and_wait(call, ask, asked_by)
         except (StorageError, InvalidApprovalError) as error:
-            return Deny(f"{asked_by} wants a person to decide ({ask.reason}), and nobody can be asked: {error}")
+            return Deny(f"{asked_by} wants a person to decide ({ask.reason}), and no person can be asked: {error}")
         except Exception:
             logger.exception("a person could not be asked about %r, so the call is refused", call.name)
             return Deny(
@@ -131,8 +131,8 @@ class Approvals:
             if problems := self._problems_of(approval.tool, edited):
                 raise InvalidApprovalError("input", *problems)
             if sorted_text(edited) == sorted_text(approval.input):
-                edited = None  # sent back as it was shown
-        # What was begun is finished also when whoever decided does not wait for it: the waiting call is told at once.
+                edited = None  # sent back unchanged
+        # A decision is finished even when its caller stops waiting for it: the waiting call gets it at once.
         resolution = build_resolution(approval, decision, reason, edited)
         return await asyncio.shield(self._own_task(self._store_decision(store, approval, resolution)))
 
@@ -147,7 +147,7 @@ class Approvals:
         return await store.pending_approvals() if await self._settle_abandoned(store, found) else found
 
     async def recover_approvals(self) -> None:
-        """Deny what processes that are dead have asked.
+        """Deny the questions of dead processes.
 
         Raises:
             StorageError: The database does not answer.
@@ -157,7 +157,7 @@ class Approvals:
             logger.warning("approval %s is denied: its process %s was stopped", approval.id, approval.owner)
 
     async def close(self) -> None:
-        """Deny what waits, and what is asked later; store what is owed, if that is possible."""
+        """Deny all waiting and later questions; store the decisions that are not stored yet, if possible."""
         self._closed = True
         await asyncio.gather(*(self._end_question(question, CLOSING) for question in tuple(self._waiting.values())))
         while self._tasks:
@@ -176,7 +176,7 @@ class Approvals:
             bounds = f"more than 0 and at most {LONGEST_WAIT:,.0f}"
             return f"{asked_by} wants a person to decide within {ask.timeout!r} seconds; it must be {bounds}"
         if type(ask.reason) is not str:
-            return f"{asked_by} wants a person to decide, and does not say why in words"
+            return f"{asked_by} wants a person to decide, and gives no reason"
         if self._closed:
             return CLOSING
         if self._asking + len(self._owed) >= MOST_WAITING:
@@ -213,13 +213,13 @@ class Approvals:
             self._watch_decisions()
             await asyncio.wait([question.decided], timeout=ask.timeout)
             if not question.decided.done():
-                await self._settle_question(question, f"nobody answered within {ask.timeout:g} seconds")
+                await self._settle_question(question, f"no answer within {ask.timeout:g} seconds")
         except asyncio.CancelledError:
-            # It is told before the caller's own end is; a caller who does not even wait for that is not held.
+            # Its event precedes the caller's own end; a caller that is cancelled again is not held up.
             await asyncio.wait([self._own_task(self._end_question(question, WITHDRAWN))])
             raise
         except StorageError:
-            # When the line was cut during the commit, the question may be there: it must not stay open.
+            # When the connection broke during the commit, the question may be stored: it must not stay open.
             self._owe_decision(question, build_resolution(approval, "deny", UNSTORED))
             raise
         finally:
@@ -254,24 +254,24 @@ class Approvals:
         return decided
 
     async def _end_question(self, question: _Question, reason: str) -> None:
-        """Deny a question for whatever reason; it may not be stored yet."""
+        """Deny a question for a reason; it may not be stored yet."""
         await asyncio.wait([question.stored])
         await self._settle_question(question, reason)
 
     async def _settle_question(self, question: _Question, reason: str) -> None:
-        """Deny a question, unless somebody decided about it: what they said counts then."""
+        """Deny a question, unless a person has decided it: then that decision counts."""
         resolution = build_resolution(question.approval, "deny", reason)
         try:
             if await question.store.resolve_approval(question.approval.id, resolution) is None:
                 question.resolve_question(await _decided_approval(question))
                 return
         except StorageError as error:
-            logger.warning("that approval %s is denied waits for the database: %s", question.approval.id, error)
+            logger.warning("the denial of approval %s waits for the database: %s", question.approval.id, error)
             self._owe_decision(question, resolution)
         question.resolve_question(resolution.given_to(question.approval))
 
     async def _settle_abandoned(self, store: Store, found: list[Approval]) -> bool:
-        """Deny those for which nobody waits any more; False when there are none."""
+        """Deny those for which no call waits any more; False when there are none."""
         if self._owed:
             await self._pay_decisions()
         elif all(approval.owner == store.owner for approval in found):
@@ -300,14 +300,14 @@ class Approvals:
             try:
                 await self._find_decided()
                 failing = False
-            except Exception as error:  # noqa: BLE001 - whatever it met, it looks again
+            except Exception as error:  # noqa: BLE001 - whatever failed, it polls again
                 if not failing:
-                    logger.warning("decisions of people cannot be looked for: %s", error)
+                    logger.warning("decisions of people cannot be read: %s", error)
                 failing = True
         self._watching = None
 
     async def _find_decided(self) -> None:
-        """Find what was decided in other processes."""
+        """Read the decisions made in other processes."""
         await self._pay_decisions()
         open_here = [one for one in self._waiting.values() if one.stored.done() and not one.decided.done()]
         if not open_here:
@@ -319,7 +319,7 @@ class Approvals:
                 question.resolve_question(await _decided_approval(question))
 
     def _own_task(self, work: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
-        """Run something that is finished whoever stops waiting for it."""
+        """Run something to its end even when its caller stops waiting."""
         task = asyncio.create_task(work, name="toolstead-approval")
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
@@ -343,13 +343,13 @@ class _Question:
         self.decided: asyncio.Future[Approval] = asyncio.get_running_loop().create_future()
 
     def resolve_question(self, decided: Approval) -> None:
-        """Tell the call how it was decided; the first word counts."""
+        """Give the decision to the call; the first one counts."""
         if not self.decided.done():
             self.decided.set_result(decided)
 
 
 async def _decided_approval(question: _Question) -> Approval:
-    """The approval as somebody decided it."""
+    """The approval with its decision."""
     approval = question.approval
     try:
         return await question.store.read_approval(approval.id)

@@ -1,4 +1,4 @@
-"""Commands to runs over process borders: cancel, and steer.
+"""Commands to runs of other processes: cancel, and steer.
 
 A process that wants something of a run which another one holds leaves a command in the store. The process that holds
 the run looks for commands while it has runs, carries them out, and removes them. What happens to a `steer`:
@@ -8,7 +8,7 @@ the run looks for commands while it has runs, carries them out, and removes them
      └─────▶ removed: the turn does not take it, or the run has ended ──▶ sent as any message, by the process that asked
 
 Only the holder gives it to the turn, and only while its run has no end. The process that asked looks whether the
-message was stored, by its key, once the command is gone. So it is told once, and never lost. The same look stores
+message was stored, by its key, once the command is gone. So it is sent once, and never lost. The same poll stores
 the ids of sessions that became known during a turn, so that a process which dies in it leaves a thread that can be
 resumed.
 """
@@ -35,7 +35,7 @@ from toolstead.types.thread import Message
 logger = logging.getLogger(__name__)
 
 LOOK_SECONDS = 0.25
-"""How often a process that has runs looks for commands to them."""
+"""How often a process that has runs polls for commands to them."""
 
 
 class RunCommands:
@@ -46,14 +46,14 @@ class RunCommands:
         self._store, self._active = parts.store, parts.active
         self._task: asyncio.Task[None] | None = None
         self._steering: dict[str, asyncio.Task[None]] = {}
-        """Command → what gives it to its turn; until the command is there no more."""
+        """Command → the task that gives it to its turn, until the command is deleted."""
 
     def open(self) -> None:
-        """Look for commands from now on, while there are runs."""
+        """Start polling for commands while there are runs."""
         self._task = asyncio.create_task(self._look_again(), name="toolstead-run-commands")
 
     async def close(self) -> None:
-        """Look no more."""
+        """Stop polling."""
         tasks = [*self._steering.values(), *([self._task] if self._task is not None else [])]
         for task in tasks:
             task.cancel()
@@ -76,13 +76,13 @@ class RunCommands:
             events = [create_message_event(message, message.created_at)]
             accepted = await self._store.add_message(message, events, idempotency_key=key, command_id=command_id)
         if not accepted.fresh:
-            logger.warning("run %s was told a message that another process took at the same time", active.run.id)
+            logger.warning("run %s was sent a message that another process took at the same time", active.run.id)
             return accepted
         await self._performer.run_observer(self._parts.hooks.on_message(message.thread_id, "user", message.content))
         return accepted
 
     async def send_steer(self, run: Run, text: str, key: str | None) -> Accepted | None:
-        """Have another process give a message to its run; None when it must be sent as any message."""
+        """Have another process give a message to its run; None when it must be submitted as usual."""
         message_id = self._parts.ids.new_id("msg")
         key, now = key or message_id, self._parts.clock.now()
         command = RunCommand(id=message_id, run_id=run.id, kind="steer", text=text, created_at=now, key=key)
@@ -111,9 +111,9 @@ class RunCommands:
                 for command in commands:
                     await self._carry_out(command)
             except StorageError as error:
-                logger.warning("commands to runs could not be looked for: %s", error)
+                logger.warning("commands to runs could not be read: %s", error)
             except Exception:
-                logger.exception("a look for commands to runs failed; looking again")
+                logger.exception("reading commands to runs failed; trying again")
 
     async def _carry_out(self, command: RunCommand) -> None:
         active = self._active.get(command.run_id)
@@ -125,7 +125,7 @@ class RunCommands:
             self._steering[command.id] = asyncio.create_task(self._steer(active, command))
 
     def _forget_settled(self, waiting: set[str]) -> None:
-        """Forget the commands that are there no more; one that is there was given once, and is not given again."""
+        """Forget deleted commands; one that still exists was given once, and is not given again."""
         for command_id in [one for one, task in self._steering.items() if task.done() and one not in waiting]:
             del self._steering[command_id]
 
@@ -135,7 +135,7 @@ class RunCommands:
                 return
             await self._store.remove_command(command.id)
         except (StorageError, NotFoundError) as error:
-            logger.warning("run %s: a message that another process sent to it waits: %s", command.run_id, error)
+            logger.warning("run %s: a message from another process waits: %s", command.run_id, error)
 
     async def _take_command(self, active: ActiveRun, command: RunCommand) -> bool:
         message = Message(
@@ -149,7 +149,7 @@ class RunCommands:
         return await self.give_message(active, message, key=command.key, command_id=command.id) is not None
 
     async def _store_sessions(self) -> None:
-        """Store the ids of conversations that became known during a turn; an end that comes later may change them."""
+        """Store conversation ids that became known during a turn; a later end may change them."""
         for active in list(self._active.running.values()):
             run = active.run
             now = format_session_id(run.runtime, self._parts.invoker.session_id(session_key(run.thread_id)))

@@ -1,6 +1,6 @@
-"""Whether our warm session of a thread is up to date, though other processes talk in the thread, too.
+"""Whether our warm session of a thread is up to date when other processes also run in the thread.
 
-A session is up to date when it had part in the run that began last in its thread.
+A session is up to date when it served the run that began last in its thread.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class SessionFreshness:
         return True
 
     def note_beginning(self, thread_id: str, last: HeldRun | None) -> None:
-        """A run of ours begins: end a session that had no part in the run before it, and was not opened after it."""
+        """When a run of ours begins, end a session that neither served the run before it nor was opened after it."""
         ahead = self._prewarmed.pop(thread_id, None)
         if last is not None and last.owner == self._store.owner:
             return
@@ -53,5 +53,5 @@ class SessionFreshness:
             self.mark_outdated(thread_id)
 
     def mark_outdated(self, thread_id: str) -> None:
-        """What the pool has of a thread may be out of date."""
+        """Note that the pool's session of a thread may be out of date."""
         self._pool.evict(session_key(thread_id), outdated=True)

@@ -18,7 +18,7 @@ class MessageHooks(Protocol):
         ...
 
     async def on_before_invoke(self, thread_id: str, prompt: str, invocation: Invoking) -> str:
-        """The prompt that the model is told; the session is held."""
+        """The prompt that is sent to the model; the session is held."""
         ...
 
     async def on_after_invoke(self, thread_id: str, result: Run) -> None:
@@ -26,18 +26,18 @@ class MessageHooks(Protocol):
         ...
 
     async def on_broadcast(self, event: str, data: Mapping[str, Any]) -> None:
-        """An event was told to everybody."""
+        """An event was broadcast."""
         ...
 
 
 class NoHooks:
-    """Nobody wants to be called."""
+    """No hooks."""
 
     async def on_message(self, thread_id: str, role: Role, content: str) -> None:
         """Do nothing."""
 
     async def on_before_invoke(self, thread_id: str, prompt: str, invocation: Invoking) -> str:
-        """The prompt as it is."""
+        """The prompt unchanged."""
         return prompt
 
     async def on_after_invoke(self, thread_id: str, result: Run) -> None:

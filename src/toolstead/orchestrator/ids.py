@@ -1,4 +1,4 @@
-"""Ids of threads, runs and messages: unique over all processes, in the order in which one made them; and sessions'."""
+"""Ids of threads, runs and messages: unique over all processes, sorted by creation within one; also session ids."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 
 class Ids:
-    """Makes ids. Randomness is paid once for each process: asking the system for it costs more than a message."""
+    """Makes ids. Reads randomness once for each process: that costs more than a message."""
 
     def __init__(self, *, process: str = "", time_ns: Callable[[], int] = time.time_ns) -> None:
         """Make ids from ten hexadecimal digits that no other process has (random unless given) and a clock."""

@@ -36,7 +36,7 @@ from toolstead.types.thread import Message, Thread
 
 LONGEST_TITLE = 80
 MOST_WAITING = 1_000
-"""Behind so many a message waits like any other instead of steering the run that is under way elsewhere."""
+"""When so many messages wait already, the next one waits too instead of steering a run of another process."""
 CANCELLED = "it was cancelled"
 STOPPED = "the process that ran it was stopped"
 DELETED = "its thread was deleted"
@@ -82,12 +82,12 @@ class Orchestrator:
         self._commands = RunCommands(parts, self._performer, self._recovery)
 
     async def open(self) -> None:
-        """End the runs of processes that died, now and from time to time; look for commands to our own."""
+        """End the runs of dead processes, now and periodically; poll for commands to our own runs."""
         await self._recovery.open()
         self._commands.open()
 
     async def close(self) -> None:
-        """End what runs as `stopped`, store that, close the sessions."""
+        """End the open runs as `stopped`, store their ends, close the sessions."""
         self._performer.is_closing = True
         await self._recovery.close()
         await self._commands.close()
@@ -98,29 +98,29 @@ class Orchestrator:
         await self.invoker.close()
 
     async def submit(self, request: RunRequest, *, only_for_caller: bool = False) -> Accepted:
-        """Store a message, and let its thread answer it when its turn comes.
+        """Store a message, and start its run when the earlier runs of the thread have ended.
 
-        What is being stored is stored also when the caller is cancelled meanwhile, and then it is answered too.
+        A message that is being stored is stored and answered even when the caller is cancelled meanwhile.
 
         Args:
             request: What is asked.
             only_for_caller: A caller that is cancelled has the run cancelled with it.
 
         Raises:
-            StorageError: It could not be stored; nothing will happen then.
+            StorageError: It could not be stored, and no run is started.
             RuntimeFailureError: No such runtime, or no such model of it.
             NotFoundError: The thread must exist, and does not.
         """
         thread_id = request.thread_id or self._parts.ids.new_id("thread")
-        # Reads end in any order, and messages that come at once are to be stored in the order in which they came.
+        # Reads end in any order, but concurrent messages must be stored in order of arrival.
         async with self._reading.setdefault(thread_id, asyncio.Lock()):
             thread = await self._find_thread(thread_id, request)
         if self._performer.is_closing:
-            raise InvocationError("everything is being closed; try again when it runs again")
+            raise InvocationError("Toolstead is shutting down; try again after the restart")
         active = self._create_run(thread, request)
         run = active.run
         message = self._performer.create_message(run, "user", request.prompt, run.created_at)
-        # It is known before it is stored: closing waits for it from here on.
+        # It is registered before it is stored: closing waits for it from here on.
         self._active.add(active)
         try:
             accepted = await self.store.accept_message(
@@ -131,7 +131,7 @@ class Orchestrator:
                 events=[create_message_event(message, run.created_at)],
             )
         except asyncio.CancelledError:
-            # Whether it is stored, its beginning will see: that is written after this.
+            # `begin_run` finds out whether it was stored: that write comes after this one.
             if only_for_caller:
                 active.request_end("cancelled", LEFT)
             self._performer.start(active)
@@ -148,9 +148,9 @@ class Orchestrator:
         return accepted
 
     async def steer(self, request: RunRequest) -> Accepted:
-        """Give a message to the turn that runs in its thread, whichever process holds it; else it is any message.
+        """Give a message to the turn that runs in its thread, in any process; without one, submit it as usual.
 
-        Returns when that is decided. A caller who leaves before does not stop it.
+        Returns when that is decided. Cancelling the caller does not stop it.
         """
         task = asyncio.create_task(self._steer(request), name="toolstead-steer")
         self._steering.add(task)
@@ -158,7 +158,7 @@ class Orchestrator:
         return await asyncio.shield(task)
 
     async def add_note(self, thread_id: str, content: str, *, kind: str = "text") -> Message:
-        """Put a message of the system into a thread; nobody answers it. Raises NotFoundError for the thread."""
+        """Put a system message into a thread, without a run. Raises NotFoundError for the thread."""
         now = self._parts.clock.now()
         message = Message(
             id=self._parts.ids.new_id("msg"),
@@ -173,7 +173,7 @@ class Orchestrator:
         return message
 
     async def cancel(self, run_id: str, why: str = CANCELLED) -> Run:
-        """Ask for a run's end, and wait for it, whichever process holds it. One that has ended stays as it is.
+        """Cancel a run of any process, and wait for its end. One that has ended is unchanged.
 
         Raises:
             NotFoundError: No such run.
@@ -193,7 +193,7 @@ class Orchestrator:
         return await self._recovery.wait_for_end(run_id)
 
     async def wait(self, run_id: str) -> Run:
-        """Wait for a run's end, whichever process holds it.
+        """Wait for the end of a run of any process.
 
         Raises:
             NotFoundError: No such run.
@@ -202,11 +202,11 @@ class Orchestrator:
         return await (self._recovery.wait_for_end(run_id) if active is None else asyncio.shield(active.ended))
 
     async def prewarm(self, thread_id: str) -> tuple[bool, str]:
-        """Open a thread's session ahead of its next message: whether it is warm, and its runtime.
+        """Open a thread's session ahead of its next message; return whether it is warm, and its runtime.
 
         Raises:
             NotFoundError: No such thread.
-            RuntimeFailureError: No session can be had.
+            RuntimeFailureError: No session is available.
         """
         is_fresh = await self._freshness.may_prewarm(thread_id)
         thread = await self.store.read_thread(thread_id)
@@ -225,7 +225,7 @@ class Orchestrator:
         return await self.invoker.pool.prewarm(request), runtime.name
 
     async def delete_thread(self, thread_id: str) -> None:
-        """End what runs in a thread, whichever processes hold it, then delete it with all that is in it.
+        """End a thread's runs in all processes, then delete it with everything in it.
 
         Raises:
             NotFoundError: No such thread.
@@ -244,7 +244,7 @@ class Orchestrator:
         await self._recovery.recover_runs()
 
     async def _find_thread(self, thread_id: str, request: RunRequest) -> Thread:
-        """The thread as it is stored, or as it will be made with its first message."""
+        """The stored thread, or the one that its first message will create."""
         try:
             return await self.store.read_thread(thread_id)
         except NotFoundError:
@@ -305,7 +305,7 @@ class Orchestrator:
 async def watched_run(
     orchestrator: Orchestrator, log: EventLog, request: RunRequest, on_event: Callable[[Event], object] | None
 ) -> Run:
-    """Submit a request and wait for its end; every event of the run is told, in order. Cancelling cancels the run."""
+    """Submit a request and wait for its end; emit every event of the run, in order. Cancelling cancels the run."""
     with log.open_stream() if on_event is not None else nullcontext() as stream:
         accepted = await orchestrator.submit(request, only_for_caller=True)
         try:

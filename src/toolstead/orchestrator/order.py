@@ -22,14 +22,14 @@ from toolstead.orchestrator.store import Begun, Behind, HeldRun
 
 
 class ThreadOrder:
-    """Lets runs begin when the store says so."""
+    """Begins runs when the store permits it."""
 
     def __init__(self, parts: OrchestratorParts, recovery: Recovery, freshness: SessionFreshness) -> None:
         self._store, self._active, self._clock = parts.store, parts.active, parts.clock
         self._recovery, self._freshness = recovery, freshness
 
     async def begin_run(self, active: ActiveRun) -> Begun | None:
-        """Begin a run when its turn has come; None when it got its end meanwhile.
+        """Begin a run when its turn has come; None when it ended meanwhile.
 
         Raises:
             NoRoomError: It would have to wait, and may not.
@@ -40,14 +40,14 @@ class ThreadOrder:
             try:
                 outcome = await self._store.begin_run(run, started, [create_start_event(run, started)])
             except BaseException:
-                # It may have begun, and then the next run will not see who talked here before this one.
+                # It may have begun, and then the next run cannot see which process ran before this one.
                 self._freshness.mark_outdated(run.thread_id)
                 raise
             if isinstance(outcome, Behind):
                 if not active.request.may_wait:
                     raise NoRoomError(
                         f"thread {run.thread_id!r} is busy with another run, and a child may not wait behind one: "
-                        f"start it when that one has ended, or in a thread of its own"
+                        f"start it when that one has ended, or in another thread"
                     )
                 await self._wait_for(outcome.runs[-1], seconds)
                 continue
@@ -63,14 +63,14 @@ class ThreadOrder:
         ours = self._active.get(before.id)
         if ours is not None:
             await asyncio.wait((ours.ended,))
-        elif before.owner == self._store.owner:  # nobody performs it: recovery gives it its end
+        elif before.owner == self._store.owner:  # no task performs it: recovery ends it
             await self._recovery.pause_for(seconds)
         else:
             with suppress(NotFoundError):
                 await self._recovery.wait_for_end(before.id)
 
     async def _take_place(self, active: ActiveRun) -> None:
-        """Be the thread's run in this process, after the hooks of the one before, or after one that ended elsewhere."""
+        """Make it the thread's run in this process, after the hooks of the run before it."""
         running, thread_id = self._active.running, active.run.thread_id
         while (other := running.get(thread_id)) is not None:
             await asyncio.wait((other.ended,))

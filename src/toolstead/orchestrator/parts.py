@@ -1,4 +1,4 @@
-"""What the parts of the orchestrator share: one record instead of the same ten parameters for each."""
+"""What the parts of the orchestrator share, as one record instead of ten parameters for each."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from toolstead.types.call import CallTool
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OrchestratorParts:
-    """The ports, the settings, and the runs that this process holds.
+    """The ports, the settings, and the runs that this process owns.
 
     Attributes:
         own_tools: Checks and logs tools of a runtime's own; without it none is used.

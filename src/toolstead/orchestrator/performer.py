@@ -39,11 +39,11 @@ logger = logging.getLogger(__name__)
 
 RETRY_SECONDS = (0.1, 0.5, 2.0, 5.0)
 STEERING_SECONDS = 1.0
-"""How long a run's end waits for a message that is being given to its turn."""
+"""How long a run's end waits for a message that is being sent to its turn."""
 
 
 class RunPerformer:
-    """Sees runs through, each in a task of its own."""
+    """Performs runs, each in its own task."""
 
     def __init__(self, parts: OrchestratorParts, order: ThreadOrder, recovery: Recovery) -> None:
         self._parts = parts
@@ -51,7 +51,7 @@ class RunPerformer:
         self._order, self._recovery = order, recovery
         self._tasks: set[asyncio.Task[None]] = set()
         self.is_closing = False
-        """From now on an end that cannot be stored is tried once more, and then given up."""
+        """From now on, retry an end that cannot be stored only once."""
 
     def start(self, active: ActiveRun) -> None:
         """Perform a run in the background, up to its stored end."""
@@ -83,7 +83,7 @@ class RunPerformer:
         resume: str | None = None,
         may_wait: bool = True,
     ) -> SessionRequest:
-        """The session of a thread: the one place where prewarming and invoking say what they want."""
+        """The session that a thread needs; prewarming and invoking both build it here."""
         folder = self._parts.defaults.cwd if cwd is None else self._parts.defaults.cwd / cwd
         return SessionRequest(
             runtime=runtime,
@@ -95,14 +95,14 @@ class RunPerformer:
         )
 
     async def run_observer(self, hook: Awaitable[None]) -> None:
-        """Await a hook that only watches: whatever comes of it, the run goes on."""
+        """Await an observing hook; the run goes on even if it fails."""
         try:
             await hook
         except Exception:
             logger.exception("a hook failed; the run goes on without it")
 
     async def _perform_run(self, active: ActiveRun) -> None:
-        """See a run through, from waiting for its turn to its stored end; never raises, also when it is cancelled."""
+        """Perform a run, from waiting for its turn to its stored end; never raises, not even when cancelled."""
         active.task = task = asyncio.current_task()
         try:
             ending = await self._invoke(active)
@@ -118,12 +118,10 @@ class RunPerformer:
         except Exception:
             crash = self._parts.ids.new_id("run_crash")
             logger.exception("crash %s: run %s", crash, active.run.id)
-            ending = self._fail_run(
-                active, "failed", "crash", f"something went wrong inside ({crash}); the log has the details"
-            )
+            ending = self._fail_run(active, "failed", "crash", f"internal error ({crash}); the log has the details")
         active.is_ending = True
         while task is not None and task.cancelling():
-            task.uncancel()  # what interrupted the turn is not meant for the hooks
+            task.uncancel()  # the cancellation of the turn must not cancel the hooks
         await self._finish_run(active, ending)
 
     def _fail_run(self, active: ActiveRun, status: RunEnd, code: str, message: str) -> Ending:
@@ -184,7 +182,7 @@ class RunPerformer:
         self._log.emit(type, data, caller)
 
     async def _finish_run(self, active: ActiveRun, ending: Ending) -> None:
-        """Store a run's end with everything it told before; then whoever waits for it gets it."""
+        """Store a run's end with its pending events, then hand it to the waiting callers."""
         run = active.run
         await self._end_steering(active)
         session_id = None if active.session is None else format_session_id(run.runtime, active.session[0])
@@ -200,18 +198,18 @@ class RunPerformer:
         active.ended.set_result(final)
 
     async def _end_steering(self, active: ActiveRun) -> None:
-        """Let a message that is being given to the turn arrive, and no further one."""
+        """Let a message that is being sent to the turn arrive, and no further one."""
         try:
             async with asyncio.timeout(STEERING_SECONDS), active.steering:
                 active.takes_messages = False
         except TimeoutError:
-            logger.warning("run %s ends while a message is being given to it", active.run.id)
+            logger.warning("run %s ends while a message is being sent to it", active.run.id)
             active.takes_messages = False
 
     async def _store_end(self, active: ActiveRun, least: Ending) -> tuple[Run, list[Event] | None]:
-        """The run as it ended, and the events stored with that; None when it is not us who ended it.
+        """The ended run and the events stored with it; None when another process ended it.
 
-        What it told before goes with it, unless that cannot be stored: then `least` is.
+        Its pending events are stored too; if they cannot be, only `least` is.
         """
         run = active.run
         ending = structs.replace(least, events=[*await self._log.take_unstored(run.id), *least.events])
@@ -226,13 +224,13 @@ class RunPerformer:
                 return ending.given_to(run), None
             except StorageError as error:
                 if self.is_closing and failures:
-                    logger.exception("the end of run %s could not be stored; it will be found as lost", run.id)
+                    logger.exception("the end of run %s could not be stored; recovery will end it as lost", run.id)
                     return ending.given_to(run), None
                 logger.warning("the end of run %s waits for the database: %s", run.id, error)
                 await self._parts.clock.sleep(RETRY_SECONDS[min(failures, len(RETRY_SECONDS) - 1)])
                 failures += 1
             except Exception:
-                logger.exception("run %s told something that cannot be stored", run.id)
+                logger.exception("run %s emitted events that cannot be stored", run.id)
                 if ending is least:
                     self._recovery.note_doubtful(run)
                     return ending.given_to(run), None

@@ -1,6 +1,6 @@
-"""Runs whose process is dead, and runs of our own that nobody performs: they get their end here.
+"""Recovery: ends the runs of dead processes, and those of our own that no task performs.
 
-The process locks of the store decide who is alive; there is no other opinion.
+Only the process locks of the store decide which processes are alive.
 """
 
 from __future__ import annotations
@@ -20,22 +20,22 @@ from toolstead.types.run import Run
 logger = logging.getLogger(__name__)
 
 RECOVER_SECONDS = 10.0
-"""How often dead processes are looked for."""
+"""How often to look for dead processes."""
 LEAST_SECONDS = 1.0
 """How often at most, while something waits for a run of another process."""
 PAUSES = (0.01, 0.02, 0.05, 0.1, 0.2)
-"""Seconds between two looks at a run of another process; the last one repeats."""
+"""Seconds between two polls of a run of another process; the last one repeats."""
 MOST_DOUBTFUL = 10_000
-GIVEN_UP = "the database failed while it was being stored, and it was given up"
+GIVEN_UP = "the database failed while it was being stored"
 
 
 def repeat_pauses() -> Iterator[float]:
-    """Seconds to wait, again and again."""
+    """The seconds to wait between polls, without end."""
     return itertools.chain(PAUSES, itertools.repeat(PAUSES[-1]))
 
 
 class Recovery:
-    """Ends the runs that nobody performs, and waits for those of living processes."""
+    """Ends the runs that no process performs, and waits for those of live processes."""
 
     def __init__(self, parts: OrchestratorParts) -> None:
         self._store, self._clock = parts.store, parts.clock
@@ -44,18 +44,18 @@ class Recovery:
         self._task: asyncio.Task[None] | None = None
 
     async def open(self) -> None:
-        """End the runs of processes that died, now and from time to time."""
+        """End the runs of dead processes, now and periodically."""
         await self.recover_runs()
         self._task = asyncio.create_task(self._recover_again(), name="toolstead-recovery")
 
     async def close(self) -> None:
-        """Look no more."""
+        """Stop polling."""
         if self._task is not None:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
 
     async def recover_runs(self) -> None:
-        """End the runs of processes that are dead, and those of our own that were given up."""
+        """End the runs of dead processes, and those of our own that were given up."""
         self._looked = self._clock.monotonic()
         now = self._clock.now()
         for run, _ in await self._store.recover_runs(lambda run: end_lost_run(run, now)):
@@ -64,12 +64,12 @@ class Recovery:
             events = await self._store.end_run(run.id, end_with_error(run, "failed", "storage", GIVEN_UP, now))
             self._doubtful.pop(run.id, None)
             if events is not None:
-                logger.warning("run %s was found without anybody who performs it, and got its end", run.id)
+                logger.warning("run %s was performed by no process, and was ended", run.id)
 
     def note_doubtful(self, run: Run) -> None:
-        """A run of ours that nobody performs, and of which the database may keep that it is unfinished.
+        """Note a run of ours that no task performs, and that may be unfinished in the database.
 
-        Its thread would wait for it in every process, so it gets its end when the database can be written again.
+        Its thread would wait for it in every process, so it is ended when the database can be written again.
         """
         if len(self._doubtful) >= MOST_DOUBTFUL:
             logger.error("run %s may be left unfinished until this process ends: too many are in doubt", run.id)
@@ -77,7 +77,7 @@ class Recovery:
         self._doubtful[run.id] = replace(run, prompt="")
 
     async def wait_for_end(self, run_id: str) -> Run:
-        """Wait for the end of a run that another process holds; one that died with it gets its end here.
+        """Wait for the end of a run of another process; end it here when that process is dead.
 
         Raises:
             NotFoundError: No such run, or it is gone with its thread.
@@ -90,7 +90,7 @@ class Recovery:
         raise AssertionError("there is always another pause")
 
     async def pause_for(self, seconds: float) -> None:
-        """Wait a moment for another process; recover first, unless that was done a moment ago."""
+        """Pause before the next poll; recover first, unless that was done a moment ago."""
         if self._clock.monotonic() - self._looked >= LEAST_SECONDS:
             await self._try_to_recover()
         await self._clock.sleep(seconds)
@@ -104,4 +104,4 @@ class Recovery:
         try:
             await self.recover_runs()
         except StorageError as error:
-            logger.warning("runs of dead processes could not be looked for: %s", error)
+            logger.warning("runs of dead processes could not be read: %s", error)

@@ -1,4 +1,4 @@
-"""What is asked of the orchestrator, and what it takes where nothing is said."""
+"""Requests to the orchestrator, and their defaults."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ class FindRuntime(Protocol):
         """The runtime of this name; an empty one means the settings' choice for this model.
 
         Raises:
-            RuntimeFailureError: There is none, or it cannot be had.
+            RuntimeFailureError: There is none, or it is unavailable.
         """
         ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunDefaults:
-    """What a run takes when neither it nor its thread says otherwise.
+    """The defaults of a run, where neither it nor its thread sets a value.
 
     Attributes:
         runtime: Finds a runtime.
@@ -50,7 +50,7 @@ class RunRequest:
         task_id: The delegated task that the run works on.
         depth: How many runs stand above this one.
         may_wait: False for a child whose parent waits for it: where others wait for a room or behind another run of
-            the thread, it is refused. So whoever holds a room never waits for one, and nobody waits in a circle.
+            the thread, it is refused. So a run that holds a room never waits for one: no deadlock.
     """
 
     prompt: str
@@ -70,7 +70,7 @@ class RunRequest:
     may_wait: bool = True
 
     def as_child_of(self, caller: Caller) -> RunRequest:
-        """The request as that of a child: a tool call of the caller's run asks, and waits for it."""
+        """The request as that of a child: a tool call of the caller's run makes it, and waits for its end."""
         return replace(
             self,
             parent_run_id=caller.run_id,

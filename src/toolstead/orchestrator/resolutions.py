@@ -1,4 +1,4 @@
-"""Decisions about approvals as values: what may be one, how it is told, and what it means for the call."""
+"""Decisions about approvals as values: which are valid, their events, and what they mean for the call."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from toolstead.types.approval import Approval, ApprovalDecision
 
 LONGEST_REASON = 2_000
-UNSAID = "a person said no"
+UNSAID = "a person denied it"
 
 
 def verdict_of(approval: Approval) -> Allow | Deny | Rewrite:
@@ -31,7 +31,7 @@ def verdict_of(approval: Approval) -> Allow | Deny | Rewrite:
 def build_resolution(
     approval: Approval, decision: ApprovalDecision, reason: str, input: Mapping[str, Any] | None = None
 ) -> Resolution:
-    """A decision of this moment, with the event that tells of it."""
+    """A decision made now, with its event."""
     now = time.time()
     data = {"approvalId": approval.id, "decision": decision, "reason": reason, "edited": input is not None}
     told = approval_event("approval.resolved", approval, now, data)
@@ -39,7 +39,7 @@ def build_resolution(
 
 
 def approval_event(type: str, approval: Approval, now: float, data: Mapping[str, Any]) -> NewEvent:
-    """An event about an approval, told where its call belongs."""
+    """An event about an approval, in the run and thread of its call."""
     return NewEvent(
         type=type,
         time=now,
@@ -57,9 +57,9 @@ def check_decision(decision: str, input: object, reason: object) -> None:
         InvalidApprovalError: It says what is wrong.
     """
     if decision not in ("allow", "deny"):
-        raise InvalidApprovalError("decision", f"{decision!r} is none; 'allow' and 'deny' are")
+        raise InvalidApprovalError("decision", f"it must be 'allow' or 'deny', not {decision!r}")
     if input is not None and decision == "deny":
-        raise InvalidApprovalError("input", "a call that is denied needs none; leave it out, or allow the call")
+        raise InvalidApprovalError("input", "a denied call takes none; leave it out, or allow the call")
     if not isinstance(input, Mapping | None):
         raise InvalidApprovalError("input", "the tool's arguments must be an object")
     if not isinstance(reason, str) or len(reason) > LONGEST_REASON:
@@ -67,7 +67,7 @@ def check_decision(decision: str, input: object, reason: object) -> None:
 
 
 def too_late(approval: Approval) -> ApprovalDecidedError:
-    """The refusal of a second decision, which tells the first."""
+    """The refusal of a second decision, which names the first."""
     return ApprovalDecidedError(id=approval.id, decision=approval.decision or "", reason=approval.decision_reason)
 
 

@@ -82,7 +82,7 @@ class Capture:
                 del self._tail[: -self._tail_room]
 
     def _cut_head_and_tail(self) -> tuple[bytes, bytes]:
-        """Head and tail as they are shown: no character cut in two, and fewer bytes where they are no text."""
+        """Head and tail for display: no character cut in two, and fewer bytes where they are not text."""
         head, tail = bytes(self._head), bytes(self._tail)
         limit = self._room + self._tail_room
         if self.total <= limit and _fits_as_text(head + tail, limit):
@@ -104,7 +104,7 @@ class Capture:
 
 
 def _fits_as_text(data: bytes, room: int) -> bool:
-    """Whether bytes take no more room as text; a character that was cut in two does not count."""
+    """Whether bytes decoded as text fit the limit; a character that was cut in two does not count."""
     allowed = room + 2 * _MOST_BYTES_OF_A_BAD_ONE * _MOST_BYTES_OF_A_BAD_ONE
     return data.isascii() or len(data.decode("utf-8", "replace").encode()) <= allowed
 

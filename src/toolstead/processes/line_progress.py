@@ -38,7 +38,7 @@ class LineProgress:
         return self
 
     def take_lines(self, lines: list[bytes]) -> None:
-        """Hand on lines; those that find no room are counted."""
+        """Pass on lines; count those that do not fit in the queue."""
         for at, line in enumerate(lines):
             if self._room < 0:
                 self._dropped += len(lines) - at

@@ -2,7 +2,7 @@
 
 A process is ours when it descends from one that we started, or when the mark is in its environment. Only one that has
 lost its parents and its environment too is beyond reach; on systems without `/proc`, every one that left its process
-group is. The watchdog runs this file on its own, so it needs nothing but the standard library.
+group is. The watchdog runs this file alone, so it needs nothing but the standard library.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ def _find_alive(marked: bytes, started: Collection[int]) -> set[int]:
 
 
 def _list_numbers() -> list[int]:
-    """The processes that the system shows; none where it shows none, or lets nobody look now."""
+    """The processes that the system shows; none where it shows none, or denies access."""
     try:
         with os.scandir("/proc") as entries:
             return [int(entry.name) for entry in entries if entry.name.isdecimal()]

@@ -1,14 +1,14 @@
 """The owner of child processes that live and end together, and of the pipes to them.
 
-Every process leads a session and a process group of its own. Its end is seen before it is reaped:
+Every process leads its own session and process group. Its end is seen before it is reaped:
 
 | state   | how it gets there               | its number | its group          | `returncode` |
 |---------|---------------------------------|------------|--------------------|--------------|
 | running | `spawn`                         | ours       | may be signalled   | None         |
-| ended   | by itself, or by `signal_group` | ours       | may be signalled   | its status   |
+| ended   | it exited, or `signal_group`    | ours       | may be signalled   | its status   |
 | reaped  | `close`                         | free again | is never signalled | its status   |
 
-While a process is not reaped the system gives its number to nobody else: so what it leaves behind in its group can be
+Until a process is reaped the system does not reuse its pid: so what it leaves behind in its group can be
 ended safely. Where waiting always reaps (macOS before Python 3.13), the watching thread ends the group itself.
 """
 
@@ -46,7 +46,7 @@ class ProcessOwner:
         Args:
             cwd: The folder the processes run in.
             env: Their whole environment, to which the mark is added; None means our own, without a mark.
-            mark: By which they are found wherever they go; one of its own when it is left out.
+            mark: Finds them even outside their group; a new one unless given.
         """
         self._mark = mark or make_mark()
         self._cwd = cwd
@@ -116,7 +116,7 @@ class ProcessOwner:
         )
         try:
             self._children.append(child := ChildProcess(process, on_exit))
-        except RuntimeError:  # no descriptor and no thread left: what nobody watches must not run
+        except RuntimeError:  # no descriptor and no thread left: an unwatched process must not run
             process.kill()
             process.wait()
             raise OSError(errno.EAGAIN, "the system has no thread left to watch it with") from None
@@ -215,7 +215,7 @@ class ChildProcess:
             return self._process.returncode
         try:
             found = os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT)
-        except ChildProcessError:  # the system reaps by itself (SIGCHLD is ignored)
+        except ChildProcessError:  # the system reaps children itself (SIGCHLD is ignored)
             return self._process.poll()
         if found is None:
             return None
@@ -230,7 +230,7 @@ class ChildProcess:
         """Reap it. One that does not end is left to a thread that waits for it."""
         self._stop_watching()
         if self._process.poll() is None:
-            logger.error("process %s does not end although it was killed; it is left alone", self.pid)
+            logger.error("process %s did not exit after SIGKILL; it is abandoned", self.pid)
             threading.Thread(target=self._process.wait, daemon=True, name=f"wait-for-{self.pid}").start()
 
     def _stop_watching(self) -> None:

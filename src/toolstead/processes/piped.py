@@ -44,7 +44,7 @@ class PipedProcess(ProcessOwner):
             cwd: The folder it runs in.
             env: Its whole environment, to which the mark is added.
             longest_line: Bytes of a line that can be read; about twice as many are buffered.
-            mark: One of its own when it is left out.
+            mark: A new one unless given.
             pass_fds: Further descriptors that it inherits.
 
         Raises:
@@ -78,7 +78,7 @@ class PipedProcess(ProcessOwner):
         """End it, and whatever it started.
 
         Args:
-            seconds: That it may take to end by itself once its input has ended.
+            seconds: How long it may take to exit after its input has ended.
             terminate: Send it SIGTERM then, and wait as long again, before it is killed.
         """
         self.stdin.end_input()
@@ -88,7 +88,7 @@ class PipedProcess(ProcessOwner):
                 self.signal_groups(signal.SIGTERM)
                 has_ended = await self.wait_for_exits(seconds)
             if not has_ended:
-                logger.warning("%s %s does not end by itself; it is killed", self._name, self.child.pid)
+                logger.warning("%s %s did not exit; killing it", self._name, self.child.pid)
         finally:
             await self.kill()
 

@@ -15,7 +15,7 @@ _PIPE, _LARGEST_PIPE = 65_536, 1_048_576
 
 
 class OutputPipe(asyncio.ReadTransport):
-    """Hands on what comes out of a pipe, as it comes; a `StreamReader` that it feeds may pause it."""
+    """Passes on what comes out of a pipe, as it comes; a `StreamReader` that it feeds may pause it."""
 
     def __init__(
         self, descriptor: int, take: Callable[[bytes], None], at_end: Callable[[], None] | None = None
@@ -84,11 +84,11 @@ class InputPipe:
 
     @property
     def is_open(self) -> bool:
-        """Whether the process can be given more; that it reads no more shows when it is written to."""
+        """Whether the pipe is open for writing; that its reader is gone shows only in a write."""
         return self._is_open and not self._is_ending
 
     def write(self, data: bytes) -> None:
-        """Give it more, in the order of the calls. Never blocks; it is dropped where nobody reads any more."""
+        """Give it more, in the order of the calls. Never blocks; it is dropped when the pipe has no reader any more."""
         if not self.is_open or not data:
             return
         is_idle = not self._rest
@@ -115,7 +115,7 @@ class InputPipe:
             del self._rest[: os.write(self._descriptor, self._rest[:_PIPE])]
         except BlockingIOError:
             return
-        except BrokenPipeError:  # nobody reads any more
+        except BrokenPipeError:  # no reader any more
             self.close()
             return
         if not self._rest:

@@ -1,6 +1,6 @@
-"""A small process that ends programs when our own process was killed and could not do it itself.
+"""A small process that kills child processes when our own process was killed.
 
-It learns of our end from a pipe, and then kills whatever carries the mark. For that it needs `/proc`: elsewhere a
+It notices our end by a pipe, and then kills whatever carries the mark. For that it needs `/proc`: elsewhere a
 program that does not end with its input outlives a process that was killed.
 """
 
@@ -30,12 +30,12 @@ kill_marked(sys.argv[2], ())
 def start_watchdog(mark: str) -> ProcessOwner:
     """Watch over everything with one mark, until the answer is killed.
 
-    A watchdog that cannot be had is logged: programs are started all the same.
+    A watchdog that cannot be started is logged, and the child process starts without it.
     """
     # Our own environment, where an interpreter may have to find its libraries; it must not carry the mark itself.
     owner = ProcessOwner(cwd=Path("/"), env=None)
     if not os.access(_ENVIRONS, os.R_OK):
-        logger.info("programs at work are left running if this process is killed: there is no /proc here")
+        logger.info("child processes go on running if this process is killed: there is no /proc here")
         return owner
     command = (sys.executable, "-I", "-S", "-c", _PROGRAM, mark_module.__file__, mark)
     try:
@@ -47,6 +47,6 @@ def start_watchdog(mark: str) -> ProcessOwner:
                 on_exit=lambda: logger.warning("the watchdog over a program ended with status %s", child.returncode),
             )
     except OSError as error:
-        logger.warning("programs at work are left running if this process is killed: %s", error)
+        logger.warning("child processes go on running if this process is killed: %s", error)
         owner.close()
     return owner

@@ -15,7 +15,7 @@ A script takes the place of a model (`toolstead.adapters.scripted.script` says w
 from toolstead.testing import ScriptedRuntime, load_script
 
 runtime = ScriptedRuntime(load_script("script.yaml"))
-runtime.received  # what the model was told
+runtime.received  # what the model received
 ```
 
 The model APIs themselves can be played, for the real clients of Anthropic, OpenAI and Gemini:
@@ -28,7 +28,7 @@ async with scripted_models("- say: Hello!") as api:
     api.requests  # what they sent
 ```
 
-A plugin is tested by itself, with a context whose powers work in memory:
+To test a plugin alone, give it a context whose powers work in memory:
 
 ```python
 from toolstead.testing import call_tool, fake_context, run_hook

@@ -29,11 +29,11 @@ async def memory_stead(
 
     Args:
         tools: Registered when it opens.
-        project: A folder to work in; an empty one unless said.
+        project: A folder to work in; an empty one unless given.
         settings: As nested mappings, such as `{"tools": {"timeout": 1}}`.
         gates: Asked before every call.
         plugins: Loaded besides those that come with us; what is installed on this machine is not.
-        environ: The environment to read, besides `PATH`; empty unless said.
+        environ: The environment to read, besides `PATH`; empty unless given.
     """
     with tempfile.TemporaryDirectory(prefix="toolstead-test-") as folder:
         home = Path(folder, "home")

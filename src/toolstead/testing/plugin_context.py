@@ -39,7 +39,7 @@ class FakeContext(PluginContext):
 
     Attributes:
         sent: What it put into threads with `threads.send`; a message with `wake` is the user's, others the system's.
-        broadcasts: What it told everybody.
+        broadcasts: The events that it broadcast.
         invoked: What it asked agents.
         requests: What it sent over HTTP.
         statuses: Its states, each with the reason, in the order in which people would have seen them.
@@ -60,7 +60,7 @@ class FakeContext(PluginContext):
     background: BackgroundTasks
 
     async def register(self) -> Hooks:
-        """Let the plugin say which hooks it has.
+        """Register the plugin's hooks.
 
         Raises:
             PluginError: What it gave back are no hooks.
@@ -70,7 +70,7 @@ class FakeContext(PluginContext):
         return self.hooks
 
     async def wait_for_background(self) -> None:
-        """Wait until all background work has ended by itself."""
+        """Wait until all background work has ended."""
         await self.background.wait_until_done()
 
     async def __aenter__(self) -> Self:
@@ -114,7 +114,7 @@ def fake_context(
             is a run that failed, and so is a prompt that nothing is given for.
         pages: What the internet answers, by address: text, an `HttpAnswer`, or an error to raise.
         tools: What `call_tool` can call besides the plugin's own tools, which it calls `<plugin>__<tool>`.
-        on_broadcast: Stands for the other plugins: told what this one broadcasts.
+        on_broadcast: Stands for the other plugins: called with each broadcast of this one.
 
     Raises:
         PluginError: The plugin's definition, or its settings, are wrong.

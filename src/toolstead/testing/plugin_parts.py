@@ -74,7 +74,7 @@ class MemoryStore:
         return all_of_it[max(0, len(all_of_it) - limit) :] if limit is not None else list(all_of_it)
 
     def open_thread(self, thread_id: str) -> str:
-        """A thread of this name is there from now on; an empty name makes one up."""
+        """Create a thread with this name; an empty name gets a new one."""
         thread_id = thread_id or self.new_id("thread")
         self._threads.setdefault(thread_id, [])
         return thread_id
@@ -101,7 +101,7 @@ class MemoryStore:
 
 
 class Talks:
-    """Conversations with a model that answers as it was told.
+    """Conversations with a model whose answers are given.
 
     Attributes:
         store: Where messages are.
@@ -148,7 +148,7 @@ class Talks:
     def _answer_request(self, run_id: str, thread_id: str, request: RunRequest) -> Run:
         answer = next((said for pattern, said in self._answers.items() if re.search(pattern, request.prompt)), None)
         if answer is None:
-            reason = f"no answer is given for {request.prompt[:200]!r}; say it with fake_context(answers={{…: …}})"
+            reason = f"no answer is given for {request.prompt[:200]!r}; give one with fake_context(answers={{…: …}})"
             answer = RunError(code="runtime", message=reason)
         failed = isinstance(answer, RunError)
         if not failed:
@@ -226,7 +226,7 @@ class FakeNetwork:
         self.requests.append(SentRequest(method=request.method, url=url, headers=dict(request.headers), json=body))
         page = self._pages.get(url)
         if page is None:
-            raise ToolError(f"{url} gives no answer; say it with fake_context(pages={{{url!r}: …}})")
+            raise ToolError(f"{url} has no answer; give one with fake_context(pages={{{url!r}: …}})")
         if isinstance(page, Exception):
             raise page
         answer = HttpAnswer(status=200, content=page.encode()) if isinstance(page, str) else page
@@ -234,7 +234,7 @@ class FakeNetwork:
 
 
 class Notes:
-    """A log that only writes down: what plugins told everybody, and what calls came to."""
+    """A log that only records: broadcasts of plugins and results of calls."""
 
     listening = True
 
@@ -243,7 +243,7 @@ class Notes:
         self.broadcasts: list[Event] = []
 
     def emit(self, type: str, data: Mapping[str, Any], caller: Caller | None = None, *, keep: bool = False) -> None:
-        """Write an event down."""
+        """Record an event."""
         event = Event(
             id=f"{len(self.events) + 1:06}",
             type=type,
@@ -254,7 +254,7 @@ class Notes:
             task_id=caller.task_id if caller else None,
         )
         self.events.append(event)
-        if keep:  # only what must not be lost is told so, and here that is what plugins broadcast
+        if keep:  # only events that must not be lost are sent so, and here those are the broadcasts
             self.broadcasts.append(event)
 
 

@@ -31,7 +31,7 @@ async def call_tool(
         plugin: Whose tool it is.
         name: The tool's own name, without the plugin's.
         input: Its arguments.
-        context: Made with `fake_context(plugin)`; a new one unless said.
+        context: Made with `fake_context(plugin)`; a new one unless given.
         thread_id: What `meta.thread_id` says.
         run_id: What `meta.run_id` says.
         task_id: What `meta.task_id` says.
@@ -47,13 +47,13 @@ async def call_tool(
 async def run_hook(plugin: Plugin, hook: str, *given: Any, context: FakeContext | None = None) -> Any:
     """Run one of a plugin's hooks, within its time, and give its answer.
 
-    In a stead a failing hook is named and passed over; here it is raised, so that a test sees it.
+    In a stead a failing hook is logged and skipped; here its error is raised, so that a test sees it.
 
     Args:
         plugin: Whose hook it is; it is registered first unless its context is already.
         hook: Its name, such as `on_before_invoke`.
         given: What it is called with.
-        context: Made with `fake_context(plugin)`; a new one unless said.
+        context: Made with `fake_context(plugin)`; a new one unless given.
 
     Returns:
         What a stead would go on with: the prompt, the decision, the verdict (a raised `Rejected` is one), or None.

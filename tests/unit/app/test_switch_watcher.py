@@ -122,7 +122,7 @@ async def test_a_file_that_is_broken_at_the_start_is_refused_rather_than_taken_a
     switches.path.write_text("{", encoding="utf-8")
     before = asyncio.all_tasks()
 
-    with pytest.raises(StateError, match="cannot be understood"):
+    with pytest.raises(StateError, match="is not valid"):
         async with SwitchWatcher(switches, listener):
             pytest.fail("it started")
 

@@ -218,7 +218,7 @@ async def test_a_listener_that_fails_is_told_of_the_next_change(folder: Path, ca
         await files.next()
         (folder / "good").write_text("2")
         assert await files.next() == {"good": "2"}
-    assert "could not be taken" in caplog.text
+    assert "could not be applied" in caplog.text
 
 
 @pytest.mark.parametrize("error", [OSError("no more watches"), RuntimeError("inside the library")])

@@ -76,7 +76,7 @@ def test_the_end_of_the_owner_ends_what_it_runs() -> None:
         background = owned.start(forever(), name="the rest")
         await asyncio.sleep(0)
         await owned.end_all()
-        with pytest.raises(InvocationError, match="the turn was ended, because everything is being closed"):
+        with pytest.raises(InvocationError, match="the turn was ended, because Toolstead is shutting down"):
             await caller
         assert background.cancelled()
         assert len(owned) == 0

@@ -335,7 +335,7 @@ async def test_a_session_that_crashes_while_it_is_steered_did_not_take_the_messa
     task = asyncio.create_task(invoke(invoker, request(runtime)))
     await gate.begun.wait()
     assert not await invoker.steer("t", "now")
-    assert "could not be given a message" in caplog.text
+    assert "a message could not be sent" in caplog.text
     gate.let.set()
     await task
     await invoker.close()
@@ -358,7 +358,7 @@ async def test_closing_ends_what_runs_and_nothing_begins_after_it() -> None:
     hook.set()
     await closing
     for task in (running, in_hook):
-        with pytest.raises(InvocationError, match="being closed"):
+        with pytest.raises(InvocationError, match="shutting down"):
             await task
     assert not runtime.open_now
     assert not runtime.sessions[1].turns

@@ -92,7 +92,7 @@ def test_the_api_says_how_long_to_wait() -> None:
 def test_an_api_that_asks_for_too_much_is_given_up_at_once() -> None:
     error, took = _fails(Bench(ScriptedModel(fault("rate", "slow down", retry_after=121))).hear())
     assert took == 0
-    assert str(error) == "slow down; it asks to wait 121 seconds, and 120 are waited at most"
+    assert str(error) == "slow down; it asks to wait 121 seconds, and the longest wait is 120"
     assert (error.fault, error.retry_after) == ("rate", 121)
 
 
@@ -124,7 +124,7 @@ def test_a_stream_without_an_end_is_tried_again_and_its_pieces_say_which_try() -
 
 def test_a_stream_without_an_end_is_told_as_that() -> None:
     error, _ = _fails(Bench(ScriptedModel([ModelDelta("Hel")]), limits=Limits(attempts=1)).hear())
-    assert "scripted:one ended its answer in the middle" in str(error)
+    assert "scripted:one ended its answer too early" in str(error)
     assert error.fault == "network"
 
 
@@ -147,7 +147,7 @@ def test_silence_is_given_up(steps: list[Step]) -> None:
 def test_silence_is_told_as_that() -> None:
     bench = Bench(ScriptedModel([Hang()]), limits=Limits(stall=30, attempts=1)).hear()
     error, _ = _fails(bench)
-    assert str(error) == "scripted:one said nothing for 30 seconds"
+    assert str(error) == "scripted:one sent nothing for 30 seconds"
     assert error.fault == "network"
 
 
@@ -183,14 +183,14 @@ def test_empty_answers_are_asked_again_and_paid(caplog: pytest.LogCaptureFixture
     bench = Bench(ScriptedModel(nothing, nothing, says("Hello."))).hear()
     found, _ = _run(bench)
     assert found == Conclusion(text="Hello.", usage=Usage(input_tokens=10, output_tokens=2))
-    assert caplog.text.count("scripted:one answered nothing") == 2
+    assert caplog.text.count("scripted:one sent an empty answer") == 2
     assert bench.conversation.messages == [Said(text="go"), ModelReply(text="Hello.")]
 
 
 def test_a_model_that_never_says_anything_is_given_up() -> None:
     bench = Bench(ScriptedModel([ModelReply(text="")])).hear()
     error, _ = _fails(bench)
-    assert str(error) == "scripted:one answered nothing, 3 times in a row"
+    assert str(error) == "scripted:one sent an empty answer, 3 times in a row"
     assert len(bench.model.requests) == MOST_EMPTY
 
 
@@ -283,7 +283,7 @@ def test_a_tool_whose_schema_is_refused_is_left_out_and_the_others_stay(caplog: 
     _run(bench)
     assert _offered(bench) == [["echo", "odd", "late"], ["echo", "late"], ["echo", "late"]]
     assert bench.model.requests[1].tools is bench.model.requests[2].tools
-    assert "scripted:one does not take the schema of 'odd', so it is left out: the schema of odd is bad" in caplog.text
+    assert "scripted:one rejects the schema of 'odd', so the tool is left out: the schema of odd is bad" in caplog.text
     bench.hear("next")
     _run(bench)
     assert _offered(bench)[-1] == ["echo", "late"]

@@ -216,7 +216,7 @@ async def test_the_same_failing_call_is_noted_the_second_time_and_stopped_the_th
     first, second, third = bench.texts()
     assert "toolstead:" not in first
     assert second.endswith(
-        "[toolstead: this very call has failed 2 times now; at 3 you are stopped. Do something else.]"
+        "[toolstead: this same call has failed 2 times now; at 3 you are stopped. Do something else.]"
     )
     assert "has failed 3 times" in third
 

@@ -65,7 +65,7 @@ def test_a_good_reply_stays_the_same_object() -> None:
 async def test_a_million_calls_are_refused_and_none_is_made() -> None:
     reply = ModelReply(text="", calls=(use("echo"),) * 1_000_000)
     assert await _rejected(Bench(ScriptedModel([reply]))) == (
-        "scripted:one wants 1,000,000 calls at once, at most 256 are made; none was"
+        "scripted:one made 1,000,000 calls at once; at most 256 are allowed, so none was run"
     )
 
 
@@ -103,7 +103,7 @@ async def test_an_answer_without_end_is_ended(piece: ModelDelta) -> None:
                 self.open -= 1
 
     bench = Bench(Endless(), limits=SMALL)
-    assert "scripted:one went on for more than" in await _rejected(bench)
+    assert "scripted:one sent more than" in await _rejected(bench)
     assert len(bench.told) <= 1000
 
 

@@ -106,7 +106,7 @@ class TestDatabaseTroubles:
 
         approvals = Approvals(open_store=closed, log=EventLog())
         assert await approvals.ask_person(CALL, ASK, "careful") == Deny(
-            "careful wants a person to decide (it is a mail), and nobody can be asked: toolstead.db cannot be opened"
+            "careful wants a person to decide (it is a mail), and no person can be asked: toolstead.db cannot be opened"
         )
         for failing in (
             approvals.pending_approvals(),
@@ -120,7 +120,7 @@ class TestDatabaseTroubles:
     async def test_a_question_that_cannot_be_stored_is_a_no_that_says_so(self, here: Process) -> None:
         here.store.failing.add("add_approval")
         assert await soon(here.ask()) == Deny(
-            "careful wants a person to decide (it is a mail), and nobody can be asked: the disk is full"
+            "careful wants a person to decide (it is a mail), and no person can be asked: the disk is full"
         )
         assert await here.told() == []
 
@@ -149,14 +149,14 @@ class TestDatabaseTroubles:
         asking = here.ask(ask=Ask("why", timeout=0.2))
         (waiting,) = await here.waiting()
         here.store.failing |= {"resolve_approval", "pending_ids"}
-        assert await soon(asking) == Deny("nobody answered within 0.2 seconds")
-        assert f"that approval {waiting.id} is denied waits for the database: the disk is full" in caplog.text
+        assert await soon(asking) == Deny("no answer within 0.2 seconds")
+        assert f"the denial of approval {waiting.id} waits for the database: the disk is full" in caplog.text
         with pytest.raises(StorageError):
             await here.approvals.decide_approval(waiting.id, "allow")
         here.store.failing.clear()
-        with pytest.raises(ApprovalDecidedError, match="nobody answered"):
+        with pytest.raises(ApprovalDecidedError, match="no answer"):
             await here.approvals.decide_approval(waiting.id, "allow")
-        assert await here.outcome() == [("deny", "nobody answered within 0.2 seconds")]
+        assert await here.outcome() == [("deny", "no answer within 0.2 seconds")]
 
     async def test_what_is_not_stored_yet_is_not_shown_as_waiting(self, here: Process) -> None:
         asking = here.ask(ask=Ask("why", timeout=0.05))
@@ -197,7 +197,7 @@ class TestDatabaseTroubles:
         async with asyncio.timeout(PATIENCE):
             while len(looks) < 5:
                 await asyncio.sleep(0.01)
-        assert caplog.text.count("decisions of people cannot be looked for: the disk is full") == 1
+        assert caplog.text.count("decisions of people cannot be read: the disk is full") == 1
         here.store.failing.clear()
         assert await soon(asking) == Allow()
 
@@ -228,7 +228,7 @@ class TestDatabaseTroubles:
         go_on.set()
         for one in await here.waiting(2):
             await here.approvals.decide_approval(one.id, "deny" if one.id == earlier.id else "allow")
-        assert [await soon(first), await soon(second)] == [Deny("a person said no"), Allow()]
+        assert [await soon(first), await soon(second)] == [Deny("a person denied it"), Allow()]
 
     async def test_a_question_that_went_with_its_thread_is_a_no(self, here: Process) -> None:
         await here.store.create_thread(Thread(id="t", created_at=1.0))
@@ -321,7 +321,7 @@ class TestEnds:
         assert isinstance(await soon(here.ask(ask=Ask("why", timeout=0.05))), Deny)
         here.store.failing.clear()
         await here.approvals.close()
-        assert await here.outcome() == [("deny", "nobody answered within 0.05 seconds")]
+        assert await here.outcome() == [("deny", "no answer within 0.05 seconds")]
 
     async def test_closing_without_a_database_leaves_it_to_the_next_start(
         self, tmp_path: Path, here: Process, caplog: pytest.LogCaptureFixture

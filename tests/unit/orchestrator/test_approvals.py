@@ -87,7 +87,7 @@ async def test_what_the_run_told_before_is_not_lost_when_the_question_cannot_be_
     assert [one.type for one in await here.store.list_events(EventFilter(run_id="r"))] == ["tool_use"]
 
 
-@pytest.mark.parametrize(("reason", "read"), [("not today", "not today"), ("", "a person said no")])
+@pytest.mark.parametrize(("reason", "read"), [("not today", "not today"), ("", "a person denied it")])
 async def test_a_no_is_for_the_model_to_read(here: Process, reason: str, read: str) -> None:
     asking = here.ask()
     (waiting,) = await here.waiting()
@@ -139,9 +139,9 @@ async def test_arguments_that_do_not_fit_the_tool_decide_nothing(tmp_path: Path)
 @pytest.mark.parametrize(
     ("decision", "more", "said"),
     [
-        ("maybe", {}, "decision: 'maybe' is none; 'allow' and 'deny' are"),
-        (None, {}, "decision: None is none"),
-        ("deny", {"input": {}}, "input: a call that is denied needs none"),
+        ("maybe", {}, "decision: it must be 'allow' or 'deny', not 'maybe'"),
+        (None, {}, "decision: it must be 'allow' or 'deny', not None"),
+        ("deny", {"input": {}}, "input: a denied call takes none"),
         ("allow", {"input": [1]}, "input: the tool's arguments must be an object"),
         ("allow", {"input": {"x": object()}}, "input: it must be a JSON object"),
         ("allow", {"input": {"x": "\ud800"}}, "input: it must be a JSON object"),
@@ -233,8 +233,8 @@ async def test_a_person_who_leaves_while_deciding_has_decided(here: Process, mon
 
 
 async def test_nobodys_answer_in_time_is_a_no(here: Process) -> None:
-    assert await soon(here.ask(ask=Ask("why", timeout=0.05))) == Deny("nobody answered within 0.05 seconds")
-    assert await here.outcome() == [("deny", "nobody answered within 0.05 seconds")]
+    assert await soon(here.ask(ask=Ask("why", timeout=0.05))) == Deny("no answer within 0.05 seconds")
+    assert await here.outcome() == [("deny", "no answer within 0.05 seconds")]
     assert await here.approvals.pending_approvals() == []
 
 
@@ -256,14 +256,14 @@ async def test_a_whole_day_may_be_waited_for(here: Process) -> None:
 
 async def test_a_reason_that_is_no_text_is_a_no(here: Process) -> None:
     said = await soon(here.ask(ask=Ask(cast("str", None))))
-    assert said == Deny("careful wants a person to decide, and does not say why in words")
+    assert said == Deny("careful wants a person to decide, and gives no reason")
 
 
 async def test_arguments_that_cannot_be_shown_are_a_no(here: Process) -> None:
     for odd in (object(), {1: object()}, "\ud800", float("nan")):
         said = await soon(here.ask(ToolCall(name="x", input={"x": odd}, caller=Caller())))
         assert said.reason.startswith(
-            "careful wants a person to decide (it is a mail), and nobody can be asked: input:"
+            "careful wants a person to decide (it is a mail), and no person can be asked: input:"
         )
     assert await here.told() == []
 

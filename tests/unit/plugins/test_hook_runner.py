@@ -629,7 +629,7 @@ def test_closing_ends_what_is_being_called_and_blames_nobody_who_ends(
 
     with caplog.at_level(logging.WARNING):
         run_virtually(main())
-    assert "everything is being closed" in caplog.text
+    assert "Toolstead is shutting down" in caplog.text
 
 
 async def test_a_hook_that_closes_everything_itself_is_not_waited_for() -> None:

@@ -82,7 +82,7 @@ def test_one_that_does_not_end_is_killed_and_that_is_logged(
     with caplog.at_level(logging.WARNING):
         number = run(main())
     assert not is_alive(number)
-    assert f"{Path(sys.executable).name} {number} does not end by itself; it is killed" in caplog.text
+    assert f"{Path(sys.executable).name} {number} did not exit; killing it" in caplog.text
 
 
 def test_one_that_ends_when_it_is_asked_to_is_not_killed(run: Run, caplog: pytest.LogCaptureFixture) -> None:

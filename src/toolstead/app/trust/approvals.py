@@ -2,7 +2,7 @@
 
 `trust/<project>/approval.json` holds the pins. The bytes lie in a folder named by their digest, and
 `current` leads to it, so that what runs from there has one path. Both are written whole, the bytes
-first: a crash leaves the approval before, or the new one; whoever reads next finishes what a crash
+first: a crash leaves the approval before, or the new one; the next reader finishes what a crash
 left half done.
 """
 
@@ -42,7 +42,7 @@ class TrustApproval(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     Attributes:
         project: The project's root.
         copy: The folder of the approved bytes, named by their digest; empty when nothing is approved.
-        declined: The digest of what the user said no to, so that nobody is asked twice.
+        declined: The digest of what the user declined, so that the user is not asked twice.
     """
 
     version: int
@@ -99,7 +99,7 @@ class TrustStore:
         place = self.approval_folder(project)
         approval = self._read(place)
         if approval is not None and approval.copy and _leads_to(place) != approval.copy:
-            with _hold_lock(place):  # whoever approved it died before the last step, or is about to take it
+            with _hold_lock(place):  # the approving process died before the last step, or is about to take it
                 approval = self._read(place)
                 if approval is not None and approval.copy:
                     _point_current(place, approval.copy)
@@ -111,7 +111,7 @@ class TrustStore:
         return all(_is_pinned(copy / path, pin) for path, pin in approval.files.items())
 
     def was_declined(self, project: Path, digest: str) -> bool:
-        """Whether the user said no to exactly this before."""
+        """Whether the user declined exactly this before."""
         approval = self._read(self.approval_folder(project))
         return approval is not None and approval.declined == digest
 
@@ -157,7 +157,7 @@ class TrustStore:
         return approval
 
     def decline_snapshot(self, project: Path, digest: str) -> None:
-        """Remember that the user said no to exactly this; what was approved before stays.
+        """Store that the user declined exactly this; what was approved before stays.
 
         Raises:
             TrustError: It cannot be kept.
@@ -168,10 +168,10 @@ class TrustStore:
             write_private(place / "approval.json", _encode_approval(msgspec.structs.replace(before, declined=digest)))
 
     def revoke_approval(self, project: Path) -> bool:
-        """Take an approval back, with its bytes; False when there is none. One that cannot be understood goes too.
+        """Revoke an approval and delete its bytes; False when there is none. One that is not valid is deleted too.
 
         Raises:
-            TrustError: It cannot be taken back.
+            TrustError: It cannot be revoked.
         """
         place = self.approval_folder(project)
         if not (place / "approval.json").exists():
@@ -184,7 +184,7 @@ class TrustStore:
             else:
                 if approval is None or not approval.copy:
                     return False
-            # The way to the bytes first: who learns of the rest must not find them any more.
+            # The link to the bytes first: a process that notices the rest must not find them any more.
             with suppress(FileNotFoundError):
                 (place / "current").unlink()
             taken_back = TrustApproval(version=VERSION, project=str(project), declined=approval.copy)
@@ -262,7 +262,7 @@ def _list_some(paths: tuple[str, ...], most: int = 3) -> str:
 
 @contextmanager
 def _hold_lock(place: Path) -> Generator[None]:
-    """Be the only one who changes an approval.
+    """Lock an approval for a change.
 
     Raises:
         TrustError: It cannot be changed.

@@ -28,10 +28,10 @@ TOOLS = ".toolstead/tools"
 
 
 class ProjectTrust:
-    """What is approved of one project, as this process knows it. `look` learns what is so now.
+    """What is approved of one project, as this process knows it. `look` reads the current state.
 
-    It is also a source of tools without tools: what it sets aside is the project's own folder, while
-    that waits for the user's word.
+    It is also a source of tools without tools: what it quarantines is the project's own folder, while
+    that waits for approval.
     """
 
     name = "trust"
@@ -53,7 +53,7 @@ class ProjectTrust:
 
     @property
     def waiting(self) -> tuple[Problem, ...]:
-        """What of the project waits for the user's word."""
+        """What of the project waits for approval."""
         return self._problems
 
     @property
@@ -83,9 +83,9 @@ class ProjectTrust:
         return self._users
 
     def refresh_approval(self) -> bool:
-        """Learn what is approved, and what waits; say whether either is news.
+        """Read what is approved, and what waits; return whether either changed.
 
-        Pins that cannot be read change nothing that was learnt before; the reason is a problem.
+        Pins that cannot be read change nothing; the reason is a problem.
         """
         before = (self._approval, self._problems)
         try:
@@ -152,7 +152,7 @@ class ApprovedReader:
     def read(self, path: Path, data: bytes) -> LoadedFile:
         """Read a file's content, if it is what was approved."""
         within = path.relative_to(self._trust.copy).as_posix()
-        shown = Path(escape_unseen(str(self._trust.project / within)))  # from here on it is told, and never opened
+        shown = Path(escape_unseen(str(self._trust.project / within)))  # from here on it is only shown, never opened
         approval = self._trust.approval
         try:
             if approval is None:

@@ -1,6 +1,6 @@
 """What a person reads before approving: what would run, and what changed since the last approval.
 
-Every text comes from somebody who may not be trusted, so what cannot be seen is shown escaped, and
+Every text comes from an untrusted author, so what cannot be seen is shown escaped, and
 long texts are cut.
 """
 

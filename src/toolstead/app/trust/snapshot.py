@@ -1,7 +1,7 @@
 """What a project brings, read once: `.toolstead/**`, `.claude/agents/**` and `.mcp.json`.
 
 No link is followed and nothing is read twice: what is shown, approved and kept are the bytes of one
-snapshot. Names come from whoever wrote the project, so messages show them escaped.
+snapshot. Names come from the project's author, so messages show them escaped.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ DEEPEST = 32
 Mark = tuple[tuple[str, int, int, int, int], ...]
 """What changes when any file of the scope does: path, mode, time, size and inode of each.
 
-The time is that of the last change, which nobody can set; a file's own may lie in the future."""
+The time is that of the last status change (ctime), which no program can set; mtime may lie in the future."""
 
 
 class PinnedFile(msgspec.Struct, frozen=True, kw_only=True):
@@ -123,7 +123,7 @@ def _change_mark(seen: os.stat_result) -> tuple[int, int, int, int]:
 
 
 class _Entry(msgspec.Struct, frozen=True, kw_only=True):
-    """A name in the scope that is no folder; its folder is held open, so that nobody can put another in its place."""
+    """A name in the scope that is no folder; its folder is held open, so that it cannot be replaced."""
 
     path: str
     folder: int

@@ -1,6 +1,6 @@
 """Notices, while a process runs, that the user approved or revoked something, or that files changed.
 
-The scope is small and may lie anywhere, so it is looked at twice a second instead of watched.
+The scope is small and may lie anywhere, so it is polled twice a second instead of watched.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ OnNews = Callable[[], Awaitable[object]]
 
 
 class TrustWatcher(PollingWatcher):
-    """Looks at a project's files and its approval while open: `async with watcher:`."""
+    """Polls a project's files and its approval while open: `async with watcher:`."""
 
     def __init__(
         self, trust: ProjectTrust, on_news: OnNews, *, follow: bool = False, interval: float = POLL_SECONDS
@@ -31,9 +31,9 @@ class TrustWatcher(PollingWatcher):
 
         Args:
             trust: The project's trust.
-            on_news: Awaited when the approval, or what waits for one, became another.
+            on_news: Awaited when the approval, or what waits for one, changed.
             follow: Approve every change of the project's files as it comes: for authors.
-            interval: Seconds between two looks.
+            interval: Seconds between two checks.
         """
         super().__init__("trust", interval)
         self._trust = trust
@@ -42,7 +42,7 @@ class TrustWatcher(PollingWatcher):
         self._seen: tuple[Stamp, Mark | str] | None = None
 
     async def check(self) -> None:
-        """Look once, and tell if there is news."""
+        """Check once, and report a change if there is one."""
         seen = await asyncio.to_thread(self._take_marks)
         is_settled = isinstance(seen[1], str) or not any(is_young(changed) for _, _, changed, _, _ in seen[1])
         if self._seen == seen and is_settled:
@@ -53,7 +53,7 @@ class TrustWatcher(PollingWatcher):
         await self._on_news()
 
     async def check_first(self) -> None:
-        """Tell only if something changed since the trust was last looked at; mostly nothing has."""
+        """Report only if something changed since the trust was last checked; mostly nothing has."""
         self._seen = await asyncio.to_thread(self._take_marks)
         if self._follow:
             await asyncio.to_thread(approve_changes, self._trust)
@@ -70,7 +70,7 @@ class TrustWatcher(PollingWatcher):
 
 
 def approve_changes(trust: ProjectTrust) -> bool:
-    """Approve what the project brings now, if it is not what was approved; say whether it was other."""
+    """Approve what the project brings now; return whether it differed from what was approved."""
     try:
         snapshot = trust.take_snapshot()
         changes = compare_snapshot(trust.approvals.read(trust.project), snapshot)

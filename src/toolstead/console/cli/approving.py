@@ -1,4 +1,4 @@
-"""Showing a person what a project brings, asking them, keeping their word."""
+"""Shows a person what a project brings, asks for approval, and stores the answer."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def offer_approval(project: ProjectTrust) -> None:
-    """On a terminal, ask once about a project that nobody was asked about yet."""
+    """On a terminal, ask once about a project that the user was not asked about yet."""
     from toolstead.errors import TrustError
 
     try:
@@ -27,7 +27,7 @@ def offer_approval(project: ProjectTrust) -> None:
 
 
 def approve_project(project: ProjectTrust, *, ask: bool, snapshot: Snapshot | None = None) -> bool:
-    """Show, ask if somebody can be asked, keep. What is kept is what was shown."""
+    """Show the changes, ask if there is a terminal, and store the approval of what was shown."""
     from toolstead.app.trust.approvals import compare_snapshot
     from toolstead.app.trust.review import what_changed, what_would_run
     from toolstead.schema.visible import escape_unseen
@@ -65,7 +65,7 @@ def approve_project(project: ProjectTrust, *, ask: bool, snapshot: Snapshot | No
 
 
 def _kept_files(project: ProjectTrust, paths: tuple[str, ...]) -> dict[str, bytes]:
-    """The approved bytes of some files; what is wrong with a copy is said, and it counts as lost."""
+    """The approved bytes of some files; a damaged copy is reported, and counts as lost."""
     from toolstead.errors import TrustError
 
     kept: dict[str, bytes] = {}

@@ -15,7 +15,7 @@ _BOOLEANS = {"true": True, "false": False, "yes": True, "no": False, "1": True, 
 
 
 def read_arguments(pairs: Sequence[str], given: str | None, schema: JSONSchema) -> dict[str, Any]:
-    """Put the arguments together; what is said as a pair wins over `--input`.
+    """Merge the arguments; a pair wins over `--input`.
 
     Raises:
         click.UsageError: A pair has no `=`, or something is no JSON.

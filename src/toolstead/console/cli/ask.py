@@ -64,11 +64,11 @@ class _Shown:
         self._at = ""
 
     def asked_at(self, url: str) -> None:
-        """A running server is asked, not this process."""
+        """Show that a running server answers, not this process."""
         self._at = f"by the server at {url}"
 
     def show_choice(self, state: Mapping[str, Any]) -> None:
-        """Nobody named a runtime or a model: this one was chosen, and why."""
+        """Show which runtime was chosen, and why, where neither runtime nor model was named."""
         self._why = {state["runtime"]: f" ({state['runtimeReason']})" if state["runtimeReason"] else ""}
 
     def show_event(self, kind: str, data: dict[str, Any]) -> None:
@@ -96,30 +96,30 @@ class _Shown:
             self._end_line()
         if attempt > self._attempt and self._said:
             self._end_line()
-            click.echo("· the answer broke off; it is given once more", err=True)
+            click.echo("· the answer was cut off; it is sent again", err=True)
         self._attempt = attempt
         self._said += text
         click.echo(text, nl=False)
         sys.stdout.flush()
 
     def _end_line(self) -> None:
-        """What comes now is another message."""
+        """Begin another message."""
         if self._said:
             click.echo()
         self._said, self._whole = "", False
 
     def show_end(self, run: dict[str, Any]) -> int:
-        """Show how it ended; the exit status."""
+        """Show how the run ended; return the exit status."""
         if self._as_json:
             click.echo(json.dumps(run, indent=2, ensure_ascii=False))
         elif run["status"] == "completed":
             result = run["result"] or ""
-            # A runtime that counts nothing does not tell where a message ends, so another may stand before the last.
+            # A runtime that counts nothing does not mark where a message ends, so another may stand before the last.
             click.echo("" if self._said.endswith(result) else result.removeprefix(self._said))
             self._show_usage(run)
         else:
             self._end_line()
-            why = run["error"]["message"] if run["error"] else "the server went before its end"
+            why = run["error"]["message"] if run["error"] else "the server stopped before the run ended"
             click.echo(f"toolstead: {run['status']}: {why}", err=True)
         return DONE if run["status"] == "completed" else SAID_NO
 

@@ -1,4 +1,4 @@
-"""The collector of cycles, kept out of the way: of a start that somebody waits for, and of requests."""
+"""Tunes the garbage collector, so that it delays neither the start nor requests."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from contextlib import contextmanager
 from typing import Final
 
 COLLECT_AFTER: Final = 20_000
-"""New objects, less those that are gone again, after which cycles are looked for; by default it is a few requests."""
+"""Allocations minus deallocations before a collection; Python's default is reached within a few requests."""
 
 
 @contextmanager
 def collecting_later() -> Generator[None]:
-    """Look for no cycles until `collect_seldom`: a start makes many objects, and hardly a cycle."""
+    """Disable collection until `collect_seldom`: a start makes many objects, and hardly a cycle."""
     gc.disable()
     try:
         yield
@@ -22,7 +22,7 @@ def collecting_later() -> Generator[None]:
 
 
 def collect_seldom() -> None:
-    """Look for cycles now and then only: every request that is answered meanwhile waits for it.
+    """Collect seldom: every request that is answered meanwhile waits for it.
 
     What the start made lives as long as the server does, so the collector never walks it again. Tools that a reload
     replaces are freed as always unless they are in a cycle, and then only those of the start are kept.

@@ -36,9 +36,9 @@ def show(invocation: CommandContext) -> None:
 @common_options
 @click.pass_obj
 def explain(invocation: CommandContext, key: str | None, as_json: bool) -> None:
-    """Say where each setting came from, and what it overrode.
+    """Show where each setting came from, and what it overrode.
 
-    KEY is one setting (tools.timeout) or a section (tools); without it all are told.
+    KEY is one setting (tools.timeout) or a section (tools); without it all are shown.
     """
     shown = _choose_values(invocation.load().explain_values(), key)
     if as_json:

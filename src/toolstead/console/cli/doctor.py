@@ -1,4 +1,4 @@
-"""`toolstead doctor`: what can be used here, what cannot, and what to type about it."""
+"""`toolstead doctor`: what can be used here, and how to enable the rest."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ if TYPE_CHECKING:
 READY, NOT_READY = 0, 1
 _WIDTH = 80
 _MISSING = """\
-No agent can answer yet. Do what stands after → for one of the runtimes; kernel
-needs a key of a model as well, or a model of your own that is named:
+No agent can answer yet. Follow the → of one of the runtimes; kernel also needs
+a model's key, or the name of a local model:
   toolstead ask --model ollama:NAME "hello\""""
 _UNTRIED = """\
-Nobody was asked whether it answers, so this was free. To find out, for the
+No request was sent, so this was free. To find out whether it answers, for the
 price of one short request:
   toolstead ask "hello\""""
-_BROKEN = "No agent can answer yet: do what stands after → where there is a ✗."
+_BROKEN = "No agent can answer yet: follow the → below each ✗."
 
 
 @click.command("doctor")
@@ -33,9 +33,9 @@ _BROKEN = "No agent can answer yet: do what stands after → where there is a �
 @common_options
 @click.pass_obj
 def doctor(invocation: CommandContext, as_json: bool) -> int:
-    """Say which runtime and which models can be used, and what to do about the others.
+    """Show which runtime and which models can be used, and how to enable the others.
 
-    Nobody outside is asked, so it costs nothing. Exit status: 0 an agent can answer, 1 none can.
+    No request is sent to a model, so it costs nothing. Exit status: 0 an agent can answer, 1 none can.
     """
     from toolstead.app.doctor import examine_setup
 

@@ -1,7 +1,7 @@
-"""How the process ends, whatever is still at work in it: soon, and with a word about what it did not wait for.
+"""Ends the process soon, whatever still runs in it, and logs what it did not wait for.
 
 A task that ignores being cancelled and a thread in a call that never returns would hold up Python's own way out for
-ever, and whoever started a server and went away would leave it behind.
+ever, and a client that started a server and exited would leave it behind.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _T = TypeVar("_T")
 def run_to_the_end(
     main: Coroutine[Any, Any, _T], loop_factory: Callable[[], asyncio.AbstractEventLoop] | None = None
 ) -> _T:
-    """Run a coroutine, and after it end what it left; `asyncio.run`, but for waiting without end."""
+    """Run a coroutine, then end the tasks it left: `asyncio.run` with a bounded wait."""
     runner = asyncio.Runner(loop_factory=loop_factory)
     loop = runner.get_loop()
     try:
@@ -40,7 +40,7 @@ def run_to_the_end(
     finally:
         try:
             loop.run_until_complete(_end_rest(asyncio.all_tasks(loop)))
-        finally:  # also when somebody does not even wait for that
+        finally:  # also when the wait itself is interrupted
             for task in asyncio.all_tasks(loop):
                 keep_forever(task)
             loop.close()
@@ -48,7 +48,7 @@ def run_to_the_end(
 
 
 def leave_process(status: int) -> None:
-    """End the process with this status: as Python does, and if a thread is in the way, without waiting for it."""
+    """Exit with this status as Python does, but without waiting for a thread that does not end."""
     soon = time.monotonic() + _A_MOMENT
     for thread in _waiting_threads():
         thread.join(max(0.0, soon - time.monotonic()))
@@ -68,7 +68,7 @@ async def _end_rest(tasks: set[asyncio.Task[Any]]) -> None:
     await cancel_tasks(tasks, grace=PATIENCE, describe=repr)
     for task in tasks:
         if task.done() and not task.cancelled() and (error := task.exception()) is not None:
-            report = {"message": "a task failed while everything ended", "exception": error, "task": task}
+            report = {"message": "a task failed during shutdown", "exception": error, "task": task}
             loop.call_exception_handler(report)
     closing = loop.create_task(loop.shutdown_asyncgens())
     await asyncio.wait((closing,), timeout=PATIENCE)

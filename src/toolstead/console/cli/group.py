@@ -15,8 +15,8 @@ from toolstead.errors import ToolsteadError
 COMMANDS = {
     "ask": ("toolstead.console.cli.ask", "Ask an agent, and print its answer as it comes."),
     "config": ("toolstead.console.cli.config", "Show the settings, and where each came from."),
-    "doctor": ("toolstead.console.cli.doctor", "Say what can be used here, and what to do about the rest."),
-    "mcp": ("toolstead.console.cli.mcp", "Be an MCP server on stdin and stdout."),
+    "doctor": ("toolstead.console.cli.doctor", "Show which runtimes and models can be used here."),
+    "mcp": ("toolstead.console.cli.mcp", "Serve MCP on stdin and stdout."),
     "plugins": ("toolstead.console.cli.plugins", "List and switch plugins, and set their settings."),
     "serve": ("toolstead.console.cli.serve", "Serve the tools over HTTP: REST and MCP."),
     "threads": ("toolstead.console.cli.threads", "List, show, rename, delete and export conversations."),
@@ -59,7 +59,7 @@ class LazyGroup(click.Group):
 @click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
 @click.option("--project", type=click.Path(path_type=Path), help="The project's folder.")
 @click.option("--set", "overrides", multiple=True, metavar="KEY=VALUE", help="A setting, such as tools.timeout=5.")
-@click.option("-v", "--verbose", count=True, help="Say more on stderr; twice for everything.")
+@click.option("-v", "--verbose", count=True, help="Log more to stderr; twice for everything.")
 @click.version_option(package_name="toolstead", message="toolstead %(version)s")
 @click.pass_context
 def cli(ctx: click.Context, project: Path | None, overrides: tuple[str, ...], verbose: int) -> None:
@@ -68,12 +68,12 @@ def cli(ctx: click.Context, project: Path | None, overrides: tuple[str, ...], ve
 
 
 def run(arguments: list[str] | None) -> int:
-    """Run a command, and say how the process ends."""
+    """Run a command, and return the exit status."""
     return _status_of(cli, arguments)
 
 
 def ended_by(error: BaseException) -> int:
-    """Say how the process ends that an error ended outside click: the same words, the same status."""
+    """Report an error that was raised outside click, with the same message and status as click."""
 
     def fail_command() -> None:
         raise error

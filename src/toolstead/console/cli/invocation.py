@@ -30,7 +30,7 @@ _F = TypeVar("_F", bound=Callable[..., Any])
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommandContext:
-    """What was said on the command line besides the command."""
+    """The common options of the command line."""
 
     project: Path | None = None
     overrides: tuple[str, ...] = ()
@@ -94,7 +94,7 @@ class CommandContext:
         """
         chosen = {0: level, 1: logging.INFO}.get(self.verbose, logging.DEBUG)
         logging.getLogger("toolstead").setLevel(chosen)
-        # That a project's own tools are skipped is said by every command.
+        # Every command reports that a project's own tools are skipped.
         logging.getLogger("toolstead.trust").setLevel(min(chosen, logging.WARNING))
         return run_to_the_end(_until_terminated(main), _fast_loop() if fast_loop else None)
 

@@ -1,7 +1,7 @@
-"""The `toolstead` command, before anything is known of it.
+"""The entry point of the `toolstead` command.
 
 `toolstead mcp` is started by a client that waits for it, so its usual command lines are understood here, without
-click and everything click imports. Whatever else is said, click reads.
+click and everything click imports. click reads every other command line.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from toolstead.errors import ToolsteadError
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Run the command and exit: 0 done, 1 the tool said no, 2 wrong usage, 130 interrupted, 143 terminated.
+    """Run the command and exit: 0 done, 1 the tool failed, 2 wrong usage, 130 interrupted, 143 terminated.
 
     Args:
-        arguments: What was said; what the process was started with, if that is not given.
+        arguments: The command line; that of the process unless given.
     """
     logging.basicConfig(stream=sys.stderr, level=logging.WARNING, format="%(name)s: %(message)s")
     if arguments is not None:

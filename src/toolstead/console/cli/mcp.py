@@ -13,7 +13,7 @@ from toolstead.console.cli.stdio import serve
 @common_options
 @click.pass_obj
 def mcp(invocation: CommandContext, no_fast_path: bool) -> int:
-    """Be an MCP server on stdin and stdout.
+    """Serve MCP on stdin and stdout.
 
     stdout is the wire; what tools print goes to stderr, and so does the log.
     """

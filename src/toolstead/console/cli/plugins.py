@@ -63,7 +63,7 @@ def list_plugins(invocation: CommandContext, *, as_json: bool, url: str | None) 
 def enable_plugin(invocation: CommandContext, name: str, pairs: tuple[str, ...], *, url: str | None) -> int:
     """Switch a plugin on, with these settings laid over what is set.
 
-    KEY:=null takes a setting back.
+    KEY:=null resets a setting.
     """
 
     async def enable_one(client: SteadClient) -> int:
@@ -79,7 +79,7 @@ def enable_plugin(invocation: CommandContext, name: str, pairs: tuple[str, ...],
 @common_options
 @click.pass_obj
 def disable_plugin(invocation: CommandContext, name: str, *, url: str | None) -> int:
-    """Switch a plugin off: its tools and its hooks go, what runs of it is ended."""
+    """Switch a plugin off: its tools and hooks are removed, and its work is ended."""
 
     async def disable_one(client: SteadClient) -> int:
         await _find_plugin(client, name)
@@ -94,7 +94,7 @@ def disable_plugin(invocation: CommandContext, name: str, *, url: str | None) ->
 @common_options
 @click.pass_obj
 def reset_plugin(invocation: CommandContext, name: str, *, url: str | None) -> int:
-    """Forget what was switched and set, so that the settings files count again."""
+    """Delete what was switched and set for a plugin, so that the settings files apply again."""
 
     async def reset_one(client: SteadClient) -> int:
         await _find_plugin(client, name)
@@ -127,7 +127,7 @@ async def _find_plugin(client: SteadClient, name: str) -> dict[str, Any]:
 
 
 def _print_outcome(plugin: Mapping[str, Any]) -> int:
-    """Say what became of a plugin; one that was switched on and does not run is a failure of its own."""
+    """Show a plugin's new state; one that was switched on and does not run is a failure."""
     word = "enabled" if plugin["enabled"] else "disabled"
     count = len(plugin["tools"])
     brings = f" with {count} {'tool' if count == 1 else 'tools'}" if count else ""

@@ -1,4 +1,4 @@
-"""The server behind `toolstead mcp`, and the command lines that ask for it so plainly that nobody need parse them."""
+"""The server behind `toolstead mcp`, and the simple command lines that start it without click."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from toolstead.console.cli.invocation import CommandContext
 
 
 def serve(invocation: CommandContext, *, fast_path: bool = True) -> int:
-    """Be an MCP server on stdin and stdout until the client leaves.
+    """Serve MCP on stdin and stdout until the client leaves.
 
     Args:
-        invocation: What else was said.
+        invocation: The common options.
         fast_path: Answer plain messages without the SDK.
     """
     with collecting_later():

@@ -29,7 +29,7 @@ _WITH_METHOD = re.compile(r"\s*([A-Za-z]+)\s+(\S.*)", re.DOTALL)
 @click.command("new")
 @click.argument("name")
 @click.option("--shell", "command", metavar="COMMAND", help="Run a command, such as 'rg -n {{pattern}} {{dir}}'.")
-@click.option("--http", "request", metavar="'METHOD URL'", help="Send a request; GET unless a method is said.")
+@click.option("--http", "request", metavar="'METHOD URL'", help="Send a request; GET unless a method is given.")
 @click.option("--method", metavar="METHOD", help="The method of --http, where it does not stand before the URL.")
 @click.option("--file", "folder", metavar="FOLDER", help="Read files inside a folder.")
 @click.option("--description", metavar="TEXT", help="What the tool does, for the model; else drafted.")
@@ -106,7 +106,7 @@ def _draft_tool(
         return draft_file_read(name, folder, description=description)
     said, url = _split_request(request or "")
     if said and method and said.upper() != method.upper():
-        raise click.UsageError(f"--http says {said} and --method {method}; say it once")
+        raise click.UsageError(f"--http gives {said} and --method {method}; give one method")
     return draft_http(name, (said or method or "GET").upper(), url, description=description)
 
 
@@ -159,7 +159,7 @@ async def _write(
 
 
 def _name_holder(stead: Toolstead, name: str, path: Path, *, in_project: bool) -> str | None:
-    """Who has a name already: registered, hidden, set aside, or in a file of the project that waits for approval."""
+    """Who has a name already: registered, hidden, quarantined, or in a file of the project that waits for approval."""
     files = stead.tool_files()
     if in_project and path.parent.is_dir():
         files += stead.read_tool_files([path.parent])
@@ -181,7 +181,7 @@ def _edit_file(invocation: CommandContext, command: list[str], path: Path, *, in
         click.echo(f"{command[0]} cannot be started: {error.strerror}; open {path} yourself", err=True)
         return BAD
     if status:
-        click.echo(f"{command[0]} ended with status {status}; the file is checked all the same", err=True)
+        click.echo(f"{command[0]} ended with status {status}; the file is checked anyway", err=True)
     stead = invocation.make_stead(ask=False)
     file = invocation.run(_check_file(stead, path), level=logging.ERROR)
     invocation.run(_warned_of(stead, path), level=logging.WARNING)
@@ -189,7 +189,7 @@ def _edit_file(invocation: CommandContext, command: list[str], path: Path, *, in
         click.echo(describe_problem(problem))
     if file.problems:
         some = "1 problem" if len(file.problems) == 1 else f"{len(file.problems)} problems"
-        click.echo(f"{some}; mend the file, then: toolstead tools check", err=True)
+        click.echo(f"{some}; fix the file, then: toolstead tools check", err=True)
         return BAD
     if not file.tools:
         click.echo(f"{path} holds no tool", err=True)
@@ -203,7 +203,7 @@ def _edit_file(invocation: CommandContext, command: list[str], path: Path, *, in
 
 
 async def _check_file(stead: Toolstead, path: Path) -> LoadedFile:
-    """The file as it is now, read after all others: a name that one of them has is a problem of this file."""
+    """Load the file after all others, so that a name that one of them has is a problem of this file."""
     async with stead:
         others = [file.path for file in stead.tool_files() if file.path != path]
         return stead.read_tool_files([*others, path])[-1]

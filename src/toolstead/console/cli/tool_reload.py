@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 @common_options
 @click.pass_obj
 def reload_tools(invocation: CommandContext, url: str | None, as_json: bool) -> int:
-    """Read every tool file anew, and say what changed."""
+    """Read every tool file again, and show what changed."""
 
     async def reload_at(client: SteadClient) -> dict[str, Any]:
         answer = await client.reload_tools()

@@ -46,9 +46,9 @@ def list_tools(invocation: CommandContext, as_json: bool) -> int:
             else:
                 _print_table(shown)
             for problem in stead.registry.quarantined:
-                if problem in stead.waiting:  # said already
+                if problem in stead.waiting:  # shown already
                     continue
-                click.echo(f"set aside: {describe_problem(problem)}", err=True)
+                click.echo(f"quarantined: {describe_problem(problem)}", err=True)
         return DONE
 
     return invocation.run(run(), level=logging.ERROR)

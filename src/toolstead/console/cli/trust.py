@@ -1,4 +1,4 @@
-"""`toolstead trust`: look at what a project brings, approve it, follow it, or take the approval back."""
+"""`toolstead trust`: look at what a project brings, approve it, follow it, or revoke the approval."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ DONE, SAID_NO = 0, 1
 @click.command("trust")
 @click.option("--follow", is_flag=True, help="Approve every change as it comes, until interrupted: for authors.")
 @click.option("--list", "listing", is_flag=True, help="List the projects you trust.")
-@click.option("--revoke", is_flag=True, help="Take the approval of this project back.")
+@click.option("--revoke", is_flag=True, help="Revoke the approval of this project.")
 @click.option("--yes", is_flag=True, help="Do not ask; a script is not asked either.")
 @click.option("--json", "as_json", is_flag=True, help="With --list: as JSON, for programs.")
 @common_options
@@ -31,7 +31,7 @@ DONE, SAID_NO = 0, 1
 def trust(invocation: CommandContext, *, follow: bool, listing: bool, revoke: bool, yes: bool, as_json: bool) -> int:
     """Approve what this project brings: .toolstead, .claude/agents and .mcp.json.
 
-    Shows what would run, or what changed since you last approved it, and keeps these very bytes:
+    Shows what would run, or what changed since you last approved it, and keeps exactly these bytes:
     only they are used, until you approve others.
     """
     if sum((follow, listing, revoke)) > 1:
@@ -52,7 +52,7 @@ async def _follow_project(project: ProjectTrust) -> int:
     from toolstead.app.trust.watcher import TrustWatcher
 
     async def do_nothing() -> None:
-        """Every process that uses the project learns of an approval by itself."""
+        """Every process that uses the project notices an approval."""
 
     click.echo("approving every change as it comes; end this with Ctrl-C", err=True)
     async with TrustWatcher(project, do_nothing, follow=True):
@@ -67,7 +67,7 @@ def _revoke_project(project: ProjectTrust) -> int:
     if project.approvals.revoke_approval(project.project):
         click.echo(f"not trusted any more: {shown}", err=True)
         return DONE
-    click.echo(f"{shown} is not trusted, so there is nothing to take back", err=True)
+    click.echo(f"{shown} is not trusted, so there is nothing to revoke", err=True)
     return SAID_NO
 
 

@@ -101,7 +101,7 @@ async def test_news_that_cannot_be_taken_is_logged_and_the_next_is_told(
 
     async with TrustWatcher(trust, fail_at_first, interval=INTERVAL):
         await until(lambda: len(seen) >= 3)
-    assert "could not be taken" in caplog.text
+    assert "could not be applied" in caplog.text
 
 
 @pytest.mark.promise("R8")
