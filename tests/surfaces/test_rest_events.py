@@ -120,7 +120,7 @@ REFUSED: list[tuple[str, dict[str, str], str]] = [
         {},
         "at most 50",
     ),
-    ("/api/threads/nobody/events?thread=x", {}, "does not know"),
+    ("/api/threads/nobody/events?thread=x", {}, "does not accept"),
 ]
 
 
