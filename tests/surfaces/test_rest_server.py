@@ -192,7 +192,7 @@ async def test_a_port_that_needs_rights_is_a_sentence(monkeypatch: pytest.Monkey
         raise PermissionError(errno.EACCES, "Permission denied")
 
     monkeypatch.setattr(port, "_bind_socket", refuse)
-    with pytest.raises(ServeError, match=r"port 80 needs rights .* above 1023"):
+    with pytest.raises(ServeError, match=r"port 80 needs privileges .* above 1023"):
         await port.open_sockets(ServerOptions(port=80))
 
 
