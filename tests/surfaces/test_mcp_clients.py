@@ -212,7 +212,7 @@ async def test_a_long_list_comes_in_pages_and_a_stale_cursor_is_refused(instance
     names = await names_of(client)
     assert len(names) == len(set(names)) == before + 1_500
     assert (await client.list_tools()).next_cursor is not None
-    with pytest.raises(MCPError, match="list again without one"):
+    with pytest.raises(MCPError, match="list again without a cursor"):
         await client.list_tools(cursor="never-there")
     await client.call_tool("shrink", {"name": "many"})
 
@@ -284,4 +284,4 @@ async def test_a_modern_client_cannot_be_asked_and_the_model_reads_why(address: 
     async with connected(address, "modern", elicitation_callback=ada) as client:
         asked = await client.call_tool("ask")
         assert asked.is_error
-        assert "revision 2026-07-28 of the protocol has no way back" in text_of(asked)
+        assert "revision 2026-07-28 of the protocol has no back channel" in text_of(asked)

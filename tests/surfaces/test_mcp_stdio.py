@@ -158,7 +158,7 @@ async def test_a_message_that_is_too_long_is_refused_and_the_next_is_served(wire
     await wire.write(long + b"\n")
     answer = await wire.hear()
     assert answer["error"]["code"] == INVALID_REQUEST
-    assert answer["error"]["message"] == f"a message of {len(long):,} bytes; at most {LIMIT:,} are accepted"
+    assert answer["error"]["message"] == f"message of {len(long):,} bytes is too long; at most {LIMIT:,} are accepted"
     await next_is_served(wire)
 
 

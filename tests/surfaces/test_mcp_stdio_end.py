@@ -176,7 +176,7 @@ async def test_a_client_that_hung_up_is_noticed(tmp_path: Path) -> None:
         await wire.say(HELLO)
         assert await program.ended() == 0
         assert "Traceback" not in program.stderr
-        assert "the client is gone" in program.stderr
+        assert "the client disconnected" in program.stderr
 
 
 async def test_without_a_stderr_what_tools_print_is_lost_and_the_wire_is_whole(tmp_path: Path) -> None:

@@ -176,8 +176,8 @@ async def test_a_port_held_by_another_program_names_it(answers: bool, monkeypatc
     ("given", "text"),
     [
         ({"host": "no.such.host.invalid"}, "neither an address nor a name"),
-        ({"host": "192.0.2.1", "token": "x"}, "no address of this machine"),
-        ({"host": "127.0.0.1", "port": 70_000}, "70000 is no port"),
+        ({"host": "192.0.2.1", "token": "x"}, "not an address of this machine"),
+        ({"host": "127.0.0.1", "port": 70_000}, "70000 is not a port"),
         ({"host": "x" * 300}, "neither an address nor a name"),
     ],
 )
@@ -192,7 +192,7 @@ async def test_a_port_that_needs_rights_is_a_sentence(monkeypatch: pytest.Monkey
         raise PermissionError(errno.EACCES, "Permission denied")
 
     monkeypatch.setattr(port, "_bind_socket", refuse)
-    with pytest.raises(ServeError, match=r"port 80 needs rights .* above 1023"):
+    with pytest.raises(ServeError, match=r"port 80 needs privileges .* above 1023"):
         await port.open_sockets(ServerOptions(port=80))
 
 
@@ -219,10 +219,10 @@ async def test_calls_that_take_longer_than_the_grace_are_cancelled_and_told_so(
         reply = await connection.reply()
         assert reply.status == 503
         assert reply.headers["retry-after"] == "5"
-        assert "stopped before this request was answered" in reply.problem["detail"]
+        assert "stopped before it answered this request" in reply.problem["detail"]
         assert await asyncio.wait_for(waiting.ended, PATIENCE) == "cancelled"
         await asyncio.wait_for(live.task, PATIENCE)
-        assert "the server ends with 1 requests unanswered; they are cancelled" in caplog.text
+        assert "the server stops with 1 unanswered requests; cancelling them" in caplog.text
 
 
 async def test_a_call_that_ignores_its_cancellation_does_not_keep_the_server_up(
@@ -247,7 +247,7 @@ async def test_a_call_that_ignores_its_cancellation_does_not_keep_the_server_up(
         live.stop.set()
         await asyncio.wait_for(live.task, PATIENCE)
         assert await connection.is_closed()
-        assert "do not end although they were cancelled" in caplog.text
+        assert "ignored their cancellation" in caplog.text
         go.set()
 
 

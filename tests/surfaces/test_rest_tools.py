@@ -285,7 +285,7 @@ async def test_health_says_version_and_generation_and_that_nothing_can_be_invoke
             "version": "1.2.3",
             "generation": live.registry.current.number,
             "runtime": None,
-            "runtimeReason": "this server invokes nobody",
+            "runtimeReason": "this server runs no agents",
             "sessions": sessions,
         }
 
@@ -313,7 +313,7 @@ async def test_options_and_405_list_the_methods_of_a_route(path: str, allow: str
         assert "content-length" not in options.headers
         wrong = await live.ask("DELETE", path)
         assert (wrong.status, wrong.headers["allow"]) == (405, allow)
-        assert wrong.problem["detail"].startswith("DELETE is not possible here")
+        assert wrong.problem["detail"].startswith("DELETE is not allowed here")
 
 
 @pytest.mark.parametrize(

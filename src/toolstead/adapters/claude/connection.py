@@ -1,6 +1,6 @@
-"""One connection to the program through the SDK: what it can be told, and what it says.
+"""One connection to the program through the SDK: requests to it, and its messages.
 
-The SDK raises bare exceptions for much of what can happen; here they become one error that says why.
+The SDK raises bare exceptions in many cases; here they become one error with the reason.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from toolstead.types.content import whole_text
 logger = logging.getLogger(__name__)
 
 _A_DAY = 86_400.0
-"""Seconds that a hook of ours may take: a person may have to decide."""
+"""Seconds that our hooks may take: a person may have to decide."""
 
 _BLANK_TO_IT = "\ufeff"
 """A byte order mark, which counts as a space in JavaScript."""
@@ -32,11 +32,11 @@ Hook = Callable[[Any, str | None, Any], Awaitable[Any]]
 
 
 class BrokenError(Exception):
-    """The program cannot be spoken to; the text says why."""
+    """The connection to the program failed; the text says why."""
 
 
 class ClaudeConnection:
-    """Speaks with one program."""
+    """A connection to one program."""
 
     def __init__(self, launch: Launch, *, server: Any, before_own: Hook, after_batch: Hook) -> None:
         """Prepare to start it.
@@ -44,8 +44,8 @@ class ClaudeConnection:
         Args:
             launch: What to start.
             server: Our tools.
-            before_own: Asked before a tool is used.
-            after_batch: Called when all calls of a reply are done, before the model is asked again.
+            before_own: Called before a tool is used.
+            after_batch: Called when all calls of a reply are done, before the next model request.
         """
         self._process = ClaudeProcess(launch)
         hooks: dict[Any, list[HookMatcher]] = {
@@ -56,8 +56,8 @@ class ClaudeConnection:
             mcp_servers={SERVER: {"type": "sdk", "name": SERVER, "instance": server}},
             hooks=hooks,
             skills=[],
-            verbatim_prompts=True,  # no `/command` and no `@file` in what somebody wrote
-            # The launch names the prompt; this says that a conversation does not keep its first one, nor its tools.
+            verbatim_prompts=True,  # `/command` and `@file` in a prompt are plain text
+            # The launch names the prompt; with this a resumed conversation does not keep its first prompt and tools.
             system_prompt={"type": "custom", "prompt": "", "snapshot": False},
             env=dict(launch.environment),
         )
@@ -70,7 +70,7 @@ class ClaudeConnection:
 
     @property
     def pid(self) -> int | None:
-        """The program's number."""
+        """The program's process id."""
         return self._process.pid
 
     async def open(self) -> None:
@@ -79,11 +79,11 @@ class ClaudeConnection:
 
     @staticmethod
     def new_id() -> str:
-        """An id for a message; the program repeats it when it takes the message up."""
+        """An id for a message; the program repeats it when it processes the message."""
         return str(uuid.UUID(bytes=secrets.token_bytes(16), version=4))
 
     async def send_message(self, id: str, text: str) -> None:
-        """Give it a message."""
+        """Send it a message."""
 
         async def message_stream() -> AsyncIterator[dict[str, Any]]:
             spoken = {"role": "user", "content": _message_text(text)}
@@ -92,20 +92,20 @@ class ClaudeConnection:
         await _raise_foreseen(self._client.query(message_stream()))
 
     async def interrupt_turn(self) -> None:
-        """Have it stop what it does."""
+        """Interrupt it."""
         await _raise_foreseen(self._client.interrupt())
 
     async def list_tools_again(self) -> None:
-        """Have it ask for our tools again; no call may be running."""
+        """Make the program list our tools again; no call may be running."""
         await _raise_foreseen(self._client.toggle_mcp_server(SERVER, enabled=False))
         await _raise_foreseen(self._client.toggle_mcp_server(SERVER, enabled=True))
 
     async def use_model(self, name: str) -> None:
-        """Have it ask another model from now on; an empty name means its own choice."""
+        """Switch the model; an empty name means the program's default."""
         await _raise_foreseen(self._client.set_model(name or None))
 
     async def read_messages(self) -> AsyncIterator[Message]:
-        """What it says, until it ends."""
+        """Yield its messages until it ends."""
         try:
             async for message in self._client.receive_messages():
                 yield message
@@ -113,21 +113,21 @@ class ClaudeConnection:
             raise _broken_error(error) from error
 
     def kill(self) -> None:
-        """End it at once."""
+        """Kill it."""
         self._process.kill()
 
     async def close(self) -> None:
-        """End it and all that it started."""
+        """End it and its child processes."""
         try:
             await _raise_foreseen(self._client.disconnect())
         except BrokenError as error:
-            logger.warning("claude %s was not left properly: %s", self.pid, error)
+            logger.warning("claude %s was not closed cleanly: %s", self.pid, error)
         finally:
             await self._process.close()
 
 
 def _message_text(text: str) -> str:
-    """A message as it is given. A blank one would be passed over without a word; an empty one is told as empty."""
+    """Prepare a message. The program silently ignores blank ones, so an empty one is marked as empty."""
     return whole_text(text) if text.replace(_BLANK_TO_IT, "").strip() else ""
 
 

@@ -1,4 +1,4 @@
-"""What is started for a session: the program with its arguments, and an environment that is written, not inherited."""
+"""Command line and environment of a session's program; the environment is built, not inherited."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from toolstead.errors import RuntimeFailureError
 from toolstead.invoker.runtime import SessionSpec
 
 Lookup = Callable[[str], str | None]
-"""The value of an environment name, or None; whoever gives it decides where values are kept."""
+"""Returns the value of an environment name, or None; the caller decides where values are kept."""
 
 KEY, ADDRESS = "ANTHROPIC_API_KEY", "ANTHROPIC_BASE_URL"
 
@@ -31,13 +31,13 @@ _OF_A_LOGIN = ("ANTHROPIC_", "CLAUDE_", "XDG_")
 _ALWAYS = {
     "CLAUDE_CODE_ENTRYPOINT": "sdk-py",
     "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
-    "CLAUDE_CODE_DISABLE_BACKGROUND_TASKS": "1",  # a turn that has ended leaves nothing at work
+    "CLAUDE_CODE_DISABLE_BACKGROUND_TASKS": "1",  # nothing keeps running after a turn
     "CLAUDE_CODE_DISABLE_AUTO_MEMORY": "1",
-    "CLAUDE_CODE_EMIT_SESSION_STATE_EVENTS": "1",  # they say when a turn is really over
+    "CLAUDE_CODE_EMIT_SESSION_STATE_EVENTS": "1",  # report when a turn is really over
     "DISABLE_AUTOUPDATER": "1",
     "ENABLE_TOOL_SEARCH": "false",  # it would hide our tools behind a search
     "MAX_MCP_OUTPUT_TOKENS": "1000000",  # tools.max_output is the cap; text beside an image would be cut at 25,000
-    "MCP_TOOL_TIMEOUT": str(24 * 3_600_000),  # the dispatcher has the deadlines, and a person may take a while
+    "MCP_TOOL_TIMEOUT": str(24 * 3_600_000),  # the dispatcher sets deadlines, and an approval may take long
 }
 _OWN_TOOL = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,63}")
 
@@ -47,10 +47,10 @@ class Launch:
     """A program to start.
 
     Attributes:
-        argv: It and its arguments.
-        environment: All of it, but for the mark that every child process is given.
+        argv: The program and its arguments.
+        environment: The whole environment, except the mark that every child process gets.
         cwd: The folder it works in.
-        key: Handed over beside the environment, which a shell that Claude starts could show; empty with a login.
+        key: Passed outside the environment, which a shell of Claude could print; empty with a login.
     """
 
     argv: tuple[str, ...]
@@ -60,19 +60,19 @@ class Launch:
 
 
 class Launches:
-    """Says what to start; the folders and files that it needs are made on the way."""
+    """Builds launches, and creates the folders and files that they need."""
 
     def __init__(
         self, *, environ: Mapping[str, str], lookup: Lookup, folder: Path, login: bool, max_turns: int
     ) -> None:
-        """Decide whose configuration counts.
+        """Decide which configuration applies.
 
         Args:
-            environ: What of it may be passed on is.
-            lookup: Knows the key and the address.
+            environ: The environment; the permitted part of it is passed on.
+            lookup: Returns the key and the address.
             folder: Private: configuration, conversations and temporary files are kept here.
-            login: The user's own configuration counts instead, and a key is not needed.
-            max_turns: How often the model may be asked for one prompt.
+            login: Use the user's own configuration instead, without a key.
+            max_turns: Model requests allowed for one prompt.
         """
         self._environ = environ
         self._lookup = lookup
@@ -83,17 +83,19 @@ class Launches:
     def prepare_launch(
         self, program: Path, spec: SessionSpec, *, instructions: str, own: Sequence[str], resume: str | None
     ) -> Launch:
-        """What to start for a session. It touches the disk.
+        """Build the launch of a session. Writes files.
 
         Raises:
-            RuntimeFailureError: No key, a tool of Claude's own that cannot be one, or no place to keep things.
+            RuntimeFailureError: No key, an invalid name of a built-in tool, or no writable folder.
         """
         try:
             prompt = self._write_prompt(instructions)
             environment = self._build_environment() | {"PWD": str(spec.cwd)}
             key = self._read_key()
         except OSError as error:
-            raise RuntimeFailureError(f"the claude runtime cannot keep its files in {self._folder}: {error}") from error
+            raise RuntimeFailureError(
+                f"the claude runtime cannot write its files to {self._folder}: {error}"
+            ) from error
         return Launch(
             argv=(str(program), *self._build_arguments(spec, prompt, own, resume)),
             environment=environment,
@@ -109,7 +111,7 @@ class Launches:
         arguments += ["--system-prompt-file", str(prompt)]
         arguments += ["--tools", ",".join(own)]
         # Ours are allowed as a whole, those of a later reload included. Claude's own ones are not: what our hook
-        # does not let through is refused, never asked.
+        # does not allow is refused without a question.
         arguments += ["--allowedTools", f"mcp__{SERVER}", "--permission-mode", "dontAsk"]
         arguments += ["--mcp-config", json.dumps(servers), "--strict-mcp-config"]
         arguments += [f"--setting-sources={'user' if self._login else ''}"]
@@ -143,7 +145,7 @@ class Launches:
         )
 
     def _write_prompt(self, instructions: str) -> Path:
-        """The instructions in a file: an argument would be shown to everybody who lists processes, and is bounded."""
+        """Write the instructions to a file: an argument is visible in process lists, and has a length limit."""
         data = instructions.encode("utf-8", "replace")
         folder = self._folder / "instructions"
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -156,21 +158,21 @@ class Launches:
 
 
 def own_tools(*named: Sequence[str]) -> tuple[str, ...]:
-    """The names of Claude's own tools, each once.
+    """The names of Claude's built-in tools, without duplicates.
 
     Raises:
-        RuntimeFailureError: One of them cannot be such a name.
+        RuntimeFailureError: One of them is not a valid name.
     """
     names = tuple(dict.fromkeys(name for some in named for name in some))
     for name in names:
         if _OWN_TOOL.fullmatch(name) is None or name.startswith("mcp__"):
             raise RuntimeFailureError(
-                f"runtime.claude.tools: {name[:100]!r} is no name of a tool of Claude's own; "
-                "names are such as Bash, Read or WebFetch, without a pattern behind them"
+                f"runtime.claude.tools: {name[:100]!r} is not a tool of Claude Code; "
+                "use names such as Bash, Read or WebFetch, without a pattern"
             )
     return names
 
 
 def model_name(full: str) -> str:
-    """A model's name as Claude Code is told it."""
+    """A model's name as Claude Code expects it."""
     return full.removeprefix("anthropic:")

@@ -1,4 +1,4 @@
-"""How our tools are called by Claude: behind the name of their server."""
+"""Names of our tools in Claude Code: prefixed with the name of their server."""
 
 from __future__ import annotations
 

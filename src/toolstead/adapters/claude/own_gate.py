@@ -1,4 +1,4 @@
-"""Our gates before the tools of Claude's own, and our log behind them: each is asked about once, and told once.
+"""Our gates and our log for Claude's built-in tools: each call is gated once and logged once.
 
 Our own tools are gated and logged by the dispatcher alone, so nothing happens here for them.
 """
@@ -24,10 +24,10 @@ logger = logging.getLogger(__name__)
 
 @dataclass(slots=True, kw_only=True)
 class _Asked:
-    """A call that was asked about, and not told of yet.
+    """A gated call that is not logged yet.
 
     Attributes:
-        of_agent: It is one of an agent that Claude started by itself, not of the turn's own.
+        of_agent: Whether a subagent made it.
     """
 
     progress: TurnProgress
@@ -37,14 +37,14 @@ class _Asked:
 
 
 class OwnGate:
-    """Asks before a tool of Claude's own is used, and tells what came of it."""
+    """Gates calls of Claude's built-in tools, and logs their results."""
 
     def __init__(self, running: Callable[[], TurnProgress | None]) -> None:
         self._running = running
         self._asked: dict[str, _Asked] = {}
 
     async def before_tool(self, input: HookInput, tool_use_id: str | None, context: HookContext) -> HookJSONOutput:
-        """The SDK's hook: go on with these arguments, or a refusal that the model reads."""
+        """The SDK's hook: returns the arguments to use, or a refusal for the model."""
         given: Mapping[str, Any] = {**input}
         name, arguments = str(given["tool_name"]), dict(given["tool_input"])
         call_id = tool_use_id or str(given["tool_use_id"])
@@ -63,7 +63,7 @@ class OwnGate:
         if isinstance(decided, ToolResult):
             await self._report_result(call_id, decided)
             return _deny_output(decided.text or f"{name} was refused")
-        if call_id not in self._asked:  # its turn ended meanwhile, and it was told as stopped
+        if call_id not in self._asked:  # its turn has ended, and it was logged as stopped
             return _deny_output(f"{name} was cancelled")
         progress.acted = True
         asked.arguments = decided
@@ -76,7 +76,7 @@ class OwnGate:
         }
 
     async def after_message(self, progress: TurnProgress, message: UserMessage) -> None:
-        """What the program says came of calls."""
+        """Log the results of calls that the program reports."""
         of_agent = message.parent_tool_use_id is not None
         for block in message.content:
             if not isinstance(block, ToolResultBlock):
@@ -85,10 +85,10 @@ class OwnGate:
             if asked is not None and asked.of_agent == of_agent:
                 await self._report_result(block.tool_use_id, _read_result(block))
             elif block.is_error and not progress.knows_call(block.tool_use_id):
-                logger.warning("Claude Code refused a call by itself: %.500s", _read_result(block).text)
+                logger.warning("Claude Code itself refused a call: %.500s", _read_result(block).text)
 
     async def end_turn(self, progress: TurnProgress) -> None:
-        """The turn is over: what nothing was heard of was stopped with it."""
+        """End the turn: log calls without a result as stopped."""
         left = [(call_id, asked.name) for call_id, asked in self._asked.items() if asked.progress is progress]
         for call_id, name in left:
             await self._report_result(call_id, ToolResult.error(f"{name} was cancelled", Failure.CANCELLED))
@@ -111,7 +111,7 @@ def _deny_output(reason: str) -> HookJSONOutput:
 
 
 def _read_result(block: ToolResultBlock) -> ToolResult:
-    """What the model is shown of a call."""
+    """The result of a call as the model sees it."""
     content = block.content
     parts = [Text(content)] if isinstance(content, str) else [_read_part(part) for part in content or []]
     failure = Failure.TOOL if block.is_error else None

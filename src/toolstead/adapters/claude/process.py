@@ -1,8 +1,8 @@
-"""The program itself, spoken to in lines of JSON.
+"""The Claude Code process, driven by lines of JSON.
 
-It implements the SDK's transport. The SDK's own one passes the whole environment on, and its program shares our
-process group; this one does neither. Claude Code does not leave when its input ends in the middle of a turn, it
-waits for the model or for a command: so a watchdog ends it when our process was killed.
+Implements the SDK's transport. The SDK's own transport passes on the whole environment and keeps the program in our
+process group; this one does neither. When its input ends during a turn, Claude Code does not exit but waits for the
+model or a command, so a watchdog kills it when our process was killed.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ from toolstead.types.content import whole_json
 logger = logging.getLogger(__name__)
 
 LONGEST_LINE = 33_554_432
-"""Bytes of one message; an image that a tool gave back comes in one."""
+"""Bytes of one message; an image in a tool result is one message."""
 LEAVING = 3.0
-"""Seconds that the program may take to write its conversation down and leave, once its input has ended."""
+"""Seconds that the program may take to save its conversation and exit, once its input has ended."""
 _LONGEST_COMPLAINT = 1_000
 
 
@@ -45,21 +45,21 @@ class ClaudeProcess(Transport):
 
     @property
     def pid(self) -> int | None:
-        """Its number; None before it is started."""
+        """Its process id; None before it is started."""
         return self._process.child.pid if self._process is not None else None
 
     @property
     def is_alive(self) -> bool:
-        """Whether it runs; the system is asked, because the event loop hears of an end a moment later."""
+        """Whether it runs, according to the system: the event loop notices an exit a moment later."""
         return self._process is not None and self._process.child.returncode is None
 
     @property
     def last_words(self) -> str:
-        """What it wrote to stderr at last."""
+        """The end of its stderr."""
         return " / ".join(self._process.read_last_lines())[-_LONGEST_COMPLAINT:] if self._process is not None else ""
 
     async def connect(self) -> None:
-        """Start it, with a watchdog over it already. Nothing is awaited, so no cancellation finds this half-way.
+        """Start it together with a watchdog. Awaits nothing, so a cancellation cannot interrupt it.
 
         Raises:
             CLIConnectionError: It cannot be started.
@@ -81,32 +81,32 @@ class ClaudeProcess(Transport):
             raise CLIConnectionError(f"{launch.argv[0]} cannot be started in {launch.cwd}: {error}") from error
 
     def is_ready(self) -> bool:
-        """Whether it can be spoken to."""
+        """Whether its stdin is open."""
         return self.is_alive and not self._is_closed
 
     async def write(self, data: str) -> None:
-        """Say something to it.
+        """Write to its stdin.
 
         Raises:
-            CLIConnectionError: It does not listen any more.
+            CLIConnectionError: Its stdin is closed.
         """
         if self._process is None or not self.is_ready():
             raise CLIConnectionError(self._explain_end())
         self._process.stdin.write(data.encode())
-        if not self._process.stdin.is_open:  # nobody reads it any more
+        if not self._process.stdin.is_open:  # its reading end is closed
             raise CLIConnectionError(self._explain_end())
 
     async def end_input(self) -> None:
-        """Say nothing more to it: it writes its conversation down and leaves."""
+        """Close its stdin: it saves its conversation and exits."""
         if self._process is not None:
             self._process.stdin.end_input()
 
     async def read_messages(self) -> AsyncIterator[dict[str, Any]]:
-        """What it says, message by message.
+        """Yield its messages.
 
         Raises:
-            CLIConnectionError: What it says is no JSON, or too long.
-            ProcessError: It ended, and not because it was asked to.
+            CLIConnectionError: A message is not JSON, or too long.
+            ProcessError: It exited unexpectedly.
         """
         process = self._process
         if process is None:
@@ -117,19 +117,19 @@ class ClaudeProcess(Transport):
                     yield _parse_message(line)
                 elif line.strip():
                     logger.debug("claude %s: %.500r", process.child.pid, line)
-        except ValueError as error:  # the reader says so of a line that is too long
+        except ValueError as error:  # the reader raises it for a line that is too long
             raise CLIConnectionError(f"a message of Claude Code cannot be read: {error}") from error
         await process.child.exited.wait()
         if status := process.child.returncode:
             raise ProcessError("Claude Code ended", exit_code=status, stderr=self.last_words or None)
 
     def kill(self) -> None:
-        """End it at once, with its process group."""
+        """Kill it and its process group."""
         if self._process is not None:
             self._process.signal_groups(signal.SIGKILL)
 
     async def close(self) -> None:
-        """End it, and whatever it started: kindly, then not. Safe to call twice."""
+        """End it and its child processes: gracefully, then by force. Safe to call twice."""
         if self._process is None or self._is_closed:
             return
         self._is_closed = True
@@ -146,10 +146,10 @@ class ClaudeProcess(Transport):
 
 
 def _parse_message(line: bytes) -> dict[str, Any]:
-    """One message; half a character in what a model wrote is passed on as it came, and only a lenient reader takes it.
+    """Decode one message, leniently: a model's text may have a lone surrogate, which is passed on.
 
     Raises:
-        ValueError: It is no JSON.
+        ValueError: It is not JSON.
     """
     try:
         return msgspec.json.decode(line, type=dict[str, Any])

@@ -1,4 +1,4 @@
-"""Claude Code as a runtime: opens sessions, each one program of its own.
+"""Claude Code as a runtime: opens sessions, each with its own process.
 
 The SDK is imported when the first session is opened, off the event loop.
 """
@@ -45,16 +45,16 @@ class ClaudeRuntime:
         login: bool = False,
         max_turns: int = 100,
     ) -> None:
-        """Make a runtime; nothing is imported, started or written yet.
+        """Create a runtime; nothing is imported, started or written yet.
 
         Args:
-            environ: What of it a program may see is passed on: paths, language, proxies, certificates.
-            lookup: Gives `ANTHROPIC_API_KEY` and `ANTHROPIC_BASE_URL`.
-            offered: Our tools, as an agent is offered them now.
+            environ: The environment; paths, language, proxies and certificates are passed on.
+            lookup: Returns `ANTHROPIC_API_KEY` and `ANTHROPIC_BASE_URL`.
+            offered: The tools that an agent is offered now.
             folder: Private: configuration, conversations and temporary files of Claude Code are kept here.
             tools: Claude's own tools that it may use, such as `Bash`; none unless named.
             login: Use the user's own configuration and login instead of a private one and a key.
-            max_turns: How often the model may be asked for one prompt.
+            max_turns: Model requests allowed for one prompt.
         """
         self._environ = environ
         self._offered = offered
@@ -71,7 +71,7 @@ class ClaudeRuntime:
 
     @property
     def owns_process(self) -> bool:
-        """True: a session is a program."""
+        """True: a session is a process."""
         return True
 
     def resolve_model(self, model: str) -> str:
@@ -85,20 +85,20 @@ class ClaudeRuntime:
         vendor, found = find_model(model or "sonnet")
         if vendor.name != "anthropic":
             raise RuntimeFailureError(
-                f"model {model!r} is one of {vendor.title}, and the claude runtime runs those of Anthropic alone; "
-                f"name one of them, such as anthropic:{find_model('sonnet')[1]}, or take the kernel runtime"
+                f"model {model!r} is one of {vendor.title}, and the claude runtime runs only those of Anthropic; "
+                f"name one of them, such as anthropic:{find_model('sonnet')[1]}, or use the kernel runtime"
             )
         return f"{vendor.name}:{found}"
 
     async def open(self, spec: SessionSpec, *, thread_id: str, resume: str | None = None) -> ClaudeSession:
-        """Start a program, with an earlier conversation in it where one is named; nothing is asked of a model yet.
+        """Start a program, and resume a conversation if one is named; no model request is made yet.
 
         Raises:
-            SessionLostError: `resume` is not among the conversations that are kept.
+            SessionLostError: The conversation `resume` does not exist.
             RuntimeFailureError: The extra is not installed, there is no key, or the program cannot be started.
         """
         if resume is not None and not _is_id(resume):
-            raise SessionLostError(f"{resume[:100]!r} is no conversation of Claude Code")
+            raise SessionLostError(f"{resume[:100]!r} is not a conversation of Claude Code")
         own = own_tools(self._tools, spec.permissions)
         launch = await asyncio.to_thread(self._prepare_launch, spec, own, resume)
         from toolstead.adapters.claude.connection import BrokenError
@@ -119,7 +119,7 @@ class ClaudeRuntime:
             await session.open()
         except BrokenError as error:
             if resume is not None and _UNKNOWN in str(error).lower():
-                raise SessionLostError(f"Claude Code does not have the conversation {resume!r} any more") from error
+                raise SessionLostError(f"Claude Code no longer has the conversation {resume!r}") from error
             raise RuntimeFailureError(f"Claude Code cannot be started: {error}") from error
         return session
 
@@ -129,7 +129,7 @@ class ClaudeRuntime:
             with import_lock():
                 import claude_agent_sdk
 
-                import_module("toolstead.adapters.claude.session")  # the rest, which the loop then finds imported
+                import_module("toolstead.adapters.claude.session")  # the rest, so that the event loop finds it imported
         except ModuleNotFoundError as error:
             raise RuntimeFailureError(
                 f"the claude runtime is not installed ({error}): {install_command('claude')}"

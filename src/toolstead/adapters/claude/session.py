@@ -1,6 +1,6 @@
-"""One conversation with Claude Code: implements the session port over one program.
+"""One conversation with Claude Code: implements the session port over one process.
 
-A task of its own hears what the program says and gives it to the turn that runs.
+A separate task reads the program's messages and passes them to the running turn.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ from toolstead.types.tool import ToolInfo
 logger = logging.getLogger(__name__)
 
 STOPPING = 4.0
-"""Seconds that the program may take to stop a turn; less than the invoker waits for one that was cancelled."""
+"""Seconds that the program may take to stop a turn; less than the invoker waits for a cancelled turn."""
 
 
 class ClaudeSession:
-    """Answers what it is told, turn after turn, in one program."""
+    """Runs the turns of one conversation in one process."""
 
     def __init__(
         self,
@@ -75,7 +75,7 @@ class ClaudeSession:
 
     @property
     def is_usable(self) -> bool:
-        """Until it is closed, its program is gone, or shows the model a tool as it is not any more."""
+        """False once it is closed, its process has ended, or it shows the model an outdated tool."""
         return self._is_alive and not self._tools.is_stale
 
     @property
@@ -84,7 +84,7 @@ class ClaudeSession:
 
     @property
     def pid(self) -> int | None:
-        """The number of its program."""
+        """Its process id."""
         return self._connection.pid
 
     async def open(self) -> None:
@@ -102,7 +102,7 @@ class ClaudeSession:
         self._hearing.add_done_callback(_name_crash)
 
     async def run(self, turn: Turn) -> Answer:
-        """Answer a prompt; cancelling this interrupts the model, and the session goes on."""
+        """Answer a prompt; cancelling it interrupts the model and keeps the session."""
         if self._closing is not None:
             raise RuntimeFailureError("this session is closed")
         if self._progress is not None:
@@ -122,26 +122,26 @@ class ClaudeSession:
             await self._gate.end_turn(progress)
 
     async def steer(self, text: str) -> bool:
-        """Give the running turn another message: the model reads it beside the next results, or answers it after."""
+        """Send the running turn another message: the model reads it with the next results, or answers it afterwards."""
         progress = self._progress
         if progress is None or progress.is_over or not self._is_alive:
             return False
         return await self._send_text(progress, text)
 
     async def adapt_to(self, spec: SessionSpec) -> bool:
-        """Other tools and another model are taken as they are; everything else needs a new session."""
+        """Apply other tools or another model; everything else needs a new session."""
         if fingerprint(_without_tools(spec)) != fingerprint(_without_tools(self._spec)) or not self.is_usable:
             return False
         if spec.model != self._spec.model:
             try:
                 await self._connection.use_model(model_name(spec.model))
-            except BrokenError as error:  # it asks the API whether there is such a model
-                raise RuntimeFailureError(f"Claude Code does not take {spec.model}: {error}") from error
+            except BrokenError as error:  # it checks with the API that the model exists
+                raise RuntimeFailureError(f"Claude Code does not accept {spec.model}: {error}") from error
         self._spec = spec
         return True
 
     async def close(self) -> None:
-        """End the program and all that it started; a turn that runs fails."""
+        """End the program and its child processes; a running turn fails."""
         await asyncio.shield(self._close_once())
 
     def _close_once(self) -> asyncio.Task[None]:
@@ -158,7 +158,7 @@ class ClaudeSession:
             await asyncio.wait((self._hearing,))
 
     async def _begin_turn(self, progress: TurnProgress) -> None:
-        """Have the program know our tools as they are now, and give it the prompt."""
+        """Update the program's list of our tools, and send it the prompt."""
         try:
             if self._tools.is_outdated:
                 await self._connection.list_tools_again()
@@ -179,7 +179,7 @@ class ClaudeSession:
         return True
 
     async def _stop(self, progress: TurnProgress, beginning: asyncio.Task[None] | None = None) -> None:
-        """Interrupt the model, as often as it takes messages up; a program that does not react is killed."""
+        """Interrupt the model, again for each queued message that it starts; kill a program that does not react."""
         try:
             async with asyncio.timeout(STOPPING):
                 if beginning is not None:
@@ -188,14 +188,14 @@ class ClaudeSession:
                     await self._connection.interrupt_turn()
                     await asyncio.wait((progress.end,), timeout=0.5)
         except (TimeoutError, BrokenError) as error:
-            logger.warning("claude %s does not stop (%s); it is killed", self.pid, str(error) or "no reaction")
+            logger.warning("claude %s does not stop (%s); killing it", self.pid, str(error) or "no reaction")
             self._connection.kill()
         except asyncio.CancelledError:
             self._connection.kill()
             raise
 
     async def _read_messages(self) -> None:
-        """Give what the program says to the turn that runs, until it says nothing more."""
+        """Pass the program's messages to the running turn, until they end."""
         why = "it ended"
         try:
             async for message in self._connection.read_messages():
@@ -204,7 +204,7 @@ class ClaudeSession:
             why = str(error)
         finally:
             if self._closing is None:
-                self._connection.kill()  # nobody hears it any more; one that is being closed may leave by itself
+                self._connection.kill()  # no task reads its output now; one that is being closed exits on its own
             if self._progress is not None:
                 self._progress.fail_turn(_loss_error(self._progress, why))
 
@@ -232,36 +232,36 @@ class ClaudeSession:
                 logger.warning("runtime.claude.tools: Claude has no tool called %s", ", ".join(missing))
 
     async def _after_batch(self, input: Any, tool_use_id: str | None, context: Any) -> dict[str, Any]:
-        """Between the calls of a reply and the next request: a reload reaches the turn that runs.
+        """Apply a reload to the running turn, between the calls of a reply and the next request.
 
-        Not in an agent that Claude started: another one, beside it, may have a call under way.
+        Not in a subagent: another one may have a running call.
         """
         if self._tools.is_outdated and "agent_id" not in input:
-            with contextlib.suppress(BrokenError):  # the turn hears of it by itself
+            with contextlib.suppress(BrokenError):  # the turn is notified anyway
                 await self._connection.list_tools_again()
         return {}
 
     def _break_turn(self, progress: TurnProgress, why: str) -> None:
-        """The program is gone, or cannot be spoken to: end the turn, so that a new session may take it over."""
+        """The process or the connection has ended: end the turn, so that a new session can take over."""
         self._connection.kill()
         progress.fail_turn(_loss_error(progress, why))
 
 
 def _name_crash(hearing: asyncio.Task[None]) -> None:
     if not hearing.cancelled() and (error := hearing.exception()) is not None:
-        logger.error("what Claude Code said could not be taken in; its program was ended", exc_info=error)
+        logger.error("a message of Claude Code could not be processed; its process was ended", exc_info=error)
 
 
 def _loss_error(progress: TurnProgress, why: str) -> InvocationError:
     if progress.acted:
         return RuntimeFailureError(
-            f"Claude Code ended in the middle of the turn, after tools were used, so it was not tried again: {why}"
+            f"Claude Code ended in the middle of the turn, after tools were used, so it was not retried: {why}"
         )
     return SessionLostError(f"Claude Code ended in the middle of the turn: {why}")
 
 
 def _tool_name(name: str) -> str:
-    """A tool of Claude's own by one name: what starts agents is called by two."""
+    """The canonical name of a built-in tool: the one that starts subagents has two."""
     return "Agent" if name == "Task" else name
 
 

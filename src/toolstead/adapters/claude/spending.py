@@ -1,7 +1,6 @@
-"""What a turn used, from results that tell the cost and the tokens of a whole conversation.
+"""Usage of a turn, from results that report cost and tokens of the whole conversation.
 
-What a result says of the turn alone leaves out the agents that Claude started in it, and what it took to make a long
-conversation shorter.
+The per-turn figures of a result leave out subagents and the compaction of a long conversation.
 """
 
 from __future__ import annotations
@@ -29,24 +28,24 @@ _OF_MODEL = {
 
 
 class ClaudeUsage:
-    """Tells the part of one result from the sum of all."""
+    """Computes the part of one result from the running totals."""
 
     def __init__(self, *, resumed: bool) -> None:
         self._total: float | None = None if resumed else 0.0
         self._tokens: tuple[int, int] | None = None if resumed else (0, 0)
 
     def usage_since(self, result: ResultMessage) -> Usage:
-        """What was used since the result before."""
+        """The usage since the previous result."""
         tokens: Mapping[str, Any] = result.usage or {}
         read, written = self._tokens_since(_sum_tokens([tokens], _OF_TURN), result.model_usage or {})
         return Usage(input_tokens=read, output_tokens=written, cost=self._cost_of(result, tokens))
 
     def _tokens_since(self, turn: tuple[int, int], models: Mapping[str, Mapping[str, Any]]) -> tuple[int, int]:
-        """The tokens of all models since the result before: at least those of the turn itself."""
+        """The tokens of all models since the previous result: at least those of the turn itself."""
         if not models:
             return turn
         before, self._tokens = self._tokens, _sum_tokens(models.values(), _OF_MODEL)
-        if before is None:  # a resumed conversation may bring its earlier tokens along
+        if before is None:  # a resumed conversation may include its earlier tokens
             return turn
         read, written = self._tokens
         return max(turn[0], read - before[0]), max(turn[1], written - before[1])
@@ -56,7 +55,7 @@ class ClaudeUsage:
         if total is None:
             return 0.0
         before, self._total = self._total, total
-        if before is None:  # a resumed conversation may bring its earlier cost along
+        if before is None:  # a resumed conversation may include its earlier cost
             return total * _share_of_turn(tokens, result.model_usage or {})
         return total - before if total >= before else total
 
@@ -68,7 +67,7 @@ def _sum_tokens(counts: Collection[Mapping[str, Any]], names: Iterable[str]) -> 
 
 
 def _share_of_turn(tokens: Mapping[str, Any], models: Mapping[str, Mapping[str, Any]]) -> float:
-    """How much of all that was used is this turn's, by weight."""
+    """This turn's share of the total usage, by weight."""
     turn = sum(_read_count(tokens.get(name)) * weight for name, weight in _OF_TURN.items())
     whole = sum(
         _read_count(model.get(name)) * weight for model in models.values() for name, weight in _OF_MODEL.items()

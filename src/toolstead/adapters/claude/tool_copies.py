@@ -1,6 +1,6 @@
-"""Our tools as Claude Code is told of them, with schemas that Anthropic's API takes.
+"""Our tools as sent to Claude Code, with schemas that Anthropic's API accepts.
 
-Claude Code drops a tool without a word when its schema has a choice at the top level; a copy is sent then.
+Claude Code silently drops a tool whose schema has a choice at the top level, so it gets an adapted copy.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ _META = {
 
 
 def claude_copies() -> ToolCopies[mcp_types.Tool]:
-    """Tools in MCP's words; one for all sessions of a runtime."""
+    """Tools as MCP types; shared by all sessions of a runtime."""
     return ToolCopies(_copy_tool, "Claude Code")
 
 
 def _copy_tool(tool: ToolInfo) -> tuple[mcp_types.Tool, tuple[str, ...]]:
     adapted = adapted_schema(tool.input_schema, RULES["anthropic"])
-    # Without the output schema: it would want a structured answer, which takes the place of the text.
+    # Without the output schema: it would require structured content, which replaces the text.
     shown = msgspec.structs.replace(tool, input_schema=adapted.schema, output_schema=None)
     return tool_for(shown, modern=False).model_copy(update={"meta": _META}), adapted.changes

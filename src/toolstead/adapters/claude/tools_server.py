@@ -1,4 +1,4 @@
-"""Our tools for one session: an MCP server in this process, never shared, that calls on behalf of the running turn."""
+"""Our tools for one session: an MCP server in this process, never shared, that calls for the running turn."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ Request = ServerRequestContext[Any, Any]
 
 
 class ToolsServer:
-    """Lists what is offered now, and calls it for the turn that runs.
+    """Lists the tools on offer, and calls them for the running turn.
 
     Attributes:
         instance: The SDK's server, for one connection.
@@ -41,12 +41,12 @@ class ToolsServer:
         copies: ToolCopies[mcp_types.Tool],
         running: Callable[[], TurnProgress | None],
     ) -> None:
-        """Make a server.
+        """Create a server.
 
         Args:
-            offered: The tools of this moment.
+            offered: Returns the current tools.
             copies: What they look like to Claude.
-            running: The turn that runs, if any.
+            running: Returns the running turn, if any.
         """
         self._offered = offered
         self._copies = copies
@@ -59,15 +59,15 @@ class ToolsServer:
 
     @property
     def is_outdated(self) -> bool:
-        """Whether other tools are offered now than were listed; False as long as nobody has listed any."""
+        """Whether the offered tools differ from the listed ones; False until the first listing."""
         return self._listed is not None and self._listed != tuple(self._offered())
 
     @property
     def is_stale(self) -> bool:
-        """Whether a tool that was listed is gone, or is another one now.
+        """Whether a listed tool was removed or changed.
 
-        The program keeps what it has shown to the model once, so that the model's cache holds; only what is added
-        reaches it while it runs.
+        The program keeps the tools that it has shown to the model, to preserve the prompt cache; only additions
+        reach the model while it runs.
         """
         offered = {tool.name: tool for tool in self._offered()}
         return any(not _looks_like(offered.get(name), tool) for name, tool in self._shown.items())
@@ -98,7 +98,7 @@ class ToolsServer:
 
 
 def shown_result(result: ToolResult) -> mcp_types.CallToolResult:
-    """A result as text and other content: a structured answer would take the place of all that."""
+    """A result without structured content, which would replace all other content."""
     content = result.content
     if not content and result.structured is not None:
         content = (Text(json.dumps(result.structured, ensure_ascii=False, separators=(",", ":"))),)
@@ -106,7 +106,7 @@ def shown_result(result: ToolResult) -> mcp_types.CallToolResult:
 
 
 def _name_cut(name: str, shown: mcp_types.CallToolResult) -> None:
-    """Say so when Claude Code will not show its model all of an answer: nothing can make it."""
+    """Log a warning when Claude Code will truncate an answer: no setting prevents that."""
     texts = [part.text for part in shown.content if isinstance(part, mcp_types.TextContent)]
     size = sum(len(text.encode("utf-16-le", "surrogatepass")) // 2 for text in texts)  # as it counts
     most = MOST_OF_ERROR if shown.is_error else MOST_SHOWN
@@ -121,7 +121,7 @@ def _name_cut(name: str, shown: mcp_types.CallToolResult) -> None:
 
 
 def _looks_like(tool: ToolInfo | None, shown: ToolInfo) -> bool:
-    """Whether a model cannot tell one from the other."""
+    """Whether two tools look the same to a model."""
     return tool is shown or (
         tool is not None
         and tool.description == shown.description

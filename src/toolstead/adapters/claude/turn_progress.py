@@ -1,8 +1,8 @@
-"""One turn as Claude Code tells of it: text, thinking, results, what it used, and when it is really over.
+"""One turn as Claude Code reports it: text, thinking, results, usage, and when it is really over.
 
-A turn can have several results: a message that came while the last answer was given is answered with one of its own.
-It is over when the program is idle and has taken up every message. Agents that Claude starts by itself tell of
-themselves in between: what they say is theirs, and is not told; how often they ask a model counts.
+A turn can have several results: a message that arrives during the last answer gets a result of its own. The turn is
+over when the program is idle and has processed every message. Messages of Claude's subagents arrive in between: their
+text is not reported, but their model requests count.
 """
 
 from __future__ import annotations
@@ -31,19 +31,19 @@ logger = logging.getLogger(__name__)
 
 _LONGEST_COMPLAINT = 2_000
 _REFUSED = (401, 403)
-"""What an API answers to a key that it does not know, or that may not do this."""
+"""HTTP statuses for a key that is unknown or lacks permission."""
 _CHECK_KEY = "check ANTHROPIC_API_KEY"
 
 
 class TurnProgress:
-    """What has come of a turn so far.
+    """The state of a turn.
 
     Attributes:
-        turn: What is to be done.
+        turn: The turn.
         end: Its answer, or why there is none.
-        acted: Whether a tool was used: then the turn must not be tried again from its beginning.
-        halt: Why it is to be stopped: it has used up its replies and would go on, or its key is refused.
-        stopping: What stops it then.
+        acted: Whether a tool was used: then the turn must not be retried.
+        halt: Why it must stop: it reached its limit of replies, or its key is refused.
+        stopping: The task that stops it.
     """
 
     def __init__(self, turn: Turn, spending: ClaudeUsage, *, max_turns: int) -> None:
@@ -70,34 +70,34 @@ class TurnProgress:
         return self.end.done()
 
     def note_sent(self, id: str) -> None:
-        """A message was given to the program; the turn goes on until that was taken up."""
+        """Note a message to the program; the turn lasts until it is processed."""
         self._untaken.add(id)
 
     def note_unsent(self, id: str) -> None:
-        """It was not given after all."""
+        """Withdraw a message that could not be sent."""
         self._untaken.discard(id)
 
     def note_call(self, call_id: str | None) -> None:
-        """A call has come to us: one of our tools, or the question whether one of Claude's own may be used."""
+        """Note a call: of one of our tools, or a hook's request about a built-in tool."""
         if call_id is not None:
             self._calls.add(call_id)
 
     def made_by(self, call_id: str, agent_id: str) -> None:
-        """A call is one of an agent that Claude started by itself."""
+        """Note a call of a subagent."""
         if (parent := self._agents.get(agent_id)) is not None:
             self._parents[call_id] = parent
 
     def parent_of(self, call_id: str | None) -> dict[str, str]:
-        """For the port: the call that started the agent which made this one; nothing for one of the turn's own."""
+        """For the port: the call that started the subagent of this call; nothing for the turn's own calls."""
         parent = self._parents.get(call_id) if call_id is not None else None
         return {} if parent is None else {"parent_call_id": parent}
 
     def knows_call(self, call_id: str) -> bool:
-        """Whether a call has come to us."""
+        """Whether a call was noted."""
         return call_id in self._calls
 
     def take_message(self, message: Message) -> None:
-        """Learn from a message of the program."""
+        """Process a message of the program."""
         match message:
             case StreamEvent(parent_tool_use_id=None, event=event):
                 self._take_stream_event(event)
@@ -132,7 +132,7 @@ class TurnProgress:
             self.end.set_result(outcome)
         else:
             self.end.set_exception(outcome)
-            self.end.exception()  # whoever waited may have left
+            self.end.exception()  # the waiting caller may be gone
 
     def _take_stream_event(self, event: Mapping[str, Any]) -> None:
         match event:
@@ -146,7 +146,7 @@ class TurnProgress:
                 pass
 
     def _count_replies(self, message: AssistantMessage) -> None:
-        """Count replies. Claude Code bounds its own, and not those of the agents that it starts."""
+        """Count replies. Claude Code limits its own, but not those of its subagents."""
         if message.message_id is None or message.error is not None:
             return
         self._replies.add(message.message_id)
@@ -155,16 +155,18 @@ class TurnProgress:
             self.halt = self._limit_error()
 
     def _take_retry(self, data: Mapping[str, Any]) -> None:
-        """A request has failed, and is about to be made again: of whose key is refused, that comes to nothing.
+        """Note that a request failed and is about to be retried; a refused key makes retries pointless.
 
-        Once it may help: a login that has expired is renewed.
+        One retry may help: it renews an expired login.
         """
         attempt, status = data.get("attempt"), data.get("error_status")
         why = f"{data.get('error') or 'no answer'}{'' if status is None else f', status {status}'}"
         if status in _REFUSED and isinstance(attempt, int) and attempt > 1:
             self.halt = RuntimeFailureError(f"Claude failed: the API refuses the key or login ({why}); {_CHECK_KEY}")
             return
-        logger.warning("Claude Code asks the API again, try %s of %s: %s", attempt, data.get("max_retries"), why)
+        logger.warning(
+            "Claude Code retries its API request, attempt %s of %s: %s", attempt, data.get("max_retries"), why
+        )
 
     def _limit_error(self) -> LimitError:
         return LimitError(
@@ -173,7 +175,7 @@ class TurnProgress:
         )
 
     def _take_assistant(self, message: AssistantMessage) -> None:
-        """A whole message; its text is told only when it did not come in pieces."""
+        """Process a whole message; its text is reported only if it was not streamed."""
         if message.message_id == self._streamed or message.error is not None:
             return
         for block in message.content:
@@ -194,9 +196,9 @@ class TurnProgress:
 
 
 def _failure_text(message: ResultMessage) -> str:
-    """Why a turn has no answer, in the program's own words."""
+    """Why a turn has no answer, as the program reports it."""
     words = "; ".join(message.errors or []) or (message.result or "").strip()
-    words = words or f"it ended with {message.subtype!r} and no word about why"
+    words = words or f"it ended with {message.subtype!r} and gave no reason"
     if message.api_error_status == 401:
         words += f" ({_CHECK_KEY})"
     return f"Claude failed: {words[:_LONGEST_COMPLAINT]}"

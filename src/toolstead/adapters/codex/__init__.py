@@ -1,1 +1,1 @@
-"""Codex as a runtime: threads of the `codex app-server` program, with our tools, and hardly any of its own."""
+"""Codex as a runtime: threads of the `codex app-server` program, with our tools and few built-in ones."""

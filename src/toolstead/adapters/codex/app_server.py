@@ -1,7 +1,7 @@
-"""The running program: JSON-RPC on its stdin and stdout, one process for all threads.
+"""The `codex app-server` process: JSON-RPC on its stdin and stdout, one process for all threads.
 
-What it tells is handed to whoever listens to the thread that it names; what it asks for is refused. It is started
-with the first session and ended with the last.
+Its notifications go to the listener of the thread that they name; its requests are refused. It starts with the first
+session and ends with the last.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _LINE = 64 * 1024 * 1024
 _ANSWER = 30.0
 """Seconds that it may take to answer a request."""
 _LEAVE = 2.0
-"""Seconds that it gets to end by itself, and again after SIGTERM."""
+"""Seconds that it gets to exit after its stdin is closed, and again after SIGTERM."""
 _COMPLAINTS, _LONGEST_COMPLAINT = 3, 300
 """Lines of its stderr that are shown when it does not start, and how much of each."""
 _METHOD_NOT_FOUND = -32601
@@ -39,11 +39,11 @@ _REFUSALS: Mapping[str, Mapping[str, Any]] = {
     "item/tool/requestUserInput": {"answers": {}},
     "mcpServer/elicitation/request": {"action": "decline", "content": None, "_meta": None},
 }
-"""How a request is refused that would lead out of the sandbox: our gates are asked before, by a hook."""
+"""Refusals of requests to leave the sandbox: our gates were already called by a hook."""
 
 
 class ProcessGoneError(Exception):
-    """The process has ended, or never began."""
+    """The process has ended, or was never started."""
 
 
 class RefusedByCodexError(Exception):
@@ -51,10 +51,10 @@ class RefusedByCodexError(Exception):
 
 
 class Listener(Protocol):
-    """Whoever takes what is said about one thread."""
+    """Receives the notifications about one thread."""
 
     def on_notification(self, method: str, params: Mapping[str, Any]) -> None:
-        """Something happened. Never blocks."""
+        """Receive a notification. Must not block."""
         ...
 
     def on_process_end(self) -> None:
@@ -63,7 +63,7 @@ class Listener(Protocol):
 
 
 class AppServer:
-    """One process, and the conversation with it."""
+    """One process, and the connection to it."""
 
     def __init__(self, process: PipedProcess) -> None:
         self._process = process
@@ -75,7 +75,7 @@ class AppServer:
 
     @classmethod
     async def start(cls, program: CodexProgram, *, version: str) -> AppServer:
-        """Start it, and shake hands.
+        """Start it and initialize the connection.
 
         Raises:
             RuntimeFailureError: It cannot be started, or does not answer.
@@ -104,7 +104,7 @@ class AppServer:
 
     @property
     def is_alive(self) -> bool:
-        """Whether it can still be talked to; that it cannot may show at its input before it does anywhere else."""
+        """Whether it is running and its stdin is open; a closed stdin may be the first sign of its end."""
         return not self._gone and self._process.child.returncode is None and self._process.stdin.is_open
 
     @property
@@ -113,22 +113,22 @@ class AppServer:
         return self._process.child.pid
 
     def add_listener(self, thread_id: str, listener: Listener) -> None:
-        """Hand on what is said about a thread."""
+        """Pass the notifications about a thread to a listener."""
         self._listeners[thread_id] = listener
 
     def remove_listener(self, thread_id: str) -> None:
-        """Nobody listens to a thread any more."""
+        """Remove the listener of a thread."""
         self._listeners.pop(thread_id, None)
 
     async def send_request(
         self, method: str, params: Mapping[str, Any], *, timeout: float = _ANSWER
     ) -> Mapping[str, Any]:
-        """Ask it for something.
+        """Send a request and wait for the answer.
 
         Raises:
-            GoneError: It has ended.
-            RefusedByCodexError: It says no, and why.
-            TimeoutError: It does not answer.
+            ProcessGoneError: It has ended.
+            RefusedByCodexError: It answered with an error.
+            TimeoutError: It did not answer in time.
         """
         number = next(self._ids)
         answer = self._waiting[number] = asyncio.get_running_loop().create_future()
@@ -140,14 +140,14 @@ class AppServer:
             self._waiting.pop(number, None)
 
     async def close(self) -> None:
-        """Let it end: it does when its stdin ends; else it is made to."""
+        """Close its stdin, which ends it; force its end if it does not."""
         try:
             await self._process.end_process(_LEAVE, terminate=True)
         finally:
             await self._stop_reading()
 
     async def kill(self) -> None:
-        """End it and whatever it started, now."""
+        """Kill it and its child processes."""
         try:
             await self._process.kill()
         finally:
@@ -161,24 +161,24 @@ class AppServer:
     def _send(self, message: Mapping[str, Any]) -> None:
         if not self.is_alive:
             raise ProcessGoneError("the Codex process has ended")
-        # Half a character would not be JSON to it: such a message is never answered.
+        # A lone surrogate is not JSON to it: such a message is never answered.
         self._process.stdin.write(whole_text(json.dumps(message, ensure_ascii=False)).encode() + b"\n")
-        if not self._process.stdin.is_open:  # nobody reads it any more
-            raise ProcessGoneError("the Codex process does not listen any more")
+        if not self._process.stdin.is_open:  # its reading end is closed
+            raise ProcessGoneError("the Codex process has closed its stdin")
 
     async def _read(self) -> None:
         try:
             while line := await self._process.stdout.readline():
                 self._take_message(json.loads(line))
-        except ValueError as error:  # a line that is too long, or no JSON
-            logger.warning("the Codex process says something that cannot be read, and is ended: %s", error)
+        except ValueError as error:  # a line that is too long, or not JSON
+            logger.warning("the Codex process sent an unreadable message and is ended: %s", error)
             self._process.signal_groups(signal.SIGKILL)
         finally:
             self._note_end()
 
     def _take_message(self, message: Any) -> None:
         if not isinstance(message, dict):
-            raise ValueError("no JSON object")  # noqa: TRY004 - a broken wire, like a line that is no JSON
+            raise ValueError("not a JSON object")  # noqa: TRY004 - a broken wire, like a line that is no JSON
         said = cast("dict[str, Any]", message)
         method: Any = said.get("method")
         if method is None:
@@ -204,8 +204,8 @@ class AppServer:
             answer.set_result(said.get("result") or {})
 
     def _refuse_request(self, number: Any, method: str) -> None:
-        """Answer what it asks for: with a no, always, so that it does not wait."""
-        logger.warning("Codex asked for %s, which is not granted here", method)
+        """Refuse a request, so that it does not wait for an answer."""
+        logger.warning("Codex requested %s, which is not granted here", method)
         answer: dict[str, Any] = {"id": number}
         if method in _REFUSALS:
             answer["result"] = _REFUSALS[method]
@@ -215,13 +215,13 @@ class AppServer:
             self._send(answer)
 
     def _note_end(self) -> None:
-        """Tell everybody that it has ended, once."""
+        """Notify all listeners and pending requests, once, that it has ended."""
         if self._gone:
             return
         self._gone = True
         for answer in self._waiting.values():
             if not answer.done():
                 answer.set_exception(ProcessGoneError("the Codex process has ended"))
-                answer.exception()  # whoever waits raises it; where nobody does any more, nothing is left to say
+                answer.exception()  # the waiting caller raises it; without one, it is dropped
         for listener in list(self._listeners.values()):
             listener.on_process_end()

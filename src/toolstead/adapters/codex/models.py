@@ -1,8 +1,8 @@
-"""Codex's list of the models it knows, changed so that our tools are theirs.
+"""Codex's list of known models, changed so that they see our tools directly.
 
-For most of them Codex would show no tool at all: the model is to write programs that look for tools and call them,
-and it may start agents of its own, which no other setting forbids. For the rest it would let tools be searched for.
-What the list says of them besides, such as how they are asked, stays.
+For most models Codex would list no tools: the model writes programs that search for tools and call them, and may start
+subagents, which no other setting forbids. For the others it would offer a tool search. The other properties in the
+list are kept.
 """
 
 from __future__ import annotations
@@ -24,27 +24,27 @@ _SECONDS = 30.0
 _MOST_WORDS = 500
 _LONGEST_LIST = 64 << 20
 _NOT_SAID = ("tool_mode", "multi_agent_version")
-"""What hides tools behind programs, and what lets agents be started."""
+"""The properties that hide tools behind programs or allow subagents."""
 _SAID: Mapping[str, Any] = {"supports_search_tool": False, "experimental_supported_tools": []}
-"""No tool is kept back to be searched for, and none is there that we do not know."""
+"""Disables tool search and unknown tools."""
 
 
 class _List(msgspec.Struct):
-    """Each model is its members, whatever they are."""
+    """The models, with arbitrary members."""
 
     models: list[dict[str, msgspec.Raw]]
 
 
 def write_models(program: Path, folder: Path, environ: Mapping[str, str]) -> Path:
-    """Where the list is, as we changed it. The first time it starts the program, and writes: not for an event loop.
+    """Return the path of the changed list. The first call runs the program and writes a file: it blocks.
 
     Args:
         program: The program, whose list it is.
-        folder: Where it is written, which is there.
-        environ: What the program lives in.
+        folder: An existing folder, where it is written.
+        environ: The program's environment.
 
     Raises:
-        RuntimeFailureError: The program does not tell its list, or it cannot be written.
+        RuntimeFailureError: The program does not print its list, or it cannot be written.
     """
     try:
         path = folder / f"models-{_identify_program(program)}.json"
@@ -52,13 +52,13 @@ def write_models(program: Path, folder: Path, environ: Mapping[str, str]) -> Pat
             _write(path, _change_models(_read_list(program, folder, environ)))
     except (OSError, msgspec.MsgspecError) as error:
         raise RuntimeFailureError(
-            f"Codex does not say which models it knows, and with its own list it would hide our tools: {error}"
+            f"Codex does not list its models, and with its own list it would hide our tools: {error}"
         ) from error
     return path
 
 
 def _identify_program(program: Path) -> str:
-    """Another one for another program, and for other changes."""
+    """A file name that depends on the program and on our changes."""
     file = program.stat()
     parts = (file.st_size, file.st_mtime_ns, _NOT_SAID, _SAID)
     return hashlib.blake2b(repr(parts).encode(), digest_size=8).hexdigest()
@@ -70,15 +70,15 @@ def _read_list(program: Path, folder: Path, environ: Mapping[str, str]) -> bytes
     try:
         done = asyncio.run(asyncio.wait_for(running, _SECONDS))
     except TimeoutError:
-        raise OSError(f"it does not answer within {_SECONDS:.0f} seconds") from None
+        raise OSError(f"no answer within {_SECONDS:.0f} seconds") from None
     if done.status != 0:
         words = done.stderr.decode(errors="replace").strip()[-_MOST_WORDS:]
-        raise OSError(f"it ended with status {done.status}: {words or 'without a word'}")
+        raise OSError(f"it ended with status {done.status}: {words or 'no output'}")
     return done.stdout
 
 
 def _change_models(told: bytes) -> bytes:
-    """The list with our changes; the rest of it, which is long, is not even looked at."""
+    """The list with our changes; the rest of it, which is long, is not decoded."""
     models = msgspec.json.decode(told, type=_List).models
     said = {name: msgspec.Raw(msgspec.json.encode(value)) for name, value in _SAID.items()}
     ours = [{**{name: of for name, of in model.items() if name not in _NOT_SAID}, **said} for model in models]
@@ -86,7 +86,7 @@ def _change_models(told: bytes) -> bytes:
 
 
 def _write(path: Path, text: bytes) -> None:
-    """Write it whole: another process may be about to read it."""
+    """Write the file atomically: another process may be reading it."""
     descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=".models-")
     try:
         with os.fdopen(descriptor, "wb") as file:

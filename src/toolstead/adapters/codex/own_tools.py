@@ -1,9 +1,8 @@
-"""Tools of Codex's own in one turn: our gates stand before them, our log tells of them, each once.
+"""Codex's built-in tools in one turn: each call is gated once and logged once.
 
-Codex asks through a hook that calls our endpoint before and after each of them: a gate's no reaches the model with its
-reason, a gate's other arguments are what is run. Whatever the gates say, a command stays inside a sandbox that may
-read, and neither write nor reach the network. Should a use come to light that no hook asked about, it is put to the
-gates late, and a no ends the turn.
+A hook of Codex calls our endpoint before and after each call: the model gets a gate's denial with its reason, and
+arguments that a gate rewrites are used. Commands always run in a read-only sandbox without network. A call that no
+hook announced is gated late, and a denial then ends the turn.
 """
 
 from __future__ import annotations
@@ -20,20 +19,20 @@ from toolstead.types.result import Failure, ToolResult
 logger = logging.getLogger(__name__)
 
 GATE = "own-tool-gate"
-"""The name that hooks call at our endpoint; no model is told of it."""
+"""The name that hooks call at our endpoint; not listed for models."""
 _LONG = 365 * 24 * 3600
-"""Seconds that a hook waits, because a person may be asked; one that gives up lets the tool pass."""
+"""Seconds that a hook waits, because a person may have to decide; a hook that times out lets the call pass."""
 _OTHERS = "^([^m]|m[^c]|mc[^p]|mcp[^_]).*"
-"""Every tool that is not an MCP server's: the dispatcher gates and logs ours, and it alone."""
+"""Every tool that is not from an MCP server: only the dispatcher gates and logs ours."""
 _RESOURCES = ("list_mcp_resources", "list_mcp_resource_templates", "read_mcp_resource")
-"""Codex has them as soon as there is any MCP server; ours has no resources."""
+"""Codex offers them when any MCP server is configured; ours has no resources."""
 _MOST_TEXT = 65_536
 _DECIDE = 0.5
-"""Seconds that gates get, when a turn is over, to say something about what nobody asked about."""
+"""Seconds that gates get after a turn to decide about unannounced calls."""
 
 
 def hook_settings(server: str) -> Mapping[str, Any]:
-    """The configuration that makes Codex ask an MCP server."""
+    """The configuration that makes Codex call an MCP server as its hook."""
     given = {"name": "${tool_name}", "input": "${tool_input}", "id": "${tool_use_id}", "event": "${hook_event_name}"}
 
     def hook_entry(input: Mapping[str, str]) -> list[dict[str, Any]]:
@@ -44,7 +43,7 @@ def hook_settings(server: str) -> Mapping[str, Any]:
 
 
 class OwnUses:
-    """What Codex does by itself in one turn."""
+    """The calls of Codex's built-in tools in one turn."""
 
     def __init__(self, own: OwnTools, *, ours: str, refuse: Callable[[str], None]) -> None:
         """Watch a turn.
@@ -52,7 +51,7 @@ class OwnUses:
         Args:
             own: The gates and the log.
             ours: The name of the MCP server with our tools.
-            refuse: Ends the turn, because something was refused that goes on already.
+            refuse: Ends the turn when a call that is already running is refused.
         """
         self._own = own
         self._ours = ours
@@ -64,35 +63,35 @@ class OwnUses:
 
     @property
     def was_used(self) -> bool:
-        """Whether it wanted to use any."""
+        """Whether it used any, or tried to."""
         return bool(self._asked)
 
     async def on_hook(self, told: Mapping[str, Any]) -> Mapping[str, Any]:
-        """A hook's question, or what it tells; gives what Codex is to read."""
+        """Handle a hook's request, and return the answer for Codex."""
         name, call_id = str(told.get("name")), str(told.get("id"))
         given: Any = told.get("input")
         arguments = cast("dict[str, Any]", given) if isinstance(given, dict) else {"input": given}
         if told.get("event") == "PostToolUse":
             await self._report_result(call_id, ToolResult(content=(Text(str(told.get("response"))[:_MOST_TEXT]),)))
             return {}
-        # In a task of its own: whatever asking meets must be a no, and an error would be read as a yes.
+        # In a separate task: every failure must become a denial, because Codex treats an error as consent.
         asking = asyncio.create_task(self._ask_gates(name, arguments, call_id))
         self._asking.add(asking)
         asking.add_done_callback(self._asking.discard)
         try:
             await asyncio.wait((asking,))
         except asyncio.CancelledError:
-            asking.cancel()  # Codex does not want to know any more: nobody is to decide about it
+            asking.cancel()  # Codex no longer waits, so no decision is needed
             raise
         if asking.cancelled():
-            return hook_refusal(name, "the turn ended before anybody decided")
+            return hook_refusal(name, "the turn ended before a decision")
         if (why := asking.exception()) is not None:
-            logger.error("call %s: nobody could be asked about %s", call_id, name, exc_info=why)
-            return hook_refusal(name, "nobody could be asked")
+            logger.error("call %s: the gates failed for %s", call_id, name, exc_info=why)
+            return hook_refusal(name, "its gates failed")
         return _hook_decision(name, asking.result(), asked=arguments)
 
     def note_item(self, item: Mapping[str, Any]) -> None:
-        """An item of the turn; one that is a use of a tool was asked about, or is now."""
+        """Process an item of the turn; a tool call that was not gated yet is gated now."""
         call_id, described = str(item.get("id")), _describe_use(item, self._ours)
         if described is None or call_id in self._asked:
             return
@@ -101,12 +100,12 @@ class OwnUses:
         task.add_done_callback(self._late.discard)
 
     def withdraw_questions(self) -> None:
-        """Nobody has to decide any more about what is asked for."""
+        """Cancel the pending decisions."""
         for task in self._asking:
             task.cancel()
 
     async def end_turn(self) -> None:
-        """The turn is over: tell of what nobody told the end of."""
+        """End the turn: log the calls that have no result."""
         self.withdraw_questions()
         if working := {*self._asking, *self._late}:
             _, undecided = await asyncio.wait(working, timeout=_DECIDE)
@@ -119,7 +118,7 @@ class OwnUses:
 
     async def _ask_gates(self, name: str, input: Mapping[str, Any], call_id: str) -> Mapping[str, Any] | ToolResult:
         self._asked.add(call_id)
-        self._open[call_id] = (name, input)  # told with the turn, should it end before anybody decides
+        self._open[call_id] = (name, input)  # logged with the turn, if it ends before the decision
         decided = await self._own.ask_gates(name, input, call_id=call_id)
         self._open[call_id] = (name, input if isinstance(decided, ToolResult) else decided)
         if isinstance(decided, ToolResult):
@@ -127,12 +126,12 @@ class OwnUses:
         return decided
 
     async def _ask_late(self, name: str, input: Mapping[str, Any], call_id: str) -> None:
-        logger.warning("Codex used %s without asking", name)
+        logger.warning("Codex used %s without calling its hook", name)
         decided = await self._ask_gates(name, input, call_id)
         if isinstance(decided, ToolResult):
-            self._refuse(f"Codex used {name} without asking, and it is refused: {decided.text}")
+            self._refuse(f"Codex used {name} without calling its hook, and it is refused: {decided.text}")
         else:
-            await self._report_result(call_id, ToolResult(content=(Text("it was used; what came of it is not known"),)))
+            await self._report_result(call_id, ToolResult(content=(Text("it was used; its result is not known"),)))
 
     async def _report_result(self, call_id: str, result: ToolResult) -> None:
         used = self._open.pop(call_id, None)
@@ -141,7 +140,7 @@ class OwnUses:
 
 
 def hook_refusal(name: str, why: str) -> Mapping[str, Any]:
-    """A hook's no."""
+    """A hook's denial."""
     return _hook_decision(name, ToolResult.error(f"{name} was refused: {why}", Failure.REFUSED))
 
 
@@ -160,7 +159,7 @@ def _hook_decision(
 
 
 def _describe_use(item: Mapping[str, Any], ours: str) -> tuple[str, Mapping[str, Any]] | None:
-    """The name and the arguments of a tool of Codex's own; None for anything else."""
+    """Name and arguments of a built-in tool; None for anything else."""
     match item.get("type"):
         case "commandExecution":
             return "Bash", _pick_fields(item, "command", "cwd")

@@ -1,7 +1,7 @@
-"""The Codex program: where it is, what it is given to live in, and the words it is started with.
+"""The Codex program: its path, environment and command line.
 
-It comes with the extra `codex`. Unless it works with a person's own login it has a folder of its own, reads nothing
-of that person's, and is given an allow-list of the environment.
+It comes with the extra `codex`. Unless it uses the user's own login, it has a private folder, reads none of the user's
+configuration, and gets an allow-list of the environment.
 """
 
 from __future__ import annotations
@@ -34,13 +34,13 @@ _LOOPBACK = "127.0.0.1,localhost,::1"
 _TRIES = 3
 _MOST_SHOWN = 131_072
 """Tokens of a tool's answer that the model is shown, four bytes each: twice what `tools.max_output` usually lets
-through. Left to itself Codex shows 10,000, and cuts the rest out of the middle."""
+through. By default Codex shows 10,000, and cuts the rest out of the middle."""
 
 OFF = (
-    # What looks things up elsewhere, or installs them.
+    # Features that search other sources, or install things.
     *("plugins", "apps", "remote_plugin", "plugin_sharing", "tool_suggest", "skill_search", "api_key_model_discovery"),
     *("skill_mcp_dependency_install", "workspace_dependencies", "daemon_auto_start", "memories", "image_generation"),
-    # What acts by itself; agents of its own would be outside our limits.
+    # Features that act autonomously; subagents would escape our limits.
     *("multi_agent", "goals", "hooks", "browser_use", "browser_use_external", "computer_use", "in_app_browser"),
     *("view_image", "sleep_tool", "shell_snapshot", "worktrees", "guardian_approval", "unbounded_connection_retries"),
 )
@@ -55,7 +55,7 @@ class CodexProgram:
 
     Attributes:
         command: The program and its arguments.
-        environ: All of its environment.
+        environ: Its whole environment.
         folder: Where it is started.
     """
 
@@ -65,22 +65,22 @@ class CodexProgram:
 
 
 def prepare_program(*, folder: Path, lookup: Lookup, login: bool) -> CodexProgram:
-    """Find the program and make its home. Imports and writes, so not for the event loop.
+    """Find the program and create its home. Blocks on imports and file writes.
 
     Args:
-        folder: Its own folder, made where there is none.
+        folder: Its private folder, created if missing.
         lookup: The user's environment, and keys.
         login: Work in the user's own Codex home, with the account that is logged in there.
 
     Raises:
-        RuntimeFailureError: The extra is not installed, there is no key, or the folder cannot be made.
+        RuntimeFailureError: The extra is not installed, there is no key, or the folder cannot be created.
     """
     program, beside = _find_program()
     settings = dict(_common_settings())
     environ = {name: value for name in _GIVEN if (value := lookup(name))}
     environ |= {name: value for name in _PROXIES if (value := lookup(name))}
     environ["PATH"] = os.pathsep.join([*beside, environ.get("PATH", os.defpath)])
-    # Our own endpoint is on this machine, so no proxy may stand before it.
+    # Our endpoint is on this machine, so no proxy may be used for it.
     excepted = lookup("NO_PROXY") or lookup("no_proxy")
     environ["NO_PROXY"] = environ["no_proxy"] = f"{excepted},{_LOOPBACK}" if excepted else _LOOPBACK
     if login:
@@ -101,9 +101,9 @@ def prepare_program(*, folder: Path, lookup: Lookup, login: bool) -> CodexProgra
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     except OSError as error:
-        raise RuntimeFailureError(f"the folder of Codex cannot be made: {error}") from error
+        raise RuntimeFailureError(f"the folder of Codex cannot be created: {error}") from error
     settings["model_catalog_json"] = str(write_models(program, folder, environ))
-    # As words and not as a file: several processes may live in one home, each with an address of its own.
+    # As arguments, not as a file: several processes may share one home, each with its own address.
     overrides = [word for name, value in settings.items() for word in ("-c", f"{name}={_write_toml(value)}")]
     return CodexProgram(
         command=(str(program), "app-server", "--listen", "stdio://", *overrides),
@@ -113,9 +113,9 @@ def prepare_program(*, folder: Path, lookup: Lookup, login: bool) -> CodexProgra
 
 
 def _find_program() -> tuple[Path, list[str]]:
-    """The program, and folders with what it calls."""
+    """The program, and the folders of the programs that it calls."""
     try:
-        package: Any = import_module("codex_cli_bin")  # it says nothing of its types
+        package: Any = import_module("codex_cli_bin")  # the package has no type information
         path: Path = package.bundled_codex_path()
         beside: Path | None = package.bundled_path_dir()
     except (ImportError, FileNotFoundError) as error:
@@ -124,7 +124,7 @@ def _find_program() -> tuple[Path, list[str]]:
 
 
 def _common_settings() -> Mapping[str, Any]:
-    """What holds with a person's own login too, by dotted name."""
+    """The settings that also apply with the user's own login, by dotted name."""
     return {
         "web_search": "disabled",
         "approval_policy": "never",
@@ -144,7 +144,7 @@ def _common_settings() -> Mapping[str, Any]:
 
 
 def _private_settings(address: str) -> Mapping[str, Any]:
-    """What holds in a home of our own."""
+    """The settings for a private home."""
     provider = f"model_providers.{PROVIDER}"
     return {
         "model_provider": PROVIDER,
@@ -161,7 +161,7 @@ def _private_settings(address: str) -> Mapping[str, Any]:
 
 
 def _without_servers(config: Path) -> Mapping[str, Any]:
-    """A person's own MCP servers, switched off: their tools would be used past our gates.
+    """Settings that switch off the user's own MCP servers, whose tools would bypass our gates.
 
     Raises:
         RuntimeFailureError: The file cannot be read.
@@ -178,4 +178,4 @@ def _without_servers(config: Path) -> Mapping[str, Any]:
 
 
 def _write_toml(value: str | int | bool) -> str:
-    return json.dumps(value, ensure_ascii=True)  # a basic string, a number and a boolean are written alike in both
+    return json.dumps(value, ensure_ascii=True)  # strings, numbers and booleans are the same in JSON and TOML

@@ -1,4 +1,4 @@
-"""One turn that runs in a Codex thread: what Codex says becomes events, calls of our tools, and the answer."""
+"""One running turn of a Codex thread: notifications become events, calls of our tools, and the answer."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ INTERRUPT = 3.0
 """Seconds after which a program that does not interrupt a turn is killed."""
 _AGAIN = 0.01
 _UNWIND = 1.0
-"""Seconds that tools which were cancelled are waited for."""
+"""Seconds to wait for cancelled tools."""
 _WORDS = frozenset({"userMessage", "agentMessage", "reasoning", "plan", "contextCompaction"})
-"""Items that are no use of a tool: after a reply without any such use the model is not asked again."""
+"""Items that are not tool calls: after a reply without tool calls there is no further model request."""
 
 
 class RunningTurn:
@@ -33,9 +33,9 @@ class RunningTurn:
     Attributes:
         id: Codex's id of it, as soon as that is known.
         ending: Its answer, or why there is none; None when Codex ended it with a message still unanswered.
-        over: Set when Codex has ended it, or is gone.
-        unwanted: Nobody waits for it any more.
-        steered: It was given messages while it ran.
+        over: Set when Codex has ended it, or its process has ended.
+        unwanted: Whether its caller has stopped waiting.
+        steered: Whether it was given messages while it ran.
     """
 
     def __init__(self, turn: Turn, *, ours: str, max_turns: int) -> None:
@@ -57,24 +57,24 @@ class RunningTurn:
 
     @property
     def has_ended(self) -> bool:
-        """Whether nothing may be begun for it any more; Codex may not know yet."""
+        """Whether no new work may start for it; Codex may not have ended it yet."""
         return self.unwanted or self.ending.done()
 
     def begin_turn(self, id: str) -> None:
-        """Codex has begun it; what was said about the thread meanwhile counts where it is about this turn."""
+        """Note that Codex has begun it, and process the notifications about it that arrived meanwhile."""
         self.id = id
         early, self._early = self._early, []
         for method, params in early:
             self.on_notification(method, params)
 
     def go_on(self) -> None:
-        """It is to be begun once more, to answer what it was told too late."""
+        """Prepare to begin it again, to answer a message that arrived too late."""
         self.id = None
         self.ending = asyncio.get_running_loop().create_future()
         self.over.clear()
 
     def on_notification(self, method: str, params: Mapping[str, Any]) -> None:
-        """Take what Codex says about its thread."""
+        """Process a notification about its thread."""
         if self.id is None:
             self._early.append((method, params))
         elif _turn_of(params) in (None, self.id):
@@ -98,7 +98,7 @@ class RunningTurn:
                 self._count_usage(params.get("tokenUsage") or {})
             case "error":
                 self._why = _error_sentence(params.get("error"))
-                logger.warning("Codex: %s%s", self._why, "; it tries again" if params.get("willRetry") else "")
+                logger.warning("Codex: %s%s", self._why, "; retrying" if params.get("willRetry") else "")
             case "turn/completed":
                 self._complete_turn(params.get("turn") or {})
             case _:
@@ -125,14 +125,14 @@ class RunningTurn:
         return task.result()
 
     def fail_turn(self, error: InvocationError) -> None:
-        """There is no answer any more, and why."""
+        """Fail the turn with an error."""
         if not self.ending.done():
             self.ending.set_exception(error)
-            self.ending.exception()  # whoever waits raises it; a turn that was cancelled has nobody who does
+            self.ending.exception()  # the waiting caller raises it; a cancelled turn has none
         self.cancel_calls()
 
     def cancel_calls(self) -> None:
-        """Cancel the tools that run for it, and what people are asked for it."""
+        """Cancel its running tools and pending approvals."""
         for task in self._calls:
             task.cancel()
         self.own.withdraw_questions()
@@ -140,11 +140,11 @@ class RunningTurn:
     async def interrupt_turn(
         self, where: Callable[[], tuple[AppServer, str]], starting: asyncio.Task[None] | None
     ) -> None:
-        """Make Codex end it; a program that does not is killed, with every thread in it.
+        """Interrupt it; kill a process that does not react, with every thread in it.
 
         Args:
-            where: The program and the thread of the moment: a turn may be on its way to another process.
-            starting: Its beginning; None when it was not begun.
+            where: Returns the current process and thread: a turn may be moving to another process.
+            starting: The task that begins it; None if there is none.
         """
         self.unwanted = True
         self.cancel_calls()
@@ -163,14 +163,14 @@ class RunningTurn:
                         await asyncio.sleep(_AGAIN)
         except TimeoutError:
             server, _ = where()
-            logger.warning("Codex does not interrupt a turn; its process %s is killed", server.pid)
+            logger.warning("Codex does not interrupt a turn; killing its process %s", server.pid)
             await server.kill()
         except (ProcessGoneError, RefusedByCodexError) as error:
             logger.debug("there was no turn to interrupt: %s", error)
             self.over.set()
 
     async def wait_for_calls(self) -> None:
-        """Wait, not for ever, until nothing works for it any more."""
+        """Wait, with a timeout, until all its work has ended."""
         self.cancel_calls()
         if self._calls:
             await asyncio.wait(self._calls, timeout=_UNWIND)
@@ -178,7 +178,7 @@ class RunningTurn:
             async with asyncio.timeout(_UNWIND):
                 await self.own.end_turn()
         except TimeoutError:
-            logger.warning("what became of Codex's own tools could not be told in time")
+            logger.warning("the results of Codex's own tools could not be logged in time")
 
     def _report_event(self, kind: str, params: Mapping[str, Any]) -> None:
         text = params.get("delta")
@@ -189,7 +189,7 @@ class RunningTurn:
         total: Any = told.get("total")
         last: Mapping[str, Any] = told.get("last") or {}
         if total == self._total:
-            return  # the same again
+            return  # a duplicate
         self._total = total
         used = Usage(input_tokens=_read_number(last, "inputTokens"), output_tokens=_read_number(last, "outputTokens"))
         self._usage += used
@@ -197,7 +197,7 @@ class RunningTurn:
         self._enforce_limit()
 
     def _enforce_limit(self) -> None:
-        """End it when it used up its replies and would go on: Codex tells what each used after its calls are done."""
+        """End it at its limit of replies: Codex reports the usage of each after its calls are done."""
         self._replies += 1
         if self._replies > self._max_turns or (self._replies == self._max_turns and self._called):
             self.fail_turn(
@@ -213,7 +213,7 @@ class RunningTurn:
         self.over.set()
         status = turn.get("status")
         if status == "completed" and not self.ending.done():
-            # A message that comes between the last reply and the end is taken, and nobody is asked to answer it.
+            # Codex accepts a message between the last reply and the end, and does not answer it.
             left = self._unanswered and self.steered
             self.ending.set_result(None if left else Answer(text=self._text, usage=self._usage))
         elif status == "failed":
@@ -225,7 +225,7 @@ class RunningTurn:
 
 
 def _turn_of(params: Mapping[str, Any]) -> Any:
-    """The turn that something is said about; None when it is about the thread."""
+    """The turn of a notification; None if it is about the thread."""
     turn: Mapping[str, Any] = params.get("turn") or {}
     return params.get("turnId") or turn.get("id")
 
@@ -236,7 +236,7 @@ def _read_number(told: Mapping[str, Any], name: str) -> int:
 
 
 def _error_sentence(error: Any) -> str:
-    """What went wrong, in the API's own words where Codex repeats them as JSON."""
+    """The error message; the API's own where Codex repeats it as JSON."""
     if not isinstance(error, Mapping):
         return ""
     message = str(cast("Mapping[str, Any]", error).get("message") or "")

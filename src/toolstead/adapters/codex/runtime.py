@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from toolstead.adapters.tool_copies import ToolCopies
 
 OWN_TOOLS = ("shell",)
-"""What of Codex's own an agent may be permitted to use."""
+"""The built-in tools of Codex that an agent may be permitted to use."""
 
 
 class CodexRuntime:
@@ -45,17 +45,17 @@ class CodexRuntime:
         max_turns: int = 100,
         version: str = "0",
     ) -> None:
-        """Make a runtime; nothing is started or imported yet.
+        """Create a runtime; nothing is started or imported yet.
 
         Args:
             offered: The tools of an agent.
-            folder: A folder of Codex's own, where it keeps its conversations: private, and the same every time.
+            folder: A private folder where Codex keeps its conversations; the same every time.
             lookup: The user's environment and keys: `OPENAI_API_KEY`, `OPENAI_BASE_URL`, `PATH`, proxies, certificates.
             login: Work in the user's own Codex home, with the account that is logged in there, and no key.
             model: The usual model; empty for Codex's own choice.
-            tools: Tools of Codex's own that every agent may use: `shell`, read-only, each command behind our gates.
-            max_turns: How often the model may be asked for one prompt.
-            version: Told to Codex.
+            tools: Built-in tools of Codex that every agent may use: `shell`, read-only, with each command gated.
+            max_turns: Model requests allowed for one prompt.
+            version: Sent to Codex.
 
         Raises:
             RuntimeFailureError: A tool cannot be permitted.
@@ -78,22 +78,22 @@ class CodexRuntime:
 
     @property
     def owns_process(self) -> bool:
-        """False: a session is a thread of a process that all share."""
+        """False: a session is a thread of a shared process."""
         return False
 
     def resolve_model(self, model: str) -> str:
         """The full name of the model that answers; empty when that is Codex's own choice.
 
         Raises:
-            RuntimeFailureError: It is a model that Codex cannot ask.
+            RuntimeFailureError: Codex cannot run that model.
         """
         wanted = model or self._model
         vendor, colon, name = wanted.partition(":")  # a name may have colons of its own: ft:gpt-…:house::id
         vendor, name = (vendor, name) if colon else (_vendor_of(wanted), vendor)
         if vendor != "openai":
             raise RuntimeFailureError(
-                f"Codex cannot ask {wanted!r}: it runs OpenAI's models, named like openai:gpt-…; leave the model out"
-                " for Codex's own choice, or take another runtime"
+                f"Codex cannot run {wanted!r}: it runs OpenAI's models, named like openai:gpt-…; leave the model out"
+                " for Codex's own choice, or use another runtime"
             )
         return f"openai:{name}" if name else ""
 
@@ -101,7 +101,7 @@ class CodexRuntime:
         """Open a session.
 
         Raises:
-            SessionLostError: Codex does not have the conversation `resume` any more.
+            SessionLostError: Codex no longer has the conversation `resume`.
             RuntimeFailureError: Codex is not installed, has no key, or does not start.
         """
         stations, copies = await self._load_parts()
@@ -128,7 +128,7 @@ class CodexRuntime:
                 await session.close()
                 if not (again and died):
                     raise
-                again = False  # the process is everybody's: whoever killed it, this one is opened in another
+                again = False  # the process is shared: whatever ended it, open the session in a new one
             except BaseException:
                 await session.close()
                 raise
@@ -136,7 +136,7 @@ class CodexRuntime:
                 return session
 
     def _check_permissions(self, permitted: Sequence[str]) -> None:
-        """Refuse to permit what could not be kept behind the gates."""
+        """Refuse tools that our gates cannot check."""
         if unknown := [name for name in permitted if name not in OWN_TOOLS]:
             raise RuntimeFailureError(
                 f"Codex cannot be permitted {', '.join(unknown)}: of its own tools only {', '.join(OWN_TOOLS)} can be;"
@@ -144,8 +144,8 @@ class CodexRuntime:
             )
         if permitted and self._login:
             raise RuntimeFailureError(
-                f"Codex cannot be permitted {', '.join(permitted)} with a person's own login: our gates could not stand"
-                " before it there; take the stead's own tools, or a key"
+                f"Codex cannot be permitted {', '.join(permitted)} with a person's own login: our gates cannot check"
+                " it there; use the stead's own tools, or a key"
             )
 
     async def _load_parts(self) -> tuple[Stations, ToolCopies[mcp_types.Tool]]:
@@ -165,7 +165,7 @@ class CodexRuntime:
 
 
 def _vendor_of(name: str) -> str:
-    """Whose model a name without a provider means; OpenAI's where nobody knows, for Codex may."""
+    """The provider of a name without one; OpenAI if unknown, because Codex may know the model."""
     try:
         return find_model(name)[0].name if name else "openai"
     except RuntimeFailureError:

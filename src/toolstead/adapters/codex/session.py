@@ -1,7 +1,7 @@
 """One Codex thread: implements the session port.
 
-A thread is attached to the program with what it was specified with, and with the tools of that moment. When tools
-change, it is attached anew before its next turn: its conversation stays.
+A thread is attached to the process with its specification and the current tools. When the tools change, it is
+re-attached before its next turn; its conversation is kept.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _LEAVE = 2.0
 
 
 class CodexSession:
-    """A thread, and the turn that runs in it."""
+    """A thread, and its running turn."""
 
     def __init__(
         self,
@@ -50,18 +50,18 @@ class CodexSession:
         hooked: bool,
         max_turns: int,
     ) -> None:
-        """Make a session of a thread that is yet to be attached.
+        """Create a session for a thread that is not attached yet.
 
         Args:
-            station: The program and the endpoint.
-            stations: Where the station is given back.
+            station: The process and the endpoint.
+            stations: Where the session leaves the station.
             spec: What it is built with.
             offered: The tools of an agent.
-            copies: The tools as Codex is told of them.
-            own: Tools of Codex's own that are permitted whatever the specification says.
-            hooked: Whether Codex asks about its own tools; not in a person's own home, where the same setting
-                would let hooks run that nobody has trusted yet.
-            max_turns: How often the model may be asked for one prompt.
+            copies: The tools as sent to Codex.
+            own: Built-in tools of Codex that are always permitted.
+            hooked: Whether Codex calls our hook for its built-in tools; not in the user's own home, where the same
+                setting would enable hooks that the user has not trusted.
+            max_turns: Model requests allowed for one prompt.
         """
         self._station = station
         self._stations = stations
@@ -82,7 +82,7 @@ class CodexSession:
 
     @property
     def id(self) -> str | None:
-        """Codex's id of the thread; None as long as nothing was said in it."""
+        """Codex's id of the thread; None while it has no messages."""
         return self._thread if self._ran or self._resumed else None
 
     @property
@@ -92,15 +92,15 @@ class CodexSession:
 
     @property
     def is_usable(self) -> bool:
-        """False when it is closed, its process has died, or it could not be attached anew."""
+        """False when it is closed, its process has died, or it could not be re-attached."""
         return not (self._closed or self._broken) and self._station.server.is_alive
 
     async def attach_thread(self, resume: str | None) -> None:
-        """Begin a thread, or go on with one.
+        """Start or resume a thread.
 
         Raises:
-            SessionLostError: Codex does not have the conversation any more.
-            RuntimeFailureError: Codex does not answer, or says no; or somebody else uses the conversation just now.
+            SessionLostError: Codex no longer has the conversation.
+            RuntimeFailureError: Codex does not answer, or refuses; or another session is using the conversation.
         """
         async with self._changing:
             await self._attach_now(resume)
@@ -122,16 +122,16 @@ class CodexSession:
         params |= {"threadId": resume, "excludeTurns": True}
         await self._open("thread/resume", params, resume)
         if not endpoint.was_used(token):
-            # It was never put away, as after an opening that was broken off: whatever we say now, Codex goes on with
-            # the settings of then, and with a token that opens nothing.
+            # Still loaded, as after an interrupted opening: Codex ignores the new settings and keeps the old ones, with
+            # a token that is no longer valid.
             await self._detach_thread()
             await self._open("thread/resume", params, resume)
         if not endpoint.was_used(token):
-            raise RuntimeFailureError(f"Codex does not put the conversation {resume!r} away, to go on with it anew")
+            raise RuntimeFailureError(f"Codex does not unload the conversation {resume!r}, so it cannot be resumed")
         self._resumed = True
 
     async def _open(self, method: str, params: Mapping[str, Any], resume: str | None) -> None:
-        """Have Codex load the thread; who is cancelled meanwhile knows of it all the same, and can put it away."""
+        """Have Codex load the thread; a caller that is cancelled meanwhile still knows its id, and can unload it."""
         opening = asyncio.create_task(self._station.server.send_request(method, params, timeout=_ATTACH))
         try:
             self._note_opened(await asyncio.shield(opening))
@@ -143,7 +143,7 @@ class CodexSession:
         except RefusedByCodexError as error:
             self._station.let_go(self._thread, self)
             if resume is not None:
-                raise SessionLostError(f"Codex cannot go on with the conversation {resume!r}: {error}") from error
+                raise SessionLostError(f"Codex cannot resume the conversation {resume!r}: {error}") from error
             raise RuntimeFailureError(f"Codex: {error}") from error
         except ProcessGoneError as error:
             raise RuntimeFailureError(f"Codex ended while a session was opened: {error}") from error
@@ -157,14 +157,14 @@ class CodexSession:
         self._station.server.add_listener(self._thread, self)
 
     async def give_up(self) -> None:
-        """Let another session have the conversation; before the next turn here it is taken back.
+        """Release the conversation to another session; it is claimed again before the next turn here.
 
         Raises:
             RuntimeFailureError: A turn runs in it, or it is being attached.
         """
         if self._running is not None or (self._changing.locked() and not self._closed):
             raise RuntimeFailureError(
-                f"the conversation {self._thread!r} of Codex is in use by another thread: ask again when that one has"
+                f"the conversation {self._thread!r} of Codex is in use by another thread: try again when that one has"
                 " ended, or leave the session's id out"
             )
         async with self._changing:
@@ -217,15 +217,15 @@ class CodexSession:
         try:
             await self._station.server.send_request("turn/steer", params)
         except (RefusedByCodexError, ProcessGoneError, TimeoutError) as error:
-            logger.debug("Codex takes no message now: %s", error)
+            logger.debug("Codex accepts no message now: %s", error)
             return False
         return True
 
     async def adapt_to(self, spec: SessionSpec) -> bool:
-        """Become a session of another specification: the thread is attached anew, its conversation stays."""
+        """Apply another specification: the thread is re-attached, its conversation is kept."""
         wanted = self._with_own(spec)
         if wanted.permissions != self._spec.permissions:
-            return False  # whether they can be had is decided when a session is opened
+            return False  # their permission is decided when a session is opened
         if fingerprint(wanted) != fingerprint(self._spec):
             self._spec = wanted
             await self._attach_anew()
@@ -251,7 +251,7 @@ class CodexSession:
             await self._stations.leave_station(self._station)
 
     def on_notification(self, method: str, params: Mapping[str, Any]) -> None:
-        """Take what Codex says about this thread."""
+        """Process a notification about this thread."""
         playing = self._running
         if method == "thread/closed":
             self._put_away.set()
@@ -278,7 +278,7 @@ class CodexSession:
         return await playing.call(name, input, call_id=call_id)
 
     async def answer_hook(self, payload: Mapping[str, Any]) -> Mapping[str, Any]:
-        """A tool of Codex's own is about to be used, or was."""
+        """Handle a hook before or after a built-in tool."""
         playing = self._running
         if playing is None or (playing.has_ended and payload.get("event") != "PostToolUse"):
             return hook_refusal(str(payload.get("name")), "no turn is running")
@@ -290,18 +290,18 @@ class CodexSession:
         if self._closed:
             raise RuntimeFailureError("this session is closed")
         if self._broken:
-            raise SessionLostError("this session could not be attached to Codex any more")
+            raise SessionLostError("this session could not be re-attached to Codex")
 
     def _with_own(self, spec: SessionSpec) -> SessionSpec:
         return replace(spec, permissions=tuple(sorted({*spec.permissions, *self._own})))
 
     async def _end_commands(self) -> None:
-        """End what its commands left running: Codex lets them go on, when a turn is interrupted too."""
+        """End the background processes of its commands: Codex leaves them running, even after an interrupt."""
         server, thread = self._current_place()
         try:
             await server.send_request("thread/backgroundTerminals/clean", {"threadId": thread}, timeout=_LEAVE)
         except (RefusedByCodexError, TimeoutError) as error:
-            logger.warning("what commands of Codex left running could not be ended: %s", error or "no answer")
+            logger.warning("background processes of Codex's commands could not be ended: %s", error or "no answer")
         except ProcessGoneError:
             pass  # they ended with it
 
@@ -309,7 +309,7 @@ class CodexSession:
         return self._station.server, self._thread
 
     async def _start(self, playing: RunningTurn, told: Sequence[Mapping[str, Any]]) -> None:
-        """Begin a turn; when the process turns out to have died before, in another one."""
+        """Begin a turn; in a new process if the old one has died."""
         try:
             answer = await self._send_start(told)
         except ProcessGoneError:
@@ -328,11 +328,11 @@ class CodexSession:
         return answer
 
     async def _move_thread(self) -> None:
-        """Take the thread up again in a process that lives."""
+        """Resume the thread in a running process."""
         before, dead = self.id, self._station
         dead.endpoint.revoke_token(self._token)
         station = await self._stations.enter_station()
-        if self._closed:  # meanwhile: nobody would leave it any more
+        if self._closed:  # closed meanwhile: the new station would never be left
             await self._stations.leave_station(station)
             raise ProcessGoneError("the session was closed")
         self._station, self._attached = station, False
@@ -340,7 +340,7 @@ class CodexSession:
         await self.attach_thread(before)
 
     async def _offer_now(self) -> None:
-        """See to it that the thread is attached, with the tools of this moment."""
+        """Ensure that the thread is attached, with the current tools."""
         infos = self._offered(self._spec)
         if not self._station.server.is_alive:
             return  # it is attached when the turn is begun, in another process
@@ -360,7 +360,7 @@ class CodexSession:
             raise
 
     async def _detach_thread(self) -> None:
-        """Let Codex put the thread away, if this session has it."""
+        """Have Codex unload the thread, if this session owns it."""
         server, thread = self._station.server, self._thread
         if not self._attached:
             return
@@ -368,7 +368,7 @@ class CodexSession:
         with contextlib.suppress(ProcessGoneError, RefusedByCodexError, TimeoutError):
             async with asyncio.timeout(_LEAVE):
                 await server.send_request("thread/unsubscribe", {"threadId": thread})
-                await self._put_away.wait()  # before that it cannot be taken up again
+                await self._put_away.wait()  # before that it cannot be resumed
         self._attached = False
         self._station.let_go(thread, self)
         server.remove_listener(thread)

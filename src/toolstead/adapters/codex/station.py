@@ -1,4 +1,4 @@
-"""The program and the endpoint with our tools, shared by all sessions: opened with the first, closed with the last."""
+"""The Codex process and the tool endpoint, shared by all sessions: opened with the first, closed with the last."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from toolstead.adapters.codex.tool_endpoint import CodexToolEndpoint
 
 
 class ThreadHolder(Protocol):
-    """Whoever has a thread of Codex for itself."""
+    """The exclusive owner of a Codex thread."""
 
     async def give_up(self) -> None:
-        """Let somebody else have it.
+        """Release the thread to another session.
 
         Raises:
             RuntimeFailureError: It is in use.
@@ -24,7 +24,7 @@ class ThreadHolder(Protocol):
 
 
 class Station:
-    """One process, one endpoint, how many sessions they serve, and whose each thread is."""
+    """One process, one endpoint, the number of their sessions, and the owner of each thread."""
 
     def __init__(self, server: AppServer, endpoint: CodexToolEndpoint) -> None:
         self.server = server
@@ -33,27 +33,27 @@ class Station:
         self._holders: dict[str, ThreadHolder] = {}
 
     async def claim_thread(self, thread_id: str, holder: ThreadHolder) -> None:
-        """Have a thread for oneself: Codex would let two share it, with the tools of the first.
+        """Claim a thread exclusively: Codex would let two sessions share it, with the tools of the first.
 
         Raises:
-            RuntimeFailureError: Somebody else uses it just now.
+            RuntimeFailureError: Another session is using it.
         """
         while (other := self._holders.get(thread_id)) is not None and other is not holder:
             await other.give_up()
         self.hold_thread(thread_id, holder)
 
     def hold_thread(self, thread_id: str, holder: ThreadHolder) -> None:
-        """Have a thread that nobody else can have yet."""
+        """Claim a new thread, which no other session can own yet."""
         self._holders[thread_id] = holder
 
     def let_go(self, thread_id: str, holder: ThreadHolder) -> None:
-        """Have it no more."""
+        """Release a thread."""
         if self._holders.get(thread_id) is holder:
             del self._holders[thread_id]
 
 
 class Stations:
-    """Gives sessions the station of the moment; one whose process has died is replaced."""
+    """Gives sessions the current process and endpoint; replaces them when the process has died."""
 
     def __init__(self, prepare: Callable[[], CodexProgram], *, version: str) -> None:
         self._prepare = prepare
@@ -63,10 +63,10 @@ class Stations:
         self._leaving: set[asyncio.Task[None]] = set()
 
     async def enter_station(self) -> Station:
-        """A station that works; to be left again.
+        """Enter a working station; the session must leave it again.
 
         Raises:
-            RuntimeFailureError: The program is not there, or does not start.
+            RuntimeFailureError: The program is missing, or does not start.
         """
         async with self._changing:
             station = self._current
@@ -76,7 +76,7 @@ class Stations:
             return station
 
     async def leave_station(self, station: Station) -> None:
-        """A session has ended; with the last one everything does. Also when whoever waits for it is cancelled."""
+        """Leave; the last session closes everything, even if the caller is cancelled."""
         leaving = asyncio.create_task(self._leave_now(station))
         self._leaving.add(leaving)
         leaving.add_done_callback(self._leaving.discard)

@@ -1,4 +1,4 @@
-"""What a Codex thread is built with, in Codex's words: from a session's specification."""
+"""The parameters of a Codex thread, from a session's specification."""
 
 from __future__ import annotations
 
@@ -13,28 +13,28 @@ from toolstead.invoker.runtime import SessionSpec
 
 
 def settings_of(spec: SessionSpec, endpoint: Mapping[str, Any], *, hooked: bool) -> dict[str, Any]:
-    """The parameters of a thread, for its beginning and for taking it up again.
+    """The parameters of a thread, to start or resume it.
 
     Args:
-        spec: What was asked for.
+        spec: The session's specification.
         endpoint: How the MCP server with our tools is reached.
-        hooked: Whether Codex is to ask about its own tools.
+        hooked: Whether Codex calls our hook for its built-in tools.
     """
     shell = "shell" in spec.permissions
     settings: dict[str, Any] = {
         "cwd": str(spec.cwd),
-        # Not "untrusted", which asks about every command: one that was granted and fails in the sandbox is run again
-        # without it. Our gates are asked by the hooks, and nothing leads out of the sandbox.
+        # Not "untrusted", which asks about every command: an approved one that fails in the sandbox is run again
+        # without it. The hooks call our gates, and no command leaves the sandbox.
         "approvalPolicy": "never",
         "sandbox": "read-only",
         "config": {
-            # By dotted names: a whole table would take the place of what the program was started with.
+            # By dotted names: a whole table would replace the settings from the command line.
             f"mcp_servers.{NAME}": endpoint,
             **{f"features.{name}": shell for name in SHELL},
             "features.hooks": hooked,
             **({"hooks": hook_settings(NAME), "bypass_hook_trust": True} if hooked else {}),
         },
-        # Codex's own instructions speak of tools that are not there, unless it may run commands.
+        # Codex's own instructions mention tools that are missing, unless it may run commands.
         "developerInstructions" if shell else "baseInstructions": (instructions_of(spec)),
     }
     model = spec.model.removeprefix("openai:")
@@ -42,10 +42,10 @@ def settings_of(spec: SessionSpec, endpoint: Mapping[str, Any], *, hooked: bool)
 
 
 def surroundings_of(spec: SessionSpec) -> dict[str, Any]:
-    """No machine to work on, unless it may run commands. A thread taken up again forgets this: said with each turn."""
+    """No environment, unless it may run commands. A resumed thread loses this setting, so each turn sends it."""
     return {} if "shell" in spec.permissions else {"environments": []}
 
 
 def input_items(text: str) -> list[dict[str, Any]]:
-    """A text as a turn takes it."""
+    """A text as the input of a turn."""
     return [{"type": "text", "text": text}]

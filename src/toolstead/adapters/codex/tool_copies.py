@@ -1,8 +1,7 @@
-"""Tools as Codex is told of them, with schemas that survive it.
+"""Tools as sent to Codex, with schemas that it does not distort.
 
-Codex keeps few keywords of a schema, drops the rest without a word, and reads some shapes as less than they allow: a
-value without a type becomes a string. What it drops is told in descriptions instead, what it would narrow is written
-so that it does not.
+Codex keeps few keywords of a schema, silently drops the rest, and narrows some shapes: a value without a type becomes
+a string. Dropped keywords move into descriptions, and shapes that it would narrow are rewritten.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ _ASKING = frozenset(
     | {"dependentSchemas", "dependencies", "unevaluatedItems", "unevaluatedProperties", "contentEncoding"}
     | {"contentMediaType"}
 )
-"""What Codex drops and a model should know."""
+"""Keywords that Codex drops and a model should know."""
 _CONDITION = ("if", "then", "else")
 _TYPES: Mapping[type, str] = {
     bool: "boolean",
@@ -46,7 +45,7 @@ _MOST_TOLD = 8000
 
 
 def codex_copies() -> ToolCopies[mcp_types.Tool]:
-    """Tools in MCP's words; one for all sessions of a runtime."""
+    """Tools as MCP types; shared by all sessions of a runtime."""
     return ToolCopies(_copy_tool, "Codex")
 
 
@@ -58,32 +57,32 @@ def _copy_tool(tool: ToolInfo) -> tuple[mcp_types.Tool, tuple[str, ...]]:
 
 
 def copy_for_codex(description: str, schema: JSONSchema) -> tuple[str, dict[str, Any], tuple[str, ...]]:
-    """A tool's description and schema as Codex is to be given them, and what differs from the original."""
+    """A tool's description and schema for Codex, and the differences from the original."""
     adapted = adapted_schema(schema, RULES["openai"])
     cut = _SchemaCut()
     copy: dict[str, Any] = dict(map_schemas(adapted.schema, cut.cut_node, everywhere=True))
     changes = list(adapted.changes)
     if cut.dropped:
-        changes.append(f"{', '.join(sorted(cut.dropped))}: told in descriptions instead, because codex drops them")
+        changes.append(f"{', '.join(sorted(cut.dropped))}: moved into descriptions, because codex drops them")
     if cut.written:
-        changes.append(f"{', '.join(sorted(cut.written))}: written otherwise, because codex would read less in them")
+        changes.append(f"{', '.join(sorted(cut.written))}: rewritten, because codex would narrow them")
     if len(json.dumps(copy, separators=(",", ":"), default=str)) > _WHOLE:
         text = _describe_parameters(copy)
         if text:
             description = extend_description(description, [text])
-            changes.append("descriptions: told with the tool's own, because codex drops those of a large schema")
+            changes.append("descriptions: moved into the tool's own, because codex drops those of a large schema")
     return description, copy, tuple(changes)
 
 
 class _SchemaCut:
-    """One schema on its way to Codex."""
+    """The adaptation of one schema for Codex."""
 
     def __init__(self) -> None:
         self.dropped: set[str] = set()
         self.written: set[str] = set()
 
     def cut_node(self, node: Mapping[str, Any]) -> Mapping[str, Any]:
-        """A schema whose inner ones are done already."""
+        """Adapt a schema whose subschemas are already adapted."""
         copy = dict(node)
         said = self._cut_dropped(copy)
         if "const" in copy:
@@ -106,7 +105,7 @@ class _SchemaCut:
         return copy
 
     def _cut_dropped(self, copy: dict[str, Any]) -> list[str]:
-        """Take out what Codex drops, and say it."""
+        """Remove the keywords that Codex drops, and describe them in text."""
         said: list[str] = []
         condition = {key: copy.pop(key) for key in _CONDITION if key in copy}
         if len(condition) > 1 and "if" in condition:
@@ -144,7 +143,7 @@ def _describe_kind(value: Any) -> str:
 
 
 def _describe_parameters(schema: Mapping[str, Any]) -> str:
-    """What the descriptions of a large schema's parameters say."""
+    """The parameter descriptions of a large schema, as text."""
     properties: Mapping[str, Any] = schema.get("properties") or {}
     lines = [schema["description"]] if isinstance(schema.get("description"), str) else []
     for name, inner in properties.items():

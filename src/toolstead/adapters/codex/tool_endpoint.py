@@ -1,6 +1,6 @@
-"""Our tools, as Codex sees them: an MCP server on a free port of loopback, with a token for each thread.
+"""Our tools for Codex: an MCP server on a free loopback port, with a token for each thread.
 
-A call is made for the thread whose token it brings, by the session of that thread.
+A call belongs to the thread of its token; the session of that thread makes it.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from toolstead.types.result import ToolResult
 NAME = "toolstead"
 _BODY = 32 * 1024 * 1024
 _LONG = 365 * 24 * 3600
-"""Seconds that Codex waits for a tool: how long one may take is the dispatcher's to say."""
+"""Seconds that Codex waits for a tool: long, because the dispatcher sets the deadlines."""
 
 McpRequest = ServerRequestContext[Any, Any]
 
@@ -44,7 +44,7 @@ class ThreadTools(Protocol):
         ...
 
     async def answer_hook(self, payload: Mapping[str, Any]) -> Mapping[str, Any]:
-        """What Codex is to read as the answer of a hook before or after a tool of its own."""
+        """Answer a hook that Codex calls before or after a built-in tool."""
         ...
 
 
@@ -75,13 +75,13 @@ class CodexToolEndpoint:
             self._serving.result()
 
     async def close(self) -> None:
-        """Take no more calls, and break off those under way."""
+        """Stop accepting calls, and abort the running ones."""
         self._closing.set()
         if self._serving is not None:
             await asyncio.wait((self._serving,))
 
     def issue_token(self, tools: ThreadTools) -> str:
-        """A token with which a thread's calls reach its tools."""
+        """Issue a token for the calls of a thread."""
         token = secrets.token_urlsafe(32)
         self._threads[_digest_token(token)] = tools
         return token
@@ -92,15 +92,15 @@ class CodexToolEndpoint:
         self._used.discard(_digest_token(token))
 
     def was_used(self, token: str) -> bool:
-        """Whether a request brought this token: Codex sends one before it says that a thread is attached with it."""
+        """Whether a request used this token: Codex sends one before it reports the thread as attached."""
         return _digest_token(token) in self._used
 
     def server_settings(self, token: str) -> Mapping[str, Any]:
-        """What a thread is to be configured with."""
+        """The MCP server settings of a thread."""
         return {
             "url": f"http://127.0.0.1:{self._port}/mcp",
             "http_headers": {"Authorization": f"Bearer {token}"},
-            "default_tools_approval_mode": "approve",  # the dispatcher's gates decide, and they alone
+            "default_tools_approval_mode": "approve",  # only the dispatcher's gates decide
             "required": True,
             "startup_timeout_sec": 30,
             "tool_timeout_sec": _LONG,
@@ -150,7 +150,7 @@ def _digest_token(token: str) -> bytes:
 
 
 def _read_token_digest(headers: Sequence[tuple[bytes, bytes]]) -> bytes:
-    """Looked up by digest: how long that takes tells nothing of the tokens there are."""
+    """Look a token up by digest, so that the timing reveals nothing about the tokens."""
     given = next((value for name, value in headers if name == b"authorization"), b"")
     scheme, _, token = given.partition(b" ")
     return hashlib.sha256(token.strip() if scheme.lower() == b"bearer" else b"").digest()

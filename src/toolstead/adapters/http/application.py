@@ -1,4 +1,4 @@
-"""The top frame of an HTTP surface: every request is counted, guarded, routed and answered, whatever happens."""
+"""The outermost ASGI application: counts, guards, routes and answers every request, whatever happens."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Mount:
 
     Attributes:
         app: Answers.
-        is_stream: Whether a request stays open until somebody ends it.
+        is_stream: Whether a request stays open until it is ended.
     """
 
     app: ASGIApp
@@ -33,11 +33,11 @@ class Mount:
 
 
 class HttpApplication:
-    """A whole HTTP surface as one ASGI application.
+    """All routes and mounts as one ASGI application.
 
     Attributes:
         routes: The route table.
-        stopping: Which requests are being answered, and whether the end has begun.
+        stopping: The requests in flight, and whether the shutdown has begun.
 
     Raises:
         ServeError: The options name a host, an origin or a token that could never match.
@@ -59,7 +59,7 @@ class HttpApplication:
             options: Who may call, and how much may be sent.
             stopping: Shared with streams that must end when the server does.
             mounts: Applications by the exact path that they answer, behind the same guard.
-            programs: How the paths begin that are for programs and not for pages: they take no token in the address.
+            programs: Path prefixes for programs, not pages: they accept no token in the URL.
         """
         self.routes = routes
         self.stopping = stopping
@@ -67,7 +67,7 @@ class HttpApplication:
         self._guard = RequestGuard(options, stopping, programs=programs)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer a request; nothing that goes wrong inside leaves it without an end."""
+        """Answer a request; any failure inside still ends it properly."""
         if scope["type"] != "http":
             await _answer_other(scope, receive, send)
             return
@@ -83,9 +83,7 @@ class HttpApplication:
             if not self.stopping.was_cut(task):
                 raise
             task.uncancel()
-            detail = (
-                "The server stopped before this request was answered; what it asked for may or may not have happened."
-            )
+            detail = "The server stopped before it answered this request, which may or may not have taken effect."
             await response.end_response(
                 problem_response(STOPPING, detail, instance=scope["path"], headers=(RETRY_AFTER, CLOSE))
             )
@@ -93,15 +91,15 @@ class HttpApplication:
             crash = f"http_{secrets.token_hex(6)}"
             logger.exception("crash %s: %s %r", crash, scope["method"], scope["path"][:200])
             if response.status:
-                raise  # the server breaks the connection off, so that half an answer is not taken for a whole one
-            detail = f"Something went wrong inside the server; its log has the details under {crash}."
+                raise  # the server aborts the connection, so that a partial response is not taken for a whole one
+            detail = f"Internal error in the server; its log has the details under {crash}."
             await response.end_response(problem_response(CRASH, detail, instance=scope["path"], id=crash))
         finally:
             self.stopping.leave_request(task)
 
 
 async def _answer_other(scope: Scope, receive: Receive, send: Send) -> None:
-    """What is not HTTP: servers that announce start and end, and WebSockets, of which there are none."""
+    """Handle other ASGI scopes: lifespan, and WebSockets, which are not supported."""
     if scope["type"] == "lifespan":
         while (message := await receive())["type"] != "lifespan.shutdown":
             await send({"type": f"{message['type']}.complete"})

@@ -1,4 +1,4 @@
-"""HTTP in this package's own words: the ASGI types, a request, an answer, and how far an answer has come."""
+"""ASGI types, request, response, and the progress of a response."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ class HttpRequest:
     """One request, as a handler sees it.
 
     Attributes:
-        scope: What ASGI knows about it.
-        receive: The rest of the client's messages: the body, then the news that it has gone.
+        scope: The ASGI scope.
+        receive: The client's remaining messages: the body, then its disconnect.
         params: What the route's placeholders matched.
     """
 
@@ -44,12 +44,12 @@ class HttpRequest:
         return self.find_header(b"host") or ""
 
     def find_header(self, name: bytes) -> str | None:
-        """A header's value, by its name in small letters; None when it is not there."""
+        """A header's value, by its lower-case name; None if it is absent."""
         found = next((value for key, value in self.scope["headers"] if key == name), None)
         return None if found is None else found.decode("latin-1").strip()
 
     async def read_body(self) -> bytes:
-        """The whole body; the guard has already bounded it and hands it over in one piece."""
+        """The whole body; the guard has limited its size and passes it in one piece."""
         message = await self.receive()
         return message.get("body", b"")
 
@@ -77,7 +77,7 @@ class HttpResponse:
 
 
 class TrackedResponse:
-    """Sends an answer on and notes how far it has come, so that a failure can still end it properly.
+    """Forwards a response and tracks its progress, so that a failure can still end it properly.
 
     Attributes:
         status: The answer's status; 0 until it has begun.
@@ -103,7 +103,7 @@ class TrackedResponse:
         await self._send(message)
 
     async def end_response(self, answer: HttpResponse) -> None:
-        """Give this answer if none has begun; a stream that has begun is ended."""
+        """Send this response if none has begun; end a stream that has."""
         if not self.status:
             await answer.send(self._send)
         elif not self._is_complete:
@@ -111,10 +111,10 @@ class TrackedResponse:
 
 
 class BufferedBody:
-    """A body that was read whole: gives it as one message, then whatever the client does next.
+    """A body that was read whole: returns it as one message, then the client's next messages.
 
     Attributes:
-        body: The body, for those who need not receive it.
+        body: The body, for direct access.
     """
 
     __slots__ = ("_is_given", "_receive", "body")
@@ -133,7 +133,7 @@ class BufferedBody:
 
 
 class Sendable(Protocol):
-    """What a handler answers with: an `Answer`, or a stream that goes on."""
+    """What a handler answers with: an `Answer`, or a stream."""
 
     async def send(self, send: Send) -> None:
         """Write it out."""
@@ -141,4 +141,4 @@ class Sendable(Protocol):
 
 
 Handler = Callable[[HttpRequest], Awaitable[Sendable | None]]
-"""Answers a request; None when the client has gone and nobody is left to answer."""
+"""Answers a request; None when the client has disconnected."""

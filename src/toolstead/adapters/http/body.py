@@ -1,4 +1,4 @@
-"""A request's body: read in bounded memory, decoded once, explained when it does not fit."""
+"""Request bodies: read in bounded memory, decoded once, with errors that explain what does not fit."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from toolstead.adapters.http.problem import BAD_BODY, BAD_JSON, problem_response
 from toolstead.errors import suggest
 
 LINGER = 2.0
-"""Seconds a refused sender may go on sending, so that it gets to read the refusal."""
+"""Seconds that a refused client may keep sending, so that it can read the refusal."""
 
 _UNKNOWN = re.compile(r"Object contains unknown field `(.*?)`(.*)", re.DOTALL)
 _T = TypeVar("_T", bound=msgspec.Struct)
 
 
 class TooLargeError(Exception):
-    """The body is larger than allowed; its text says what was sent and what is allowed."""
+    """The body is larger than allowed; the text has the size and the limit."""
 
 
 class BodyError(Exception):
-    """The body is no JSON, or not of the route's shape; caught where requests are answered.
+    """The body is not JSON or does not fit the route; caught where requests are answered.
 
     Attributes:
         answer: The problem document.
@@ -37,7 +37,7 @@ class BodyError(Exception):
 
 
 async def read_body(receive: Receive, declared: bytes | None, limit: int) -> bytes | None:
-    """Read a whole body, or None when the client went away before it was complete.
+    """Read a whole body, or None when the client disconnected before it was complete.
 
     Raises:
         TooLargeError: The declared size, or what really arrives, is above the limit.
@@ -53,14 +53,14 @@ async def read_body(receive: Receive, declared: bytes | None, limit: int) -> byt
         chunk: bytes = message.get("body", b"")
         size += len(chunk)
         if size > limit:
-            raise TooLargeError(f"The body has more than {limit:,} bytes, which is the most allowed.")
+            raise TooLargeError(f"The body has more than {limit:,} bytes; no more are allowed.")
         if not message.get("more_body", False):
             return b"".join((*chunks, chunk)) if chunks else chunk
         chunks.append(chunk)
 
 
 async def drain_body(receive: Receive) -> None:
-    """Throw away what a refused sender still sends, for a moment.
+    """Discard what a refused client still sends, for a moment.
 
     Closing at once would reset the connection under a client that is still writing, and the
     refusal would be lost with it.
@@ -74,7 +74,7 @@ async def drain_body(receive: Receive) -> None:
 
 
 def body_decoder(shape: type[_T]) -> Callable[[bytes, str], _T]:
-    """What decodes bodies of one shape: `decode(body, path)`.
+    """Create a decoder for bodies of one shape: `decode(body, path)`.
 
     An empty body is an empty object. Of two members with the same name the last one counts, as in
     Python and in browsers.
@@ -101,10 +101,10 @@ def body_decoder(shape: type[_T]) -> Callable[[bytes, str], _T]:
 
 
 def _explain_mismatch(text: str, members: tuple[str, ...]) -> str:
-    """A sentence of msgspec, with the place as a JSON pointer and the nearest member named."""
+    """An error message of msgspec, with a JSON pointer and the nearest member."""
     if unknown := _UNKNOWN.fullmatch(text):
         hint = suggest(unknown[1], members, otherwise=f"the body may have {' and '.join(map(repr, members))}.")
-        return f"The body has a member {unknown[1][:100]!r} that this route does not know; {hint}"
+        return f"The body has a member {unknown[1][:100]!r} that this route does not accept; {hint}"
     what, _, place = text.partition(" - at `$")
     pointer = place.rstrip("`").replace(".", "/").replace("[...]", "/…")
     return f"{pointer or 'The body'}: {what[:1].lower()}{what[1:]}."

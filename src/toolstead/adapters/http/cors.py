@@ -1,4 +1,4 @@
-"""Cross-origin answers for the pages that the settings allow: what a browser needs to let them read."""
+"""CORS headers for the web pages that the settings allow."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ _AGE = (b"access-control-max-age", b"600")
 
 
 def answer_preflight(headers: Mapping[bytes, bytes]) -> HttpResponse:
-    """Tell a browser that the page it asks for may call, with the headers it wants to send.
+    """Answer a preflight request: allow the page, with the headers it requested.
 
-    Cookies are not included: a page of another origin shows the token in `Authorization`.
+    Cookies are not allowed: a page of another origin sends the token in `Authorization`.
     """
     wanted = headers.get(b"access-control-request-headers", b"")
     allowed = ((b"access-control-allow-headers", wanted),) if wanted else ()

@@ -1,8 +1,7 @@
-"""A client that goes away cancels its call.
+"""Cancel a call when its client disconnects.
 
-Noticing costs a task that waits for the news. Most calls finish in their first step and never get
-one: the watch is put on the event loop's list before the call begins, and taken off again when the
-call is done before the loop comes round.
+Watching costs a task. Most calls finish in their first step and never need one: the watch is scheduled
+on the event loop before the call begins, and unscheduled when the call ends before the loop runs it.
 """
 
 from __future__ import annotations
@@ -15,10 +14,10 @@ from toolstead.adapters.http.asgi import Receive
 
 
 class DisconnectWatch:
-    """`with DisconnectWatch(receive) as watch: await call` cancels the current task when the client has gone.
+    """`with DisconnectWatch(receive) as watch: await call` cancels the current task when the client disconnects.
 
     Attributes:
-        gone: Whether the client went away.
+        gone: Whether the client disconnected.
     """
 
     __slots__ = ("_receive", "_start", "_task", "_watcher", "gone")
@@ -38,7 +37,7 @@ class DisconnectWatch:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> bool:
-        """Stop watching; the cancellation that this watch has sent ends here."""
+        """Stop watching, and absorb the cancellation that this watch sent."""
         if self._start is not None:
             self._start.cancel()
         if self._watcher is not None:

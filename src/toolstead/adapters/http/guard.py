@@ -1,6 +1,6 @@
 """The guard in front of every route and mount: Host, Origin, token, size and type of the body.
 
-The order matters: who is not allowed to ask learns nothing, and no body is read before its sender may send one.
+The order matters: a refused client learns nothing, and no body is read before its sender is admitted.
 """
 
 from __future__ import annotations
@@ -49,8 +49,8 @@ class RequestGuard:
 
         Args:
             options: Which hosts, origins and tokens pass, and how much may be sent.
-            stopping: Says when the server takes no more requests.
-            programs: How the paths begin that take no token in the address, because they are no pages.
+            stopping: Whether the server still accepts requests.
+            programs: Path prefixes that accept no token in the URL, because they are not pages.
         """
         self._names = ServerNames(options)
         self._token = AccessToken(options.token)
@@ -63,8 +63,8 @@ class RequestGuard:
         """Check a request, and read its body.
 
         Returns:
-            Where an admitted request is received from. None for one that was refused, which has its answer, and for
-            one whose client went away.
+            Where an admitted request is received from. None for one that was refused and answered, and for
+            one whose client disconnected.
         """
         raw: Headers = scope["headers"]
         headers = dict(raw)
@@ -98,16 +98,16 @@ class RequestGuard:
         """The refusal of a request by its head, or None when it may pass."""
         path: str = scope["path"]
         if self._stopping.begun:
-            detail = "The server is about to stop and takes no new requests; try again in a few seconds."
+            detail = "The server is stopping and accepts no new requests; try again in a few seconds."
             return problem_response(STOPPING, detail, instance=path, headers=(RETRY_AFTER, CLOSE))
         if len(raw) != len(headers) and (twice := _find_repeated(raw)):
             return problem_response(
-                BAD_HEADERS, f"The header {twice} is there more than once; send it once.", instance=path
+                BAD_HEADERS, f"The header {twice} was sent more than once; send it once.", instance=path
             )
         host = headers.get(b"host")
         if host is None:
             return problem_response(
-                BAD_HEADERS, "The header Host is missing; it says which server is meant.", instance=path
+                BAD_HEADERS, "The header Host is missing; send the name of this server.", instance=path
             )
         if not self._names.allows_host(host):
             return _refuse_host(path, host)
@@ -130,34 +130,32 @@ class RequestGuard:
 def _refuse_host(path: str, host: bytes) -> HttpResponse:
     shown = make_readable(host.decode("latin-1"), 100)
     logger.warning("refused a request for the host %r: not a name of this server", shown)
-    detail = f"The header Host says {shown!r}. This server answers to loopback names and to the host it is bound to"
-    return problem_response(BAD_HOST, f"{detail}; others are named in `allowed_hosts` under [server].", instance=path)
+    detail = f"The header Host is {shown!r}. This server answers to loopback names and to the host it is bound to"
+    return problem_response(BAD_HOST, f"{detail}; add others to `allowed_hosts` under [server].", instance=path)
 
 
 def _refuse_origin(path: str, origin: bytes) -> HttpResponse:
     shown = make_readable(origin.decode("latin-1"), 100)
     logger.warning("refused a request of the web page %r: not an allowed origin", shown)
-    detail = f"The header Origin says {shown!r}. Only pages of this server may call it"
-    return problem_response(
-        BAD_ORIGIN, f"{detail}; others are named in `allowed_origins` under [server].", instance=path
-    )
+    detail = f"The header Origin is {shown!r}. Only pages of this server may call it"
+    return problem_response(BAD_ORIGIN, f"{detail}; add others to `allowed_origins` under [server].", instance=path)
 
 
 def _refuse_without_token(path: str) -> HttpResponse:
     logger.warning("refused a request for %r: no token, or a wrong one", make_readable(path, 100))
-    detail = "This server wants its token, as `Authorization: Bearer TOKEN`; pages take it once as `?token=TOKEN`."
+    detail = "This server needs its token, as `Authorization: Bearer TOKEN`; pages accept it once as `?token=TOKEN`."
     return problem_response(NO_TOKEN, detail, instance=path, headers=(CHALLENGE,))
 
 
 def _move_token_to_cookie(scope: Scope, token: AccessToken, host: bytes) -> HttpResponse:
-    """Lead to the same page without the token in its address, which the browser keeps as a cookie instead."""
+    """Redirect to the same page without the token in its URL; the browser keeps it as a cookie."""
     place = strip_token(scope["raw_path"], scope["query_string"])
     secret = ((b"cache-control", b"no-store"), (b"referrer-policy", b"no-referrer"))
     return HttpResponse(303, b"", ((b"location", place), (b"set-cookie", token.make_cookie(host)), *secret))
 
 
 async def _send_refusal(answer: HttpResponse, receive: Receive, response: TrackedResponse, *, has_body: bool) -> None:
-    """Answer without the body having been read: the connection ends, but the answer arrives."""
+    """Answer before the body was read: the connection ends, but the response arrives."""
     if not has_body:
         await answer.send(response)
         return
@@ -169,7 +167,7 @@ async def _send_refusal(answer: HttpResponse, receive: Receive, response: Tracke
 
 
 def _find_repeated(headers: Headers) -> str | None:
-    """The first header that is there twice although it must not be."""
+    """The first header that is duplicated and must not be."""
     seen: set[bytes] = set()
     for name, _ in headers:
         if name in seen and name in _ONCE:

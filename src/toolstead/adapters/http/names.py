@@ -1,8 +1,8 @@
-"""Which names this server answers to, and which web pages may call it: `Host` and `Origin`.
+"""The `Host` names that this server answers to, and the `Origin`s that may call it.
 
 A browser lets any page send requests to this machine, under the page's own name (DNS rebinding) or
-across origins. So a request must name this server by a name that only means this server, and a page
-of another origin must be listed.
+across origins. So `Host` must be a name that can only mean this server, and a page of another origin
+must be listed.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _REMEMBERED = 512
 
 
 class ServerNames:
-    """The names and origins that pass, decided once from the settings.
+    """The allowed names and origins, built once from the settings.
 
     Raises:
         ServeError: An entry of `allowed_hosts` or `allowed_origins` could never match.
@@ -31,7 +31,7 @@ class ServerNames:
         self._any_address = self._bound in WILDCARDS
         self._hosts = frozenset(_parse_host_entry(entry) for entry in options.allowed_hosts)
         self._origins = frozenset(_parse_origin_entry(entry) for entry in options.allowed_origins)
-        # Clients repeat themselves: the same few names arrive on every request.
+        # Cached: the same few names arrive on every request.
         self.allows_host = lru_cache(_REMEMBERED)(self._allows_host)
         self.is_own_page = lru_cache(_REMEMBERED)(_is_own_page)
         self.is_listed_page = lru_cache(_REMEMBERED)(self._is_listed_page)
@@ -71,7 +71,7 @@ def _is_own_page(origin: bytes, host: bytes) -> bool:
 
 
 def _split_authority(authority: str) -> tuple[str, str] | None:
-    """Host and port of an authority; the port is empty where none is named."""
+    """Host and port of an authority; the port may be empty."""
     matched = _AUTHORITY.fullmatch(authority)
     if matched is None:
         return None
@@ -84,7 +84,7 @@ def _parse_host_entry(entry: str) -> tuple[str, str]:
     split = (text, "") if address is not None else _split_authority(text)
     if split is None:
         raise ServeError(
-            f"server.allowed_hosts: {entry!r} is no host; write a name or address with or without a port, "
+            f"server.allowed_hosts: {entry!r} is not a host; write a name or address with or without a port, "
             "such as 'stead.example.org' or '192.168.1.5:8420' (no scheme, no path, no wildcard)"
         )
     return split
@@ -94,14 +94,14 @@ def _parse_origin_entry(entry: str) -> str:
     origin = _normalize_origin(entry.strip().lower())
     if origin is None:
         raise ServeError(
-            f"server.allowed_origins: {entry!r} is no origin; write scheme, host and port as a browser sends them, "
+            f"server.allowed_origins: {entry!r} is not an origin; write scheme, host and port as a browser sends them, "
             "such as 'http://localhost:5173' (no path, no wildcard)"
         )
     return origin
 
 
 def _normalize_origin(origin: str) -> str | None:
-    """An origin as browsers write it, without its scheme's own port; None when it is none."""
+    """An origin as browsers write it, without its scheme's default port; None if it is not an origin."""
     matched = _ORIGIN.fullmatch(origin)
     if matched is None or "*" in origin:
         return None

@@ -1,4 +1,4 @@
-"""Where a server listens, and to whom: filled by `app` from `[server]`."""
+"""Options of a server: address and access. `app` fills them from `[server]`."""
 
 from __future__ import annotations
 
@@ -11,23 +11,23 @@ WILDCARDS = frozenset({"", "0.0.0.0", "::"})  # noqa: S104 - named to be treated
 
 
 def create_token() -> str:
-    """A token that nobody can guess."""
+    """Create a random token."""
     return secrets.token_urlsafe(32)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServerOptions:
-    """Where to listen, and to whom.
+    """Address and access of a server.
 
     Attributes:
         host: The address or name to bind.
         port: The port; 0 picks a free one.
-        token: What callers must show; empty asks for none and allows loopback only.
+        token: The token that clients must send; empty needs none and allows loopback only.
         allowed_hosts: Further names this server answers to, as `host` or `host:port`.
         allowed_origins: Web pages of other origins that may call, as `scheme://host[:port]`.
         max_body: Bytes a request's body may have.
-        private_token: What a person's own programs show: it opens every route, those for people alone included.
-            Made at every start, and no setting.
+        private_token: The token of the user's own programs: it opens every route, private ones included.
+            Created at every start; not a setting.
     """
 
     host: str = "127.0.0.1"

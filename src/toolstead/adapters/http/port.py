@@ -1,4 +1,4 @@
-"""The port: bound before anything else starts, and a sentence when it cannot be."""
+"""The port: bound before anything else starts, with a clear error when that fails."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ async def open_sockets(options: ServerOptions) -> list[socket.socket]:
     """Bind and listen on every address of the host.
 
     Raises:
-        ServeError: The bind needs a token, the address cannot be used, or the port is taken (by whom is said).
+        ServeError: The bind needs a token, the address cannot be used, or the port is taken.
     """
     if not 0 <= options.port <= 65_535:
-        raise ServeError(f"server.port: {options.port} is no port; 1 to 65535 are, and 0 picks a free one")
+        raise ServeError(f"server.port: {options.port} is not a port; use 1 to 65535, or 0 for a free one")
     addresses = await _resolve_host(options)
     outside = [address for _, address in addresses if not is_loopback(address)]
     if outside and not options.token:
@@ -102,14 +102,14 @@ async def _explain_failure(error: OSError, options: ServerOptions, port: int) ->
             f"port {port} of {options.host!r} is taken by {holder}; choose another, or --port 0 for any free one"
         )
     if error.errno in (errno.EACCES, errno.EPERM):
-        return ServeError(f"port {port} needs rights that this user does not have; choose one above 1023")
+        return ServeError(f"port {port} needs privileges that this user lacks; choose one above 1023")
     if error.errno in _ABSENT:
-        return ServeError(f"server.host: {options.host!r} is no address of this machine; 127.0.0.1 always is")
+        return ServeError(f"server.host: {options.host!r} is not an address of this machine; 127.0.0.1 always is")
     return ServeError(f"port {port} of {options.host!r} cannot be opened: {error.strerror or error}")
 
 
 def _find_holder(host: str, port: int) -> str:
-    """Who holds a port, in words."""
+    """Describe the process that holds a port."""
     return _probe_toolstead(host, port) or _find_process(port) or "another program"
 
 
@@ -135,7 +135,7 @@ class _Health(msgspec.Struct):
 
 
 def _find_process(port: int) -> str | None:
-    """Process and command that listen on a port; Linux tells the owner of a socket, as far as we may look."""
+    """Process and command that listen on a port, from /proc on Linux, as far as permissions allow."""
     if sys.platform != "linux":
         return None
     inodes = {f"socket:[{inode}]" for inode in _list_listening_inodes(port)}
@@ -145,7 +145,7 @@ def _find_process(port: int) -> str | None:
                 words = (folder / "cmdline").read_bytes().split(b"\0")
                 command = b" ".join(words).decode("utf-8", "replace").strip()
                 return f"process {folder.name} ({command[:80]})"
-        except OSError:  # not ours to see, or gone meanwhile
+        except OSError:  # no permission, or the process has ended
             continue
     return None
 

@@ -1,8 +1,8 @@
-"""Routes for people alone: only who shows the private token passes.
+"""Private routes: only requests with the private token pass.
 
-The server makes that token at its start and tells it to nobody but `server.json`, which the console and
-the command line read. MCP clients, tools and runtimes know at most the general token, so that a model
-cannot approve what it asks for.
+The server creates that token at its start and writes it only to `server.json`, which the console and the
+command line read. MCP clients, tools and runtimes have at most the general token, so a model cannot
+approve its own calls.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ logger = logging.getLogger(__name__)
 
 
 class PrivateAccess:
-    """Tells people from everybody else.
+    """Checks the private token.
 
     Raises:
         ServeError: The options name a host, an origin or a token that could never match.
@@ -30,7 +30,7 @@ class PrivateAccess:
         self._names = ServerNames(options)
 
     def protect_handler(self, handler: Handler) -> Handler:
-        """The same handler for who shows the private token; everybody else gets an answer that says what is needed."""
+        """Wrap a handler so that it needs the private token; other requests get an explaining refusal."""
 
         async def answer_request(request: HttpRequest) -> Sendable | None:
             return await handler(request) if self.is_admitted(request) else refuse_stranger(request)
@@ -38,25 +38,25 @@ class PrivateAccess:
         return answer_request
 
     def is_admitted(self, request: HttpRequest) -> bool:
-        """Whether a request shows the private token. Its cookie counts for the pages of this server alone."""
-        headers = dict(request.scope["headers"])  # the guard has seen to it that none of these is there twice
+        """Whether a request has the private token. The cookie counts only for pages of this server."""
+        headers = dict(request.scope["headers"])  # the guard has refused duplicates
         origin = headers.get(b"origin")
         if origin is not None and not self._names.is_own_page(origin, headers[b"host"]):
-            # A page that is listed may call, but a browser would send the person's cookie along with whatever it asks.
+            # An allowed page may call, but the browser would send the user's cookie with any request of the page.
             headers.pop(b"cookie", None)
         return self._token.is_shown_by(headers)
 
 
 def refuse_stranger(request: HttpRequest) -> HttpResponse:
-    """The answer to everybody else; it says nothing of what is behind it."""
+    """The refusal; it reveals nothing about the route."""
     logger.warning("refused a request for %r: it needs the private token", make_readable(request.path, 100))
     detail = (
-        "This is for a person to do, so it needs the private token, which this server made when it started. The "
-        "console and the command line have it, from server.json in the data folder; the settings' token does not do."
+        "Only a person may do this, so it needs the private token that this server created at its start. The "
+        "console and the command line read it from server.json in the data folder; the settings' token is not enough."
     )
     return problem_response(PRIVATE, detail, instance=request.path)
 
 
 async def refuse_everybody(request: HttpRequest) -> HttpResponse:
-    """Stands before a private route where no private token was ever made."""
+    """Guards the private routes of a server without a private token."""
     return refuse_stranger(request)

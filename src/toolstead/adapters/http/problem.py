@@ -37,7 +37,7 @@ BAD_HTTP = ProblemKind("bad-http", 400, "Not a valid HTTP request", "Send HTTP/1
 BAD_HEADERS = ProblemKind(
     "bad-headers",
     400,
-    "A header is missing or there twice",
+    "A header is missing or duplicated",
     "Send Host exactly once; Origin, Authorization, Cookie, Content-Type and Content-Length at most once.",
 )
 BAD_JSON = ProblemKind(
@@ -53,13 +53,13 @@ BAD_ORIGIN = ProblemKind(
     "bad-origin",
     403,
     "This web page may not call",
-    "Name the page's origin in `allowed_origins` under `[server]`, or call without a browser.",
+    "Add the page's origin to `allowed_origins` under `[server]`, or call without a browser.",
 )
 PRIVATE = ProblemKind(
     "private",
     403,
     "Only a person may do this",
-    "Use the console or the command line: they have the private token that the server made when it started.",
+    "Use the console or the command line: they have the private token that the server created at its start.",
 )
 NOT_FOUND = ProblemKind("not-found", 404, "No such route", "Every route is listed on this page.")
 BAD_METHOD = ProblemKind("bad-method", 405, "The route has no such method", "The `Allow` header lists the methods.")
@@ -72,14 +72,14 @@ BAD_HOST = ProblemKind(
     "bad-host",
     421,
     "This server does not answer to that name",
-    "Use its address, or name the host in `allowed_hosts` under `[server]`.",
+    "Use its address, or add the host to `allowed_hosts` under `[server]`.",
 )
 BAD_BODY = ProblemKind("bad-body", 422, "The body has the wrong shape", "Each route below shows the shape of its body.")
 BAD_QUERY = ProblemKind(
     "bad-query",
     422,
     "A parameter or a header has a wrong value",
-    "Each route below shows its parameters; an event's id is given back as it came.",
+    "Each route below shows its parameters; send an event's id back unchanged.",
 )
 HEAD_TOO_LARGE = ProblemKind("head-too-large", 431, "The request's head is too large", "Send fewer or shorter headers.")
 CRASH = ProblemKind(
@@ -95,8 +95,8 @@ def problem_response(
 
     Args:
         kind: Which error it is.
-        detail: What was wrong with this very request, and what would be right.
-        instance: The path that was asked for.
+        detail: What was wrong with this request, and what would be right.
+        instance: The path of the request.
         headers: Further headers.
         more: Further members.
     """
@@ -113,7 +113,7 @@ def problem_response(
 
 
 def make_readable(text: str, longest: int = 2_000) -> str:
-    """Text that can be shown and encoded: without lone surrogates, without control characters, not endless."""
+    """Make text printable: no lone surrogates, no control characters, bounded length."""
     text = text if len(text) <= longest else text[:longest] + "…"
     if text.isprintable():
         return text

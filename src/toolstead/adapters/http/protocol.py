@@ -1,9 +1,8 @@
-"""Bytes on a connection, bounded: what uvicorn's protocol leaves open is closed here.
+"""The HTTP connection, with the limits that uvicorn's protocol lacks.
 
-Its parser reads heads of any length, its connections wait for a request for ever, and for a client that
-does not read, and it answers malformed HTTP with plain text. Here a head has a size, a request has a
-time to arrive, an answer must be taken, and every refusal is a problem document. It also writes an
-answer's head and body apart; here they go together.
+uvicorn reads heads of any length, waits without limit for a request or for a client that does not read, and answers
+malformed HTTP with plain text. Here the head has a maximum size, requests and reads have timeouts, and every refusal
+is a problem document. uvicorn also writes head and body of a response separately; here they are one write.
 """
 
 from __future__ import annotations
@@ -24,14 +23,14 @@ ARRIVAL = 60.0
 """Seconds from the first byte of a request to its last."""
 
 _COPIED = 65_536
-"""Bytes that are cheaper to copy than to send apart."""
+"""Up to this many bytes, copying is cheaper than a second write."""
 
 
 class CoalescingTransport:
-    """A transport that sends in one write what is written in one breath.
+    """A transport that merges the writes of one event loop iteration.
 
-    A system call less for each answer, and a client that wakes up once. What stands alone, such as
-    the head of a stream, goes out when the event loop comes round.
+    Saves a system call for each response, and the client wakes up once. A lone write, such as the head
+    of a stream, is sent in the next iteration.
 
     Attributes:
         written: Bytes that were written so far.
@@ -48,7 +47,7 @@ class CoalescingTransport:
         self._flushing: asyncio.Handle | None = None
 
     def write(self, data: bytes) -> None:
-        """Send it, together with what came just before it."""
+        """Send data, together with the data just before it."""
         if self._flushing is None:
             self._held = data
             self._flushing = self._call_soon(self.flush)
@@ -63,25 +62,25 @@ class CoalescingTransport:
             self.flush()
 
     def flush(self) -> None:
-        """Send what is held back."""
+        """Send the buffered data."""
         held, self._held, self._flushing = self._held, b"", None
         if held and not self.is_closing():
             self.written += len(held)
             self._transport.write(held)
 
     def count_unsent(self) -> int:
-        """Bytes that the client has not taken yet."""
+        """Bytes that the client has not read yet."""
         return self._transport.get_write_buffer_size()
 
     def close(self) -> None:
-        """Send what is held back, then close."""
+        """Send the buffered data, then close."""
         if self._flushing is not None:
             self._flushing.cancel()
             self.flush()
         self._transport.close()
 
     def abort(self) -> None:
-        """Close now; what is held back is lost."""
+        """Close now; the buffered data is lost."""
         self._transport.abort()
 
 
@@ -89,7 +88,7 @@ class BoundedProtocol(HttpToolsProtocol):
     """One connection.
 
     Attributes:
-        waiting_since: When the request that has not arrived whole began; None when none is under way.
+        waiting_since: When the incomplete request began; None if there is none.
     """
 
     waiting_since: float | None = None
@@ -97,14 +96,14 @@ class BoundedProtocol(HttpToolsProtocol):
     _taken = 0
 
     def connection_made(self, transport: asyncio.Transport) -> None:
-        """Count from here: a client that connects and says nothing is late, too."""
+        """Start the timeout: it also covers a client that connects and sends nothing."""
         super().connection_made(transport)
         self._coalescing = CoalescingTransport(transport, self.loop)
         self.transport = cast("asyncio.Transport", self._coalescing)
         self.waiting_since = self._taken_at = self.loop.time()
 
     def data_received(self, data: bytes) -> None:
-        """Parse, then look how far the request has come."""
+        """Parse, then check how much of the request has arrived."""
         super().data_received(data)
         if self.scope and "path" in self.scope:  # the head is complete
             self._head = 0
@@ -117,9 +116,7 @@ class BoundedProtocol(HttpToolsProtocol):
             self.waiting_since = self.loop.time()
         self._head += len(data)
         if self._head > LARGEST_HEAD and not self.transport.is_closing():
-            detail = (
-                f"The request line and the headers have more than {LARGEST_HEAD:,} bytes, which is the most allowed."
-            )
+            detail = f"The request line and the headers have more than {LARGEST_HEAD:,} bytes; no more are allowed."
             self._refuse_request(problem_response(HEAD_TOO_LARGE, detail))
 
     def close_if_late(self, now: float) -> None:
@@ -127,14 +124,16 @@ class BoundedProtocol(HttpToolsProtocol):
         if self.waiting_since is None or now - self.waiting_since < ARRIVAL or self.transport.is_closing():
             return
         if self.scope and "path" in self.scope:
-            self.transport.close()  # for those who read the body the client has gone
+            self.transport.close()  # readers of the body see a disconnect
         else:
-            self._refuse_request(problem_response(TOO_SLOW, f"No whole request arrived within {ARRIVAL:.0f} seconds."))
+            self._refuse_request(
+                problem_response(TOO_SLOW, f"The request did not arrive completely within {ARRIVAL:.0f} seconds.")
+            )
 
     def break_off_if_stalled(self, now: float, patience: float) -> None:
-        """End the connection when its client has taken nothing for so long of what waits for it.
+        """End the connection when its client has read nothing for `patience` seconds.
 
-        Closing would wait for the client to take the rest, so it is broken off.
+        Closing would wait for the client to read the rest, so it is aborted.
         """
         waiting = self._coalescing.count_unsent()
         taken = self._coalescing.written - waiting
@@ -142,20 +141,20 @@ class BoundedProtocol(HttpToolsProtocol):
             self._taken, self._taken_at = taken, now
         elif now - self._taken_at >= patience:
             logger.warning(
-                "a client took nothing for %.0f seconds, so its connection was broken off: %s bytes were left",
+                "a client read nothing for %.0f seconds, so its connection was closed: %s bytes were unsent",
                 now - self._taken_at,
                 waiting,
             )
             self.transport.abort()
 
     def send_400_response(self, msg: str) -> None:
-        """Refuse what is no HTTP."""
+        """Refuse malformed HTTP."""
         self._refuse_request(
-            problem_response(BAD_HTTP, f"{msg} Methods, header names and lengths must be as RFC 9112 says.")
+            problem_response(BAD_HTTP, f"{msg} Methods, header names and lengths must follow RFC 9112.")
         )
 
     def _refuse_request(self, answer: HttpResponse) -> None:
-        """End the connection with an answer from here, unless an earlier request would take it for its own."""
+        """End the connection with this response, unless it would be read as the response to an earlier request."""
         cycle = self.cycle
         if not cycle or cycle.response_complete or (cycle.more_body and not cycle.response_started):
             lines = [STATUS_LINE[answer.status]]

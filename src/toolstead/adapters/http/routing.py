@@ -1,7 +1,7 @@
 """The route table: method and path → handler, with each route's description beside it.
 
 Matching is a look-up, not a search: a fixed path by its text, a path with placeholders by the number of its segments.
-What no route has goes to the longest prefix that fits, for files. The same table makes the OpenAPI document.
+Other paths go to the longest matching prefix, for files. The OpenAPI document is built from the same table.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from toolstead.adapters.http.problem import BAD_METHOD, NOT_FOUND, problem_respo
 from toolstead.errors import suggest
 
 REMAINDER = "remainder"
-"""The parameter under which the handler of a prefix finds the rest of the path."""
+"""The parameter with the rest of the path, for the handler of a prefix."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,7 +28,7 @@ class Endpoint:
         path: The path, with `{name}` for a placeholder of one segment.
         handler: Answers it.
         operation: Its OpenAPI operation.
-        private: Whether only a person may ask for it, with the private token.
+        private: Whether it needs the private token.
     """
 
     method: str
@@ -40,14 +40,14 @@ class Endpoint:
 
 @dataclass(frozen=True, slots=True)
 class _Pattern:
-    """A path with placeholders, taken apart: which segments must be what, and which are free."""
+    """A path with placeholders, split into fixed and free segments."""
 
     fixed: tuple[tuple[int, str], ...]
     free: tuple[tuple[int, str], ...]
     handler: Handler
 
     def match_segments(self, segments: Sequence[str]) -> dict[str, str] | None:
-        """What the placeholders stand for in a path, or None when it does not fit."""
+        """The values of the placeholders in a path, or None when it does not match."""
         for index, text in self.fixed:
             if segments[index] != text:
                 return None
@@ -60,7 +60,7 @@ class Routes:
 
     Args:
         endpoints: Every route.
-        private: Stands before those that are private; without it nobody passes there.
+        private: Guards the private routes; without it they refuse every request.
         prefixes: Handlers of `GET` and `HEAD` for all paths below a prefix such as `/console/` that no route has.
     """
 
@@ -130,5 +130,5 @@ class Routes:
         allow = (b"allow", ", ".join([*methods, "OPTIONS"]).encode())
         if method == "OPTIONS":
             return HttpResponse(204, b"", (allow,))
-        detail = f"{method} is not possible here; {' or '.join(methods)} is."
+        detail = f"{method} is not allowed here; use {' or '.join(methods)}."
         return problem_response(BAD_METHOD, detail, instance=path, headers=(allow,))

@@ -1,9 +1,9 @@
 """The server: uvicorn, embedded once for everything that listens, on sockets of our own.
 
-`serve` is a whole program's server: it takes signals and ends in order. That order is: no new connections, streams
-end, calls in flight get a grace, then they are cancelled, then connections are broken off; a second signal skips the
-grace. `listen` serves on a free port of loopback inside somebody else's program, and breaks off what is left when
-its block ends.
+`serve` is the server of a whole program: it handles signals and shuts down in order: no new connections, streams
+end, calls in flight get a grace period, then they are cancelled, then connections are closed; a second signal skips the
+grace period. `listen` serves on a free loopback port inside another program, and closes what is left when its block
+ends.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ logger = logging.getLogger(__name__)
 GRACE = 10.0
 """Seconds that calls in flight get to finish when the server ends."""
 KEEP_ALIVE = 75
-"""Seconds an idle connection is kept: longer than clients keep theirs, so that it is they who close."""
+"""Seconds an idle connection is kept: longer than clients keep theirs, so that the client closes first."""
 STALLED = 30.0
-"""Seconds after which a client that takes nothing of what waits for it is cut off."""
+"""Seconds after which a client that does not read its response is disconnected."""
 _UNWIND = 2.0
 """Seconds that cancelled calls get to clean up."""
 _UNREAD = 1.0
-"""Seconds that a client gets to take something of what waits for it, when the server ends."""
+"""Seconds that a client gets to read its response when the server stops."""
 _LOOK = 0.02
 
 
@@ -55,7 +55,7 @@ async def serve(
         app: Answers.
         options: Where to listen.
         lifespan: Open while the server runs.
-        on_ready: Told the address once requests are answered.
+        on_ready: Called with the address once the server answers requests.
         stop: Ends the server when set. Without it SIGTERM and SIGINT do, and a second one ends it at once.
         grace: Seconds that calls in flight get to finish.
 
@@ -96,7 +96,7 @@ async def serve_on_loopback(app: ASGIApp, *, protocol: type[BoundedProtocol] = B
 
 
 class EmbeddedServer(uvicorn.Server):
-    """uvicorn with our signals, our bounds and our end."""
+    """uvicorn with our signal handling, limits and shutdown."""
 
     def __init__(
         self,
@@ -112,9 +112,9 @@ class EmbeddedServer(uvicorn.Server):
 
         Args:
             app: Answers.
-            sockets: Where it listens; they stay the caller's.
+            sockets: Where it listens; the caller closes them.
             protocol: What each connection is.
-            stopping: Ends streams, and what has not ended after the grace; without it the end breaks off everything.
+            stopping: Ends streams, and calls that outlast the grace period; without it everything is aborted.
             stop: Ends the server when set.
             grace: Seconds that calls in flight get to finish.
         """
@@ -127,7 +127,7 @@ class EmbeddedServer(uvicorn.Server):
                 lifespan="off",
                 log_config=None,
                 log_level="warning",
-                access_log=False,  # it would write `?token=` down
+                access_log=False,  # it would log `?token=`
                 proxy_headers=False,
                 server_header=False,
                 timeout_keep_alive=KEEP_ALIVE,
@@ -141,7 +141,7 @@ class EmbeddedServer(uvicorn.Server):
         self._grace = grace
 
     async def open(self) -> None:
-        """Begin to answer."""
+        """Start answering."""
         self.config.load()
         self.lifespan = self.config.lifespan_class(self.config)
         await self.startup(sockets=self._sockets)
@@ -159,7 +159,7 @@ class EmbeddedServer(uvicorn.Server):
             await self.shutdown()
 
     async def on_tick(self, counter: int) -> bool:
-        """Ten times a second: keep uvicorn's clock, send late and stalled clients away, look whether to stop."""
+        """Ten times a second: update uvicorn's clock, disconnect late and stalled clients, check whether to stop."""
         if counter % 10 == 0:
             now = asyncio.get_running_loop().time()
             for connection in self._list_connections():
@@ -168,7 +168,7 @@ class EmbeddedServer(uvicorn.Server):
         return await super().on_tick(counter) or self._stop.is_set()
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        """End in order, and wait until nothing is left."""
+        """Shut down in order, and wait until nothing is left."""
         for server in self.servers:
             server.close()
         if self._stopping is not None:
@@ -181,27 +181,27 @@ class EmbeddedServer(uvicorn.Server):
                     task.cancel()
                 await self._wait_until_empty(_UNWIND)
             if self.server_state.tasks:
-                logger.error("%s requests do not end although they were cancelled", len(self.server_state.tasks))
+                logger.error("%s requests ignored their cancellation", len(self.server_state.tasks))
         for server in self.servers:
             with suppress(TimeoutError):
                 await asyncio.wait_for(server.wait_closed(), _UNWIND)
 
     async def _end_requests(self, stopping: Stopping) -> None:
-        """Let requests finish; those that do not in time are cancelled."""
+        """Let requests finish; cancel those that do not in time."""
         stopping.begin_stop()
         for connection in self._list_connections():
             connection.shutdown()
         if not await self._wait_until_empty(self._grace, unless=self._hurry):
-            logger.warning("the server ends with %s requests unanswered; they are cancelled", stopping.in_flight)
+            logger.warning("the server stops with %s unanswered requests; cancelling them", stopping.in_flight)
             stopping.cut_requests()
             await self._wait_until_empty(_UNWIND)
 
     def _list_connections(self) -> list[BoundedProtocol]:
-        """The open connections, as many as there are now."""
+        """The open connections."""
         return list(cast("set[BoundedProtocol]", self.server_state.connections))
 
     async def _wait_until_empty(self, seconds: float, *, unless: asyncio.Event | None = None) -> bool:
-        """Wait until no connection and no request is left; False when time runs out, or in a hurry."""
+        """Wait until no connection and no request is left; False on timeout, or after a second signal."""
         clock = asyncio.get_running_loop().time
         end = clock() + seconds
         while self.server_state.connections or self.server_state.tasks:
@@ -215,7 +215,7 @@ class EmbeddedServer(uvicorn.Server):
 
     @contextmanager
     def take_signals(self) -> Generator[None]:
-        """Let SIGTERM and SIGINT end the server; what handled them before does so again afterwards."""
+        """Let SIGTERM and SIGINT end the server; restore the previous handlers afterwards."""
         loop = asyncio.get_running_loop()
         before: dict[int, Any] = {}
         for number in (signal.SIGINT, signal.SIGTERM):

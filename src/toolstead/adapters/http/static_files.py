@@ -1,13 +1,13 @@
 """Static files: a folder that was built for browsers, served under a prefix of the route table.
 
 The folder is read once, at the first request, and a request only looks its path up among what was found: no path can
-reach anything else, and no folder is ever listed. Links that lead out, hidden files and what is no regular file are
-left out. What a file's name says about its content decides how long a browser keeps it:
+reach anything else, and no folder is ever listed. Links that lead out of it, hidden files and irregular files are
+left out. The file name decides how long a browser caches it:
 
 | file | Cache-Control | why |
 |---|---|---|
-| its name has a hash, in the folder of such files | one year, `immutable` | another content has another name |
-| any other | `no-cache` | kept, but asked for again with its ETag, which is a hash of the content |
+| its name has a hash, in the folder of such files | one year, `immutable` | other content has another name |
+| any other | `no-cache` | cached, but revalidated with its ETag, a hash of the content |
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ INDEX: Final = "index.html"
 _HASHED_NAME: Final = re.compile(r".+[-.][A-Za-z0-9_-]{8,}\.[a-z0-9]+(?:\.map)?")
 _IMMUTABLE: Final = (b"cache-control", b"public, max-age=31536000, immutable")
 _REVALIDATED: Final = (b"cache-control", b"no-cache")
-# Of our own, and not `mimetypes`: that reads files of the machine, which may call a script plain text.
+# Not `mimetypes`: it reads files of the machine, which may declare a script as plain text.
 _CONTENT_TYPES: Final = {
     ".css": b"text/css; charset=utf-8",
     ".gif": b"image/gif",
@@ -60,7 +60,7 @@ _UNKNOWN_TYPE: Final = b"application/octet-stream"
 
 @dataclass(frozen=True, slots=True)
 class StaticFile:
-    """One file, as it is served."""
+    """One served file."""
 
     body: bytes
     etag: bytes
@@ -85,7 +85,7 @@ class StaticFiles:
         self._files: dict[str, StaticFile] | None = None
 
     async def __call__(self, request: HttpRequest) -> HttpResponse:
-        """Answer `GET` and `HEAD`, whose body the server leaves out."""
+        """Answer `GET` and `HEAD`; the server omits the body of the latter."""
         if self._files is None:
             self._files = await asyncio.to_thread(self._read_folder)
         file = self._files.get(request.params[REMAINDER] or INDEX)
@@ -103,7 +103,7 @@ class StaticFiles:
                 with open_inside(self._folder, name, named="the folder of static files") as opened:
                     body = opened.read()
             except (ToolError, OSError) as error:
-                logger.warning("a static file is left out: %s", error)
+                logger.warning("skipped a static file: %s", error)
                 continue
             is_hashed = name.startswith(self._hashed) and _HASHED_NAME.fullmatch(name) is not None
             files[name] = StaticFile(
@@ -116,7 +116,7 @@ class StaticFiles:
 
 
 def _list_names(folder: Path) -> Iterator[str]:
-    """The paths of what is in a folder, with slashes; links to other folders are not followed."""
+    """The paths in a folder, with slashes; links to other folders are not followed."""
     for place, folders, names in os.walk(folder):
         folders[:] = [name for name in folders if not name.startswith(".")]
         inside = Path(place).relative_to(folder)
@@ -124,7 +124,7 @@ def _list_names(folder: Path) -> Iterator[str]:
 
 
 def _has_match(given: str | None, etag: str) -> bool:
-    """Whether `If-None-Match` names what a file has; weak and strong count alike (RFC 9110 §13.1.2)."""
+    """Whether `If-None-Match` has the file's ETag; weak and strong match alike (RFC 9110 §13.1.2)."""
     if given is None:
         return False
     return given == "*" or etag in {one.strip().removeprefix("W/") for one in given.split(",")}

@@ -1,7 +1,7 @@
-"""The end of a server: who is still being answered, and who must go when.
+"""Shutdown of a server: the requests in flight, and when they are ended.
 
 Three steps: `begin` (new requests are refused, streams end at once), `cut` (calls that took too
-long are cancelled), and the sockets, which are the server's.
+long are cancelled), then the server closes its sockets.
 """
 
 from __future__ import annotations
@@ -24,17 +24,17 @@ class Stopping:
 
     @property
     def in_flight(self) -> int:
-        """How many requests are being answered right now."""
+        """The number of requests in flight."""
         return len(self._requests)
 
     def enter_request(self, task: asyncio.Task[None], *, stream: bool = False) -> None:
-        """A request begins, or turns out to be a stream: one that ends only when somebody ends it."""
+        """Track a request, or mark it as a stream: one that stays open until it is ended."""
         self._requests.add(task)
         if stream:
             self._streams.add(task)
 
     def leave_request(self, task: asyncio.Task[None]) -> None:
-        """A request was answered."""
+        """Remove an answered request."""
         self._requests.discard(task)
         if self._streams:
             self._streams.discard(task)
@@ -42,7 +42,7 @@ class Stopping:
             self._cut.discard(task)
 
     def subscribe(self, listener: Listener) -> None:
-        """Call it on the event loop when the end begins: for streams that only their owner knows."""
+        """Register a callback for the start of the shutdown, for streams that are not tracked here."""
         self._listeners.append(listener)
 
     def begin_stop(self) -> None:
@@ -56,13 +56,13 @@ class Stopping:
             listener()
 
     def cut_requests(self) -> None:
-        """Cancel every request that is still being answered."""
+        """Cancel every request in flight."""
         self.begun = True
         for task in tuple(self._requests):
             self._cancel_task(task)
 
     def was_cut(self, task: asyncio.Task[None]) -> bool:
-        """Whether a cancellation came from here, and not from a client that went away."""
+        """Whether a cancellation came from the shutdown, and not from a disconnect."""
         return task in self._cut
 
     def _cancel_task(self, task: asyncio.Task[None]) -> None:

@@ -1,4 +1,4 @@
-"""A token of the server, the general or the private one: in a header, in a cookie, or once in a page's address.
+"""The general or private token of the server: in a header, in a cookie, or once in a page's URL.
 
 The cookie does not hold the token but a keyed digest of it: browsers send a cookie to every port
 of a host, so other programs on this machine may see it, and must not learn the token from it. It
@@ -20,7 +20,7 @@ _PORT = re.compile(rb":([0-9]+)$")
 
 
 class AccessToken:
-    """What callers must show. An empty one asks for nothing, and nobody can show it.
+    """A token that clients must send. An empty one needs nothing and matches nothing.
 
     Raises:
         ServeError: The token could not be sent in a header.
@@ -28,15 +28,13 @@ class AccessToken:
 
     def __init__(self, token: str) -> None:
         if not all("!" <= character <= "~" for character in token):
-            raise ServeError(
-                "server.token: only visible ASCII characters can be sent in a header; no blanks, no accents"
-            )
+            raise ServeError("server.token: use visible ASCII characters only, without spaces: it is sent in a header")
         self.needed = bool(token)
         self._token = token.encode()
         self._digest = hmac.new(self._token, b"toolstead cookie", hashlib.sha256).hexdigest().encode()
 
     def is_shown_by(self, headers: Mapping[bytes, bytes]) -> bool:
-        """Whether the headers carry the token, or the cookie made of it."""
+        """Whether the headers have the token, or its cookie."""
         if not self.needed:
             return False
         authorization = headers.get(b"authorization")
@@ -49,7 +47,7 @@ class AccessToken:
         return any(hmac.compare_digest(found, self._digest) for found in _COOKIE.findall(cookies))
 
     def is_shown_in(self, query: bytes) -> bool:
-        """Whether a query string carries the token as `token=`."""
+        """Whether a query string has the token as `token=`."""
         if not self.needed:
             return False
         return any(
@@ -64,7 +62,7 @@ class AccessToken:
 
 
 def strip_token(raw_path: bytes, query: bytes) -> bytes:
-    """The same address without `token=`, for a redirect that never leaves this server.
+    """The same URL without `token=`, for a redirect that stays on this server.
 
     Two slashes in front would name another host, and browsers read a backslash as a slash.
     """

@@ -1,8 +1,8 @@
-"""The MCP client as a tool sees it: to log to it, to ask its person, to use its model.
+"""The MCP client as a tool sees it: logging, elicitation and sampling.
 
-The handshake versions can be asked while a call runs, if the client declared that it can. The modern protocol version
-has no way back, so there every question is a clear error; log lines arrive in both where the client
-wants them.
+Handshake clients accept requests while a call runs, if they declared the capability. The modern protocol version has
+no back channel, so every request to the client is an error there. Log messages work in both,
+if enabled.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _LENDING = mcp_types.ClientCapabilities(sampling=mcp_types.SamplingCapability())
 
 
 class McpCallerSide:
-    """One call's way back to its client."""
+    """The back channel of one call to its client."""
 
     def __init__(self, request: ServerRequestContext[Any, Any]) -> None:
         self._request = request
@@ -40,17 +40,17 @@ class McpCallerSide:
         self._refusal = ""
 
     async def report_progress(self, progress: float, total: float | None, message: str | None) -> None:
-        """Tell the client how far the call has come, if it asked."""
+        """Send the client a progress notification, if it requested progress."""
         await self._request.session.report_progress(progress, total, None if message is None else whole_text(message))
 
     async def log(self, level: str, text: str) -> None:
-        """Show the client a log line, on the call's own stream, if it wants lines of this level.
+        """Send the client a log message on the call's own stream, if its level is enabled.
 
         Raises:
             ValueError: There is no such level.
         """
         if level not in _LEVELS:
-            raise ValueError(f"no log level {level!r}; there are {', '.join(_LEVELS)}")
+            raise ValueError(f"unknown log level {level!r}; use one of {', '.join(_LEVELS)}")
         if not self._wants_level(level):
             return
         with warnings.catch_warnings():
@@ -61,10 +61,10 @@ class McpCallerSide:
             )
 
     async def elicit(self, message: str, schema: JSONSchema) -> Mapping[str, Any]:
-        """Ask the person at the client.
+        """Ask the client's user.
 
         Raises:
-            NoClientError: The client cannot be asked, or refused.
+            NoClientError: The client does not support elicitation, or refused.
         """
         self._need_capability(_ASKING, "this client cannot be asked: it did not declare `elicitation`")
         try:
@@ -79,17 +79,17 @@ class McpCallerSide:
         return told
 
     async def sample(self, prompt: str, max_tokens: int) -> str:
-        """Let the client's model answer.
+        """Have the client's model answer.
 
         Raises:
-            NoClientError: The client has no model to lend, or refused.
+            NoClientError: The client does not support sampling, or refused.
         """
         self._need_capability(_LENDING, "this client's model cannot be used: it did not declare `sampling`")
         text = mcp_types.TextContent(type="text", text=whole_text(prompt))
         message = mcp_types.SamplingMessage(role="user", content=text)
         try:
             with warnings.catch_warnings():
-                # Deprecated by the 2026 revision like logging; the handshake versions has nothing else.
+                # Deprecated by the 2026 revision like logging; the handshake versions have nothing else.
                 warnings.simplefilter("ignore", MCPDeprecationWarning)
                 answer = await self._request.session.create_message(  # pyright: ignore[reportDeprecated] - as above
                     [message], max_tokens=max_tokens, related_request_id=self._request.request_id
@@ -99,9 +99,9 @@ class McpCallerSide:
         return answer.content.text if isinstance(answer.content, mcp_types.TextContent) else ""
 
     def missing_capability(self, result: ToolResult) -> MCPError | None:
-        """The newest protocol version's own error, when a tool failed only because its client declared too little.
+        """The newest protocol version's error for a tool that failed because the client lacks a capability.
 
-        A tool that caught the refusal and answered otherwise keeps its answer.
+        A tool that handled the refusal keeps its answer.
         """
         if self._lacking is None or not result.is_error or result.text != self._refusal:
             return None
@@ -114,7 +114,7 @@ class McpCallerSide:
 
     def _wants_level(self, level: mcp_types.LoggingLevel) -> bool:
         if is_modern(self._request.protocol_version):
-            return True  # each request says what it wants, and the SDK reads it
+            return True  # each request names its level, and the SDK filters by it
         wanted: mcp_types.LoggingLevel = connection_of(self._request).state.get(_LEVEL, _LEVEL_UNLESS_SAID)
         return _LEVELS.index(level) >= _LEVELS.index(wanted)
 
@@ -127,13 +127,13 @@ class McpCallerSide:
 
     def _error_reason(self, error: MCPError | ValidationError) -> str:
         if isinstance(error, NoBackChannelError):
-            return f"revision {self._request.protocol_version} of the protocol has no way back while a call runs"
+            return f"revision {self._request.protocol_version} of the protocol has no back channel while a call runs"
         return str(error) if isinstance(error, MCPError) else "its answer is malformed"
 
 
 async def set_log_level(
     request: ServerRequestContext[Any, Any], params: mcp_types.SetLevelRequestParams
 ) -> mcp_types.EmptyResult:
-    """Handler of `logging/setLevel`: the least level of lines that this connection wants."""
+    """Handler of `logging/setLevel`: the lowest level of log messages for this connection."""
     connection_of(request).state[_LEVEL] = params.level
     return mcp_types.EmptyResult()

@@ -1,4 +1,4 @@
-"""The connection behind a request: it lives as long as its client, where a session lives for a request only."""
+"""The connection behind a request: it lasts as long as the client, a session only as long as the request."""
 
 from __future__ import annotations
 
@@ -9,5 +9,5 @@ from mcp.server.context import ServerRequestContext
 
 
 def connection_of(request: ServerRequestContext[Any, Any]) -> Connection:
-    """The connection that a message came on. Reads the one private name of the SDK that is needed."""
+    """The connection of a message. Reads a private attribute of the SDK, the only one that is needed."""
     return request.session._connection  # noqa: SLF001 # pyright: ignore[reportPrivateUsage] - no public way

@@ -1,4 +1,4 @@
-"""Lines on a pair of descriptors: bounded on the way in, whole on the way out, and nobody else's."""
+"""Lines on an exclusive pair of descriptors: bounded when read, written whole."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from toolstead.errors import ServeError
 
 @asynccontextmanager
 async def claim_descriptors() -> AsyncGenerator[tuple[int, int]]:
-    """Take the wire away from descriptors 0 and 1, and give it back in the end.
+    """Move the client's streams away from descriptors 0 and 1, and restore them at the end.
 
     Meanwhile 0 is the null device and 1 is stderr, for this process and its children.
 
     Raises:
         ServeError: One of the two is closed.
     """
-    # Python knows what was closed when it started; by now something else may have the number.
+    # Check what was closed when Python started: by now another file may have the number.
     for stream, name in ((sys.__stdin__, "stdin"), (sys.__stdout__, "stdout")):
         if stream is None:
             raise ServeError(f"{name} is closed; an MCP client connects to both stdin and stdout")
@@ -45,11 +45,11 @@ async def claim_descriptors() -> AsyncGenerator[tuple[int, int]]:
 
 
 class TooLongError(Exception):
-    """A line longer than the limit; it was skipped to its end."""
+    """A line exceeds the limit; it was skipped to its end."""
 
 
 class Lines(asyncio.Protocol):
-    """Lines of a descriptor, each at most `limit` bytes, handed over as they come."""
+    """Reads lines of at most `limit` bytes from a descriptor and passes them on as they arrive."""
 
     def __init__(
         self, descriptor: int, limit: int, take: Callable[[bytes | TooLongError], None], end: Callable[[], None]
@@ -60,7 +60,7 @@ class Lines(asyncio.Protocol):
             descriptor: Where from.
             limit: Bytes a line may have.
             take: Called with every line, without its end.
-            end: Called once, behind the last line.
+            end: Called once, after the last line.
         """
         self._descriptor = descriptor
         self._limit = limit
@@ -73,7 +73,7 @@ class Lines(asyncio.Protocol):
         self._reasons: set[str] = set()
 
     async def __aenter__(self) -> Self:
-        # A descriptor of the transport's own: uvloop closes it, whatever it is told.
+        # A duplicate for the transport: uvloop always closes its descriptor.
         descriptor = os.dup(self._descriptor) if _can_be_polled(self._descriptor) else _pump_file(self._descriptor)
         pipe = os.fdopen(descriptor, "rb", buffering=0)
         self._transport, _ = await asyncio.get_running_loop().connect_read_pipe(lambda: self, pipe)
@@ -85,13 +85,13 @@ class Lines(asyncio.Protocol):
             self._transport.close()
 
     def pause_reading(self, reason: str) -> None:
-        """Read no more until every reason is gone; what has been read waits too: short questions have long answers."""
+        """Pause until every reason is removed. Lines already read wait too: short requests have long answers."""
         if not self._reasons and self._transport is not None and not self._transport.is_closing():
             self._transport.pause_reading()
         self._reasons.add(reason)
 
     def go_on(self, reason: str) -> None:
-        """A reason is gone."""
+        """Remove a reason to pause."""
         if reason not in self._reasons:
             return
         self._reasons.discard(reason)
@@ -102,7 +102,7 @@ class Lines(asyncio.Protocol):
             self._transport.resume_reading()
 
     def data_received(self, data: bytes) -> None:
-        """Cut what came into lines."""
+        """Split the input into lines."""
         start = 0
         while not self._reasons and (end := data.find(b"\n", start)) >= 0:
             line = data[start:end]
@@ -114,13 +114,13 @@ class Lines(asyncio.Protocol):
             self._keep_part(data[start:] if start else data)
 
     def eof_received(self) -> None:
-        """The other side has closed; half a line is a line."""
+        """Handle the end of input; an unterminated line counts as a line."""
         if self._size:
             self._take(self._whole_line(b""))
         self._note_end()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """The end, if nobody has told it yet."""
+        """Report the end of input, once."""
         self._note_end()
 
     def _note_end(self) -> None:
@@ -129,7 +129,7 @@ class Lines(asyncio.Protocol):
             end()
 
     def _keep_part(self, part: bytes) -> None:
-        """Hold the beginning of a line, unless it is too long already: then only count it."""
+        """Buffer the beginning of a line; if it is already too long, only count it."""
         self._size += len(part)
         if self._size > self._limit:
             self._parts.clear()
@@ -147,11 +147,11 @@ class Lines(asyncio.Protocol):
         return line if len(line) <= self._limit else self._too_long(len(line))
 
     def _too_long(self, size: int) -> TooLongError:
-        return TooLongError(f"a message of {size:,} bytes; at most {self._limit:,} are accepted")
+        return TooLongError(f"message of {size:,} bytes is too long; at most {self._limit:,} are accepted")
 
 
 class Wire(asyncio.BaseProtocol):
-    """The outgoing descriptor: one line for each message, whole."""
+    """Writes each message to a descriptor as one whole line."""
 
     def __init__(
         self,
@@ -165,9 +165,9 @@ class Wire(asyncio.BaseProtocol):
 
         Args:
             descriptor: Where to.
-            full: Called when lines wait because nobody takes them.
-            free: Called when all of them were taken.
-            lost: Called when nobody will ever take them.
+            full: Called when lines wait because the client does not read.
+            free: Called when all of them were written.
+            lost: Called when the client closed its end.
         """
         self._descriptor = descriptor
         self._full = full
@@ -182,37 +182,37 @@ class Wire(asyncio.BaseProtocol):
         if _can_be_polled(self._descriptor):
             pipe = os.fdopen(os.dup(self._descriptor), "wb", buffering=0)
             self._transport, _ = await asyncio.get_running_loop().connect_write_pipe(lambda: self, pipe)
-            self._transport.set_write_buffer_limits(high=0)  # a line is sent when the pipe has taken all of it
+            self._transport.set_write_buffer_limits(high=0)  # a line counts as sent when the pipe has all of it
         return self
 
     async def __aexit__(self, *_: object) -> None:
         self._lost = None
         if self._transport is not None and not self._transport.is_closing():
-            self._transport.abort()  # closing would wait for a reader, for ever
+            self._transport.abort()  # closing would wait for the reader without limit
 
     def write(self, line: bytes) -> None:
-        """Write a line now, or as soon as the pipe takes it."""
+        """Write a line now, or as soon as the pipe accepts it."""
         if self._transport is not None:
             if self._error is None:
                 self._transport.write(line + b"\n")
             return
         try:
-            _write_all(self._descriptor, line + b"\n")  # a file: it takes everything
+            _write_all(self._descriptor, line + b"\n")  # a file: it accepts everything
         except OSError as error:
             self.connection_lost(error)
 
     async def wait_until_taken(self) -> None:
-        """Wait until everything written was taken.
+        """Wait while the write buffer is full.
 
         Raises:
-            OSError: Nobody reads any more.
+            OSError: The client closed its end.
         """
         await self._taken.wait()
         if self._error is not None:
-            raise BrokenPipeError(f"nobody reads any more: {self._error}")
+            raise BrokenPipeError(f"the client closed its end: {self._error}")
 
     async def wait_until_empty(self, patience: float) -> None:
-        """Wait until everything written was taken, as long as some of it is within so many seconds."""
+        """Wait until the write buffer is empty, while each `patience` seconds bring some progress."""
         left = -1
         while self._transport is not None and self._error is None:
             now = self._transport.get_write_buffer_size()
@@ -236,8 +236,8 @@ class Wire(asyncio.BaseProtocol):
         self._free()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """The reader has gone."""
-        self._error = exc or BrokenPipeError("the other side has closed")
+        """Note that the client closed its end."""
+        self._error = exc or BrokenPipeError("connection closed")
         self._taken.set()
         lost, self._lost = self._lost, None
         if lost is not None:
@@ -250,7 +250,7 @@ def _can_be_polled(descriptor: int) -> bool:
 
 
 def _pump_file(descriptor: int) -> int:
-    """A pipe with what a plain file holds, which no event loop can poll; the pipe keeps the pace."""
+    """A pipe with the content of a plain file, which an event loop cannot poll; the pipe limits the pace."""
     source, sink = os.pipe()
     own = os.dup(descriptor)
 
@@ -258,7 +258,7 @@ def _pump_file(descriptor: int) -> int:
         try:
             while chunk := os.read(own, 65_536):
                 _write_all(sink, chunk)
-        except OSError:  # nobody reads any more
+        except OSError:  # the reading end is closed
             pass
         finally:
             os.close(own)

@@ -1,6 +1,6 @@
 """MCP over HTTP: the SDK's session manager as one ASGI application, and the fast path in front of it.
 
-Host, Origin, token and body were checked before, by the guard of `adapters.http`.
+The guard of `adapters.http` has already checked Host, Origin, token and body.
 """
 
 from __future__ import annotations
@@ -45,12 +45,12 @@ class McpEndpoint:
         return self._manager.run()
 
     async def _ask_sdk(self, scope: Scope, receive: Receive, send: Send) -> None:
-        # Blanks around a header's value are no part of it (RFC 9110 §5.5), and httptools keeps those behind it.
+        # Whitespace around a header value is not part of it (RFC 9110 §5.5), and httptools keeps it at the end.
         headers = [(name, value.strip(b" \t")) for name, value in scope["headers"]]
         await self._manager.asgi_app({**scope, "headers": headers}, receive, send)
 
     async def _learn_session(self, ctx: ServerRequestContext[Any, Any], call_next: CallNext) -> HandlerResult:
-        """Middleware: the fast path hears of a session when its client says that it is initialized."""
+        """Middleware: register a session with the fast path once its client is initialized."""
         result = await call_next(ctx)
         connection = connection_of(ctx)
         if (

@@ -16,7 +16,7 @@ def in_process_client(server: ToolsteadServer, era: Era) -> McpClient:
     """The SDK's client; open it with `async with`.
 
     Args:
-        server: A fresh server.
-        era: `handshake` speaks JSON-RPC frames over memory streams; `modern` is stateless.
+        server: A new server.
+        era: The protocol version: `handshake` uses JSON-RPC over memory streams; `modern` is stateless.
     """
     return Client(server, mode="legacy" if era == "handshake" else "auto")

@@ -1,8 +1,8 @@
-"""`tools/list_changed`, by exactly one path to each client.
+"""`notifications/tools/list_changed`: each client receives it over exactly one path.
 
-Modern clients listen on a subscription; handshake clients hear it on their own connection, which
-is learned when they say that they are initialized and forgotten when they leave. Each has a task of
-its own, so that one that stopped reading holds up nobody else.
+Modern clients receive it on a subscription. Handshake clients receive it on their own connection, which is registered
+on `notifications/initialized` and removed when it closes. Each connection has a task of its own, so a client that does
+not read blocks no other client.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from toolstead.adapters.mcp.connection import connection_of
 from toolstead.tools.registry import Registry
 
 PAUSE = 0.05
-"""Seconds between two notices: the first of a burst goes out at once, the rest of it is one more."""
+"""Seconds between two notices: the first of a burst is sent at once, the rest are merged into one."""
 
 
 class Notices:
-    """Tells every connected client that the tools changed."""
+    """Notifies every connected client that the tools changed."""
 
     def __init__(self, registry: Registry) -> None:
         self._registry = registry
@@ -33,7 +33,7 @@ class Notices:
         self.listen = ListenHandler(self._bus)
 
     async def learn_connection(self, ctx: ServerRequestContext[Any, Any], call_next: CallNext) -> HandlerResult:
-        """Middleware: remember a handshake connection once it is initialized."""
+        """Middleware: register a handshake connection once it is initialized."""
         result = await call_next(ctx)
         if ctx.method == "notifications/initialized":
             connection = connection_of(ctx)
@@ -47,7 +47,7 @@ class Notices:
 
     @asynccontextmanager
     async def run_notices(self) -> AsyncGenerator[None]:
-        """While open, every change of the registry reaches the clients; bursts become one or two notices."""
+        """Notify the clients of every registry change while open; a burst becomes one or two notices."""
         changed = asyncio.Event()
         end = self._registry.subscribe(lambda swap: changed.set() if swap.changes else None)
 

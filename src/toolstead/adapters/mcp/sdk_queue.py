@@ -1,4 +1,4 @@
-"""Messages that wait for the SDK on stdio, and which of its requests are not answered yet."""
+"""The queue of messages for the SDK on stdio, and the ids of its unanswered requests."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from toolstead.adapters.mcp.descriptors import Lines, TooLongError
 from toolstead.adapters.mcp.fast_path.messages import MessageId, NoMessage, check_skipped
 
 MOST_WAITING = 1_000
-"""Messages that may wait for the SDK; while there are more, the client is not read."""
+"""Messages that may wait for the SDK; above this, reading from the client pauses."""
 
 _ENDLESS = "subscriptions/listen"
-"""The one request that ends only when its client does."""
+"""The one request that stays open until the client disconnects."""
 
 
 class AnyMessage(msgspec.Struct):
-    """Any JSON-RPC message, as far as its answer has to be followed."""
+    """The part of a JSON-RPC message that identifies its answer."""
 
     id: MessageId | None = None
     method: str | None = None
@@ -28,10 +28,10 @@ class AnyMessage(msgspec.Struct):
 
 
 class SdkQueue:
-    """Messages for the SDK, in the order in which they came.
+    """Messages for the SDK, in order of arrival.
 
     Attributes:
-        unanswered: The ids of its requests that were not answered yet.
+        unanswered: The ids of its unanswered requests.
     """
 
     def __init__(self, serve: Callable[[SdkQueue], Coroutine[Any, Any, None]], lines: Lines) -> None:
@@ -65,7 +65,7 @@ class SdkQueue:
         return id in self.unanswered
 
     async def read_messages(self) -> AsyncIterator[bytes | TooLongError]:
-        """Every message, until there will be no more."""
+        """Yield every message until the queue ends."""
         while True:
             while self._waiting:
                 yield self._waiting.popleft()
@@ -76,14 +76,14 @@ class SdkQueue:
             await self._came.wait()
 
     async def end_input(self) -> None:
-        """There will be no more messages: it says what it has to say to that, and is gone."""
+        """End the queue, and wait until the SDK has answered and stopped."""
         self._ended = True
         self._came.set()
         if self._task is not None:
             await asyncio.wait([self._task])
 
     async def close(self) -> None:
-        """Cancel it, and wait until it is gone."""
+        """Cancel the SDK's task and wait for its end."""
         if self._task is not None:
             self._task.cancel()
             await asyncio.wait([self._task])
@@ -97,6 +97,6 @@ class SdkQueue:
             case AnyMessage(id=str() | int() as id, method=str() as method) if method != _ENDLESS:
                 self.unanswered.add(str(id))
             case AnyMessage(id=None, method="notifications/cancelled", params={"requestId": str() | int() as id}):
-                self.unanswered.discard(str(id))  # which is to say: it will not be answered
+                self.unanswered.discard(str(id))  # it will not be answered
             case _:
                 pass

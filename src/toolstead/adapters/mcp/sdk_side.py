@@ -1,6 +1,6 @@
-"""The SDK's side of a conversation on stdio: lines to its server, and its messages back to lines.
+"""The SDK's side of a stdio connection: passes lines to its server and writes its messages as lines.
 
-Imported when a message needs the SDK, and not before.
+Imported only when a message needs the SDK.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ Say = Callable[[bytes], Awaitable[None]]
 
 
 class SdkSide:
-    """The SDK's server, and the messages that are its own."""
+    """Runs the SDK's server on the messages of the queue."""
 
     def __init__(self, server: ToolsteadServer, queue: SdkQueue, say: Say, fast_path: StdioFastPath | None) -> None:
         """Prepare to serve.
@@ -35,7 +35,7 @@ class SdkSide:
             server: Answers.
             queue: Its messages.
             say: Writes a line.
-            fast_path: What has answered before, and goes on answering beside.
+            fast_path: Answered the messages before, and still answers its own.
         """
         self._server = server
         self._queue = queue
@@ -45,14 +45,14 @@ class SdkSide:
         self._write_stream, self._outgoing = anyio.create_memory_object_stream[SessionMessage](0)
 
     async def run(self) -> None:
-        """Until it is cancelled, or the client is gone."""
+        """Run until cancelled or the client disconnects."""
         async with anyio.create_task_group() as tasks:
 
             async def until_gone(work: Callable[[], Awaitable[None]]) -> None:
                 try:
                     await work()
                 except OSError as error:
-                    logger.warning("stdio: the client is gone: %s", error)
+                    logger.warning("stdio: the client disconnected: %s", error)
                     tasks.cancel_scope.cancel()
 
             async def serve() -> None:
@@ -64,7 +64,7 @@ class SdkSide:
             tasks.start_soon(until_gone, self._read)
             tasks.start_soon(until_gone, self._write)
             # Not in this task: a cancellation from outside would reach the SDK's tasks one after the other, and
-            # the first to go breaks the streams of those that do not know yet.
+            # the first to end would break the streams of the others.
             tasks.start_soon(serve)
 
     async def _read(self) -> None:
@@ -103,7 +103,7 @@ class SdkSide:
 
 
 class NoMessageError(Exception):
-    """What came is no message: the code, the text and the id of the answer to it."""
+    """The input is not a JSON-RPC message; `answer` is the error response."""
 
     def __init__(self, code: int, text: str, id: str | int | None = None) -> None:
         super().__init__(text)
@@ -115,7 +115,7 @@ def message_in(line: bytes | TooLongError) -> mcp_types.JSONRPCMessage | None:
     """The message in a line; None in an empty one.
 
     Raises:
-        NoMessageError: There is something else in it.
+        NoMessageError: It is not a JSON-RPC message.
     """
     if isinstance(line, TooLongError):
         raise NoMessageError(mcp_types.INVALID_REQUEST, str(line))
@@ -129,14 +129,14 @@ def message_in(line: bytes | TooLongError) -> mcp_types.JSONRPCMessage | None:
             raise NoMessageError(mcp_types.PARSE_ERROR, "Parse error: the line is not valid JSON") from None
         what = "Invalid request: not a JSON-RPC 2.0 message"
         raise NoMessageError(mcp_types.INVALID_REQUEST, what, _id_in(line)) from None
-    # The SDK takes a request whose id is malformed for a notification, which nobody answers.
+    # The SDK takes a request whose id is malformed for a notification, which gets no answer.
     if isinstance(message, mcp_types.JSONRPCNotification) and b'"id"' in line and "id" in from_json(line):
-        raise NoMessageError(mcp_types.INVALID_REQUEST, "Invalid request: an id is a string or an integer")
+        raise NoMessageError(mcp_types.INVALID_REQUEST, "Invalid request: the id must be a string or an integer")
     return message
 
 
 def _id_in(line: bytes) -> str | int | None:
-    """The id of something that is no message otherwise; null where there is none."""
+    """The id in an invalid message; None if it has none."""
     match from_json(line):
         case {"id": str() | int() as id} if not isinstance(id, bool):
             return id
@@ -148,6 +148,6 @@ def encode_message(message: mcp_types.JSONRPCMessage) -> bytes:
     """A message as a line."""
     try:
         return message.model_dump_json(by_alias=True, exclude_unset=True).encode()
-    except ValueError as error:  # one bad message must not end the wire for all
-        logger.warning("stdio: a message is sent with escapes: %s", error)
+    except ValueError as error:  # one bad message must not end the connection
+        logger.warning("stdio: sending a message with escaped characters: %s", error)
         return json.dumps(message.model_dump(by_alias=True, exclude_unset=True), separators=(",", ":")).encode()

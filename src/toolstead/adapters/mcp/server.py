@@ -1,6 +1,6 @@
-"""The MCP server over one registry and one dispatcher: list, call, and notices of change.
+"""The MCP server over one registry and one dispatcher: lists, calls and change notifications.
 
-The SDK's low level neither validates arguments nor tells errors apart; the dispatcher does both.
+The SDK's low-level server neither validates arguments nor classifies errors; the dispatcher does both.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ Request = ServerRequestContext[Any, Any]
 
 
 class ToolsteadServer(Server[None]):
-    """The SDK's server, telling handshake clients too that tools may change."""
+    """The SDK's server, which also announces `tools.listChanged` to handshake clients."""
 
     def create_initialization_options(
         self,
@@ -54,14 +54,14 @@ def create_server(
     agent: str | None = None,
     tells_changes: bool = True,
 ) -> ToolsteadServer:
-    """A fresh server; never share one between two connections of a runtime.
+    """Create a server; never share one between two connections of a runtime.
 
     Args:
         registry: Whose tools are listed.
         dispatcher: What calls them.
-        version: Told to clients.
+        version: Sent to clients.
         thread_id: The thread that calls belong to.
-        agent: Whose view of the tools it serves; everybody's unless given.
+        agent: The agent whose view of the tools it serves; all tools by default.
         tells_changes: Whether it notifies handshake clients that tools changed; on stdio the fast path does.
     """
     shelf = _RenderedTools()
@@ -105,14 +105,14 @@ def create_server(
         on_call_tool=call_tool,
         on_subscriptions_listen=notices.listen,
     )
-    # Not as the constructor's argument: the 2026 revision deprecates it, and handshake clients still ask.
+    # Not as the constructor's argument: the 2026 revision deprecates it, and handshake clients still use it.
     server.add_request_handler("logging/setLevel", mcp_types.SetLevelRequestParams, set_log_level)
     server.middleware += [_ask_for_handshake, notices.learn_connection] if tells_changes else [_ask_for_handshake]
     return server
 
 
 async def _ask_for_handshake(ctx: Request, call_next: CallNext) -> HandlerResult:
-    """Middleware: a client that skipped the handshake is told so; the SDK only says that something is invalid."""
+    """Middleware: report a skipped handshake as such; the SDK's error only mentions invalid parameters."""
     try:
         return await call_next(ctx)
     except MCPError as error:
@@ -124,7 +124,7 @@ async def _ask_for_handshake(ctx: Request, call_next: CallNext) -> HandlerResult
 
 
 class _RenderedTools:
-    """The tools of the newest view in MCP's words, built once for each protocol version."""
+    """The tools of the newest view as MCP types, built once for each protocol version."""
 
     def __init__(self) -> None:
         self._view: ToolView | None = None
@@ -141,14 +141,14 @@ class _RenderedTools:
 
 
 def _build_page(tools: list[mcp_types.Tool], cursor: str | None) -> mcp_types.ListToolsResult:
-    """One page. A cursor is the last name of the page before, so that it survives a change of the rest."""
+    """Build one page. A cursor is the last name of the page before, so it survives changes to the other tools."""
     start = 0
     if cursor is not None:
         names = [tool.name for tool in tools]
         if cursor not in names:
             raise MCPError(
                 code=mcp_types.INVALID_PARAMS,
-                message=f"cursor {cursor[:80]!r} is not valid here (any more); list again without one",
+                message=f"cursor {cursor[:80]!r} is not valid (any more); list again without a cursor",
             )
         start = names.index(cursor) + 1
     page = tools[start : start + PAGE]

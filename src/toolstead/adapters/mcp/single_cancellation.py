@@ -1,4 +1,4 @@
-"""Cancelling a call once. The SDK cancels again at every `await` (anyio's way), so that nothing could clean up."""
+"""Cancel a call only once. The SDK (anyio) cancels again at every `await`, so no cleanup code could run."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ _T = TypeVar("_T")
 
 
 async def run_cancelled_once(work: Coroutine[Any, Any, _T], *, name: str) -> _T:
-    """Await work in a task of its own, which is cancelled once when the caller is, and then waited for.
+    """Await work in a separate task; when the caller is cancelled, cancel the task once and wait for it.
 
     Args:
         work: What to await.
-        name: What the log calls it.
+        name: Its name in the log.
     """
     task = asyncio.create_task(work, name=name)
     try:

@@ -2,10 +2,10 @@
 
 While it serves, descriptor 0 is the null device and descriptor 1 is stderr, so what tools print
 goes to stderr and children have no stdin. Lines are bounded. The SDK's own stdio transport reads
-in a worker thread that a signal cannot end and holds lines of any length; hence this one.
+in a worker thread that a signal cannot end, and buffers lines of any length; hence this one.
 
-One conversation owns both descriptors. The fast path answers what it can; the first message that it cannot
-answer imports the SDK, in the background, and from then on the two share the wire.
+One connection owns both descriptors. The fast path answers what it can; the first message that it cannot
+answer imports the SDK in the background, and from then on both write to stdout.
 """
 
 from __future__ import annotations
@@ -28,20 +28,20 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 GRACE = 1.0
-"""Seconds without an answer after which a client that closed its side is not waited for."""
+"""Seconds to wait for the next answer after the client closed stdin."""
 START_PATIENCE = 30.0
-"""Seconds that the SDK may take to be imported, for a client that has closed its side."""
+"""Seconds to wait for the import of the SDK after the client closed stdin."""
 _SDK_SIDE = "toolstead.adapters.mcp.sdk_side"
 
 
 class CreateStdioServer(Protocol):
-    """Makes the SDK's server."""
+    """Creates the SDK's server."""
 
     def __call__(self, *, tells_changes: bool) -> ToolsteadServer:
-        """A fresh one.
+        """Create a new server.
 
         Args:
-            tells_changes: Whether it tells clients of the handshake protocol versions itself that tools changed.
+            tells_changes: Whether the server itself notifies handshake clients that the tools changed.
         """
         ...
 
@@ -56,20 +56,20 @@ async def serve_stdio(
     """Serve one client on this process's stdin and stdout until it closes stdin.
 
     Args:
-        create_server: Makes the SDK's server, when a message needs it.
+        create_server: Creates the SDK's server when a message needs it.
         fast_path: Answers what it can; without one the SDK answers everything.
         max_message: Bytes a message may have.
         on_answer: Called once, when the first answer was written.
 
     Raises:
-        ServeError: stdin or stdout is closed already.
+        ServeError: stdin or stdout is closed.
     """
     async with claim_descriptors() as (wire_in, wire_out):
         await StdioConnection(create_server, fast_path, on_answer).run(wire_in, wire_out, max_message)
 
 
 class StdioConnection:
-    """One client's messages, on their way to the fast path or to the SDK, and back."""
+    """Routes one client's messages to the fast path or the SDK, and the answers back."""
 
     def __init__(
         self, create_server: CreateStdioServer, fast_path: FastPath | None, on_answer: Callable[[], object]
@@ -87,7 +87,7 @@ class StdioConnection:
         self._loading = False
 
     async def run(self, wire_in: int, wire_out: int, max_message: int) -> None:
-        """Until the client closes its side, or is gone."""
+        """Serve until the client closes stdin or disconnects."""
         lines = self._lines = Lines(wire_in, max_message, self._take_line, self._input_ended)
         wire = self._wire = Wire(
             wire_out,
@@ -125,7 +125,7 @@ class StdioConnection:
         self._ending = asyncio.get_running_loop().create_task(self._end_input(), name="toolstead-stdio-end")
 
     async def _end_input(self) -> None:
-        """A script closes stdin right behind its last request: what was asked is answered first."""
+        """Answer pending requests before closing: a script closes stdin right after its last request."""
         while self._is_busy():
             self._moved.clear()
             patience = START_PATIENCE if self._loading else GRACE
@@ -148,7 +148,7 @@ class StdioConnection:
         )
 
     def _note_gone(self, error: Exception | None) -> None:
-        logger.warning("stdio: the client is gone: %s", error)
+        logger.warning("stdio: the client disconnected: %s", error)
         self._finish_conversation()
 
     def _finish_conversation(self, error: BaseException | None = None) -> None:
@@ -168,7 +168,7 @@ class StdioConnection:
             await self._sdk.close()
 
     async def _serve_sdk(self, queue: SdkQueue) -> None:
-        """The SDK's side, from its import to the end of the conversation."""
+        """Run the SDK's side, from its import to the end of the connection."""
         self._loading = True
         try:
             module = await asyncio.to_thread(import_module, _SDK_SIDE)
@@ -176,17 +176,17 @@ class StdioConnection:
             self._moved.set()
             server = self._create_server(tells_changes=self._fast_path is None)
             await module.SdkSide(server, queue, self._say_for_sdk, self._fast_path).run()
-        except Exception as error:  # noqa: BLE001 - it ends the conversation, and is raised there
+        except Exception as error:  # noqa: BLE001 - ends the connection, which raises it
             self._finish_conversation(error)
         else:
             if self._ending is None:
                 self._finish_conversation()
 
     async def _say_for_sdk(self, line: bytes) -> None:
-        """Write at the pace of whoever reads.
+        """Write a line, and wait while the write buffer is full.
 
         Raises:
-            OSError: Nobody reads any more.
+            OSError: The client closed its end.
         """
         self._write_line(line)
         if self._wire is not None:

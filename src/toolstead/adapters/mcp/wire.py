@@ -1,4 +1,4 @@
-"""Our words in MCP's: tools, results and content, for both protocol protocol versions."""
+"""Conversion of tools, results and content to MCP types, for every protocol version."""
 
 from __future__ import annotations
 
@@ -24,15 +24,15 @@ from toolstead.types.tool import Annotations, JSONSchema, ToolInfo
 
 
 def is_modern(version: str) -> bool:
-    """Whether a protocol version is of the stateless protocol version (2026-07-28 and later)."""
+    """Whether a protocol version is stateless (2026-07-28 and later)."""
     return version in MODERN_PROTOCOL_VERSIONS
 
 
 def tool_for(info: ToolInfo, *, modern: bool) -> mcp_types.Tool:
-    """A tool as `tools/list` shows it.
+    """Convert a tool for `tools/list`.
 
-    Handshake versions allow only objects as structured answers, so an output schema of another
-    kind is left out there; the text of the answer says the same.
+    Handshake versions allow only objects as structured content, so an output schema of another
+    type is left out there; the text content has the same value.
     """
     output = info.output_schema
     if output is not None and not (modern or _is_object(output)):
@@ -48,7 +48,7 @@ def tool_for(info: ToolInfo, *, modern: bool) -> mcp_types.Tool:
 
 
 def result_for(result: ToolResult, *, modern: bool) -> mcp_types.CallToolResult:
-    """A result as `tools/call` answers it."""
+    """Convert a result for `tools/call`."""
     structured = result.structured
     if structured is not None and not (modern or isinstance(structured, Mapping)):
         structured = None

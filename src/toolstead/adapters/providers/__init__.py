@@ -1,1 +1,1 @@
-"""Model providers: what their APIs are told of tools, and the connections through which a model is asked."""
+"""Model providers: tool definitions for their APIs, and the connections for model requests."""

@@ -1,6 +1,6 @@
-"""Which providers there are: the names of their keys and addresses, their default models, and how a name is completed.
+"""The known providers: environment names of keys and addresses, default models, and completion of model names.
 
-A table and nothing heavy: choosing a runtime and `doctor` read it without importing any SDK.
+A plain table: runtime selection and `doctor` read it without importing any SDK.
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ from typing import Literal
 from toolstead.errors import RuntimeFailureError, suggest
 
 Lookup = Callable[[str], str | None]
-"""The value of an environment name, or None; whoever gives it decides where values are kept."""
+"""Returns the value of an environment name, or None; the caller decides where values are kept."""
 
 API = Literal["anthropic", "responses", "chat", "gemini"]
-"""What is spoken: Anthropic Messages, OpenAI Responses, OpenAI Chat Completions, Gemini."""
+"""The API's protocol: Anthropic Messages, OpenAI Responses, OpenAI Chat Completions, Gemini."""
 
 _RULES: Mapping[API, str] = {"anthropic": "anthropic", "responses": "openai", "chat": "openai", "gemini": "gemini"}
 
@@ -27,13 +27,13 @@ class Vendor:
 
     Attributes:
         name: As a user writes it before the colon.
-        title: As a sentence says it.
-        api: The API that it speaks.
+        title: Its name in messages.
+        api: The protocol of its API.
         keys: Environment names of its key, the first one that is set wins.
-        needs_key: Whether it answers only with a key; a server of one's own often does without.
+        needs_key: Whether it requires a key; a self-hosted server often does not.
         urls: Environment names of its address.
-        url: Its address unless one of `urls` is set; empty when there is no usual one.
-        model: The model that is taken when the user names none; empty when there is no sensible one.
+        url: Its address unless one of `urls` is set; empty when there is no default.
+        model: The default model; empty when there is no sensible one.
         aliases: Other names for it.
     """
 
@@ -57,7 +57,7 @@ class Vendor:
         return _first_set(self.keys, lookup)[1]
 
     def find_address(self, lookup: Lookup) -> str | None:
-        """Where it is reached; None when that is not said."""
+        """Its address; None if it is not configured."""
         return _first_set(self.urls, lookup)[1] or self.url or None
 
 
@@ -79,7 +79,7 @@ class VendorState:
 def _chat_vendor(
     name: str, title: str, url: str, key: str, *, model: str = "", keys: tuple[str, ...] = (), needs_key: bool = True
 ) -> Vendor:
-    """A provider with a Chat Completions API, whose environment names begin with the same word."""
+    """A provider with a Chat Completions API; its environment names share a prefix."""
     word = key.removesuffix("_API_KEY")
     return Vendor(
         name=name,
@@ -159,9 +159,9 @@ VENDORS: tuple[Vendor, ...] = (
 )
 
 MAIN = ("anthropic", "openai", "google")
-"""The providers that are looked for by themselves, in this order."""
+"""The providers that are tried automatically, in this order."""
 
-# A word alone means the newest of its kind that the pinned libraries know, their prices included.
+# An alias means the newest model of its family that the pinned libraries know, with its price.
 WORDS: Mapping[str, str] = {
     "haiku": "anthropic:claude-haiku-5-5",
     "sonnet": "anthropic:claude-sonnet-5-5",
@@ -178,10 +178,10 @@ _BY_NAME: dict[str, Vendor] = {name: vendor for vendor in VENDORS for name in (v
 
 
 def find_model(name: str) -> tuple[Vendor, str]:
-    """The provider and the model that a name means.
+    """Resolve a name to a provider and a model.
 
     Raises:
-        RuntimeFailureError: Nothing is known by this name; the text has the nearest.
+        RuntimeFailureError: The name is unknown; the text has the nearest.
     """
     text = name.strip()
     provider, colon, model = text.partition(":")
@@ -207,7 +207,7 @@ def complete_name(name: str) -> str:
     """A model's name as `provider:name`.
 
     Raises:
-        RuntimeFailureError: Nothing is known by this name; the text has the nearest.
+        RuntimeFailureError: The name is unknown; the text has the nearest.
     """
     vendor, model = find_model(name)
     return f"{vendor.name}:{model}"
@@ -254,7 +254,7 @@ def _unknown_provider(text: str, provider: str) -> str:
 
 
 def _unknown_word(text: str) -> str:
-    """What to say of a name without a provider that no rule completes."""
+    """The error message for a name without a provider that no rule completes."""
     if text in _BY_NAME:
         return f"model {text!r} is a provider; name one of its models too{_such_as(_BY_NAME[text])}"
     rule = "name it `provider:name`; without a provider only haiku, sonnet, opus, claude-*, gpt-*, o1… and gemini-* do"

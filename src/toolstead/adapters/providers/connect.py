@@ -1,8 +1,8 @@
-"""Connect to a model: from `provider:name` and a key to something that answers.
+"""Connect to a model, by `provider:name` and a key.
 
-Every SDK would read its key, address, headers and more from the environment. None is left to: all of it comes from
-the lookup that is handed in. Their retries are off, because the loop decides about another try. Importing takes
-half a second, so call `connect` in a worker when an event loop runs.
+Every SDK would read its key, address, headers and more from the environment; here all of it comes from the given
+lookup. The SDKs' retries are off, because the kernel's loop retries. Importing takes half a second, so call `connect`
+in a worker thread when an event loop runs.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ if TYPE_CHECKING:
 
     from toolstead.adapters.providers.model import ProviderModel
 
-_NO_KEY = "none"  # the SDK wants one, the server does not
+_NO_KEY = "none"  # the SDK requires one, the server does not
 
-# Providers of Chat Completions whose own ways are known: module and class of the provider, then of the model.
+# Chat Completions providers with classes of their own: module and class of the provider, then of the model.
 _PROVIDERS: dict[str, str] = {
     "alibaba": "AlibabaProvider",
     "cerebras": "CerebrasProvider",
@@ -55,7 +55,7 @@ _MAX_TOKENS_ONLY = frozenset({"mistral"})  # refuses `max_completion_tokens`
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Line:
-    """What every SDK is told."""
+    """The arguments of every SDK."""
 
     model_name: str
     address: str
@@ -68,7 +68,7 @@ def connect(name: str, lookup: Lookup) -> ProviderModel:
 
     Args:
         name: `provider:name`, or a bare name that the table completes.
-        lookup: Gives keys, addresses, proxies by their environment names.
+        lookup: Returns keys, addresses and proxies by their environment names.
 
     Raises:
         RuntimeFailureError: The name is unknown, a key or a package is missing; the text says what to do.
@@ -116,20 +116,20 @@ def _configure_model(vendor: Vendor, line: _Line, key_name: str, lookup: Lookup)
 
 
 def _as_they_are() -> ModelProfile:
-    """Schemas go out as they are given: the copy is adapted here already, and only here."""
+    """Send schemas unchanged: they are already adapted."""
     return {"json_schema_transformer": None}
 
 
 def _forget_environment(sdk_client: object) -> None:
-    """Drop the headers that the SDK took from the environment; its constructor has no argument against it."""
+    """Drop the headers that the SDK read from the environment; its constructor cannot disable that."""
     vars(sdk_client)["_custom_headers"] = {}
 
 
 def _send_as_given(resource: object, *fields: str) -> None:
-    """Let large fields of a request reach the wire as they are.
+    """Send large fields of a request without the SDK's conversion.
 
     The SDK would compare every value in them with every type that it might have: 60 ms for a conversation of forty
-    messages, ten times all the rest. What is in `extra_body` it does not look at.
+    messages, ten times all the rest. It does not inspect `extra_body`.
     """
     create = cast("Callable[..., Awaitable[Any]]", vars(type(resource))["create"])
 
@@ -186,7 +186,7 @@ def _openai_model(line: _Line, vendor: Vendor, lookup: Lookup) -> ForeignModel[A
     sdk_client.project = lookup("OPENAI_PROJECT_ID") if is_openai else None
     _send_as_given(sdk_client.responses, "input", "tools")
     _send_as_given(sdk_client.chat.completions, "messages", "tools")
-    # A stream that ends without its reason broke off, although some servers would have it pass.
+    # A stream without a finish reason is incomplete, although some servers omit it.
     profile = cast("ModelProfile", {**_as_they_are(), "openai_chat_streaming_requires_finish_reason": True})
     if vendor.api == "responses":
         rehearse_responses()
@@ -216,7 +216,7 @@ def _gemini_model(line: _Line, lookup: Lookup) -> ForeignModel[Any]:
         base_url=line.address,
         api_version="v1beta",
         httpx_async_client=line.client,
-        # Never used; without one the SDK would make its own, out of the environment.
+        # Never used; without one the SDK would create its own from the environment.
         httpx_client=httpx2.Client(trust_env=False, verify=load_certificates(lookup), timeout=line.client.timeout),
     )
     debug = DebugConfig(client_mode="", replays_directory="", replay_id="")

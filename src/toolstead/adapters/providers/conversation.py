@@ -1,4 +1,4 @@
-"""A conversation of the kernel in the words of pydantic-ai."""
+"""Conversion of a kernel conversation to pydantic-ai messages."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ from toolstead.types.content import Audio, Content, EmbeddedResource, Image, Res
 def translate_messages(messages: Iterable[Message], *, images: Container[str]) -> list[ModelMessage]:
     """The messages of a request.
 
-    What stands between two replies becomes one message, results before what the user said: APIs refuse a result
-    that does not follow its call at once.
+    Everything between two replies becomes one message, results before user messages: APIs refuse a result
+    that does not directly follow its call.
 
     Args:
-        messages: What was said so far.
-        images: The media types that the model can look at.
+        messages: The messages so far.
+        images: The image media types that the model accepts.
     """
     done: list[ModelMessage] = []
     results: list[ToolReturnPart] = []
@@ -51,7 +51,7 @@ def translate_messages(messages: Iterable[Message], *, images: Container[str]) -
 
 
 def _translate_reply(message: ModelReply) -> ModelResponse:
-    """The reply as the API gave it, signed thinking included; made anew when it came from somewhere else."""
+    """The API's original reply, with signed thinking; rebuilt if it came from another API."""
     if isinstance(message.kept, ModelResponse):
         return message.kept
     parts: list[TextPart | ToolCallPart] = [TextPart(content=message.text)] if message.text else []
@@ -74,7 +74,7 @@ def _translate_result(message: Answered, *, images: Container[str]) -> ToolRetur
 
 
 def _translate_content(parts: Sequence[Content], *, images: Container[str]) -> str | list[str | BinaryContent]:
-    """Text as text, images as images where they can be looked at, everything else in words."""
+    """Text as text, images as images if the model accepts them, everything else as a description."""
     shown: list[str | BinaryContent] = []
     for part in parts:
         match part:

@@ -1,7 +1,7 @@
-"""Tool definitions in the words of each provider's API, from one registry.
+"""Tool definitions in the format of each provider's API.
 
-Each API gets a schema that it takes: the tool's own where it can, else a copy that says less in keywords and the
-rest in words. Calls are validated against the tool's own in any case.
+Each API gets a schema that it accepts: the tool's own where possible, else a copy with fewer keywords and the rest as
+text. Calls are always validated against the tool's own schema.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ Provider = Literal["anthropic", "openai", "gemini"]
 
 
 def tool_definitions(tools: Iterable[ToolInfo], provider: str) -> list[dict[str, Any]]:
-    """The `tools` of a request to a provider: plain JSON, with schemas that its API takes; the log says which differ.
+    """The `tools` of a request to a provider: plain JSON, with schemas that its API accepts; adaptations are logged.
 
     Raises:
         ToolsteadError: The provider is none of `anthropic`, `openai`, `gemini`.
     """
     shape = _SHAPES.get(provider)
     if shape is None:
-        raise ToolsteadError(f"unknown provider {provider!r}; one of {', '.join(get_args(Provider))} is needed")
+        raise ToolsteadError(f"unknown provider {provider!r}; use one of {', '.join(get_args(Provider))}")
     rules = RULES[provider]
     definitions: list[dict[str, Any]] = []
     for tool in tools:

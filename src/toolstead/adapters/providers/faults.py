@@ -1,6 +1,6 @@
-"""Why a model API gave no answer: from whatever was raised to one `ModelError` with its kind and a sentence.
+"""Failures of a model API: converts any exception to a `ModelError` with its kind and a message.
 
-Errors in the middle of a stream and before it are told apart by nobody.
+Errors before and during a stream are treated alike.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _CATEGORIES: tuple[tuple[type[foreign.ModelAPIError], ModelFault], ...] = (
     (foreign.ModelConnectionError, "network"),
     (foreign.ModelRequestTimeout, "network"),
 )
-# What no category says: a time-out of the server's, a conflict, a body that is too large.
+# Not covered by a category: a time-out of the server's, a conflict, a body that is too large.
 _STATUSES: Mapping[int, ModelFault] = {408: "network", 409: "server", 413: "overflow", 425: "busy"}
 
 _TOO_LONG = re.compile(
@@ -46,22 +46,22 @@ _SECRET = re.compile(r"\b(?:sk-|gsk_|xai-|AIza)[-\w*]{6,}")
 
 _WORDS: Mapping[ModelFault, str] = {
     "busy": "is busy",
-    "rate": "wants fewer requests",
+    "rate": "limits the rate of requests",
     "server": "failed",
     "network": "could not be reached, or its answer broke off",
-    "overflow": "says that the conversation is too long for the model",
-    "quota": "says that the account's credit or quota is used up",
+    "overflow": "reports that the conversation is too long for the model",
+    "quota": "reports that the account's credit or quota is used up",
     "rejected": "refuses the request",
 }
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FaultSource:
-    """Who asked: what a failure's sentence needs to know.
+    """The caller's details for error messages.
 
     Attributes:
         key_name: The environment name that gave the key; empty when there is none.
-        key: The key, so that no text shows it.
+        key: The key, to be masked in messages.
     """
 
     vendor: Vendor
@@ -71,7 +71,7 @@ class FaultSource:
 
 
 def raised_by(api: API) -> tuple[type[Exception], ...]:
-    """What a request may raise because of the API or the way to it; anything else is a bug."""
+    """The exceptions that the API or the network may cause; anything else is a bug."""
     everywhere = (
         foreign.ModelAPIError,
         foreign.UnexpectedModelBehavior,
@@ -96,7 +96,7 @@ def raised_by(api: API) -> tuple[type[Exception], ...]:
 
 
 def model_error(error: Exception, caller: FaultSource, tools: Sequence[ToolInfo]) -> ModelError:
-    """The one error for whatever a request met."""
+    """Convert an exception of a request to a `ModelError`."""
     sentence = _error_sentence(error, caller)
     fault, tool = _classify_fault(error, sentence, tools)
     status = error.status_code if isinstance(error, foreign.ModelHTTPError) else None
@@ -109,7 +109,7 @@ def _classify_fault(error: Exception, sentence: str, tools: Sequence[ToolInfo]) 
     if isinstance(error, foreign.ContentFilterError):
         return "rejected", None
     if not isinstance(error, foreign.ModelAPIError):
-        return "network", None  # a connection that ended, an answer that nobody can read
+        return "network", None  # a closed connection, an unreadable answer
     for category, fault in _CATEGORIES:
         if isinstance(error, category):
             return ("quota" if fault == "rate" and _is_daily(error) else fault), None
@@ -120,12 +120,12 @@ def _classify_fault(error: Exception, sentence: str, tools: Sequence[ToolInfo]) 
         if tool is not None:
             return "schema", tool
         return ("overflow" if _TOO_LONG.search(sentence) else "rejected"), None
-    # An error without a status: sent in the middle of a stream, or a body that is no answer at all.
+    # An error without a status: sent in the middle of a stream, or a body that is not an answer.
     return ("server" if error.body is not None else "network"), None
 
 
 def _refused_tool(sentence: str, body: object, tools: Sequence[ToolInfo]) -> str | None:
-    """The tool that a refusal is about, by its name or by its place in the request."""
+    """The tool that a refusal names, by its name or its index in the request."""
     if not _OF_A_TOOL.search(sentence):
         return None
     quoted = set(re.findall(r"['\"`]([\w.-]{1,128})['\"`]", sentence))
@@ -134,7 +134,7 @@ def _refused_tool(sentence: str, body: object, tools: Sequence[ToolInfo]) -> str
         return named[0]
     parameter = _error_body(body).get("param")
     for place in _TOOL_INDEX.finditer(f"{parameter if isinstance(parameter, str) else ''} {sentence}"):
-        index = int(place[1]) + int(place[2] or 0)  # tools stand in one list, or each in a list of its own
+        index = int(place[1]) + int(place[2] or 0)  # tools are in one list, or each in its own
         if index < len(tools):
             return tools[index].name
     return None
@@ -157,7 +157,7 @@ def _fault_text(fault: ModelFault, tool: str | None, status: int | None, sentenc
 
 
 def _nearest_names(caller: FaultSource) -> str:
-    """Names like the one that is unknown, from those that pydantic-ai knows."""
+    """Model names of pydantic-ai that are similar to the unknown one."""
     prefix = f"{caller.vendor.name.removesuffix('-chat')}:"
     known = {name.removeprefix(prefix) for name in known_model_names() if name.startswith(prefix)} - {caller.model_name}
     hint = suggest(caller.model_name, sorted(known), most=3, cutoff=0.4)
@@ -165,7 +165,7 @@ def _nearest_names(caller: FaultSource) -> str:
 
 
 def _error_sentence(error: Exception, caller: FaultSource) -> str:
-    """What the API said, in one line, bounded and without the key."""
+    """The API's message in one line, bounded and without the key."""
     said: object = None
     if isinstance(error, foreign.ModelAPIError):
         said = _error_body(error.body).get("message") or (error.body if isinstance(error.body, str) else None)
@@ -180,7 +180,7 @@ def _error_sentence(error: Exception, caller: FaultSource) -> str:
 
 
 def _error_body(body: object) -> Mapping[str, Any]:
-    """The part of an error's body that tells: some APIs wrap it in `error`, Gemini in a list as well."""
+    """The relevant part of an error body: some APIs wrap it in `error`, Gemini also in a list."""
     if isinstance(body, list) and body:
         body = cast("list[object]", body)[0]
     if not isinstance(body, Mapping):
@@ -191,7 +191,7 @@ def _error_body(body: object) -> Mapping[str, Any]:
 
 
 def _gemini_details(body: object) -> list[Mapping[str, Any]]:
-    """What Gemini tells besides the message."""
+    """Gemini's details beside the message."""
     details = _error_body(body).get("details")
     if not isinstance(details, list):
         return []
@@ -199,12 +199,12 @@ def _gemini_details(body: object) -> list[Mapping[str, Any]]:
 
 
 def _is_daily(error: foreign.ModelAPIError) -> bool:
-    """Whether a limit counts by the day, so that waiting a moment is no use."""
+    """Whether a limit is per day, so that a short wait does not help."""
     return any("PerDay" in str(detail.get("violations", "")) for detail in _gemini_details(error.body))
 
 
 def _retry_after(error: Exception) -> float | None:
-    """Seconds to wait, as the header says, or, from Gemini, the body."""
+    """Seconds to wait, from the header or, for Gemini, the body."""
     if not isinstance(error, foreign.ModelAPIError):
         return None
     if error.retry_after is not None:

@@ -1,6 +1,6 @@
-"""The HTTP client of one model connection: its time limits, its pool, and the way out of this network.
+"""The HTTP client of one model connection: timeouts, connection pool and proxy.
 
-SDKs read proxies, certificates and `.netrc` from wherever they run; here nothing is read, everything is given.
+SDKs read proxies, certificates and `.netrc` from their environment; here they are explicit arguments.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 CONNECT_SECONDS = 10.0
 READ_SECONDS = 600.0
-"""How long a model may be silent: some think for minutes before their first word."""
+"""Read timeout: some models think for minutes before their first token."""
 
 _MOST_CONNECTIONS = 1000
 _IDLE_CONNECTIONS = 100
@@ -40,7 +40,7 @@ def open_client(address: str, lookup: Lookup) -> httpx2.AsyncClient:
 
     parts = urlsplit(address)
     if parts.scheme not in {"http", "https"} or not parts.hostname:
-        raise RuntimeFailureError(f"a model API's address must begin with http:// or https://, but it is {address!r}")
+        raise RuntimeFailureError(f"a model API's address must begin with http:// or https://, not {address!r}")
     proxy_name, proxy = _find_proxy(parts.scheme, parts.hostname, lookup)
     try:
         return httpx2.AsyncClient(
@@ -61,7 +61,7 @@ def open_client(address: str, lookup: Lookup) -> httpx2.AsyncClient:
 
 @contextmanager
 def remember_responses(opened: list[httpx2.Response]) -> Generator[None]:
-    """Put every response that is opened in the block into a list, so that whoever began it can end it.
+    """Collect every response that is opened in the block, so that the caller can close it.
 
     Some SDKs leave the connection of an abandoned stream to the garbage collector.
     """
@@ -79,7 +79,7 @@ async def _remember_response(response: httpx2.Response) -> None:
 
 
 async def _limit_time(request: httpx2.Request) -> None:
-    """Set the time limits once more, because an SDK may send its own with each request, or none."""
+    """Enforce the timeouts, because an SDK may set its own with each request, or none."""
     request.extensions["timeout"] = {
         "connect": CONNECT_SECONDS,
         "read": READ_SECONDS,
@@ -89,7 +89,7 @@ async def _limit_time(request: httpx2.Request) -> None:
 
 
 def _find_proxy(scheme: str, host: str, lookup: Lookup) -> tuple[str, str | None]:
-    """The proxy on the way to a host and the name that set it; none for this machine and for what `NO_PROXY` lists."""
+    """The proxy for a host and the variable that set it; none for this machine and hosts in `NO_PROXY`."""
     if host in _LOOPBACK or _is_excepted(host, lookup("NO_PROXY") or lookup("no_proxy") or ""):
         return "", None
     word = f"{scheme}_proxy"
@@ -100,7 +100,7 @@ def _find_proxy(scheme: str, host: str, lookup: Lookup) -> tuple[str, str | None
 
 
 def _is_excepted(host: str, exceptions: str) -> bool:
-    """Whether a comma-separated list of hosts has a host, or a domain that it is in."""
+    """Whether a comma-separated list has a host or one of its parent domains."""
     for entry in exceptions.split(","):
         name = entry.strip().lower().removeprefix("*").removeprefix(".").partition(":")[0]
         if entry.strip() == "*" or (name and (host == name or host.endswith(f".{name}"))):
@@ -109,7 +109,7 @@ def _is_excepted(host: str, exceptions: str) -> bool:
 
 
 def load_certificates(lookup: Lookup) -> ssl.SSLContext:
-    """The authorities that are trusted: the usual ones, or those of `SSL_CERT_FILE`.
+    """The trusted certificate authorities: the default ones, or those of `SSL_CERT_FILE`.
 
     Raises:
         RuntimeFailureError: The file cannot be used.

@@ -1,4 +1,4 @@
-"""The kernel's model port over pydantic-ai: one request, streamed, on whichever API.
+"""The kernel's model port over pydantic-ai: one streamed request to any API.
 
 pydantic-ai's model layer maps messages and streams; nothing of its agents is used.
 """
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     import httpx2
     from pydantic_ai.models import Model as ForeignModel
 
-_MAX_TOKENS = 32_000  # for an Anthropic model whose own limit nobody knows; the API wants a number
+_MAX_TOKENS = 32_000  # for an Anthropic model with an unknown limit; the API requires a number
 
 _EVERYWHERE = frozenset({"image/png", "image/jpeg", "image/webp"})
 _IMAGES: dict[API, frozenset[str]] = {
@@ -56,7 +56,7 @@ class ProviderModel:
     """One model of one provider; connections are shared by all its requests, and closed by `aclose`."""
 
     def __init__(self, *, caller: FaultSource, foreign: ForeignModel[Any], client: httpx2.AsyncClient) -> None:
-        """Take a model that is configured already, and the client that it sends with."""
+        """Wrap a configured model and its HTTP client."""
         vendor: Vendor = caller.vendor
         self._name = f"{vendor.name}:{caller.model_name}"
         self._caller = caller
@@ -74,12 +74,12 @@ class ProviderModel:
         return self._name
 
     async def stream_reply(self, request: ModelRequest) -> AsyncGenerator[ModelDelta | ModelReply]:
-        """Ask once: pieces as they come, then the whole reply as the last item.
+        """Make one request: yield pieces as they arrive, then the whole reply as the last item.
 
         Closing the iterator early ends the request.
 
         Raises:
-            ModelError: There is no whole reply; its `fault` says why.
+            ModelError: The reply is incomplete; its `fault` says why.
         """
         parameters = ModelRequestParameters(
             function_tools=self._copies.copies_of(request.tools),
@@ -124,14 +124,14 @@ class ProviderModel:
         )
 
     def _refuse_half_an_answer(self, response: ModelResponse) -> None:
-        """Raise when an answer ended, but not the way a whole one does."""
+        """Raise if an answer ended abnormally."""
         title = self._caller.vendor.title
         details = response.provider_details or {}
         reason = details.get("finish_reason") or details.get("block_reason") or response.finish_reason
         match response.finish_reason:
             case "content_filter":
                 raise ModelError(
-                    f"{title} stopped the answer because of its rules about content ({reason}); ask differently",
+                    f"{title} stopped the answer because of its content policy ({reason}); rephrase the request",
                     fault="rejected",
                 )
             case "error":
@@ -143,10 +143,10 @@ class ProviderModel:
 
 
 def _model_settings(api: API, foreign: ForeignModel[Any]) -> ModelSettings:
-    """What every request asks for.
+    """The settings of every request.
 
-    Anthropic caches only what it is asked to: tools and instructions, and the conversation as it grows, because a
-    loop sends all of it again with each turn; one reading pays for the dearer writing. The others do it by themselves.
+    Anthropic caches only on request: tools, instructions, and the growing conversation, which the loop sends again
+    with each turn; one cache read pays for the dearer write. The other APIs cache automatically.
     """
     if api != "anthropic":
         return {}
@@ -158,7 +158,7 @@ def _model_settings(api: API, foreign: ForeignModel[Any]) -> ModelSettings:
 
 
 def _delta_of(event: ModelResponseStreamEvent) -> ModelDelta | None:
-    """A piece for whoever reads along; most events are about tool calls, and those are told whole."""
+    """A piece of the streamed reply, or None; tool calls are reported whole."""
     match event:
         case PartDeltaEvent(delta=TextPartDelta(content_delta=text)) if text:
             return ModelDelta(text)
@@ -173,7 +173,7 @@ def _delta_of(event: ModelResponseStreamEvent) -> ModelDelta | None:
 
 
 def _call(part: ToolCallPart) -> ToolUse:
-    """A call; arguments that are no JSON object stay the text that they are."""
+    """A tool call; arguments that are not a JSON object stay text."""
     match part.args:
         case dict():
             return ToolUse(id=part.tool_call_id, name=part.tool_name, input=part.args)

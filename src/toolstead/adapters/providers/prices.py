@@ -1,4 +1,4 @@
-"""What a reply used, and what that cost."""
+"""Usage and cost of a reply."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ logger = logging.getLogger(__name__)
 
 
 class Prices:
-    """Prices of one model; a model without a known price is named once and then counted as free."""
+    """Prices of one model; an unknown price is logged once and counts as 0."""
 
     def __init__(self, name: str) -> None:
-        """Take the name that the log uses."""
+        """Set the model's name for the log."""
         self._name = name
         self._is_told = False
 
     def usage_of(self, response: ModelResponse) -> Usage:
-        """What a reply used."""
+        """The usage and cost of a reply."""
         return Usage(
             input_tokens=response.usage.input_tokens,
             output_tokens=response.usage.output_tokens,

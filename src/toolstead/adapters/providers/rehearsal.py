@@ -1,4 +1,4 @@
-"""A first answer that nobody asked for: it makes an SDK build its types before an event loop has to wait for them.
+"""A rehearsed answer, which makes an SDK build its types before an event loop has to wait for them.
 
 OpenAI's SDK builds the types of its stream at the first event, for more than half a second.
 """

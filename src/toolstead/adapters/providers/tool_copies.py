@@ -1,4 +1,4 @@
-"""Tools as a model API is told of them, with schemas that it takes."""
+"""Tools as sent to a model API, with schemas that it accepts."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def api_copies(rules: str, reader: str) -> ToolCopies[ToolDefinition]:
 
     Args:
         rules: Whose rules the schemas follow.
-        reader: Whom they go to, for the log.
+        reader: The recipient's name, for the log.
     """
 
     def copy_tool(tool: ToolInfo) -> tuple[ToolDefinition, tuple[str, ...]]:

@@ -1,4 +1,4 @@
-"""What routes answer with, where it is more than one of `toolstead.types`; their schemas are in the document."""
+"""Response bodies that are not plain `toolstead.types`; their schemas are in the OpenAPI document."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class ToolCounts(SentStruct, frozen=True, kw_only=True):
     """How many there are, by source.
 
     Attributes:
-        total: All of them.
+        total: The sum.
         builtin: From source `builtin`.
         plugin: From source `plugin`.
         agent: From source `agent`.
@@ -35,13 +35,13 @@ class ToolCounts(SentStruct, frozen=True, kw_only=True):
 
 
 class ToolList(SentStruct, frozen=True, kw_only=True):
-    """Every tool, and what was set aside.
+    """Every tool, and what is quarantined.
 
     Attributes:
         tools: The tools, in a stable order.
         counts: How many there are, by source.
         generation: Counts up with each change of the registry.
-        quarantined: What was set aside, and why.
+        quarantined: What failed to load, and why.
     """
 
     tools: list[ToolInfo]
@@ -51,7 +51,7 @@ class ToolList(SentStruct, frozen=True, kw_only=True):
 
 
 class CallResult(SentStruct, frozen=True, kw_only=True):
-    """What a tool answered, good or bad.
+    """The result of a tool, or its error.
 
     Attributes:
         duration_ms: How long it took, in milliseconds.
@@ -67,7 +67,7 @@ class ThreadAnswer(SentStruct, frozen=True, kw_only=True):
     """A conversation.
 
     Attributes:
-        messages: What was said, oldest first.
+        messages: The messages, oldest first.
     """
 
     flattened: ClassVar[frozenset[str]] = frozenset({"thread"})
@@ -99,7 +99,7 @@ class MessageAccepted(SentStruct, frozen=True, kw_only=True):
 
 
 class RunAccepted(SentStruct, frozen=True, kw_only=True):
-    """The run waits for its turn.
+    """The run is queued.
 
     Attributes:
         run_id: Its id.
@@ -123,10 +123,10 @@ class Prewarmed(SentStruct, frozen=True, kw_only=True):
 
 
 class ReadableCall(SentStruct, frozen=True, kw_only=True):
-    """How to show it to the person who decides.
+    """Display form for the person who decides.
 
     Attributes:
-        input: The arguments as JSON text, with every character that would not be seen escaped.
+        input: The arguments as JSON text, with every invisible character escaped.
         reason: The reason, likewise.
     """
 
@@ -135,10 +135,10 @@ class ReadableCall(SentStruct, frozen=True, kw_only=True):
 
 
 class ApprovalAnswer(SentStruct, frozen=True, kw_only=True):
-    """A tool call that waits for a person, or did.
+    """A tool call that waits for a person's decision, or has one.
 
     Attributes:
-        shown: How to show it to the person who decides.
+        shown: Display form for the person who decides.
     """
 
     flattened: ClassVar[frozenset[str]] = frozenset({"approval"})
@@ -148,7 +148,7 @@ class ApprovalAnswer(SentStruct, frozen=True, kw_only=True):
 
 
 class ApprovalList(SentStruct, frozen=True, kw_only=True):
-    """What waits for a person.
+    """The pending approvals.
 
     Attributes:
         approvals: The oldest first.
@@ -168,15 +168,15 @@ class PluginList(SentStruct, frozen=True, kw_only=True):
 
 
 class SessionCounts(SentStruct, frozen=True, kw_only=True):
-    """The warm connections to runtimes, counted since the server began.
+    """The warm connections to runtimes, counted since the server started.
 
     Attributes:
-        idle: Wait for a message.
-        live: All that are open.
-        hits: Messages that found theirs open.
-        misses: Messages for which one had to be opened.
-        rebuilt: Messages that found one built with something else.
-        evicted: Ended: too old, too many, or broken.
+        idle: Sessions that wait for a message.
+        live: All open sessions.
+        hits: Messages whose session was open.
+        misses: Messages whose session had to be opened.
+        rebuilt: Messages whose session was open with other settings.
+        evicted: Sessions that were closed: too old, too many, or broken.
     """
 
     idle: Count
@@ -191,12 +191,12 @@ class HealthAnswer(SentStruct, frozen=True, kw_only=True):
     """The server is up.
 
     Attributes:
-        status: Always this.
+        status: Always `ok`.
         version: Toolstead's version.
         generation: The registry's generation.
-        runtime: What answers where nothing else is said; null when none can be had.
-        runtime_reason: Why this one, empty when the settings name it; or what would be needed for one.
-        sessions: The warm connections to runtimes, counted since the server began.
+        runtime: The default runtime; null when none is available.
+        runtime_reason: Why it was chosen, empty when the settings name it; or what is missing.
+        sessions: The warm connections to runtimes, counted since the server started.
     """
 
     status: Literal["ok"]
@@ -208,17 +208,17 @@ class HealthAnswer(SentStruct, frozen=True, kw_only=True):
 
 
 class ProblemDocument(SentStruct, frozen=True, kw_only=True):
-    """An error, as RFC 9457 has it.
+    """A problem document (RFC 9457).
 
     Attributes:
         type: Which kind of error: its place in this documentation.
         title: The kind, in a few words.
         status: The HTTP status.
-        detail: What was wrong with this very request, and what would be right.
-        instance: The path that was asked for.
-        nearest: Names of tools like the one that was asked for.
+        detail: What was wrong with this request, and what would be right.
+        instance: The path of the request.
+        nearest: Names of tools like the requested one.
         max_body: Bytes a body may have.
-        id: Where to look in the server's log.
+        id: The id of the entry in the server's log.
     """
 
     optional: ClassVar[frozenset[str]] = frozenset({"instance", "nearest", "max_body", "id"})

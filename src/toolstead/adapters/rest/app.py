@@ -1,6 +1,6 @@
 """The REST application: every route, with `/mcp` mounted beside them behind the same guard.
 
-`create_app` is the table of contents; `adapters.http.server` serves what it makes.
+`create_app` builds it; `adapters.http.server` serves it.
 """
 
 from __future__ import annotations
@@ -50,15 +50,15 @@ def create_app(
         registry: Lists and reloads tools.
         dispatcher: Calls them.
         options: Who may call, and how much may be sent.
-        version: Toolstead's version, as health and the documentation tell it.
+        version: Toolstead's version, for health and the documentation.
         mcp: Answers `/mcp`, behind the same guard.
-        stopping: Shared with streams that must know when the server ends; a new one unless given.
+        stopping: Shared with streams that must end with the server; a new one by default.
         conversations: Opens threads and runs; without it there are no such routes.
-        project: The folder in which runs work; the current one unless given.
-        results: Reads what is kept behind a handle; the database does unless given.
-        state: The runtime and the sessions, as health tells them.
+        project: The folder in which runs work; the current one by default.
+        results: Reads the result of a handle; from the database by default.
+        state: The runtime and the sessions, for health.
         plugins: Shows and switches plugins; without it there are no such routes.
-        approvals: What waits for a person; without it there are no such routes.
+        approvals: The pending approvals; without it there are no such routes.
 
     Raises:
         ServeError: The options name a host, an origin or a token that could never match.
@@ -97,5 +97,5 @@ class RestApp(HttpApplication):
 
 
 def _is_mcp_stream(scope: Scope) -> bool:
-    """Whether an MCP request stays open until somebody ends it; newer protocol versions say so in a header."""
+    """Whether an MCP request is a stream; newer protocol versions mark it in a header."""
     return scope["method"] == "GET" or (b"mcp-method", b"subscriptions/listen") in scope["headers"]

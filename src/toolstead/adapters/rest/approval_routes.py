@@ -1,4 +1,4 @@
-"""The approval routes: what waits for a person, and their decision. Both are for people alone."""
+"""The approval routes: list pending approvals and decide them. Both need the private token."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ class ApprovalBody(msgspec.Struct, forbid_unknown_fields=True, rename="camel"):
     """A person's decision.
 
     Attributes:
-        decision: Whether the call may go on.
-        input: Arguments to go on with instead; they must fit the tool. Only with `allow`.
+        decision: Whether the call may run.
+        input: Arguments to use instead; they must fit the tool. Only with `allow`.
         reason: Why; a model reads it when its call is denied.
     """
 
@@ -70,7 +70,7 @@ class ApprovalRoutes:
 
 
 def _show_approval(approval: Approval) -> ApprovalAnswer:
-    """An approval, and how to show it: nothing in it may hide from the person who decides."""
+    """An approval with its display form, in which no character is invisible to the person who decides."""
     text = json.dumps(approval.input, ensure_ascii=False, indent=2)
     readable = ReadableCall(input=escape_unseen(text, "value"), reason=escape_unseen(approval.reason, "value"))
     return ApprovalAnswer(approval=approval, shown=readable)
@@ -99,17 +99,17 @@ _DECIDED = msgspec.structs.replace(
 
 _LIST = describe_operation(
     "listApprovals",
-    "List what waits for a person",
-    "The calls that a plugin wants a person to decide about, of every process on the database.",
+    "List the pending approvals",
+    "The calls that wait for a person's decision, from every process on the database.",
     responses=describe_answer(
         ApprovalList, "What waits.", STORAGE, example={"approvals": [_show_approval(_WAITING).to_json()]}
     ),
 )
 _DECIDE = describe_operation(
     "decideApproval",
-    "Allow or deny a call that waits",
-    "The first decision counts. `input` goes on with other arguments, which must fit the tool; the reason of a no is "
-    "for the model to read.",
+    "Allow or deny a pending call",
+    "The first decision counts. `input` replaces the arguments, and must fit the tool's schema; the model reads the "
+    "reason of a denial.",
     parameters=[path_parameter("id", "The approval's id.", "approval_1")],
     requestBody=body_of(
         ApprovalBody,
@@ -118,7 +118,7 @@ _DECIDE = describe_operation(
     ),
     responses=describe_answer(
         ApprovalAnswer,
-        "The approval as it was decided.",
+        "The decided approval.",
         BAD_JSON,
         BAD_BODY,
         UNKNOWN_APPROVAL,

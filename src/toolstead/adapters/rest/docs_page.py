@@ -1,7 +1,7 @@
-"""`/docs`: the OpenAPI document as one page of HTML, written by the server.
+"""`/docs`: the OpenAPI document as one HTML page, rendered by the server.
 
-No script and nothing from elsewhere, so it works offline and under a policy that allows nothing but
-its own style sheet. Links between shapes and problems are anchors.
+No scripts and no external resources, so it works offline and under a Content-Security-Policy that allows
+only its own style sheet. Links between shapes and problems are anchors.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def render_page(document: Json, *, origin: str, with_token: bool) -> str:
     Args:
         document: The OpenAPI document.
         origin: The server's address, for the examples.
-        with_token: Whether examples must show a token.
+        with_token: Whether the examples need a token.
     """
     info = document["info"]
     operations = list(_list_operations(document))
@@ -59,10 +59,10 @@ def render_page(document: Json, *, origin: str, with_token: bool) -> str:
         f'<title>Toolstead HTTP API</title><link rel="icon" href="{_ICON}"><style>{STYLE}</style></head><body>'
         f'<div class="frame">{_render_menu(document, operations)}<main>'
         f"<h1>{escape(info['title'])} HTTP API</h1><p>{_render_words(info['description'])}</p>"
-        f"<p>{_token_note(with_token=with_token)} The same as a document: "
+        f"<p>{_token_note(with_token=with_token)} As an OpenAPI document: "
         '<a href="/openapi.json"><code>/openapi.json</code></a>.</p>'
         f'<h2 id="routes">Routes</h2>{articles}<h2 id="shapes">Shapes</h2>'
-        f'<p><span class="must">*</span> marks what is always there.</p>{shapes}'
+        f'<p><span class="must">*</span> marks members that are always present.</p>{shapes}'
         f'<h2 id="problems">Problems</h2><article><dl>{problems}</dl></article>'
         "</main></div></body></html>"
     )
@@ -107,7 +107,7 @@ def _render_operation(document: Json, method: str, path: str, operation: Json, *
         parts.append(f"<h4>Parameters</h4><table>{rows}</table>")
     if body := operation.get("requestBody"):
         media = body["content"]["application/json"]
-        note = "" if body.get("required") else " — may be left out"
+        note = "" if body.get("required") else " — optional"
         parts.append(
             f"<h4>Body{note}</h4>{_render_reference(media['schema'])}"
             f"{_render_shape(_resolve_reference(document, media['schema']))}"
@@ -140,7 +140,7 @@ def _good_answer(operation: Json) -> str:
 
 
 def _pretty_json(value: Any, indent: str = "") -> str:
-    """JSON with what is short kept on one line."""
+    """JSON with short values on one line."""
     line = json.dumps(value)
     if len(indent + line) <= _WIDTH or not isinstance(value, dict | list):
         return line
@@ -162,7 +162,7 @@ def _resolve_reference(document: Json, node: Json) -> Json:
 
 
 def _render_reference(schema: Json) -> str:
-    """A shape where it is used: its name as a link, or its kind in words."""
+    """A reference to a shape: its name as a link, or its type."""
     if "$ref" in schema:
         name = schema["$ref"].rsplit("/", 1)[1]
         return f'<a href="#shape-{escape(name)}"><code>{escape(name)}</code></a>'
@@ -173,7 +173,7 @@ def _render_shape(schema: Json) -> str:
     """A shape where it is defined: a row for each member, nested where it nests."""
     rows: list[str] = []
     for name, member in schema.get("properties", {}).items():
-        must = ' <span class="must" title="always there">*</span>' if name in schema.get("required", ()) else ""
+        must = ' <span class="must" title="always present">*</span>' if name in schema.get("required", ()) else ""
         inner = _render_shape(member) if "properties" in member else ""
         described = _render_words(member.get("description", ""))
         rows.append(
@@ -184,7 +184,7 @@ def _render_shape(schema: Json) -> str:
 
 
 def _describe_kind(schema: Json) -> str:
-    """The kind of a value in a word or two."""
+    """The type of a value in a word or two."""
     if "$ref" in schema:
         return _render_reference(schema)
     if branches := schema.get("anyOf"):
@@ -200,13 +200,13 @@ def _describe_kind(schema: Json) -> str:
 
 
 def _render_curl(method: str, path: str, operation: Json, *, origin: str, token: str) -> str:
-    """The request as one would type it."""
+    """The request as a `curl` command."""
     for parameter in operation.get("parameters", ()):
         if parameter["in"] == "path":
             path = path.replace("{" + parameter["name"] + "}", str(parameter["example"]))
     verb = {"get": "", "post": " -X POST"}.get(method, f" -X {method.upper()}")
     if "text/event-stream" in operation["responses"].get("200", {}).get("content", {}):
-        verb = " -N"  # show what comes when it comes
+        verb = " -N"  # no buffering
     lines: list[str] = []
     if token:
         lines.append(f"-H 'Authorization: Bearer {token}'")
@@ -235,5 +235,5 @@ def _render_words(text: str) -> str:
 
 def _token_note(*, with_token: bool) -> str:
     if with_token:
-        return "This server wants its token: <code>Authorization: Bearer TOKEN</code>."
-    return "This server wants no token, because only this machine can reach it."
+        return "This server needs its token: <code>Authorization: Bearer TOKEN</code>."
+    return "This server needs no token, because only this machine can reach it."

@@ -1,6 +1,6 @@
-"""The OpenAPI 3.1 document, put together from the route table: what is not a route is not in it.
+"""The OpenAPI 3.1 document, generated from the route table.
 
-Operations name the Structs that they answer with and decode; their schemas become the document's components.
+Operations name the Structs of their request and response bodies, whose schemas become the components.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ def path_parameter(name: str, description: str, example: str) -> Document:
 
 
 def query_parameter(name: str, description: str, example: str | None) -> Document:
-    """A parameter behind the `?`, which may be left out; one with an example is shown in the example request."""
+    """An optional query parameter; one with an example appears in the example request."""
     shown: Document = {"name": name, "in": "query", "description": description, "schema": {"type": "string"}}
     return shown if example is None else {**shown, "example": example}
 
@@ -87,7 +87,7 @@ def body_of(struct: StructType, example: Any, *, required: bool = False) -> Docu
 def describe_answer(
     struct: StructType, description: str, *problems: ProblemKind, example: Any, status: int = 200
 ) -> Document:
-    """The good answer, and the problems that only this route has."""
+    """The success response, and the problems specific to this route."""
     good = {"description": description, "content": {"application/json": {"schema": struct, "example": example}}}
     return {str(status): good, **answers_with(*problems)}
 
@@ -107,8 +107,8 @@ def answers_with(*problems: ProblemKind) -> Document:
 
 
 def mcp_paths() -> Document:
-    """`/mcp`, which speaks MCP and not REST; its shapes are the MCP specification's."""
-    by_protocol = {"description": "As the Model Context Protocol's Streamable HTTP transport says."}
+    """`/mcp`: MCP, not REST; the MCP specification defines its shapes."""
+    by_protocol = {"description": "As the Streamable HTTP transport of the Model Context Protocol defines it."}
 
     def describe_path(name: str, summary: str, description: str) -> Document:
         return describe_operation(name, summary, description, responses={"200": by_protocol})
@@ -133,8 +133,8 @@ def build_document(
     Args:
         routes: Method, path and operation of each.
         version: Toolstead's version.
-        with_token: Whether this server wants a token.
-        with_mcp: Whether `/mcp` is there.
+        with_token: Whether this server needs a token.
+        with_mcp: Whether `/mcp` is mounted.
     """
     paths: dict[str, Document] = {}
     for method, path, described in routes:
@@ -156,7 +156,7 @@ def build_document(
             },
         },
     }
-    # Here, because nothing else of a server needs what makes schemas.
+    # Imported here, because only the document needs schemas.
     from toolstead.adapters.rest.schemas import build_schemas, link_schemas
 
     structs: set[StructType] = {Event}
@@ -167,7 +167,7 @@ def build_document(
         schemes["token"] = {"type": "http", "scheme": "bearer", "description": "The server's token."}
         document["security"] = [{"token": []}, {PRIVATE_SCHEME: []}]
     if with_token or any("security" in described for _, _, described in routes):
-        about = "Made by the server at every start, for people's own programs; opens every route."
+        about = "Created by the server at every start, for the user's own programs; opens every route."
         schemes[PRIVATE_SCHEME] = {"type": "http", "scheme": "bearer", "description": about}
         document["components"]["securitySchemes"] = schemes
     return document

@@ -1,4 +1,4 @@
-"""What is not a tool: health, the OpenAPI document, the documentation page, and the way to it."""
+"""Routes about the server: health, the OpenAPI document, the documentation page, and the redirect to it."""
 
 from __future__ import annotations
 
@@ -27,20 +27,20 @@ PAGE_HEADERS = (
 )
 _NO_SESSIONS = dict.fromkeys(("idle", "live", "hits", "misses", "rebuilt", "evicted"), 0)
 _ORIGIN = b"http://toolstead.invalid"
-"""Stands in the rendered page for the address the reader really used."""
+"""Placeholder in the rendered page for the address of the request."""
 
 
 State = Callable[[], Mapping[str, Any]]
-"""The runtime in use and the sessions, as health tells them; asked often, so it must be cheap."""
+"""Returns the runtime and the sessions for health; called often, so it must be cheap."""
 
 
 def no_state() -> Mapping[str, Any]:
-    """Nothing can be invoked here."""
-    return {"runtime": None, "runtimeReason": "this server invokes nobody", "sessions": _NO_SESSIONS}
+    """The state of a server without runs."""
+    return {"runtime": None, "runtimeReason": "this server runs no agents", "sessions": _NO_SESSIONS}
 
 
 class Pages:
-    """The server about itself."""
+    """Health and documentation over HTTP."""
 
     def __init__(self, registry: Registry, version: str, state: State = no_state) -> None:
         self._registry = registry
@@ -60,7 +60,7 @@ class Pages:
 
     @cached_property
     def document(self) -> Document:
-        """The OpenAPI document: written when it is first asked for, since that takes some 50 ms."""
+        """The OpenAPI document; built at the first request, because that takes some 50 ms."""
         return self._build()
 
     @cached_property
@@ -68,7 +68,7 @@ class Pages:
         return render_page(self.document, origin=_ORIGIN.decode(), with_token=self._with_token).encode()
 
     def describe_routes(self, endpoints: list[Endpoint], *, with_token: bool, with_mcp: bool) -> None:
-        """Say of which routes the document and the page tell: all those of the server."""
+        """Set the routes that the document and the page describe: all those of the server."""
         routes = [
             (endpoint.method, endpoint.path, for_people(endpoint.operation) if endpoint.private else endpoint.operation)
             for endpoint in endpoints
@@ -88,7 +88,7 @@ class Pages:
         return HttpResponse.of_json(self.document)
 
     async def get_docs(self, request: HttpRequest) -> HttpResponse:
-        """`GET /docs`, its examples written with the address it was asked by."""
+        """`GET /docs`, with the request's own address in the examples."""
         origin = f"http://{html.escape(request.host)}".encode()
         return HttpResponse(200, self._rendered_page.replace(_ORIGIN, origin), PAGE_HEADERS)
 
@@ -99,8 +99,8 @@ class Pages:
 
 _HEALTH = describe_operation(
     "health",
-    "Ask whether the server is up",
-    "Answers as soon as the port is open; the database is not asked.",
+    "Check that the server is up",
+    "Answers as soon as the port is open; does not query the database.",
     responses=describe_answer(
         HealthAnswer,
         "It is.",
@@ -123,7 +123,7 @@ _OPENAPI = describe_operation(
 _DOCS = describe_operation(
     "docs",
     "Read this page",
-    "Made by the server from the OpenAPI document; needs no network and no script.",
+    "Rendered by the server from the OpenAPI document; needs no network and no script.",
     responses={"200": {"description": "HTML.", "content": {"text/html": {"schema": {"type": "string"}}}}},
 )
 _ROOT = describe_operation("root", "Go to the documentation", "", responses={"307": {"description": "To `/docs`."}})

@@ -1,4 +1,4 @@
-"""The plugin routes: list, switch and set, forget what was set. Changes are for people alone."""
+"""The plugin routes: list, change, reset. Changes need the private token."""
 
 from __future__ import annotations
 
@@ -21,27 +21,27 @@ from toolstead.plugins.view import PluginView
 
 
 class PluginControl(Protocol):
-    """The plugins of a stead, as its doors see and switch them."""
+    """The plugins of a stead, as its interfaces show and change them."""
 
     def show_plugins(self) -> list[dict[str, Any]]:
-        """Every plugin as the routes show it, its secrets masked."""
+        """Every plugin, with masked secrets."""
         ...
 
     async def change_plugin(
         self, name: str, *, enabled: bool | None = None, settings: Mapping[str, Any] | None = None
     ) -> dict[str, Any]:
-        """Switch a plugin, or set some of its settings; null takes one back. Answers with the plugin as it is then.
+        """Switch a plugin, or change some of its settings; null resets one. Return the changed plugin.
 
         Raises:
             NotFoundError: No such plugin.
-            PluginError: The settings do not fit, and all stays as it was.
-            StorageError: It cannot be kept.
-            StateError: It cannot be told to the other processes.
+            PluginError: The settings are invalid; nothing was changed.
+            StorageError: The change cannot be stored.
+            StateError: The other processes cannot be notified.
         """
         ...
 
     async def reset_plugin(self, name: str) -> dict[str, Any]:
-        """Forget what was changed, so that the settings files count again. Raises what `change` raises."""
+        """Reset the changes, so that the settings files apply again. Raises what `change` raises."""
         ...
 
 
@@ -50,7 +50,7 @@ class PluginChange(msgspec.Struct, forbid_unknown_fields=True, rename="camel"):
 
     Attributes:
         enabled: Switch it on or off.
-        settings: Laid over what is set; null takes one back.
+        settings: Merged into the current settings; null resets one.
     """
 
     extra_schema: ClassVar[dict[str, Any]] = {"minProperties": 1}
@@ -86,9 +86,7 @@ class PluginRoutes:
         enabled = None if body.enabled is msgspec.UNSET else body.enabled
         settings = None if body.settings is msgspec.UNSET else body.settings
         if enabled is None and settings is None:
-            detail = (
-                "The body says nothing to change; it has `enabled` (true or false), `settings` (an object), or both."
-            )
+            detail = "The body changes nothing; send `enabled` (true or false), `settings` (an object), or both."
             return problem_response(BAD_BODY, detail, instance=request.path)
         plugin = await self._plugins.change_plugin(request.params["name"], enabled=enabled, settings=settings)
         return HttpResponse(200, encode_anything(plugin))
@@ -99,7 +97,7 @@ class PluginRoutes:
         return HttpResponse(200, encode_anything(plugin))
 
     def _explain_failures(self, handler: Callable[[HttpRequest], Awaitable[HttpResponse]]) -> Handler:
-        """A handler whose foreseen failures are problem documents."""
+        """Wrap a handler so that expected failures become problem documents."""
 
         async def answer_request(request: HttpRequest) -> Sendable | None:
             try:
@@ -132,24 +130,24 @@ _REFUSED = (UNKNOWN_PLUGIN, BAD_PLUGIN, STORAGE)
 _LIST = describe_operation(
     "listPlugins",
     "List the plugins",
-    "Those that run, those that are switched off, and those that failed, with the reason. Secrets are masked.",
+    "All plugins: running, switched off, and failed with the reason. Secrets are masked.",
     responses=describe_answer(PluginList, "The plugins.", example={"plugins": [_EXAMPLE]}),
 )
 _CHANGE = describe_operation(
     "changePlugin",
-    "Switch a plugin, or set its settings",
-    "`settings` is laid over what is set: members that are not named stay, null takes one back to what the settings "
-    "files say. What is set here is stored, counts in every process of this user, and wins over the files until it is "
-    "reset. Settings that do not fit change nothing. A plugin that is switched on and does not start is an answer too: "
-    "`state` and `error` say so.",
+    "Switch a plugin, or change its settings",
+    "`settings` is merged into the current settings: absent members stay, null resets one to the settings files. "
+    "Changes are stored, apply in every process of this user, and override the files until they are reset. Invalid "
+    "settings change nothing. A plugin that is switched on and does not start is not an error response: `state` and "
+    "`error` report it.",
     parameters=[_NAME],
     requestBody=body_of(PluginChange, {"enabled": True, "settings": {"volume": 11}}, required=True),
-    responses=describe_answer(PluginView, "The plugin as it is now.", BAD_JSON, BAD_BODY, *_REFUSED, example=_EXAMPLE),
+    responses=describe_answer(PluginView, "The changed plugin.", BAD_JSON, BAD_BODY, *_REFUSED, example=_EXAMPLE),
 )
 _RESET = describe_operation(
     "resetPlugin",
-    "Forget what was set for a plugin",
-    "The settings files count again, for its switch and for its settings.",
+    "Reset the changes to a plugin",
+    "The settings files apply again, to its switch and its settings.",
     parameters=[_NAME],
-    responses=describe_answer(PluginView, "The plugin as it is now.", *_REFUSED, example=_EXAMPLE),
+    responses=describe_answer(PluginView, "The changed plugin.", *_REFUSED, example=_EXAMPLE),
 )

@@ -1,4 +1,4 @@
-"""The kinds of error that REST adds to those of every HTTP server, and all of them as `/docs` lists them."""
+"""The problem kinds of the REST routes, and the list of all kinds for `/docs`."""
 
 from __future__ import annotations
 
@@ -27,42 +27,42 @@ UNKNOWN_TOOL = ProblemKind(
     "unknown-tool",
     404,
     "No such tool",
-    "`GET /api/tools` lists what can be called; a tool that is blocked or switched off is not there.",
+    "`GET /api/tools` lists the tools that can be called; a tool that is blocked or switched off is not listed.",
 )
 UNKNOWN_THREAD = ProblemKind("unknown-thread", 404, "No such thread", "`GET /api/threads` lists them.")
 UNKNOWN_RUN = ProblemKind(
     "unknown-run", 404, "No such run", "The answer to a message or to `POST /api/runs` has the run's id."
 )
 UNKNOWN_RESULT = ProblemKind(
-    "unknown-result", 404, "No such result", "A tool's answer has the handle of what was kept; results expire."
+    "unknown-result", 404, "No such result", "A tool's result has the handle of its whole content; results expire."
 )
 UNKNOWN_PLUGIN = ProblemKind("unknown-plugin", 404, "No such plugin", "`GET /api/plugins` lists them.")
 UNKNOWN_APPROVAL = ProblemKind(
-    "unknown-approval", 404, "No such approval", "`GET /api/approvals` lists those that wait; decided ones expire."
+    "unknown-approval", 404, "No such approval", "`GET /api/approvals` lists the pending ones; decided ones expire."
 )
 APPROVAL_DECIDED = ProblemKind(
     "approval-decided",
     409,
-    "The approval is decided already",
-    "Nothing is left to decide: the answer says how it was decided, by a person, a deadline or the end of the caller.",
+    "The approval is already decided",
+    "The detail says how it was decided: by a person, by a deadline or by the end of the caller.",
 )
 BAD_PLUGIN = ProblemKind(
     "bad-plugin",
     422,
-    "The plugin cannot take this",
+    "The plugin does not accept this",
     "The detail names the setting and what would be right; nothing was changed.",
 )
 NO_RUNTIME = ProblemKind(
     "no-runtime",
     422,
-    "The runtime cannot be had",
+    "The runtime is not available",
     "Name another in the body or in the thread, or set one up under `[runtime]`; the detail says what is missing.",
 )
 STORAGE = ProblemKind(
     "storage",
     503,
     "The database does not answer",
-    "Try again; the detail says what is wrong with it. What was acknowledged before is not lost.",
+    "Try again; the detail says what is wrong with it. Acknowledged data is not lost.",
 )
 
 KINDS = (

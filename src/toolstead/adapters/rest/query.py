@@ -1,4 +1,4 @@
-"""Query parameters, and the headers that identify an event or a request: read strictly, explained when wrong."""
+"""Strict parsing of query parameters, `Last-Event-ID` and `Idempotency-Key`, with explaining errors."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def read_query(request: HttpRequest, *names: str) -> Mapping[str, list[str]]:
     """The parameters by name; an empty one counts as absent.
 
     Raises:
-        BodyError: One is unknown or too long, or it is no query at all; the answer says so.
+        BodyError: One is unknown or too long, or the query is malformed.
     """
     query: bytes = request.scope["query_string"]
     try:
@@ -38,8 +38,8 @@ def read_query(request: HttpRequest, *names: str) -> Mapping[str, list[str]]:
     found: dict[str, list[str]] = {}
     for name, value in pairs:
         if name not in names:
-            hint = suggest(name, names, otherwise=f"it knows {' and '.join(map(repr, names))}.")
-            raise wrong_parameter(request, f"This route does not know the parameter {name[:100]!r}; {hint}")
+            hint = suggest(name, names, otherwise=f"it accepts {' and '.join(map(repr, names))}.")
+            raise wrong_parameter(request, f"This route does not accept the parameter {name[:100]!r}; {hint}")
         if len(value) > LONGEST or "\0" in value:
             raise wrong_parameter(request, f"{name}: a value has at most {LONGEST} characters and no null character.")
         if value:
@@ -51,21 +51,21 @@ def single_value(request: HttpRequest, query: Mapping[str, list[str]], name: str
     """The one value of a parameter, or None.
 
     Raises:
-        BodyError: It is there more than once.
+        BodyError: It was given more than once.
     """
     values = query.get(name, ())
     if len(values) > 1:
-        raise wrong_parameter(request, f"{name}: is there {len(values)} times; give it once.")
+        raise wrong_parameter(request, f"{name}: given {len(values)} times; give it once.")
     return values[0] if values else None
 
 
 def event_id(request: HttpRequest, query: Mapping[str, list[str]]) -> str | None:
     """The event after which a stream begins: `Last-Event-ID`, else `after`; empty for the very first.
 
-    The header wins, because a browser that comes back repeats the address it began with.
+    The header wins, because a browser that reconnects repeats its original URL.
 
     Raises:
-        BodyError: It can be no event's id.
+        BodyError: It is not an event id.
     """
     given = request.find_header(b"last-event-id") or single_value(request, query, "after")
     if not given:
@@ -74,14 +74,12 @@ def event_id(request: HttpRequest, query: Mapping[str, list[str]]) -> str | None
         return ""
     if _EVENT_ID.fullmatch(given) is None:
         shown = given[:100]
-        raise wrong_parameter(
-            request, f"{shown!r} is no event's id; give one back as it came, or 0 for everything there is."
-        )
+        raise wrong_parameter(request, f"{shown!r} is not an event id; send one back unchanged, or 0 for all events.")
     return given
 
 
 def idempotency_key(request: HttpRequest) -> str | None:
-    """The key under which a request counts once, if there is one.
+    """The idempotency key, if there is one.
 
     Raises:
         BodyError: It is too long, or has other than visible ASCII characters.

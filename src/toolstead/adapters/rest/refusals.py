@@ -1,4 +1,4 @@
-"""What goes wrong behind a route, as problem documents: one place for every route that is not about tools."""
+"""Problem documents for the failures behind every route except the tool routes."""
 
 from __future__ import annotations
 
@@ -35,19 +35,19 @@ _UNKNOWN = {"thread": UNKNOWN_THREAD, "run": UNKNOWN_RUN, "result": UNKNOWN_RESU
 _ELSEWHERE = {
     "thread": "GET /api/threads lists them",
     "run": "the answer to a message has its run's id",
-    "result": "a tool's answer has the handle of what was kept",
-    "approval": "GET /api/approvals lists those that wait",
+    "result": "a tool's result has the handle of its whole content",
+    "approval": "GET /api/approvals lists the pending ones",
 }
 
 Opened = Callable[[], Awaitable[Orchestrator]]
-"""Gives the orchestrator; the first call opens the database."""
+"""Returns the orchestrator; the first call opens the database."""
 
 Conversing = Callable[[Orchestrator, HttpRequest], Awaitable[Sendable | None]]
-"""Answers a request with the orchestrator at hand."""
+"""Answers a request, given the orchestrator."""
 
 
 def with_orchestrator(opened: Opened, handler: Conversing) -> Handler:
-    """A handler that gets the orchestrator, and whose foreseen failures are problem documents."""
+    """Wrap a handler so that it gets the orchestrator and expected failures become problem documents."""
 
     async def converse(request: HttpRequest) -> Sendable | None:
         return await handler(await opened(), request)
@@ -56,14 +56,14 @@ def with_orchestrator(opened: Opened, handler: Conversing) -> Handler:
 
 
 def explain_failures(handler: Handler, *, unknown: ProblemKind | None = NOT_FOUND) -> Handler:
-    """A handler whose foreseen failures are problem documents.
+    """Wrap a handler so that expected failures become problem documents.
 
-    `unknown` is the kind of an id that no database could look for; None where none is asked.
+    `unknown` is the problem kind for an id that cannot exist; None for routes without an id.
     """
 
     async def answer(request: HttpRequest) -> Sendable | None:
         if unknown is not None and any("\0" in value for value in request.params.values()):
-            return problem_response(unknown, "No id has a null character in it.", instance=request.path)
+            return problem_response(unknown, "An id cannot contain a null character.", instance=request.path)
         try:
             return await handler(request)
         except BodyError as error:
@@ -96,7 +96,7 @@ def explain_failures(handler: Handler, *, unknown: ProblemKind | None = NOT_FOUN
 
 
 def no_content() -> HttpResponse:
-    """Done, and nothing to say about it."""
+    """A response without content."""
     return HttpResponse(204, b"", ())
 
 

@@ -1,6 +1,6 @@
-"""A tool's result as REST shows it: the shape that MCP shares, and how long the call took.
+"""A tool's result in REST: the shape that MCP shares, and the duration of the call.
 
-Tools and models say what they like, so what they said is encoded here, whatever is in it.
+Tools and models may return anything, so the encoding here accepts any content.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ def encode_result(result: ToolResult, milliseconds: float) -> bytes:
 
 
 def encode_anything(value: Any) -> bytes:
-    """A JSON value on one line, with a question mark for what UTF-8 cannot carry."""
+    """A JSON value on one line, with a question mark for what UTF-8 cannot encode."""
     try:
         return _encode(value)
     except (UnicodeEncodeError, TypeError):
-        # Half characters, which UTF-8 cannot carry, and subclasses of JSON's own types.
+        # Lone surrogates, which UTF-8 cannot encode, and subclasses of JSON's types.
         return json.dumps(value, ensure_ascii=False).encode("utf-8", "replace")

@@ -1,4 +1,4 @@
-"""The run routes: start, look, cancel; warm a session up; fetch a whole result. Operations stand beside them."""
+"""The run routes: start, show, cancel; warm up a session; fetch a whole result. With their OpenAPI operations."""
 
 from __future__ import annotations
 
@@ -36,25 +36,25 @@ from toolstead.types.run import Run, RunError, Usage
 LONGEST_RUN = 604_800
 
 NewId = Annotated[str, msgspec.Meta(min_length=1, max_length=200, pattern=r"^(?!\.{1,2}\Z)[^\x00-\x20\x7f/\\?#%]+\Z")]
-"""A thread's id as a caller may choose it: it must fit into an address as it is."""
+"""A thread's id as a caller may choose it: usable in a URL without escapes."""
 
 
 ReadResult = Callable[[str], Awaitable[Any]]
-"""Reads what is kept behind a handle, also while it is still being written. Raises NotFoundError."""
+"""Reads the result of a handle, also while it is still being written. Raises NotFoundError."""
 
 
 class RunBody(msgspec.Struct, forbid_unknown_fields=True, rename="camel"):
-    """Something to do for an agent.
+    """A prompt for an agent.
 
     Attributes:
-        prompt: What to do; it is handed on word for word.
-        thread_id: The thread it belongs to; a new one unless said.
-        session_id: A conversation of the runtime's own to go on with.
-        agent: Instead of the thread's and the settings' one.
-        model: Instead of the thread's and the settings' one.
-        runtime: Instead of the thread's and the settings' one.
+        prompt: What to do; passed on verbatim.
+        thread_id: The thread it belongs to; a new one by default.
+        session_id: A conversation of the runtime to resume.
+        agent: Overrides the agent of the thread and the settings.
+        model: Overrides the model of the thread and the settings.
+        runtime: Overrides the runtime of the thread and the settings.
         cwd: The folder it works in: a path inside the project, which must exist.
-        timeout: Seconds after which it is ended.
+        timeout: Seconds after which the run is ended.
     """
 
     prompt: Annotated[str, msgspec.Meta(min_length=1)]
@@ -119,7 +119,7 @@ class RunRoutes:
         key = idempotency_key(request)
         if key is not None and body.thread_id is None:
             raise wrong_parameter(
-                request, "Idempotency-Key: a key belongs to a thread, so the body must have a threadId, too."
+                request, "Idempotency-Key: a key belongs to a thread, so the body needs a threadId too."
             )
         wanted = RunRequest(
             prompt=body.prompt,
@@ -141,7 +141,7 @@ class RunRoutes:
         return _run_answer(await conversations.store.read_run(request.params["id"]))
 
     async def cancel_run(self, conversations: Orchestrator, request: HttpRequest) -> HttpResponse:
-        """`POST /api/runs/{id}/cancel`: answers when the run has its end."""
+        """`POST /api/runs/{id}/cancel`: answers when the run has ended."""
         self._read_nothing(await request.read_body(), request.path)
         return _run_answer(await conversations.cancel(request.params["id"]))
 
@@ -152,7 +152,7 @@ class RunRoutes:
         return HttpResponse.of_json(Prewarmed(warm=warm, runtime=runtime), 202)
 
     async def show_result(self, conversations: Orchestrator, request: HttpRequest) -> HttpResponse:
-        """`GET /api/results/{handle}`: kept as JSON, given as it was kept."""
+        """`GET /api/results/{handle}`: returns the stored JSON unchanged."""
         handle = request.params["handle"]
         if self._results is not None:
             return HttpResponse.of_json(await self._results(handle))
@@ -162,7 +162,7 @@ class RunRoutes:
         """A folder inside the project, with its links followed, relative to the project.
 
         Raises:
-            BodyError: It is outside, or no folder.
+            BodyError: It is outside, or not a folder.
         """
         try:
             resolved = resolve_inside(self._project, cwd)
@@ -199,12 +199,12 @@ _ID = path_parameter("id", "The run's id.", "run_1")
 _START = describe_operation(
     "startRun",
     "Start a run",
-    "Stores the prompt as a message, in a new thread unless one is named, and answers it when its turn comes. "
-    "`GET /api/runs/{id}/events` tells what happens.",
+    "Stores the prompt as a message, in a new thread unless one is named, and queues the run that answers it. "
+    "`GET /api/runs/{id}/events` streams its events.",
     requestBody=body_of(RunBody, {"prompt": "Hello", "cwd": ".", "timeout": 60}, required=True),
     responses=describe_answer(
         RunAccepted,
-        "It waits for its turn.",
+        "The run is queued.",
         BAD_JSON,
         BAD_BODY,
         NO_RUNTIME,
@@ -216,21 +216,21 @@ _START = describe_operation(
 _SHOW = describe_operation(
     "showRun",
     "Show a run",
-    "How far it is, or how it ended.",
+    "Its current state, or how it ended.",
     parameters=[_ID],
     responses=describe_answer(Run, "The run.", UNKNOWN_RUN, STORAGE, example=_DONE.to_json()),
 )
 _CANCEL = describe_operation(
     "cancelRun",
     "Cancel a run",
-    "One that runs is interrupted, one that waits never begins, whichever process holds it. Answers with the run once "
-    "it has its end; one that had ended before stays as it is.",
+    "Interrupts a running run and drops a queued one, whichever process owns it. Answers with the run once it has "
+    "ended; a run that had already ended is unchanged.",
     parameters=[_ID],
     responses=describe_answer(Run, "The run at its end.", UNKNOWN_RUN, STORAGE, example=_CANCELLED.to_json()),
 )
 _PREWARM = describe_operation(
     "prewarm",
-    "Warm a thread's session up",
+    "Warm up a thread's session",
     "Opens the session that the thread's next message will need.",
     requestBody=body_of(PrewarmBody, {"threadId": "thread_1"}, required=True),
     responses=describe_answer(
@@ -248,11 +248,11 @@ _PREWARM = describe_operation(
 _RESULT = describe_operation(
     "showResult",
     "Fetch a whole result",
-    "What a tool answered, whole, where its caller was shown only a part and a handle.",
+    "The whole result of a tool whose caller got only a part and a handle.",
     parameters=[path_parameter("handle", "The handle.", "result_1")],
     responses=describe_answer(
         ToolResult,
-        "The whole answer.",
+        "The whole result.",
         UNKNOWN_RESULT,
         STORAGE,
         example={"content": [{"type": "text", "text": "All of it."}], "isError": False},

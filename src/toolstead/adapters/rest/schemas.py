@@ -1,7 +1,7 @@
-"""JSON Schemas of what routes answer with and decode, made from their Structs.
+"""JSON Schemas of response and request bodies, generated from their Structs.
 
-Descriptions are docstrings: the first paragraph is the Struct's, its `Attributes` are those of the fields. What of a
-`SentStruct` is sent, always or sometimes, is said by itself.
+Descriptions come from docstrings: the first paragraph describes the Struct, its `Attributes` the fields. A `SentStruct`
+itself declares which fields are sent, always or sometimes.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _NAMES = {
     "ToolInfo": "Tool",
     "ToolResult": "KeptResult",
 }
-"""Schemas that are not called as their Struct; a `…Body` is a `…Request`."""
+"""Schemas that are not named after their Struct; a `…Body` is a `…Request`."""
 _NULL: Schema = {"type": "null"}
 _PLACE = "#/components/schemas/"
 _ATTRIBUTE = re.compile(r"(\w+): (.*)")
@@ -43,12 +43,12 @@ def refer_to(struct: StructType) -> Schema:
 
 
 def schema_name(struct: StructType) -> str:
-    """What a Struct's schema is called."""
+    """The name of a Struct's schema."""
     return _NAMES.get(struct.__name__, re.sub("Body$", "Request", struct.__name__))
 
 
 def link_schemas(node: Any, found: set[StructType]) -> Any:
-    """A document with references where Structs stood; those are added to `found`."""
+    """Replace Structs in a document by references, and add the Structs to `found`."""
     if isinstance(node, type):
         found.add(cast("StructType", node))
         return refer_to(cast("StructType", node))
@@ -83,7 +83,7 @@ class SentMember(msgspec.Struct, frozen=True, kw_only=True):
 def _describe_structs(structs: Collection[StructType], found: set[StructType]) -> dict[str, Schema]:
     """The schemas of these Structs; those that they refer to are added to `found`."""
     members = {struct: _members_of(struct) for struct in structs}
-    # One question for all: each costs msgspec a look at every annotation.
+    # One call for all: each makes msgspec inspect every annotation.
     types = [member.type for own in members.values() for member in own]
     named = {one.__name__: one for kind in types for one in _structs_of(kind)}
     made = iter(msgspec.json.schema_components(types, ref_template="{name}")[0])
@@ -134,12 +134,12 @@ def _members_of(struct: StructType) -> list[SentMember]:
 
 
 def _tidy_schema(schema: Schema, refer: Callable[[str], Schema], *, may_be_null: bool) -> Schema:
-    """A schema of msgspec without defaults, with the document's references, in the shorter of two ways to say null."""
+    """A msgspec schema without defaults, with the document's references, and with the shorter form of null."""
     if "$ref" in schema:
         return refer(schema["$ref"])
     tidy: Schema = {key: value for key, value in schema.items() if key not in ("default", "discriminator", "anyOf")}
     if "pattern" in tidy:
-        tidy["pattern"] = tidy["pattern"].replace(r"\Z", "$")  # which JSON Schema's expressions call so
+        tidy["pattern"] = tidy["pattern"].replace(r"\Z", "$")  # as in the regular expressions of JSON Schema
     if "enum" in tidy:
         tidy["type"] = "string"
     for key in tidy.keys() & {"items", "additionalProperties"}:
@@ -164,7 +164,7 @@ def _structs_of(kind: Any) -> Iterator[StructType]:
 
 
 def _field_texts(struct: StructType) -> dict[str, str]:
-    """What the docstrings of a Struct and of those it extends say about fields."""
+    """The field descriptions in the docstrings of a Struct and its bases."""
     texts: dict[str, str] = {}
     for one in reversed(struct.__mro__):
         _, _, attributes = inspect.cleandoc(one.__doc__ or "").partition("Attributes:\n")

@@ -1,4 +1,4 @@
-"""The thread routes: list, begin, show, change, delete, say something. Each one's operation stands beside it."""
+"""The thread routes: list, create, show, change, delete, send a message. With their OpenAPI operations."""
 
 from __future__ import annotations
 
@@ -33,17 +33,17 @@ MOST_LISTED = 500
 _USUALLY_LISTED = 100
 
 Name = Annotated[str, msgspec.Meta(max_length=200, pattern=r"^[^\x00-\x1f\x7f]*\Z")]
-"""Ends up in lists and log lines, so nothing that would break one."""
+"""Appears in lists and log lines, so it has no control characters."""
 
 
 class ThreadBody(msgspec.Struct, forbid_unknown_fields=True, rename="camel"):
-    """A new thread. Everything may be left out.
+    """A new thread. Every member is optional.
 
     Attributes:
-        title: What it is called; nothing unless said.
-        agent: Which agent answers; the settings' one unless said.
-        model: Which model; the agent's or the settings' one unless said.
-        runtime: What drives the model; the settings' one unless said.
+        title: Its title; empty by default.
+        agent: The agent that answers; the one in the settings by default.
+        model: The model; the one of the agent or the settings by default.
+        runtime: What drives the model; the one in the settings by default.
     """
 
     title: Name | msgspec.UnsetType | None = msgspec.UNSET
@@ -52,21 +52,21 @@ class ThreadBody(msgspec.Struct, forbid_unknown_fields=True, rename="camel"):
     runtime: Name | msgspec.UnsetType | None = msgspec.UNSET
 
     def given_fields(self) -> dict[str, str]:
-        """What it says, with an empty text for null."""
+        """The members, with an empty text for null."""
         members = msgspec.structs.asdict(self)
         return {name: value or "" for name, value in members.items() if value is not msgspec.UNSET}
 
 
 class ThreadChange(ThreadBody, forbid_unknown_fields=True, rename="camel"):
-    """What changes; null goes back to what the settings say. What is left out stays."""
+    """What to change; null restores the settings' value, and absent members stay unchanged."""
 
 
 class MessageBody(msgspec.Struct, forbid_unknown_fields=True, rename="camel"):
     """A message to a thread.
 
     Attributes:
-        content: What to say; it is handed on word for word.
-        steer: Give it to the invocation that runs in this thread, if one does.
+        content: The text; passed on verbatim.
+        steer: Give it to the run that is under way in this thread, if there is one.
     """
 
     content: Annotated[str, msgspec.Meta(min_length=1)]
@@ -108,7 +108,7 @@ class ThreadRoutes:
             single_value(request, query, "before"),
         )
         if not (limit.isascii() and limit.isdigit() and 1 <= int(limit) <= MOST_LISTED):
-            raise wrong_parameter(request, f"limit: a whole number from 1 to {MOST_LISTED}.")
+            raise wrong_parameter(request, f"limit: must be a whole number from 1 to {MOST_LISTED}.")
         try:
             threads = await conversations.store.list_threads(limit=int(limit), before=before)
         except NotFoundError as error:
@@ -167,15 +167,15 @@ _LIST = describe_operation(
     "List the threads",
     "The newest first, without their messages.",
     parameters=[
-        query_parameter("limit", f"How many, at most {MOST_LISTED}; {_USUALLY_LISTED} unless said.", None),
-        query_parameter("before", "The id of the last thread of the page before.", None),
+        query_parameter("limit", f"How many, at most {MOST_LISTED}; {_USUALLY_LISTED} by default.", None),
+        query_parameter("before", "The id of the last thread on the previous page.", None),
     ],
     responses=describe_answer(ThreadList, "The threads.", BAD_QUERY, STORAGE, example={"threads": [_EXAMPLE]}),
 )
 _BEGIN = describe_operation(
     "beginThread",
-    "Begin a thread",
-    "Says what its messages are answered with, where it is not what the settings say.",
+    "Create a thread",
+    "The body overrides the settings for this thread.",
     requestBody=body_of(ThreadBody, {"title": "Hello"}),
     responses=describe_answer(
         ThreadAnswer, "The new thread.", BAD_JSON, BAD_BODY, STORAGE, example={**_EXAMPLE, "messages": []}, status=201
@@ -191,12 +191,12 @@ _SHOW = describe_operation(
 _CHANGE = describe_operation(
     "changeThread",
     "Change a thread",
-    "Its name, and what its next messages are answered with.",
+    "Its title, and the agent, model and runtime of its next messages.",
     parameters=[_ID],
     requestBody=body_of(ThreadChange, {"title": "Greetings"}),
     responses=describe_answer(
         ThreadAnswer,
-        "The thread as it is now.",
+        "The changed thread.",
         BAD_JSON,
         UNKNOWN_THREAD,
         BAD_BODY,
@@ -207,28 +207,30 @@ _CHANGE = describe_operation(
 _DELETE = describe_operation(
     "deleteThread",
     "Delete a thread",
-    "What runs in it is ended; its messages, runs and events are gone for good.",
+    "Ends its runs, and deletes its messages, runs and events permanently.",
     parameters=[_ID],
-    responses={"204": {"description": "It is gone."}, **answers_with(UNKNOWN_THREAD, STORAGE)},
+    responses={"204": {"description": "The thread is deleted."}, **answers_with(UNKNOWN_THREAD, STORAGE)},
 )
 _SAY = describe_operation(
     "sendMessage",
     "Send a message",
-    "The message is stored, and answered when its turn comes: one at a time in each thread, in the order in which "
-    "they came. It is text and nothing but text: no word in it is a command. With `steer` it is given to the "
-    "invocation that runs in the thread right now; without one, it is a message as any other. With `Idempotency-Key` "
-    "a request that is repeated counts once, and gets the same answer.",
+    "Stores the message and queues it: each thread answers one message at a time, in order of arrival. It is plain "
+    "text: nothing in it is interpreted as a command. With `steer` it is given to the run that is under way in the "
+    "thread; if there is none, it is queued like any other. With `Idempotency-Key` a repeated request counts once, "
+    "and gets the same answer.",
     parameters=[
         _ID,
         {
-            **query_parameter("Idempotency-Key", "Any text of your own, such as a UUID; once for each thread.", None),
+            **query_parameter(
+                "Idempotency-Key", "A text of your choice, such as a UUID; unique within the thread.", None
+            ),
             "in": "header",
         },
     ],
     requestBody=body_of(MessageBody, {"content": "Hello"}, required=True),
     responses=describe_answer(
         MessageAccepted,
-        "It is stored.",
+        "The message is stored.",
         BAD_JSON,
         UNKNOWN_THREAD,
         BAD_BODY,

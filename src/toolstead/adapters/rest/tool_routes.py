@@ -1,4 +1,4 @@
-"""The tool routes: list, show, call, reload. Each one's OpenAPI operation stands beside it."""
+"""The tool routes: list, show, call, reload. With their OpenAPI operations."""
 
 from __future__ import annotations
 
@@ -25,15 +25,15 @@ from toolstead.types.call import ANONYMOUS, Caller
 from toolstead.types.tool import Reloaded, ToolInfo
 
 ThreadId = Annotated[str, msgspec.Meta(min_length=1, max_length=200, pattern=r"^[^\x00-\x1f\x7f]+\Z")]
-"""Ends up in log lines, so nothing that would break one."""
+"""Appears in log lines, so it has no control characters."""
 
 
 class CallBody(msgspec.Struct, forbid_unknown_fields=True, rename="camel"):
     """A call.
 
     Attributes:
-        input: The arguments, by the tool's own schema. Absent or null means `{}`.
-        thread_id: The conversation the call belongs to; `default` unless said.
+        input: The arguments, as the tool's schema defines them. Absent or null means `{}`.
+        thread_id: The conversation the call belongs to; `default` if absent.
     """
 
     input: dict[str, Any] | None = None
@@ -41,7 +41,7 @@ class CallBody(msgspec.Struct, forbid_unknown_fields=True, rename="camel"):
 
 
 class NoBody(msgspec.Struct, forbid_unknown_fields=True):
-    """The body of a route that wants none: nothing, or an empty object."""
+    """The body of a route that needs none: nothing, or an empty object."""
 
 
 _EXAMPLE = {
@@ -103,7 +103,7 @@ class ToolRoutes:
             except UnknownToolError as error:
                 return _unknown_tool(error, request)
             return HttpResponse(200, encode_result(result, (time.perf_counter() - started) * 1000))
-        return None  # the client has gone
+        return None  # the client has disconnected
 
     async def reload_tools(self, request: HttpRequest) -> HttpResponse:
         """`POST /api/tools/reload`."""
@@ -130,7 +130,7 @@ _LIST = describe_operation(
     "listTools",
     "List the tools",
     "Every tool that can be called now, in a stable order, with the counts by source. `generation` counts up with "
-    "each change of the registry; `quarantined` is what was set aside, and why.",
+    "each change of the registry; `quarantined` lists what failed to load, and why.",
     responses=describe_answer(
         ToolList,
         "The tools.",
@@ -140,21 +140,21 @@ _LIST = describe_operation(
 _SHOW = describe_operation(
     "showTool",
     "Show one tool",
-    "The same entry as in the list. A tool that is blocked or switched off is not there.",
+    "The same entry as in the list. A tool that is blocked or switched off is not listed.",
     parameters=[_NAME],
     responses=describe_answer(ToolInfo, "The tool.", UNKNOWN_TOOL, example=_EXAMPLE),
 )
 _CALL = describe_operation(
     "callTool",
     "Call a tool",
-    "Arguments are validated against the tool's schema, and its deadline and its size limit hold. A tool that fails, "
-    "and arguments that do not fit, are answers too: status 200, `isError: true`, and a text that says what to mend. "
-    "Whoever closes the connection cancels the call.",
+    "Validates the arguments against the tool's schema, and applies its deadline and size limit. A tool that fails, "
+    "and invalid arguments, are results too: status 200, `isError: true`, and a text that says what to correct. "
+    "Closing the connection cancels the call.",
     parameters=[_NAME],
     requestBody=body_of(CallBody, {"input": {"path": "."}, "threadId": "t1"}),
     responses=describe_answer(
         CallResult,
-        "What the tool answered.",
+        "The tool's result.",
         BAD_JSON,
         UNKNOWN_TOOL,
         BAD_BODY,
@@ -163,9 +163,9 @@ _CALL = describe_operation(
 )
 _RELOAD = describe_operation(
     "reloadTools",
-    "Read the tool sources again",
-    "Builds the next generation aside and swaps it in; calls in flight end on the one they began with. What cannot be "
-    "loaded is in `errors`, and the rest goes on.",
+    "Reload the tool sources",
+    "Builds the next generation and swaps it in; calls in flight end on the one they began with. `errors` lists what "
+    "could not be loaded; everything else is available.",
     responses=describe_answer(
         Reloaded,
         "What changed.",

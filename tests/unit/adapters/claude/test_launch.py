@@ -95,7 +95,7 @@ def test_a_model_of_claudes_own_choice_is_not_named_and_a_conversation_is_resume
 
 def test_a_folder_that_cannot_be_written_is_named(tmp_path: Path) -> None:
     (tmp_path / "kept").write_text("in the way")
-    with pytest.raises(RuntimeFailureError, match="cannot keep its files"):
+    with pytest.raises(RuntimeFailureError, match="cannot write its files"):
         launched(tmp_path)
 
 

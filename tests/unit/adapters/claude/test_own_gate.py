@@ -147,6 +147,6 @@ async def test_what_claude_code_refuses_by_itself_is_logged(caplog: pytest.LogCa
     await gate.after_message(progress, came("a failure of ours, logged elsewhere", call_id="ours", is_error=True))
     await gate.after_message(progress, came("No such tool: Write", call_id="c9", is_error=True))
     assert [record.getMessage() for record in caplog.records] == [
-        "Claude Code refused a call by itself: No such tool: Write"
+        "Claude Code itself refused a call: No such tool: Write"
     ]
     assert not listener.outcomes

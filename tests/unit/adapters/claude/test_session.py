@@ -317,4 +317,4 @@ async def test_a_crash_while_it_listens_is_logged_and_ends_the_turn(
     await line_of(session).hooks["before_own"](used, "c1", {"signal": None})
     line_of(session).speak(UserMessage(content=[ToolResultBlock(tool_use_id="c1", content="done")]))
     assert isinstance(await failure(running), RuntimeFailureError)  # a tool was used
-    assert any("could not be taken in" in record.getMessage() for record in caplog.records)
+    assert any("could not be processed" in record.getMessage() for record in caplog.records)

@@ -101,7 +101,7 @@ async def test_what_several_results_used_is_told_for_each_and_summed() -> None:
         ),
         (result(None, subtype="error_max_turns", num_turns=4), r"after 3 turns .*runtime\.claude\.max_turns"),
         (result(None, subtype="error_max_budget_usd", errors=["Reached maximum budget"]), "budget"),
-        (result(None, is_error=True), "no word about why"),
+        (result(None, is_error=True), "gave no reason"),
     ],
 )
 async def test_a_result_that_is_an_error_fails_the_turn_with_its_words(message: Any, words: str) -> None:
@@ -134,8 +134,8 @@ async def test_a_request_that_is_made_again_is_told_in_the_log(caplog: pytest.Lo
     turn.take_message(retry(4, None))
     assert turn.halt is None
     told = [record.getMessage() for record in caplog.records]
-    assert told[2].endswith("try 3 of 10: overloaded, status 529")
-    assert told[3].endswith("try 4 of 10: so it is")
+    assert told[2].endswith("attempt 3 of 10: overloaded, status 529")
+    assert told[3].endswith("attempt 4 of 10: so it is")
 
 
 def replies(turn: TurnProgress, *ids: str, of: str | None = None) -> list[bool]:

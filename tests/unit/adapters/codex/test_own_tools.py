@@ -91,7 +91,7 @@ async def test_a_no_that_comes_late_ends_the_turn() -> None:
     uses = house.uses()
     uses.note_item({"type": "webSearch", "id": "w1", "query": "x"})
     await uses.end_turn()
-    assert house.refused == ["Codex used web_search without asking, and it is refused: not here"]
+    assert house.refused == ["Codex used web_search without calling its hook, and it is refused: not here"]
     assert len(house.told) == 1
 
 

@@ -96,6 +96,6 @@ def test_a_copy_is_made_once_has_its_hints_and_is_logged_once(caplog: pytest.Log
     copies.copies_of([info(schema)])  # the same again, after a reload
     told = [record.getMessage() for record in caplog.records]
     assert told == [
-        "the schema of 't' goes to Codex adapted: minimum: told in descriptions instead, because codex drops them"
+        "the schema of 't' goes to Codex adapted: minimum: moved into descriptions, because codex drops them"
     ]
     json.dumps(first.model_dump(by_alias=True, mode="json"))

@@ -146,7 +146,7 @@ async def test_links_out_of_the_folder_and_what_is_no_file_are_left_out(
     for name in ("out.txt", "out/file.txt", "nowhere.txt", "pipe.txt"):
         assert (await client.get(f"/console/{name}")).status_code == 404
     assert (await client.get("/console/in.txt")).content == FILES["a b/ü.txt"]
-    assert "a static file is left out: 'out.txt' is outside the folder of static files" in caplog.text
+    assert "skipped a static file: 'out.txt' is outside the folder of static files" in caplog.text
 
 
 async def test_what_is_put_into_the_folder_later_is_not_served(client: httpx2.AsyncClient, folder: Path) -> None:

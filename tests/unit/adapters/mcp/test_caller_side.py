@@ -58,7 +58,7 @@ async def test_a_tool_that_cannot_is_the_protocols_own_error() -> None:
 async def test_a_level_that_does_not_exist_is_the_tools_mistake(era: Any, caplog: pytest.LogCaptureFixture) -> None:
     async with memory_stead(interactive(shout)) as stead, connect(stead, era=era) as client:
         assert (await client.call_tool("ask")).is_error
-    assert "no log level 'loud'; there are debug, info," in caplog.text
+    assert "unknown log level 'loud'; use one of debug, info," in caplog.text
 
 
 async def test_other_doors_have_nobody_to_ask_and_the_caller_reads_it() -> None:

@@ -1,4 +1,4 @@
-"""A message that cannot be encoded is sent with escapes; it does not end the wire."""
+"""A message that cannot be encoded is sent with escaped characters; it does not end the wire."""
 
 from __future__ import annotations
 
@@ -15,4 +15,4 @@ def test_text_that_no_utf8_holds_is_escaped_and_told(caplog: pytest.LogCaptureFi
     line = _encoded(message)
     assert line.isascii()
     assert json.loads(line) == {"jsonrpc": "2.0", "method": "x", "params": {"text": "\ud800"}}
-    assert "sent with escapes" in caplog.text
+    assert "with escaped characters" in caplog.text

@@ -58,5 +58,5 @@ def test_a_choice_at_the_top_level_is_told_in_words_and_the_log_says_so(
 
 
 def test_an_unknown_provider_is_refused_with_the_known_ones() -> None:
-    with pytest.raises(ToolsteadError, match="unknown provider 'mistral'; one of anthropic, openai, gemini is needed"):
+    with pytest.raises(ToolsteadError, match="unknown provider 'mistral'; use one of anthropic, openai, gemini"):
         tool_definitions([_info(_PLAIN)], "mistral")

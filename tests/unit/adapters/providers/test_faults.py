@@ -48,7 +48,7 @@ async def canned_refusal(name: str, body: Mapping[str, Any] | bytes, **how: Any)
     ("kind", "fault", "says"),
     [
         ("overloaded", "busy", "is busy (5"),
-        ("rate_limit", "rate", "wants fewer requests (429): "),
+        ("rate_limit", "rate", "limits the rate of requests (429): "),
         ("server_error", "server", "failed (500): "),
         ("broken", "network", "could not be reached, or its answer broke off: "),
         ("overflow", "overflow", "the conversation is too long for the model (400): "),
@@ -320,7 +320,7 @@ async def test_an_answer_that_has_no_end_or_cannot_be_read_is_a_network_fault(na
 async def test_an_answer_that_a_filter_stopped_is_rejected_with_words(name: str, stream: bytes) -> None:
     error = await canned_refusal(name, stream, kind="text/event-stream")
     assert error.fault == "rejected", error
-    assert "rules about content" in str(error)
+    assert "content policy" in str(error)
 
 
 async def test_a_malformed_call_of_gemini_is_worth_another_try() -> None:

@@ -1,6 +1,6 @@
-"""What the fast path says, as bytes: lists and introductions made once, results of calls made from parts.
+"""Answers of the fast path as bytes: lists and `initialize` results are built once, call results from parts.
 
-A test holds each of them beside what the SDK says to the same question.
+A test compares each of them with the SDK's answer to the same request.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from toolstead.types.result import ToolResult
 from toolstead.types.tool import NO_HINTS, ToolInfo
 
 PAGE: Final = 1_000
-"""Tools a page: large, because some clients never ask for a second one."""
+"""Tools a page: large, because some clients never request a second page."""
 
 LIST_CHANGED: Final = b'{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}'
 
@@ -40,7 +40,7 @@ class Answers:
         )
 
     def render_initialize(self, asked: str) -> tuple[bytes, str]:
-        """The result of `initialize`, and the revision that is spoken from then on."""
+        """The result of `initialize`, and the negotiated revision."""
         spoken = asked if asked in HANDSHAKE_VERSIONS else HANDSHAKE_VERSIONS[-1]
         parts = (b'{"protocolVersion":"', spoken.encode(), b'","capabilities":', _CAPABILITIES)
         return b"".join((*parts, b',"serverInfo":', self._info, b"}")), spoken
@@ -64,7 +64,7 @@ class Answers:
         return head + b"," + self._stamp if modern else head + b"}"
 
     def _render_pages(self, generation: Generation, *, modern: bool) -> dict[str | None, bytes]:
-        """Every page under the cursor that asks for it: the last name of the page before."""
+        """Every page by its cursor: the last name of the page before."""
         shown = [_render_tool(tool.info, modern=modern) for tool in generation.tools.values()]
         pages: dict[str | None, bytes] = {}
         cursor: str | None = None
@@ -86,7 +86,7 @@ def render_answer(id: MessageId, result: bytes) -> bytes:
 
 
 def render_refusal(id: MessageId, code: int, message: str, data: str | None = None) -> bytes:
-    """The message that refuses a request; only what the SDK says in the same words."""
+    """The error response to a request, identical to the SDK's."""
     error: dict[str, Any] = {"code": code, "message": message}
     if data is not None:
         error["data"] = data
@@ -94,7 +94,7 @@ def render_refusal(id: MessageId, code: int, message: str, data: str | None = No
 
 
 def _render_tool(info: ToolInfo, *, modern: bool) -> dict[str, Any]:
-    """A tool as a list shows it. Handshake revisions know only objects as structured answers."""
+    """A tool as in `tools/list`. Handshake revisions allow only objects as structured content."""
     shown: dict[str, Any] = {"name": info.name}
     if info.title is not None:
         shown["title"] = whole_text(info.title)
@@ -125,8 +125,8 @@ def _render_part(part: Any) -> bytes:
 
 
 def json_bytes(value: Any) -> bytes:
-    """A JSON value as bytes, whatever types of Python's it is made of."""
+    """Encode a JSON value of any Python types."""
     try:
         return _encode(value)
-    except TypeError:  # subclasses of JSON's own types, which Python's encoder knows
+    except TypeError:  # subclasses of JSON's types, which Python's encoder accepts
         return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode()

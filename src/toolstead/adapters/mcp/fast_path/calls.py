@@ -17,19 +17,19 @@ from toolstead.types.call import Caller
 logger = logging.getLogger(__name__)
 
 NAME: Final = "toolstead"
-"""What the server calls itself."""
+"""The server's name."""
 
 _INTERNAL_ERROR = -32603
 _LONGEST_CALL_ID = 128
 _HEADER_RULE = b'"x-mcp-header"'
-"""A schema that has this asks for headers, which the SDK compares with the arguments."""
+"""A schema with this keyword requires headers, which the SDK compares with the arguments."""
 
 
 class FastPath:
-    """Lists tools and calls the plain ones: those that neither report progress nor talk to their caller.
+    """Lists tools and calls the plain ones: those that neither report progress nor send requests to the client.
 
     Attributes:
-        answers: What is said without a call.
+        answers: The answers that need no call.
     """
 
     def __init__(self, *, registry: Registry, dispatcher: Dispatcher, version: str, thread_id: str = "default") -> None:
@@ -42,15 +42,15 @@ class FastPath:
         self._plain: dict[str, bool] = {}
 
     def tools_page(self, cursor: str | None, *, modern: bool) -> bytes | None:
-        """The result of `tools/list` now; None for a cursor that is the SDK's to judge."""
+        """The current result of `tools/list`; None for a cursor that the SDK must check."""
         return self.answers.render_page(self._registry.current, cursor, modern=modern)
 
     def subscribe_changes(self, changed: Callable[[], None]) -> Callable[[], None]:
-        """Be told when other tools can be listed; call what is returned to end it."""
+        """Subscribe to changes of the tool list; the returned function unsubscribes."""
         return self._registry.subscribe(lambda swap: changed() if swap.changes else None)
 
     def is_plain(self, name: str) -> bool:
-        """Whether a call of this tool is the fast path's. Decided once for each tool of a generation."""
+        """Whether the fast path may call this tool. Decided once for each tool of a generation."""
         generation = self._registry.current
         if generation is not self._generation:
             self._generation, self._plain = generation, {}
@@ -58,7 +58,7 @@ class FastPath:
         if known is None:
             registered = generation.tools.get(name)
             if registered is None:
-                return False  # and not remembered: names that do not exist are many
+                return False  # not cached: unknown names are unbounded
             tool = registered.tool
             asks_headers = _HEADER_RULE in json_bytes(registered.info.input_schema)
             known = self._plain[name] = not (tool.progress or tool.interactive or asks_headers)
@@ -67,14 +67,14 @@ class FastPath:
     async def call(
         self, id: MessageId, name: str, arguments: dict[str, Any] | None, call_id: Any, *, modern: bool
     ) -> bytes | None:
-        """Call a tool: the message that answers it, or None when the tool is gone since it was found plain.
+        """Call a tool: the message that answers it, or None when the tool was removed since it was found plain.
 
         Args:
             id: The request's.
             name: The tool's name.
             arguments: Its arguments.
-            call_id: The model's own id of the call, where the client tells one.
-            modern: Which protocol version is spoken.
+            call_id: The model's own id of the call, if the client sends one.
+            modern: Whether the client uses the modern protocol version.
         """
         caller = self._caller
         if call_id is not None and (told := told_id(call_id)) is not None:
@@ -85,15 +85,15 @@ class FastPath:
         except UnknownToolError:
             return None
         except Exception:
-            logger.exception("the answer of %r could not be given", name)
+            logger.exception("the result of %r could not be encoded", name)
             return render_refusal(id, _INTERNAL_ERROR, "Internal server error")
 
 
 def told_id(given: Any) -> str | None:
-    """The model's own id of a call as a client tells it; None for what is no such id."""
+    """The model's own id of a call as the client sends it; None if it is not valid."""
     return given if isinstance(given, str) and 0 < len(given) <= _LONGEST_CALL_ID else None
 
 
 def call_id_in(meta: Mapping[str, Any] | None) -> str | None:
-    """The same in what a request says about itself."""
+    """The same, from a request's `_meta`."""
     return told_id(meta.get(CALL_ID_KEY)) if meta else None

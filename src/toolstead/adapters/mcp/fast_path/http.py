@@ -1,8 +1,8 @@
 """The fast path over HTTP: lists and calls of every protocol version, in front of the SDK's application.
 
 The guard before it has checked Host, Origin, token and body, and has read the body. Protocol versions before
-2026-07-28 begin with a handshake; their sessions are the SDK's: the fast path learns of them when they are initialized,
-and forgets them when they end.
+2026-07-28 begin with a handshake; the SDK owns their sessions, and the fast path tracks them from their initialization
+to their end.
 """
 
 from __future__ import annotations
@@ -48,13 +48,13 @@ from toolstead.adapters.mcp.fast_path.messages import (
 from toolstead.concurrency.suspended_coroutine import SuspendedCoroutine, start_coroutine
 
 LET_THROUGH = 300.0
-"""Seconds after which the SDK gets a request of a session, lest it takes the session for idle and ends it."""
+"""Seconds after which a session's next request goes to the SDK, so that it does not end the session as idle."""
 
 _MOST_ENDED = 1_000
-"""Sessions that are remembered when they have ended, for messages of theirs that are still under way."""
+"""Ended sessions to keep, for their messages that are still in flight."""
 _CANCELLED = -32800
 _REFUSED = 400
-"""This status and those above it: the SDK has not taken the request."""
+"""From this status on, the SDK has refused the request."""
 _JSON: Final[Headers] = (JSON_TYPE,)
 _MODERN: Final = MODERN_VERSION.encode()
 _HANDSHAKE: Final = frozenset({None, *(version.encode() for version in HANDSHAKE_VERSIONS)})
@@ -77,7 +77,7 @@ class SessionCall:
 
 
 class HandshakeSession:
-    """A session that began with a handshake, and that the SDK owns."""
+    """A handshake session, owned by the SDK."""
 
     __slots__ = ("calls", "headers", "seen_by_sdk_at")
 
@@ -89,21 +89,21 @@ class HandshakeSession:
 
 
 class HandshakeSessions:
-    """The sessions that are initialized, by their ids as headers spell them."""
+    """The initialized sessions, by id as in the header."""
 
     def __init__(self) -> None:
         self._known: dict[bytes, HandshakeSession] = {}
-        # A client may end a session before the SDK says that it is initialized; then it must not be learned of.
+        # A client may end a session before the SDK reports it as initialized; then it must not be added.
         self._ended: deque[bytes] = deque(maxlen=_MOST_ENDED)
 
     def learn_session(self, id: str) -> Callable[[], None]:
-        """A session is initialized; call what is returned when it has ended."""
+        """Add an initialized session; call the returned function when it has ended."""
         key = id.encode("latin-1")
         self._known[key] = HandshakeSession(id)
         return lambda: self.forget_session(key)
 
     def knows_session(self, id: str) -> bool:
-        """Whether a session was learned of already, or has ended."""
+        """Whether a session is tracked, or has ended."""
         key = id.encode("latin-1")
         return key in self._known or key in self._ended
 
@@ -112,7 +112,7 @@ class HandshakeSessions:
         return None if key is None else self._known.get(key)
 
     def forget_session(self, key: bytes | None) -> None:
-        """It has ended, and its calls with it."""
+        """End the session and its calls."""
         if key is None:
             return
         self._ended.append(key)
@@ -122,7 +122,7 @@ class HandshakeSessions:
 
 
 class HttpFastPath:
-    """`/mcp`: what is surely valid and plain is answered here, everything else by the SDK's application."""
+    """`/mcp`: answers plain valid messages, and passes all others to the SDK's application."""
 
     def __init__(self, fast_path: FastPath, sessions: HandshakeSessions, sdk: ASGIApp) -> None:
         self._fast_path = fast_path
@@ -134,7 +134,7 @@ class HttpFastPath:
         raw: Headers = scope["headers"]
         headers = dict(raw)
         if scope["method"] != "POST":
-            if scope["method"] == "DELETE":  # from here on its id means nothing, also while the SDK winds it up
+            if scope["method"] == "DELETE":  # from here on its id is invalid, also while the SDK ends it
                 self._sessions.forget_session(_find_session_id(raw))
             await self._sdk(scope, receive, send)
             return
@@ -156,7 +156,7 @@ class HttpFastPath:
                 ):
                     return
             except NoMessage:
-                pass  # not the fast path's
+                pass  # not for the fast path
         response = send if isinstance(send, TrackedResponse) else TrackedResponse(send)
         await self._sdk(scope, receive, response)
         if 0 < response.status < _REFUSED:
@@ -165,7 +165,7 @@ class HttpFastPath:
     async def _answer_modern(
         self, message: ModernMessage, headers: Mapping[bytes, bytes], receive: Receive, send: Send
     ) -> bool:
-        """Answer what is the fast path's; False when it is the SDK's. A client that goes away cancels its call."""
+        """Answer a request; False if it must go to the SDK. A client that disconnects cancels its call."""
         match message:
             case ModernCallTool(id=id, params=params) if (
                 headers.get(b"mcp-method") == b"tools/call"
@@ -173,7 +173,7 @@ class HttpFastPath:
                 and self._fast_path.is_plain(params.name)
             ):
                 call = self._fast_path.call(id, params.name, params.arguments, params.meta.call_id, modern=True)
-                said: Any = start_coroutine(call)  # most calls are done in one step, and need nobody to watch them
+                said: Any = start_coroutine(call)  # most calls finish in one step and need no watcher
                 if type(said) is not SuspendedCoroutine:
                     if said is not None:
                         await _send_answer(send, _JSON, said)
@@ -186,7 +186,7 @@ class HttpFastPath:
                         await _send_last(send, render_event(said))
                     else:
                         await _send_answer(send, _JSON, said)
-                return True  # also when the client has gone
+                return True  # also when the client has disconnected
             case ModernListTools(id=id, params=params) if headers.get(b"mcp-method") == b"tools/list":
                 page = self._fast_path.tools_page(params.cursor, modern=True)
                 if page is not None:
@@ -196,7 +196,7 @@ class HttpFastPath:
                 return False
 
     async def _answer_handshake(self, message: HandshakeMessage, session: HandshakeSession, send: Send) -> bool:
-        """Answer what is the fast path's; False when it is the SDK's."""
+        """Answer a request; False if it must go to the SDK."""
         if message.params.meta.version is not UNSET or time.monotonic() - session.seen_by_sdk_at > LET_THROUGH:
             return False
         match message:
@@ -221,7 +221,7 @@ class HttpFastPath:
     async def _finish_call(
         self, id: MessageId, session: HandshakeSession, work: Awaitable[bytes | None], send: Send
     ) -> bool:
-        """One call of a session, which its client can cancel with a message, and the session's end ends."""
+        """Run one call of a session; a message of its client or the end of the session cancels it."""
         task = cast("asyncio.Task[Any]", asyncio.current_task())
         key = str(id)
         call = session.calls[key] = SessionCall(task)
@@ -233,7 +233,7 @@ class HttpFastPath:
                 if not call.ended or task.uncancel():
                     raise
             else:
-                if call.ended:  # and the tool answered all the same, which no client waits for any more
+                if call.ended:  # cancelled, but the tool still answered: no client waits for it
                     task.uncancel()
             finally:
                 del session.calls[key]
@@ -249,7 +249,7 @@ class HttpFastPath:
         return True
 
     def _after_sdk(self, headers: Headers, body: bytes) -> None:
-        """The SDK has taken a request of a session: it is not idle, and may have cancelled one of our calls."""
+        """Note that the SDK accepted a request of a session: it is not idle, and one of our calls may be cancelled."""
         session = self._sessions.get(_find_session_id(headers))
         if session is None:
             return
@@ -269,19 +269,19 @@ async def _send_last(send: Send, body: bytes) -> None:
 
 
 def _find_session_id(headers: Headers) -> bytes | None:
-    """Whose session the SDK takes a request for; None for those of the modern protocol version, which has none."""
+    """The session that a request belongs to; None in the modern protocol version, which has no sessions."""
     if _read_header(headers, b"mcp-protocol-version") not in _HANDSHAKE:
         return None
     return _read_header(headers, b"mcp-session-id")
 
 
 def _read_header(headers: Headers, name: bytes) -> bytes | None:
-    """The first header of this name, without the blanks around it, as the SDK reads it."""
+    """The first header of this name, without surrounding whitespace, as the SDK reads it."""
     return next((value.strip(b" \t") for key, value in headers if key == name), None)
 
 
 @lru_cache(256)
 def _takes_both(accept: bytes) -> bool:
-    """Whether a client takes JSON and event streams, as it must."""
+    """Whether a client accepts JSON and event streams, as it must."""
     kinds = {kind.split(b";")[0].strip().lower() for kind in accept.split(b",")}
     return {b"application/json", b"text/event-stream"} <= kinds

@@ -1,6 +1,6 @@
-"""Calls that take long over HTTP: the answer becomes an event stream, which says now and then that it lives.
+"""Long calls over HTTP: the response becomes an event stream with keep-alive comments.
 
-A proxy closes a connection on which nothing moves. Most calls are done long before and pay for a timer only.
+A proxy closes an idle connection. Most calls finish long before and only pay for a timer.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Final, Self
 from toolstead.adapters.http.asgi import Headers, Send
 
 PING: Final = 15.0
-"""Seconds of silence, as the SDK keeps it."""
+"""Seconds of silence, the same as in the SDK."""
 STREAM: Final[Headers] = (
     (b"content-type", b"text/event-stream"),
     (b"cache-control", b"no-cache, no-transform"),
@@ -28,7 +28,7 @@ def render_event(message: bytes) -> bytes:
 
 
 class KeepAlive:
-    """While open, a sign of life goes out after every so many seconds of silence."""
+    """While open, sends a keep-alive after every interval of silence."""
 
     __slots__ = ("_headers", "_loop", "_over", "_send", "_sending", "_timer")
 
@@ -53,9 +53,9 @@ class KeepAlive:
             self._sending.cancel()
 
     async def stop(self) -> bool:
-        """No more signs of life; whether the answer has begun, as a stream, and so can only end as one.
+        """Stop the keep-alives. Return whether the response has started as a stream, and so must end as one.
 
-        A stream is told and not cancelled: what is done at the very moment of the first sign would find none begun.
+        The stream task is notified, not cancelled: a call that ends during the first keep-alive would see no stream.
         """
         if self._timer is not None:
             self._timer.cancel()

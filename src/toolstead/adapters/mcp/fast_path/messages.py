@@ -1,7 +1,7 @@
-"""Messages that the fast path knows to be valid, as bytes become values.
+"""Decoding of the MCP messages that the fast path accepts.
 
-Each shape is narrower than the protocol's: what does not fit is not wrong, it is the SDK's to judge. Both
-protocol versions have the same messages; they differ in what `_meta` must say.
+Each shape is narrower than the protocol's: a message that does not fit goes to the SDK, which decides whether it is
+valid. The protocol versions have the same messages; they differ in what `_meta` must contain.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from msgspec import UNSET, Struct, UnsetType, field
 HANDSHAKE_VERSIONS: Final = ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25")
 """Revisions that begin with `initialize`, oldest first."""
 MODERN_VERSION: Final = "2026-07-28"
-"""The stateless revision, whose every request says who asks."""
+"""The stateless revision: every request identifies its client."""
 
 MessageId: TypeAlias = int | str
 _Object: TypeAlias = dict[str, Any]
@@ -24,11 +24,11 @@ _Level: TypeAlias = Literal["debug", "info", "notice", "warning", "error", "crit
 
 _VERSION_KEY: Final = "io.modelcontextprotocol/protocolVersion"
 CALL_ID_KEY: Final = "claudecode/toolUseId"
-"""Where Claude Code tells the model's own id of a call."""
+"""Where Claude Code sends the model's own id of a call."""
 
 
 class _Implementation(Struct):
-    """Who a client is; icons are the SDK's to check."""
+    """Name and version of a client; the SDK checks icons."""
 
     name: str
     version: str
@@ -53,7 +53,7 @@ class _Roots(Struct):
 
 
 class _Capabilities(Struct):
-    """What a client can do. Tasks are the SDK's to check, and so is whatever has another shape."""
+    """Capabilities of a client. The SDK checks tasks and every other shape."""
 
     elicitation: _Elicitation | None = None
     experimental: dict[str, _Object] | None = None
@@ -64,16 +64,16 @@ class _Capabilities(Struct):
 
 
 class Meta(Struct):
-    """What a request of the handshake versions says about itself."""
+    """`_meta` of a request in the handshake versions."""
 
     progressToken: MessageId | UnsetType = UNSET  # noqa: N815 - as on the wire
     call_id: Any = field(default=None, name=CALL_ID_KEY)
     version: Any = field(default=UNSET, name=_VERSION_KEY)
-    """Belongs to the other protocol version: a request that has it is refused, by the SDK."""
+    """Belongs to the other protocol version: the SDK refuses a request that has it."""
 
 
 class ModernMeta(Struct):
-    """What a request of the modern protocol version must say about itself."""
+    """`_meta` of a request in the modern protocol version."""
 
     version: Literal["2026-07-28"] = field(name=_VERSION_KEY)
     capabilities: _Capabilities = field(name="io.modelcontextprotocol/clientCapabilities")
@@ -139,35 +139,35 @@ class _Message(Struct, tag_field="method", forbid_unknown_fields=True):
 
 
 class Initialize(_Message, tag="initialize"):
-    """The handshake."""
+    """`initialize`."""
 
     id: MessageId
     params: Introduction
 
 
 class Ping(_Message, tag="ping"):
-    """Are you there?"""
+    """`ping`."""
 
     id: MessageId
     params: Nothing = field(default_factory=Nothing)
 
 
 class ListTools(_Message, tag="tools/list"):
-    """Which tools are there?"""
+    """`tools/list`."""
 
     id: MessageId
     params: Cursor = field(default_factory=Cursor)
 
 
 class CallToolMessage(_Message, tag="tools/call"):
-    """Call one."""
+    """`tools/call`."""
 
     id: MessageId
     params: Arguments
 
 
 class ListPrompts(_Message, tag="prompts/list"):
-    """Asked by clients that do not look whether there are any."""
+    """`prompts/list`: some clients send it without checking the capabilities."""
 
     id: MessageId
     params: Cursor = field(default_factory=Cursor)
@@ -188,7 +188,7 @@ class ListTemplates(_Message, tag="resources/templates/list"):
 
 
 class Initialized(_Message, tag="notifications/initialized"):
-    """The client has read the answer to its handshake."""
+    """`notifications/initialized`."""
 
     params: Nothing = field(default_factory=Nothing)
 
@@ -200,7 +200,7 @@ class _Cancelling(Struct, forbid_unknown_fields=True):
 
 
 class Cancelled(_Message, tag="notifications/cancelled"):
-    """The client gave up on a request."""
+    """`notifications/cancelled`."""
 
     params: _Cancelling
 
@@ -210,7 +210,7 @@ class _CancellingSomehow(Struct):
 
 
 class CancelledSomehow(Struct):
-    """The same as the SDK hears it, whatever else it says: wider than the protocol's."""
+    """The same as the SDK accepts it: wider than the protocol's."""
 
     jsonrpc: Literal["2.0"]
     method: Literal["notifications/cancelled"]
@@ -219,28 +219,28 @@ class CancelledSomehow(Struct):
 
 
 class Discover(_Message, tag="server/discover"):
-    """What can this server do?"""
+    """`server/discover`."""
 
     id: MessageId
     params: ModernNothing
 
 
 class ModernListTools(_Message, tag="tools/list"):
-    """Which tools are there?"""
+    """`tools/list`."""
 
     id: MessageId
     params: ModernCursor
 
 
 class ModernCallTool(_Message, tag="tools/call"):
-    """Call one."""
+    """`tools/call`."""
 
     id: MessageId
     params: ModernArguments
 
 
 class ModernListPrompts(_Message, tag="prompts/list"):
-    """Asked by clients that do not look whether there are any."""
+    """`prompts/list`: some clients send it without checking the capabilities."""
 
     id: MessageId
     params: ModernCursor
@@ -261,7 +261,7 @@ class ModernListTemplates(_Message, tag="resources/templates/list"):
 
 
 Unserved = ListPrompts | ListResources | ListTemplates | ModernListPrompts | ModernListResources | ModernListTemplates
-"""Questions about what this server has none of."""
+"""Requests for features that this server does not have."""
 HandshakeMessage = (
     Initialize
     | Ping
@@ -283,15 +283,15 @@ ModernMessage = (
     | Cancelled
 )
 NoMessage = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
-"""What the two decoders raise for messages that are not the fast path's."""
+"""What the two decoders raise for messages that the fast path does not accept."""
 
 _DEEPEST = 180
-"""Brackets in brackets that every parser takes: the SDK's limit is 200."""
+"""Nesting depth that every parser accepts: the SDK's limit is 200."""
 _LONGEST_NUMBER = 4_000
-"""Digits that every parser takes: Python's limit is 4,300."""
+"""Digits that every parser accepts: Python's limit is 4,300."""
 _LARGE = 1 << 18
 _STEPS: Final = {ord("["): 1, ord("{"): 1, ord("]"): -1, ord("}"): -1}
-# Neither goes over the same bytes twice, whatever they are.
+# Neither backtracks, whatever the input.
 _NO_BRACKETS = re.compile(rb'"(?:[^"\\]|\\.)*"?|[^\[\]{}"]+', re.DOTALL)
 _LONG_NUMBER = re.compile(rb"(?<!\d)\d{%d}" % _LONGEST_NUMBER)
 _decode_handshake = msgspec.json.Decoder(HandshakeMessage).decode
@@ -310,7 +310,7 @@ def read_modern(data: bytes) -> ModernMessage:
 
 
 def cancelled_id(data: bytes) -> MessageId | None:
-    """Which request a message cancels that may be nothing else of the fast path's."""
+    """The request that a message cancels, if the fast path accepts it in no other form."""
     try:
         message = _decode_cancelled(check_skipped(data))
     except NoMessage:
@@ -319,10 +319,10 @@ def cancelled_id(data: bytes) -> MessageId | None:
 
 
 def check_skipped(data: bytes) -> bytes:
-    """The data, if no parser stumbles over parts that msgspec only skips.
+    """The data, if every parser accepts the parts that msgspec only skips.
 
     Raises:
-        UnicodeDecodeError: It is no UTF-8.
+        UnicodeDecodeError: It is not UTF-8.
         DecodeError: It is nested too deeply, or has a number of thousands of digits.
     """
     if not data.isascii():
@@ -335,6 +335,6 @@ def check_skipped(data: bytes) -> bytes:
 
 
 def _is_shallow(data: bytes) -> bool:
-    """Whether no bracket stands in too many others; not asked of what is so large that asking would take long."""
+    """Whether the nesting is within the limit; large messages are not checked, because that would take long."""
     brackets = _NO_BRACKETS.sub(b"", data) if len(data) <= _LARGE else b""
     return bool(brackets) and max(accumulate(map(_STEPS.__getitem__, brackets))) <= _DEEPEST

@@ -1,7 +1,7 @@
-"""The fast path on stdio: one client's hot messages, answered in the loop's own time.
+"""The fast path on stdio: answers one client's frequent messages on the event loop.
 
-The client's first request decides the protocol version for good, here as in the SDK. What the fast path has answered
-of the opening is said to the SDK again, under an id that nobody else knows, when a message needs the SDK.
+The client's first request fixes the protocol version, here as in the SDK. When a message needs the SDK, the handshake
+that the fast path answered is replayed to the SDK under a private id.
 """
 
 from __future__ import annotations
@@ -42,14 +42,14 @@ from toolstead.adapters.mcp.fast_path.messages import (
 from toolstead.concurrency.owned_tasks import cancel_tasks
 
 PAUSE = 0.05
-"""Seconds between two notices: the first of a burst goes out at once, the rest of it is one more."""
+"""Seconds between two notices: the first of a burst is sent at once, the rest are merged into one."""
 
 _CONNECTION_CLOSED = -32000
 _METHOD_NOT_FOUND = -32601
 
 
 class Elsewhere(Protocol):
-    """The SDK's side of the conversation."""
+    """The SDK's side of the connection."""
 
     def put_line(self, line: bytes) -> None:
         """Give it a message."""
@@ -66,7 +66,7 @@ class Elsewhere(Protocol):
 
 
 class _Request(msgspec.Struct):
-    """Any request, as far as it decides the protocol version."""
+    """The part of a request that decides the protocol version."""
 
     jsonrpc: Literal["2.0"]
     id: MessageId
@@ -75,19 +75,19 @@ class _Request(msgspec.Struct):
 
 
 class StdioFastPath:
-    """One client's messages, as far as they are the fast path's.
+    """Answers the messages of one client that the fast path accepts.
 
     Attributes:
-        private_id: The id under which the opening is said to the SDK again; its answer is nobody's.
+        private_id: The id under which the handshake is replayed to the SDK; the answer to it is dropped.
     """
 
     def __init__(self, fast_path: FastPath, say: Callable[[bytes], None], elsewhere: Elsewhere) -> None:
-        """Begin with a client of whom nothing is known.
+        """Start before the client's first message.
 
         Args:
             fast_path: Lists and calls.
             say: Writes an answer.
-            elsewhere: Takes what is not the fast path's.
+            elsewhere: Takes every other message.
         """
         self.private_id = f"toolstead-{secrets.token_hex(8)}"
         self._fast_path = fast_path
@@ -109,7 +109,7 @@ class StdioFastPath:
         return bool(self._calls)
 
     def take_line(self, line: bytes) -> bool:
-        """Deal with a message; False when it is the SDK's."""
+        """Process a message; False if it must go to the SDK."""
         try:
             if self._modern:
                 return self._take_modern(read_modern(line), line)
@@ -124,7 +124,7 @@ class StdioFastPath:
             return self._modern is None and self._hand_over(line)
 
     def _hand_over(self, line: bytes) -> Literal[False]:
-        """The SDK gets this message; if it is the first request, it decides the protocol version all the same."""
+        """Note a message that goes to the SDK; the first request decides the protocol version here too."""
         try:
             request = msgspec.json.decode(check_skipped(line), type=_Request)
         except NoMessage:
@@ -140,7 +140,7 @@ class StdioFastPath:
         return False
 
     def learn_answer(self, id: str, result: Any) -> None:
-        """The SDK has answered a request; the fast path wants to know when it was the handshake."""
+        """Note the SDK's answer to a request, in case it was the handshake."""
         if id != self._introducing:
             return
         self._introducing = None
@@ -151,10 +151,10 @@ class StdioFastPath:
                 pass
 
     def replay_opening(self) -> list[bytes]:
-        """What the SDK must hear first: the opening that the fast path has answered."""
+        """The handshake that the fast path answered, to be replayed to the SDK first."""
         said: list[bytes] = []
         if self._opening is not None:
-            # The parts stay as they came: the SDK takes numbers that are no value of msgspec's.
+            # The parts stay bytes: the SDK accepts numbers that msgspec cannot represent.
             opening: dict[str, Any] = _parts_of(self._opening)
             if self._modern:  # any request would do, but one that was a call must not run again
                 meta = _parts_of(_parts_of(opening["params"])["_meta"])
@@ -166,7 +166,7 @@ class StdioFastPath:
         return said
 
     def tools_changed(self) -> None:
-        """Notify a handshake client, which hears of it in no other way; bursts become one or two notices."""
+        """Notify a handshake client, on its only path; a burst becomes one or two notices."""
         if self._modern is not False or self._initialized is None:
             return
         if self._notice is not None:
@@ -176,13 +176,13 @@ class StdioFastPath:
         self._notice = asyncio.get_running_loop().call_later(PAUSE, self._pause_is_over)
 
     def give_up(self) -> None:
-        """The client has closed its side, and was waited for: what is running is refused, and cancelled."""
+        """Refuse and cancel the running calls, after the wait that follows the end of input."""
         for asked, _ in list(self._calls.values()):
             self._say(render_refusal(asked, _CONNECTION_CLOSED, "Connection closed"))
             self._cancel(asked)
 
     async def close(self) -> None:
-        """Cancel what is running, and wait for it."""
+        """Cancel the running calls and wait for them."""
         if self._notice is not None:
             self._notice.cancel()
         calls = {task for _, task in self._calls.values()} | self._ending
@@ -244,11 +244,11 @@ class StdioFastPath:
             case _:
                 ours = self._refuse_unserved(message.id, message)
         if not ours and self._modern is None:
-            self._opening = None  # the SDK hears it itself
+            self._opening = None  # the SDK receives it directly
         return ours
 
     def _is_free(self, id: MessageId) -> bool:
-        """Whether no request with this id is under way; two of them are the SDK's to tell apart."""
+        """Whether no request with this id is running; the SDK handles duplicate ids."""
         key = str(id)
         return key not in self._calls and not self._elsewhere.is_asked(key)
 
@@ -267,7 +267,7 @@ class StdioFastPath:
     def _cancel(self, id: MessageId) -> bool:
         running = self._calls.pop(str(id), None)
         if running is None:
-            return not self._elsewhere.has_begun  # nobody has such a request, and nobody need be told
+            return not self._elsewhere.has_begun  # no such request exists, so there is nothing to forward
         _, call = running
         call.cancel()
         self._ending.add(call)
@@ -279,7 +279,7 @@ class StdioFastPath:
         self._calls[str(id)] = id, asyncio.get_running_loop().create_task(work)
 
     async def _run(self, id: MessageId, name: str, arguments: dict[str, Any] | None, call_id: Any, line: bytes) -> None:
-        """One call. A client that has cancelled it hears nothing more of it."""
+        """Run one call. A client that cancelled it gets no answer."""
         said = await self._fast_path.call(id, name, arguments, call_id, modern=self._modern is True)
         key = str(id)
         running = self._calls.get(key)
@@ -293,5 +293,5 @@ class StdioFastPath:
 
 
 def _parts_of(data: bytes | msgspec.Raw) -> dict[str, msgspec.Raw]:
-    """The members of a JSON object, each as the bytes that it was written in."""
+    """The members of a JSON object, each as its original bytes."""
     return msgspec.json.decode(data, type=dict[str, msgspec.Raw])
