@@ -209,6 +209,8 @@ async def test_a_run_that_died_with_its_process_has_its_one_end_after_the_restar
 async def test_a_failing_call_outside_a_run_is_stored_and_a_good_one_is_only_told_live(client: SteadClient) -> None:
     await client.ask("POST", "/api/tools/file-reader/call", {"input": {"path": "early.txt"}})
     await client.conversations()
+    # What was kept until the database was open is stored behind the opening: from here on it is.
+    await (await follow(client, "/api/events?after=0&type=tool_result")).until("tool_result")
     live = await follow(client, "/api/events?type=tool_result")
     for path in ("missing.txt", "there.txt"):
         (client.project / "there.txt").write_text("here")
