@@ -167,7 +167,15 @@ async def test_a_process_sees_the_allowed_environment_and_nothing_of_the_servers
     secret = "s3cr3t-of-the-user"
     environ = dict.fromkeys(("TOOLSTEAD_TOKEN", "AWS_SECRET_ACCESS_KEY", "GITHUB_TOKEN", "SSH_AUTH_SOCK"), secret)
     environ |= {"USERS_OWN": secret, "LD_LIBRARY_PATH": "", "LANGUAGE": "x", "PATHS": "x", "lc_all": "x", "LCX": "x"}
-    environ |= {"LC_ALL": "C.UTF-8", "LC_OWN": "x", "LANG": "C.UTF-8", "TZ": "UTC", "TERM": "dumb", "USER": "me"}
+    environ |= {
+        "LC_ALL": "C.UTF-8",
+        "LC_OWN": "x",
+        "LC_CTYPE": "C.UTF-8",
+        "LANG": "C.UTF-8",
+        "TZ": "UTC",
+        "TERM": "dumb",
+        "USER": "me",
+    }
     environ |= {"TMPDIR": str(folder), "TOOLSTEAD_TOOLS_DIR": str(folder / "tools")}
     spare = os.open("/dev/null", os.O_RDONLY)
     os.set_inheritable(spare, True)
@@ -185,7 +193,7 @@ async def test_a_process_sees_the_allowed_environment_and_nothing_of_the_servers
         os.close(spare)
     assert reply["isError"] is False, reply
     seen = json.loads(reply["content"][0]["text"])
-    assert set(seen["environ"]) == {*HANDED_ON, "LC_ALL", "LC_OWN", "GIVEN", "TOKEN_FOR_IT", MARK}
+    assert set(seen["environ"]) == {*HANDED_ON, "LC_ALL", "LC_CTYPE", "LC_OWN", "GIVEN", "TOKEN_FOR_IT", MARK}
     assert seen["environ"]["TOKEN_FOR_IT"] == "Bearer ********"  # masked on its way out
     assert seen["stdin"] == ""
     assert seen["leads_session"]
