@@ -10,7 +10,6 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
-import asyncpg
 import msgspec
 import pytest
 
@@ -30,6 +29,8 @@ async def old(place: Place) -> Place:
         Path(place.address).parent.mkdir()
         shutil.copy(OLD / "sqlite.db", place.address)
     else:
+        import asyncpg
+
         connection = await asyncpg.connect(place.address)
         await connection.execute((OLD / "postgres.sql").read_text("utf-8"))
         await connection.close()
@@ -41,6 +42,8 @@ async def everything(place: Place) -> list[Any]:
     if place.kind == "sqlite":
         with closing(sqlite3.connect(place.address)) as connection:
             return list(connection.iterdump())
+    import asyncpg
+
     connection = await asyncpg.connect(place.address)
     try:
         columns = await connection.fetch(
