@@ -285,15 +285,6 @@ async def test_streams_end_at_once_and_properly_when_the_server_ends(opening: by
         assert (await connection.reader.read()).endswith(b"0\r\n\r\n")
 
 
-async def test_who_shares_the_end_is_told_when_it_begins() -> None:
-    async with running(SAY) as live:
-        told: list[str] = []
-        live.app.stopping.subscribe(lambda: told.append("now"))
-        live.stop.set()
-        await asyncio.wait_for(live.task, PATIENCE)
-        assert told == ["now"]
-
-
 async def test_idle_and_half_open_connections_do_not_keep_the_server_up() -> None:
     async with nothing_left(), running(SAY, grace=1_000) as live:
         idle, silent, half = await live.connect(), await live.connect(), await live.connect()

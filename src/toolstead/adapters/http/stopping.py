@@ -1,15 +1,12 @@
 """Shutdown of a server: the requests in flight, and when they are ended.
 
-Three steps: `begin` (new requests are refused, streams end at once), `cut` (calls that took too
-long are cancelled), then the server closes its sockets.
+Three steps: `begin_stop` (new requests are refused, streams end at once), `cut_requests` (calls that
+took too long are cancelled), then the server closes its sockets.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
-
-Listener = Callable[[], None]
 
 
 class Stopping:
@@ -20,7 +17,6 @@ class Stopping:
         self._requests: set[asyncio.Task[None]] = set()
         self._streams: set[asyncio.Task[None]] = set()
         self._cut: set[asyncio.Task[None]] = set()
-        self._listeners: list[Listener] = []
 
     @property
     def in_flight(self) -> int:
@@ -41,10 +37,6 @@ class Stopping:
         if self._cut:
             self._cut.discard(task)
 
-    def subscribe(self, listener: Listener) -> None:
-        """Register a callback for the start of the shutdown, for streams that are not tracked here."""
-        self._listeners.append(listener)
-
     def begin_stop(self) -> None:
         """Refuse new requests from now on, and end the streams."""
         if self.begun:
@@ -52,8 +44,6 @@ class Stopping:
         self.begun = True
         for task in tuple(self._streams):
             self._cancel_task(task)
-        for listener in self._listeners:
-            listener()
 
     def cut_requests(self) -> None:
         """Cancel every request in flight."""
