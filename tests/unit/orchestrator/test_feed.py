@@ -62,7 +62,8 @@ async def take(reader: EventReader, count: int) -> list[int]:
 
 
 async def test_what_this_process_stores_is_not_read_back(tmp_path: Path) -> None:
-    async with feeding(tmp_path) as (store, theirs, feed):
+    # Only a commit of ours makes the feed look here: a look between the two commits below would be a second read.
+    async with feeding(tmp_path, look_seconds=1_000) as (store, theirs, feed):
         with await feed.open_reader() as opened, feed.start_reader() as started:
             for n in range(50):
                 await store.append_events([number(n)])
