@@ -123,10 +123,10 @@ class OrchestratorOpener:
     def state(self, settings: Settings) -> Mapping[str, Any]:
         """The runtime in use, and the sessions' numbers; opens nothing."""
         from toolstead.app.runtime_choice import usual_runtime
-        from toolstead.invoker.lease import NO_SESSIONS
+        from toolstead.invoker.lease import PoolStats
 
         current = self._orchestrator
-        stats = current.invoker.pool.stats() if current is not None else NO_SESSIONS
+        stats = current.invoker.pool.stats() if current is not None else PoolStats()
         choice = usual_runtime(settings.runtime, self._parts.keys, self._parts.runtimes)
         return {"runtime": choice.name, "runtimeReason": choice.why, "sessions": asdict(stats)}
 

@@ -11,8 +11,7 @@ from toolstead.app.runtime_choice import absence_reason, usual_runtime
 from toolstead.app.settings import LimitSettings, RuntimeSettings
 from toolstead.app.version import VERSION
 from toolstead.errors import RuntimeFailureError
-from toolstead.invoker.kernel_session import Offered
-from toolstead.invoker.runtime import Runtime
+from toolstead.invoker.runtime import Offered, Runtime
 from toolstead.tools.handlers.pinned import Pinned
 
 

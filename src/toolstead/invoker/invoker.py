@@ -135,16 +135,16 @@ class Invoker:
             keep = True  # it was interrupted; the pool keeps what is still usable
             raise
         finally:
-            if lost or lease.has_conversation:
+            if lost or lease.slot.has_conversation:
                 note_id(None if lost else lease.session.id)
             await self.pool.release(lease, keep=keep, lost=lost)
 
     async def _run(self, lease: Lease, turn: Turn) -> Answer:
-        if lease.has_ended:
+        if lease.slot.session is not lease.session:
             raise InvocationError("the turn was not started: Toolstead is shutting down")
         key, runtime = lease.slot.key, lease.request.runtime.name
         self._running[key] = lease.session
-        lease.slot.has_run_turn = True
+        lease.slot.has_conversation = True
         try:
             work = run_turn(lease.session, turn, runtime=runtime)
             return await self._turns.run(work, name=f"the {runtime} turn of {key!r}", on_abandoned=lease.end_on_release)

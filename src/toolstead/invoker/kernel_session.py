@@ -7,8 +7,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 
 from toolstead.errors import RuntimeFailureError
-from toolstead.invoker.instructions import instructions_of
-from toolstead.invoker.runtime import Answer, SessionSpec, Turn
+from toolstead.invoker.runtime import Answer, SessionSpec, Turn, instructions_of
 from toolstead.kernel.activation import Activation, Budget, Limits
 from toolstead.kernel.conversation import Conversation
 from toolstead.kernel.loop import converse

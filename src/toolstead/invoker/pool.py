@@ -9,6 +9,9 @@ Rules that hold at every moment:
   So a slot that has a room never waits for one: every room comes free, and the pool cannot lock itself.
 - Runs of one thread are put in order above (the store decides). Here a session in use is refused to others; only
   one that is being opened ahead of a message is waited for.
+
+A room is one of the places for sessions that own a process. It is taken before a process is started and given back
+after it has ended; who may wait for one waits in order of arrival.
 """
 
 from __future__ import annotations
@@ -17,17 +20,13 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 
 from toolstead.concurrency.owned_tasks import OwnedTasks
 from toolstead.errors import InvocationError, NoRoomError, SessionLostError
-from toolstead.invoker.idle import IdleSessions
-from toolstead.invoker.key import DEFAULT, fingerprint
-from toolstead.invoker.lease import Lease, PoolStats, SessionRequest
-from toolstead.invoker.rooms import Rooms
-from toolstead.invoker.runtime import Session
+from toolstead.invoker.lease import DEFAULT, Lease, PoolStats, SessionRequest, Slot
+from toolstead.invoker.runtime import Session, fingerprint
 from toolstead.invoker.runtime_calls import CLOSING, adapt_session, close_session, open_session
-from toolstead.invoker.slot import AfterUse, Remembered, Slot, SlotState
 from toolstead.types.run import Warmth
 
 logger = logging.getLogger(__name__)
@@ -59,16 +58,21 @@ class SessionPool:
             most_kept: Idle sessions that are kept, with a process or without.
             clock: Returns the time in seconds.
         """
+        self._ttl = ttl
+        self._clock = clock
         self._most_idle = most_idle
+        self._most_live = most_live
         self._most_kept = most_kept
-        self._rooms = Rooms(most_live)
-        self._idle = IdleSessions(ttl=ttl, clock=clock, expired=self._end_session)
+        self._rooms = asyncio.Semaphore(most_live)
+        self._waiting = 0
         self._slots: dict[str, Slot] = {}
+        self._idle: dict[Slot, asyncio.TimerHandle] = {}
+        """The longest idle first, each with the timer that ends it."""
         self._starts = asyncio.Semaphore(STARTS)
         self._openings = OwnedTasks()
-        self._closings: set[asyncio.Task[None]] = set()
+        self._closings = OwnedTasks()
         self._closed = False
-        self._nobody_holds = asyncio.Event()
+        self._all_released = asyncio.Event()
         self._hits = self._misses = self._rebuilt = self._evicted = 0
 
     async def acquire(self, request: SessionRequest, *, on_room: Callable[[], object] | None = None) -> Lease:
@@ -83,16 +87,15 @@ class SessionPool:
             RuntimeFailureError: No session can be opened.
             InvocationError: The pool is closed.
         """
-        while (slot := self._take_slot(request.key)) is None:
-            slot = self._slots[request.key]
-            if slot.prewarmed is None:
-                raise NoRoomError(
-                    f"thread {slot.key!r} is busy with another invocation, and its session serves one at a time: "
-                    f"start this one when that one has ended, or in another thread"
-                )
-            await asyncio.wait((slot.prewarmed,))
+        slot = await self._find_slot(request.key)
+        if slot.is_used:
+            raise NoRoomError(
+                f"thread {slot.key!r} is busy with another invocation, and its session serves one at a time: "
+                f"start this one when that one has ended, or in another thread"
+            )
+        self._take_slot(slot)
         try:
-            return await self._fill_slot(slot, request, on_room, counted=True)
+            return await self._fill_slot(slot, request, on_room)
         except BaseException:
             self._leave_slot(slot)
             raise
@@ -131,19 +134,15 @@ class SessionPool:
             RuntimeFailureError: No session can be opened.
             InvocationError: The pool is closed.
         """
-        slot = self._slots.get(request.key)
-        while slot is not None and slot.prewarmed is not None:
-            await asyncio.wait((slot.prewarmed,))
-            slot = self._slots.get(request.key)
-        if slot is not None and slot.is_used:
+        slot = await self._find_slot(request.key)
+        if slot.is_used:
             return slot.is_live
         if request.runtime.owns_process and not self._most_idle:
             return False
-        if (slot := self._take_slot(request.key)) is None:
-            raise AssertionError("nothing was awaited since it was free")
+        self._take_slot(slot)
         slot.prewarmed = asyncio.get_running_loop().create_future()
         try:
-            await self._fill_slot(slot, request, None, counted=False)
+            await self._fill_slot(slot, request)
         except NoRoomError:
             return False
         finally:
@@ -162,17 +161,14 @@ class SessionPool:
         if slot is None:
             return False
         found = slot.is_live
-        if not slot.is_used:
+        if slot.is_used:
+            slot.ends_after_use |= found or outdated
+            slot.is_outdated |= outdated
+        else:
             self._end_session(slot)
             if outdated:
-                slot.conversation = Remembered.NOTHING
-        elif found or outdated:
-            slot.after_use = max(slot.after_use, AfterUse.FORGET if outdated else AfterUse.END)
+                slot.conversation = None
         return found
-
-    def expire(self) -> None:
-        """End sessions that have been idle too long; the pool's own timer does this too."""
-        self._idle.expire()
 
     def stats(self) -> PoolStats:
         """The current numbers."""
@@ -188,98 +184,93 @@ class SessionPool:
     async def close(self) -> None:
         """End every session, also those in use, refuse every waiting caller, and wait for all that. Idempotent."""
         self._closed = True
-        self._idle.stop()
-        self._rooms.send_home()
+        for _ in range(self._waiting):
+            self._rooms.release()  # a room that leads to nothing: no session is opened any more
         for slot in list(self._slots.values()):
             self._end_session(slot)
         await self._openings.end_all()
         if self._list_holders():
             with suppress(TimeoutError):
                 async with asyncio.timeout(CLOSING):
-                    await self._nobody_holds.wait()
+                    await self._all_released.wait()
         if holders := self._list_holders():
             logger.error("all sessions are closed, but invocations do not end: %s", ", ".join(holders))
-        while self._closings:
-            await asyncio.wait(self._closings)
+        await self._closings.wait_for_all()
 
     def _list_holders(self) -> list[str]:
         return sorted(key for key, slot in self._slots.items() if slot.is_used)
 
-    def _take_slot(self, key: str) -> Slot | None:
-        """Take a key's slot; None when it is in use."""
-        if self._closed:
-            raise _closed_error()
-        slot = self._slots.get(key)
-        if slot is None:
-            slot = self._slots[key] = Slot(key)
-        if slot.is_used:
-            return None
-        self._idle.discard(slot)
-        slot.state = SlotState.TAKEN if slot.session is None else SlotState.BUSY
-        return slot
+    async def _find_slot(self, key: str) -> Slot:
+        """The slot of a key, once no session is opened in it ahead of a message."""
+        while True:
+            if self._closed:
+                raise _closed_error()
+            slot = self._slots.get(key) or Slot(key)
+            if slot.prewarmed is None:
+                return slot
+            await asyncio.wait((slot.prewarmed,))
+
+    def _take_slot(self, slot: Slot) -> None:
+        self._slots[slot.key] = slot
+        self._end_idleness(slot)
+        slot.is_used = True
 
     async def _fill_slot(
-        self,
-        slot: Slot,
-        request: SessionRequest,
-        on_room: Callable[[], object] | None,
-        *,
-        counted: bool,
+        self, slot: Slot, request: SessionRequest, on_room: Callable[[], object] | None = None
     ) -> Lease:
         """Make sure that a slot in use has the requested session."""
-        found, runtime = slot.session, request.runtime
-        if found is not None and (self._idle.is_due(slot) or not found.is_usable):
+        found, runtime, wanted = slot.session, request.runtime, fingerprint(request.spec)
+        is_counted = slot.prewarmed is None
+        if found is not None and (self._clock() - slot.idle_since >= self._ttl or not found.is_usable):
             self._end_session(slot, room_to=slot)
             found = None
         if found is None:
-            self._misses += counted
+            self._misses += is_counted
+        elif slot.runtime is runtime and slot.fingerprint == wanted:
+            self._hits += is_counted
         else:
-            same = slot.runtime is runtime
-            if same and slot.fingerprint == fingerprint(request.spec):
-                self._hits += counted
-                return self._lease_of_open(slot, found, request, on_room)
             self._rebuilt += 1
-            if same and await adapt_session(found, request.spec):
-                slot.fingerprint = fingerprint(request.spec)
-                return self._lease_of_open(slot, found, request, on_room)
-            self._end_session(slot, room_to=slot, evicted=False)
-        if not runtime.owns_process:
+            if slot.runtime is runtime and await adapt_session(found, request.spec):
+                slot.fingerprint = wanted
+            else:
+                self._end_session(slot, room_to=slot, evicted=False)
+                found = None
+        if found is None:
+            await self._find_room(slot, request)
+        if on_room is not None:
+            on_room()
+        if found is None:
+            return await self._open(slot, request)
+        is_warm = slot.has_conversation or not request.has_history
+        return Lease(request=request, session=found, warmth="warm" if is_warm else "cold", fresh=False, slot=slot)
+
+    async def _find_room(self, slot: Slot, request: SessionRequest) -> None:
+        """Get a room where one is needed: a free one, that of the longest idle session, or the next that comes."""
+        if not request.runtime.owns_process:
             self._give_room_back(slot)
-        elif not slot.has_room:
-            await self._find_room(slot, may_wait=request.may_wait and slot.prewarmed is None)
-        if on_room is not None:
-            on_room()
-        return await self._open(slot, request)
-
-    def _lease_of_open(
-        self, slot: Slot, session: Session, request: SessionRequest, on_room: Callable[[], object] | None
-    ) -> Lease:
-        if on_room is not None:
-            on_room()
-        warm = slot.has_conversation or not request.has_history
-        return Lease(request=request, session=session, warmth="warm" if warm else "cold", fresh=False, slot=slot)
-
-    async def _find_room(self, slot: Slot, *, may_wait: bool) -> None:
-        """Get a room for the slot: a free one, that of the longest idle session, or the next that comes."""
-        if self._rooms.take():
-            slot.has_room = True
             return
-        oldest = self._idle.oldest_with_room
-        if oldest is not None:
-            self._end_session(oldest, room_to=slot)
-        elif not may_wait:
-            raise NoRoomError(
-                f"all {self._rooms.most} sessions are in use ([sessions] max_live), and a child may not wait for one: "
-                f"try again when one has ended, or raise the limit"
-            )
-        elif await self._rooms.wait():
-            slot.has_room = True
-        else:
-            raise _closed_error()
+        if slot.has_room:
+            return
+        if self._rooms.locked():
+            oldest = next((idle for idle in self._idle if idle.has_room), None)
+            if oldest is not None:
+                self._end_session(oldest, room_to=slot)
+                return
+            if not request.may_wait or slot.prewarmed is not None:
+                raise NoRoomError(
+                    f"all {self._most_live} sessions are in use ([sessions] max_live), and a child may not wait for"
+                    f" one: try again when one has ended, or raise the limit"
+                )
+        self._waiting += 1
+        try:
+            await self._rooms.acquire()
+        finally:
+            self._waiting -= 1
+        slot.has_room = True
 
     async def _open(self, slot: Slot, request: SessionRequest) -> Lease:
         """Open a session in a slot that has its room, after whatever has to end first."""
-        slot.state = SlotState.OPENING
+        slot.is_opening = True
         try:
             for ending in (slot.closing, slot.room_after):
                 if ending is not None:
@@ -287,18 +278,13 @@ class SessionPool:
             slot.closing = slot.room_after = None
             if self._closed:
                 raise _closed_error()
-            if request.runtime.owns_process:
-                async with self._starts:
-                    session = await self._open_or_reopen(slot, request)
-            else:
+            async with self._starts if request.runtime.owns_process else nullcontext():
                 session = await self._open_or_reopen(slot, request)
-        except BaseException:
-            slot.state = SlotState.TAKEN
-            raise
-        slot.state = SlotState.BUSY
+        finally:
+            slot.is_opening = False
         slot.session, slot.runtime, slot.fingerprint = session, request.runtime, fingerprint(request.spec)
-        slot.has_run_turn = False
-        slot.conversation = Remembered.NOTHING
+        slot.has_conversation = session.is_resumed
+        slot.conversation = None
         if self._closed:
             self._end_session(slot)
             raise _closed_error()
@@ -325,7 +311,7 @@ class SessionPool:
 
     def _end_unwanted(self, slot: Slot, session: Session) -> None:
         """Close a session that was opened after its caller had left; its room is free after that."""
-        slot.closing = slot.room_after = self._close_in_background(slot, session, has_room=False)
+        slot.closing = slot.room_after = self._close_in_background(slot, session, frees_room=False)
 
     def _leave_slot(self, slot: Slot, *, keep: bool = True) -> asyncio.Task[None] | None:
         """Free a slot: its session becomes idle, or is ended.
@@ -336,41 +322,43 @@ class SessionPool:
         session, ended = slot.session, None
         if session is None:
             self._give_room_back(slot)
-        elif not keep or slot.after_use is not AfterUse.KEEP or not session.is_usable:
+        elif not keep or slot.ends_after_use or not session.is_usable:
             ended = self._end_session(slot)
-        elif slot.has_room and self._rooms.is_wanted:
+        elif slot.has_room and self._waiting:
             self._end_session(slot)
-        if slot.after_use is AfterUse.FORGET:
-            slot.conversation = Remembered.NOTHING
-        slot.after_use = AfterUse.KEEP
-        slot.state = SlotState.EMPTY if slot.session is None else SlotState.IDLE
+        if slot.is_outdated:
+            slot.conversation = None
+        slot.ends_after_use = slot.is_outdated = slot.is_used = False
         if slot.prewarmed is not None:
             slot.prewarmed.set_result(None)
             slot.prewarmed = None
-        self._idle.note_use(slot)
+        slot.idle_since = self._clock()
         if slot.session is not None:
-            self._end_dead()
-            self._idle.add(slot)
-            if self._idle.rooms_taken > self._most_idle:
-                ended = self._end_idle(self._idle.oldest_with_room, besides=slot)
-            elif len(self._idle) > self._most_kept:
-                self._end_idle(self._idle.oldest, besides=slot)
+            ended = self._keep_idle(slot)
         self._forget_slot(slot)
         if self._closed and not self._list_holders():
-            self._nobody_holds.set()
+            self._all_released.set()
         return ended
 
-    def _end_dead(self) -> None:
-        """End idle sessions whose process has died, beginning with the longest idle."""
-        while (oldest := self._idle.oldest) is not None and oldest.session is not None and not oldest.session.is_usable:
-            self._end_session(oldest)
+    def _keep_idle(self, slot: Slot) -> asyncio.Task[None] | None:
+        """Keep a session for later, and end the dead and the longest idle ones; its closing, when it is this one."""
+        for idle in list(self._idle):
+            if idle.session is None or idle.session.is_usable:
+                break
+            self._end_session(idle)
+        self._idle[slot] = asyncio.get_running_loop().call_later(self._ttl, self._end_session, slot)
+        with_room = [idle for idle in self._idle if idle.has_room]
+        if len(with_room) > self._most_idle:
+            closing = self._end_session(with_room[0])
+            return closing if with_room[0] is slot else None
+        if len(self._idle) > self._most_kept:
+            self._end_session(next(iter(self._idle)))
+        return None
 
-    def _end_idle(self, oldest: Slot | None, *, besides: Slot) -> asyncio.Task[None] | None:
-        """End the longest idle session; its closing, when it is this one's own."""
-        if oldest is None:
-            return None
-        closing = self._end_session(oldest)
-        return closing if oldest is besides else None
+    def _end_idleness(self, slot: Slot) -> None:
+        timer = self._idle.pop(slot, None)
+        if timer is not None:
+            timer.cancel()
 
     def _end_session(
         self, slot: Slot, *, room_to: Slot | None = None, evicted: bool = True
@@ -379,14 +367,13 @@ class SessionPool:
         session = slot.session
         if session is None:
             return None
-        self._idle.discard(slot)
+        self._end_idleness(slot)
         self._evicted += evicted
         has_room, slot.has_room = slot.has_room, False
         # An empty one is not worth resuming.
-        slot.conversation = (session.id if slot.has_conversation else None) or Remembered.NOTHING
+        slot.conversation = (session.id if slot.has_conversation else None) or None
         slot.session = None
-        slot.state = SlotState.TAKEN if slot.is_used else SlotState.EMPTY
-        slot.closing = self._close_in_background(slot, session, has_room=has_room and room_to is None)
+        slot.closing = self._close_in_background(slot, session, frees_room=has_room and room_to is None)
         if has_room and room_to is not None:
             room_to.has_room, room_to.room_after = True, slot.closing
         return slot.closing
@@ -394,20 +381,14 @@ class SessionPool:
     def _end_lost(self, slot: Slot) -> asyncio.Task[None] | None:
         """End a session whose conversation is gone, so that it is never resumed; the slot keeps its room."""
         closing = self._end_session(slot, room_to=slot)
-        slot.conversation = Remembered.LOST
+        slot.conversation = ""
         return closing
 
-    def _close_in_background(self, slot: Slot, session: Session, *, has_room: bool) -> asyncio.Task[None]:
-        closing = asyncio.create_task(close_session(session, key=slot.key))
-        self._closings.add(closing)
-
-        def note_closed(task: asyncio.Task[None]) -> None:
-            self._closings.discard(task)
-            if has_room:
-                self._rooms.give_back()
-            self._forget_slot(slot)
-
-        closing.add_done_callback(note_closed)
+    def _close_in_background(self, slot: Slot, session: Session, *, frees_room: bool) -> asyncio.Task[None]:
+        closing = self._closings.start(close_session(session, key=slot.key), name=f"closing a session of {slot.key!r}")
+        if frees_room:
+            closing.add_done_callback(lambda _: self._rooms.release())
+        closing.add_done_callback(lambda _: self._forget_slot(slot))
         return closing
 
     def _give_room_back(self, slot: Slot) -> None:
@@ -416,9 +397,9 @@ class SessionPool:
             return
         slot.has_room = False
         if slot.room_after is None or slot.room_after.done():
-            self._rooms.give_back()
+            self._rooms.release()
         else:
-            slot.room_after.add_done_callback(lambda _: self._rooms.give_back())
+            slot.room_after.add_done_callback(lambda _: self._rooms.release())
         slot.room_after = None
 
     def _forget_slot(self, slot: Slot) -> None:

@@ -6,14 +6,23 @@ it runs one turn at a time.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import json
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
+from hashlib import blake2b
 from pathlib import Path
 from typing import Any, Protocol
 
 from toolstead.types.call import Caller, CallTurnTool, Tell
 from toolstead.types.result import Failure, ToolResult
 from toolstead.types.run import NOTHING_USED, Usage
+from toolstead.types.tool import ToolInfo
+
+_BUILT_IN = """\
+You work for the user in the folder {cwd}. Use your tools where they help: look instead of guessing, and say what you
+found. When a tool fails, read its error and do what it says would be right; do not repeat a call that failed.
+When you are done, answer in plain words."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,6 +44,32 @@ class SessionSpec:
     tools: tuple[str, ...] = ()
     instructions: str = ""
     permissions: tuple[str, ...] = ()
+
+
+Offered = Callable[[SessionSpec], Sequence[ToolInfo]]
+"""The tools that an agent is offered now; the same object until they change."""
+
+
+@lru_cache(maxsize=512)
+def fingerprint(spec: SessionSpec) -> str:
+    """A short text that is the same for two specifications when one session can serve both.
+
+    The order of tools and permissions means nothing, so it makes no difference.
+    """
+    parts = [
+        spec.agent,
+        spec.model,
+        str(spec.cwd),
+        sorted(set(spec.tools)),
+        spec.instructions,
+        sorted(set(spec.permissions)),
+    ]
+    return blake2b(json.dumps(parts).encode(), digest_size=16).hexdigest()
+
+
+def instructions_of(spec: SessionSpec) -> str:
+    """The agent's own instructions, else the built-in ones, which are the same on every runtime."""
+    return spec.instructions or _BUILT_IN.format(cwd=spec.cwd)
 
 
 class OwnTools(Protocol):

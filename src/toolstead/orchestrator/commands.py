@@ -21,7 +21,7 @@ import logging
 from msgspec import structs
 
 from toolstead.errors import NotFoundError, StorageError
-from toolstead.invoker.key import session_key
+from toolstead.invoker.lease import session_key
 from toolstead.orchestrator.active_run import ActiveRun
 from toolstead.orchestrator.endings import create_message_event
 from toolstead.orchestrator.ids import format_session_id

@@ -5,7 +5,7 @@ A session is up to date when it served the run that began last in its thread.
 
 from __future__ import annotations
 
-from toolstead.invoker.key import session_key
+from toolstead.invoker.lease import session_key
 from toolstead.invoker.pool import SessionPool
 from toolstead.orchestrator.store import HeldRun, Store
 

@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from tests.unit.invoker.bench import SPEC
-from toolstead.invoker.key import fingerprint, session_key
+from toolstead.invoker.lease import session_key
+from toolstead.invoker.runtime import fingerprint
 
 
 @pytest.mark.promise("S3")

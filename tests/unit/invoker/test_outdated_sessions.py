@@ -16,7 +16,7 @@ async def test_an_idle_session_that_is_outdated_is_not_resumed_also_while_it_is_
 
     runtime.on_close = close
     lease = await pool.acquire(request(runtime))
-    lease.slot.has_run_turn = True
+    lease.slot.has_conversation = True
     await pool.release(lease, keep=True)
     assert pool.evict("t", outdated=True)
     waiting = asyncio.create_task(pool.acquire(request(runtime, resume="newer")))
@@ -35,7 +35,7 @@ async def test_a_session_in_use_that_is_outdated_is_not_resumed_by_the_next_one(
 
     runtime.on_close = close
     lease = await pool.acquire(request(runtime))
-    lease.slot.has_run_turn = True
+    lease.slot.has_conversation = True
     assert pool.evict("t", outdated=True)
     releasing = asyncio.create_task(pool.release(lease, keep=True))
     waiting = asyncio.create_task(pool.acquire(request(runtime, resume="newer")))

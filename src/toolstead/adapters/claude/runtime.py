@@ -18,8 +18,7 @@ from toolstead.adapters.importing import import_lock
 from toolstead.adapters.installing import install_command, reinstall_command
 from toolstead.adapters.providers.catalogue import find_model
 from toolstead.errors import RuntimeFailureError, SessionLostError
-from toolstead.invoker.instructions import instructions_of
-from toolstead.invoker.runtime import SessionSpec
+from toolstead.invoker.runtime import SessionSpec, instructions_of
 from toolstead.types.tool import ToolInfo
 
 if TYPE_CHECKING:

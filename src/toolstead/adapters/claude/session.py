@@ -23,8 +23,7 @@ from toolstead.adapters.claude.tools_server import ToolsServer
 from toolstead.adapters.claude.turn_progress import TurnProgress
 from toolstead.adapters.tool_copies import ToolCopies
 from toolstead.errors import InvocationError, RuntimeFailureError, SessionLostError
-from toolstead.invoker.key import fingerprint
-from toolstead.invoker.runtime import Answer, SessionSpec, Turn
+from toolstead.invoker.runtime import Answer, SessionSpec, Turn, fingerprint
 from toolstead.types.tool import ToolInfo
 
 logger = logging.getLogger(__name__)

@@ -16,8 +16,7 @@ from toolstead.adapters.codex.program import Lookup, prepare_program
 from toolstead.adapters.importing import import_lock
 from toolstead.adapters.providers.catalogue import find_model
 from toolstead.errors import RuntimeFailureError
-from toolstead.invoker.kernel_session import Offered
-from toolstead.invoker.runtime import SessionSpec
+from toolstead.invoker.runtime import Offered, SessionSpec
 
 if TYPE_CHECKING:
     import mcp_types

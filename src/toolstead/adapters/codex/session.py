@@ -23,9 +23,7 @@ from toolstead.adapters.codex.thread_settings import input_items, settings_of, s
 from toolstead.adapters.codex.tool_endpoint import NAME
 from toolstead.adapters.tool_copies import ToolCopies
 from toolstead.errors import RuntimeFailureError, SessionLostError
-from toolstead.invoker.kernel_session import Offered
-from toolstead.invoker.key import fingerprint
-from toolstead.invoker.runtime import Answer, SessionSpec, Turn
+from toolstead.invoker.runtime import Answer, Offered, SessionSpec, Turn, fingerprint
 from toolstead.types.result import Failure, ToolResult
 from toolstead.types.tool import ToolInfo
 

@@ -8,8 +8,7 @@ from typing import Any
 from toolstead.adapters.codex.own_tools import hook_settings
 from toolstead.adapters.codex.program import SHELL
 from toolstead.adapters.codex.tool_endpoint import NAME
-from toolstead.invoker.instructions import instructions_of
-from toolstead.invoker.runtime import SessionSpec
+from toolstead.invoker.runtime import SessionSpec, instructions_of
 
 
 def settings_of(spec: SessionSpec, endpoint: Mapping[str, Any], *, hooked: bool) -> dict[str, Any]:

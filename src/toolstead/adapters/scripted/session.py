@@ -12,8 +12,7 @@ from toolstead.adapters.scripted.conversations import ScriptedConversation
 from toolstead.adapters.scripted.script import ScriptedTurn, split_text
 from toolstead.adapters.scripted.script_state import Received, ScriptState
 from toolstead.errors import RuntimeFailureError, SessionLostError
-from toolstead.invoker.key import fingerprint
-from toolstead.invoker.runtime import Answer, SessionSpec, Turn
+from toolstead.invoker.runtime import Answer, SessionSpec, Turn, fingerprint
 from toolstead.types.result import ToolResult
 from toolstead.types.run import NOTHING_USED, Warmth
 
