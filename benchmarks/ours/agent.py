@@ -12,12 +12,11 @@ from benchmarks import agent_work as work
 from benchmarks import workload
 from toolstead import Toolstead, tool
 from toolstead.invoker.kernel_runtime import KernelRuntime
-from toolstead.kernel.activation import Activation, Limits
+from toolstead.kernel.activation import Activation, Limits, Spending
 from toolstead.kernel.conversation import Conversation
 from toolstead.kernel.loop import converse
 from toolstead.kernel.messages import Answered, ModelReply, ToolUse
 from toolstead.kernel.model import ModelDelta, ModelRequest
-from toolstead.kernel.spending import Spending
 from toolstead.orchestrator.store import EventFilter
 from toolstead.testing import memory_stead
 from toolstead.types.call import Caller

@@ -5,61 +5,50 @@ Conversations are kept in memory, the latest ones, so that a session that was cl
 
 from __future__ import annotations
 
+import asyncio
 import secrets
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from functools import partial
 
-from toolstead.errors import SessionLostError
-from toolstead.invoker.kernel_session import Connect, KernelSession, MakeBudget, Offered
-from toolstead.invoker.runtime import SessionSpec
-from toolstead.kernel.activation import Limits
+from toolstead.errors import RuntimeFailureError, SessionLostError
+from toolstead.invoker.runtime import Answer, Offered, SessionSpec, Turn, instructions_of
+from toolstead.kernel.activation import Activation, Limits, Spending
 from toolstead.kernel.conversation import Conversation
-from toolstead.kernel.spending import Spending
+from toolstead.kernel.loop import converse
+from toolstead.kernel.model import Model
 
 MOST_KEPT = 256
 """Conversations that can be resumed; those that were opened longest ago are forgotten first."""
 
+Connect = Callable[[str], Awaitable[Model]]
+"""The model of a full name, the same object every time. Raises RuntimeFailureError."""
 
+
+@dataclass(eq=False, kw_only=True)
 class KernelRuntime:
-    """Opens sessions on model APIs."""
+    """Opens sessions on model APIs.
 
-    def __init__(
-        self,
-        *,
-        connect: Connect,
-        resolve: Callable[[str], str],
-        offered: Offered,
-        limits: Limits | None = None,
-        make_budget: MakeBudget | None = None,
-    ) -> None:
-        """Make a runtime.
+    Attributes:
+        connect: Gives the model of a full name.
+        resolve: Gives the full name of what was asked for, or of the usual model for an empty name.
+        offered: The tools of an agent.
+        limits: Of one activation.
+    """
 
-        Args:
-            connect: Gives the model of a full name.
-            resolve: Gives the full name of what was asked for, or of the usual model for an empty name.
-            offered: The tools of an agent.
-            limits: Of one activation.
-            make_budget: Makes the budget of a turn; by default each turn has its own, from the limits.
-        """
-        self._connect = connect
-        self._resolve = resolve
-        self._offered = offered
-        self._limits = limits or Limits()
-        self._make_budget: MakeBudget = make_budget or (lambda _: Spending(self._limits))
-        self._kept: dict[str, Conversation] = {}
+    name = "kernel"
+    owns_process = False
+    """A session is a list of messages."""
 
-    @property
-    def name(self) -> str:
-        """`kernel`."""
-        return "kernel"
-
-    @property
-    def owns_process(self) -> bool:
-        """False: a session is a list of messages."""
-        return False
+    connect: Connect
+    resolve: Callable[[str], str]
+    offered: Offered
+    limits: Limits | None = None
+    _kept: dict[str, Conversation] = field(default_factory=dict[str, Conversation], init=False)
 
     def resolve_model(self, model: str) -> str:
         """The full name of the model that answers."""
-        return self._resolve(model)
+        return self.resolve(model)
 
     async def open(self, spec: SessionSpec, *, thread_id: str, resume: str | None = None) -> KernelSession:
         """Open a session.
@@ -68,7 +57,7 @@ class KernelRuntime:
             SessionLostError: `resume` is not kept here, or not any more.
             RuntimeFailureError: There is no such model, or no key for it.
         """
-        model = await self._connect(self._resolve(spec.model))
+        model = await self.connect(self.resolve(spec.model))
         found = self._kept.pop(resume, None) if resume is not None else None
         if resume is not None and found is None:
             raise SessionLostError(f"the kernel does not have the conversation {resume!r} any more")
@@ -77,13 +66,83 @@ class KernelRuntime:
         self._kept[conversation.id] = conversation
         while len(self._kept) > MOST_KEPT:
             del self._kept[next(iter(self._kept))]
-        return KernelSession(
-            spec,
-            conversation,
-            model=model,
-            connect=lambda name: self._connect(self._resolve(name)),
-            offered=self._offered,
-            limits=self._limits,
-            make_budget=self._make_budget,
-            resumed=found is not None,
+        return KernelSession(self, spec, conversation, model, is_resumed=found is not None)
+
+
+@dataclass(eq=False)
+class KernelSession:
+    """Runs turns of the kernel, with the whole conversation in memory.
+
+    Attributes:
+        is_resumed: Whether it was opened with an earlier conversation in it.
+    """
+
+    _runtime: KernelRuntime
+    _spec: SessionSpec
+    _conversation: Conversation
+    _model: Model
+    is_resumed: bool
+    _running: asyncio.Timeout | None = None
+    _closed: bool = False
+
+    @property
+    def id(self) -> str | None:
+        """The conversation's id; None before the first message."""
+        return self._conversation.id if self._conversation.messages else None
+
+    @property
+    def is_usable(self) -> bool:
+        """Until it is closed: a model that failed may answer the next time."""
+        return not self._closed
+
+    async def run(self, turn: Turn) -> Answer:
+        """Answer a prompt."""
+        conversation, limits = self._conversation, self._runtime.limits or Limits()
+        if conversation.busy or self._closed:
+            raise RuntimeFailureError(f"this session {'is closed' if self._closed else 'runs a turn already'}")
+        activation = Activation(
+            model=self._model,
+            offer=partial(self._runtime.offered, self._spec),
+            call_tool=turn.call_tool,
+            tell=turn.tell,
+            budget=Spending(limits),
+            instructions=instructions_of(self._spec),
+            limits=limits,
         )
+        conversation.add_user_text(turn.prompt)
+        conversation.busy = True
+        self._running = end = asyncio.timeout(None)
+        try:
+            async with end:
+                conclusion = await converse(conversation, activation)
+        except TimeoutError:
+            if end.expired():
+                raise RuntimeFailureError("this session was closed while it ran a turn") from None
+            raise
+        finally:
+            self._running = None
+            conversation.busy = False
+            conversation.take_steered()  # what came too late for this turn is sent with the next
+        return Answer(text=conclusion.text, usage=conclusion.usage)
+
+    async def steer(self, text: str) -> bool:
+        """Give the running turn another message; the model reads it with its next request."""
+        if self._running is None:
+            return False
+        self._conversation.steered.append(text)
+        return True
+
+    async def adapt_to(self, spec: SessionSpec) -> bool:
+        """Become a session of another specification: every request is made anew, so any will do."""
+        if spec.model != self._spec.model:
+            self._model = await self._runtime.connect(self._runtime.resolve(spec.model))
+            self._conversation.refused.clear()  # another API may take what this one did not
+        self._spec = spec
+        return True
+
+    async def close(self) -> None:
+        """End it; a turn that runs is interrupted, and fails."""
+        self._closed = True
+        running, self._running = self._running, None
+        if running is not None:
+            running.reschedule(asyncio.get_running_loop().time())

@@ -8,11 +8,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from toolstead.errors import ModelError, ModelFault
-from toolstead.kernel.activation import Activation, Budget, Limits
+from toolstead.kernel.activation import Activation, Budget, Limits, Spending
 from toolstead.kernel.conversation import Conversation
 from toolstead.kernel.messages import Answered, Message, ModelReply, ToolUse
 from toolstead.kernel.model import ModelDelta, ModelRequest
-from toolstead.kernel.spending import Spending
 from toolstead.types.content import Text
 from toolstead.types.result import ToolResult
 from toolstead.types.run import NOTHING_USED, Usage

@@ -9,9 +9,8 @@ import pytest
 
 from tests.unit.kernel.scripted_model import Bench, Hang, ScriptedModel, calls, fault, says, use
 from toolstead.errors import LimitError
-from toolstead.kernel.activation import Limits
+from toolstead.kernel.activation import Limits, Spending
 from toolstead.kernel.loop import converse
-from toolstead.kernel.spending import Spending
 from toolstead.types.run import Usage
 
 
