@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import Any, cast
 
 from toolstead.errors import DefinitionError, PluginError
-from toolstead.plugins.contract import Hooks, Plugin, Tool
+from toolstead.plugins.contract import HOOKS, Hooks, Plugin, Tool
 from toolstead.plugins.settings import check_settings_class
 from toolstead.schema.compiled import compile_input_schema, compile_schema
 from toolstead.schema.parameters import schema_from_parameters
@@ -24,19 +24,6 @@ BETWEEN = "__"
 
 _NAME = re.compile(r"[a-zA-Z0-9_-]+")
 _STEPS = ("register", "start", "stop")
-HOOKS = {
-    "on_message": ("thread_id", "role", "content"),
-    "on_before_invoke": ("thread_id", "prompt", "invocation"),
-    "on_after_invoke": ("thread_id", "run"),
-    "on_task_create": ("thread_id", "task_id"),
-    "on_task_complete": ("thread_id", "task_id", "result"),
-    "on_task_failed": ("thread_id", "task_id", "error"),
-    "on_broadcast": ("event", "data"),
-    "on_before_tool": ("call",),
-    "on_after_tool": ("call", "result"),
-    "on_settings_change": ("settings",),
-}
-"""Every hook, and what it is called with."""
 
 
 def qualify_name(plugin: str, tool: str, *, bare: bool = False) -> str:

@@ -39,73 +39,62 @@ class BadHookAnswerError(Exception):
     """A hook returned an invalid answer."""
 
 
-class HookCall:
-    """A hook that can be called any number of times at once."""
+class HookCall(msgspec.Struct, frozen=True, kw_only=True, eq=False):
+    """A hook that can be called any number of times at once.
 
-    __slots__ = ("_check", "_foreseen", "_function", "_health", "_seconds", "_waiting", "hook", "plugin")
+    Attributes:
+        function: The plugin's own.
+        plugin: Whose it is.
+        hook: Its name.
+        health: Records every success and failure.
+        seconds: How long it may take.
+        waiting: Holds those that wait for something, so that they can be ended.
+        check: What its answer must be; without one any will do.
+        foreseen: Exceptions that are answers.
+    """
 
-    def __init__(
-        self,
-        function: Callable[..., Any],
-        *,
-        hook: str,
-        health: Health,
-        seconds: float,
-        waiting: set[SuspendedCoroutine],
-        plugin: str,
-        check: Check | None = None,
-        foreseen: tuple[type[Exception], ...] = (),
-    ) -> None:
-        """A hook, not called yet.
+    function: Callable[..., Any]
+    plugin: str
+    hook: str
+    health: Health
+    seconds: float
+    waiting: set[SuspendedCoroutine]
+    check: Check | None
+    foreseen: tuple[type[Exception], ...]
 
-        Args:
-            function: The plugin's own.
-            hook: Its name.
-            health: Records every success and failure.
-            seconds: How long it may take.
-            waiting: Holds those that wait for something, so that they can be ended.
-            plugin: Whose it is.
-            check: What its answer must be; without one any will do.
-            foreseen: Exceptions that are answers.
-        """
-        self.plugin = plugin
-        self.hook = hook
-        self._function = function
-        self._health = health
-        self._seconds = seconds
-        self._waiting = waiting
-        self._check = check
-        self._foreseen = foreseen
-
-    async def __call__(self, *given: Any) -> Any | Failed:
+    async def __call__(self, *given: Any) -> Any:
         """Its answer, or `Failed`. Raises nothing but the caller's own cancellation, and KeyboardInterrupt."""
-        if self._health.is_cut_off(self.hook):
+        if self.health.is_cut_off(self.hook):
             return Failed(
                 f"it failed {FAILURES_UNTIL_CUT_OFF} times in a row, and is cut off until it is enabled again"
             )
         answer, error = None, None
         try:
-            answer = start_coroutine(_check_awaitable(self._function(*given)))
+            answer = start_coroutine(_check_awaitable(self.function(*given)))
         except BaseException as raised:  # noqa: BLE001 - reported below
             error = raised
         else:
             if type(answer) is SuspendedCoroutine:
                 answer, error = await self._finish_hook(answer)
-        if isinstance(error, self._foreseen):
+        if isinstance(error, self.foreseen):
             answer, error = error, None
-        elif error is None and self._check is not None:
-            error = self._check_answer(answer)
+        elif error is None and self.check is not None:
+            try:
+                problem = self.check(answer)
+                error = None if problem is None else BadHookAnswerError(problem)
+            except Exception as raised:  # noqa: BLE001 - looking at an answer may run the plugin's own code
+                error = raised
         if error is None:
-            self._health.succeeded_hook(self.hook)
+            self.health.succeeded_hook(self.hook)
             return answer
         if isinstance(error, KeyboardInterrupt):
             raise error
         return self._report_failure(error)
 
     async def _finish_hook(self, suspended: SuspendedCoroutine) -> tuple[Any, BaseException | None]:
-        self._waiting.add(suspended)
+        self.waiting.add(suspended)
         try:
-            return await suspended.finish_strictly(self._seconds)
+            return await suspended.finish_strictly(self.seconds)
         except asyncio.CancelledError as cancelled:
             match cancelled.__cause__:
                 case IgnoredCancellationError() as ignored:
@@ -118,14 +107,7 @@ class HookCall:
                     )
             raise
         finally:
-            self._waiting.discard(suspended)
-
-    def _check_answer(self, answer: Any) -> BaseException | None:
-        try:
-            problem = self._check(answer) if self._check is not None else None
-        except Exception as error:  # noqa: BLE001 - looking at an answer may run the plugin's own code
-            return error
-        return None if problem is None else BadHookAnswerError(problem)
+            self.waiting.discard(suspended)
 
     def _report_failure(self, error: BaseException) -> Failed:
         match error:
@@ -138,9 +120,7 @@ class HookCall:
             case _:
                 reason, why = describe_crash(error), f"it crashed ({type(error).__name__}); the log has the details"
                 logger.error("plugin %r: %s failed: %s", self.plugin, self.hook, reason, exc_info=error)
-        was_cut_off = self._health.is_cut_off(self.hook)
-        self._health.failed_hook(self.hook, reason)
-        if self._health.is_cut_off(self.hook) and not was_cut_off:
+        if self.health.failed_hook(self.hook, reason):
             logger.error(
                 "plugin %r: %s failed %s times in a row, and is cut off until the plugin is enabled again",
                 self.plugin,

@@ -12,7 +12,6 @@ from toolstead.concurrency import suspended_coroutine
 from toolstead.errors import NotFoundError
 from toolstead.plugins import plugin_instance as instances
 from toolstead.plugins.contract import Hooks, Plugin, PluginContext
-from toolstead.plugins.step import take_step
 from toolstead.types.call import ANONYMOUS, Deny, ToolCall
 
 CALL = ToolCall(name="x", input={}, caller=ANONYMOUS)
@@ -393,14 +392,19 @@ def test_a_keyboard_interrupt_is_no_failure_of_a_plugin() -> None:
     def interrupted(*_: Any) -> Any:
         raise KeyboardInterrupt
 
-    one = found(Plugin(name="a"), load=interrupted)
-    instance = instances.PluginInstance(one.discovered, {}, enabled=True, on_status=lambda _: None)
+    unloadable = instances.PluginInstance(found(Plugin(name="a"), load=interrupted))
     with pytest.raises(KeyboardInterrupt):
-        instance.load(interrupted)
-    assert not instance.has_failed
-    step = take_step(interrupted, PluginContext(name="a"), field="start", origin="a", seconds=1)
+        unloadable.load(interrupted)
+    assert not unloadable.has_failed
+
+    async def start(_: PluginContext) -> None:
+        raise KeyboardInterrupt
+
+    loaded = instances.PluginInstance(found(Plugin(name="a", start=start)))
+    loaded.load(lambda name, _: PluginContext(name=name))
     with pytest.raises(KeyboardInterrupt):
-        step.send(None)
+        loaded.start().send(None)
+    assert not loaded.has_failed
 
 
 async def test_settings_of_nobody_are_not_found(house: House) -> None:

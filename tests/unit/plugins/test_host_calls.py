@@ -110,9 +110,9 @@ async def test_tools_have_their_full_name_unless_the_wiring_grants_the_bare_one(
     await house.host.apply_plugins(
         [found(Plugin(name="a", tools=[a_tool()])), found(Plugin(name="b", tools=[a_tool()]), bare=True)]
     )
-    assert [(one.name, one.tool.name, one.plugin, one.bare) for one in house.host.list_tools()] == [
-        ("a__echo", "a__echo", "a", False),
-        ("echo", "echo", "b", True),
+    assert [(one.tool.name, one.plugin, one.bare) for one in house.host.list_tools()] == [
+        ("a__echo", "a", False),
+        ("echo", "b", True),
     ]
     assert house.view("a").tools == ("a__echo",)
 
