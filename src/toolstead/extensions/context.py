@@ -61,11 +61,6 @@ class ContextSettings:
             raise ValueError(f"max_tokens: {self.max_tokens} is below 0; 0 is no history, 8000 the default")
 
 
-def estimated_tokens(text: str) -> int:
-    """How many tokens a text has, rather too many than too few."""
-    return -(-_text_size(text) // BYTES_PER_TOKEN)
-
-
 async def _register(ctx: PluginContext) -> Hooks:
     async def on_before_invoke(thread_id: str, prompt: str, invocation: Invoking) -> str:
         most: int = ctx.settings.max_tokens

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import operator
 import re
 import typing
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -266,10 +267,11 @@ class _Signature:
         from pydantic import BaseModel, TypeAdapter
         from typing_extensions import is_typeddict
 
-        adapter: TypeAdapter[Any] = TypeAdapter(annotation if dumped == parts else typing.Union[tuple(dumped)])  # noqa: UP007 - built at run time
+        whole = annotation if dumped == parts else functools.reduce(operator.or_, dumped)
+        adapter: TypeAdapter[Any] = TypeAdapter(whole)
         self.dump = functools.partial(adapter.dump_python, mode="json", by_alias=True, warnings=False)
-        kind = parts[0]
-        is_model = isinstance(kind, type) and (issubclass(kind, BaseModel) or hasattr(kind, "__dataclass_fields__"))
+        kind: Any = parts[0]
+        is_model = inspect.isclass(kind) and (issubclass(kind, BaseModel) or hasattr(kind, "__dataclass_fields__"))
         if len(parts) == 1 and (is_model or is_typeddict(kind)):
             self.output_schema = output_schema(adapter)
 

@@ -153,10 +153,7 @@ def _check_tool(plugin: str, tool: Tool) -> None:
     description: Any = tool.description
     if not isinstance(description, str) or not description.strip():
         raise _bad_field(plugin, "tools", f"{tool.name!r}: description: a sentence for the model is needed")
-    try:
-        _check_function(plugin, "handler", tool.handler, ("ctx", "input", "meta"))
-    except PluginError as error:
-        raise _bad_field(plugin, "tools", f"{tool.name!r}: handler: {error.reason}") from None
+    _check_function(plugin, "tools", tool.handler, ("ctx", "input", "meta"), where=f"{tool.name!r}: handler: ")
     try:
         schema = tool.schema
         if tool.parameters is not None:
@@ -168,13 +165,13 @@ def _check_tool(plugin: str, tool: Tool) -> None:
         raise _bad_field(plugin, "tools", f"{tool.name!r}: {error.field}: {error.reason}") from error
 
 
-def _check_function(plugin: str, field: str, function: Any, arguments: tuple[str, ...]) -> None:
+def _check_function(plugin: str, field: str, function: Any, arguments: tuple[str, ...], where: str = "") -> None:
     """Refuse what cannot be awaited, or cannot be called with these."""
     call = f"({', '.join(arguments)})"
     if not callable(function):
-        raise _bad_field(plugin, field, f"an `async def` with {call} is needed, not {_describe_kind(function)}")
+        raise _bad_field(plugin, field, f"{where}an `async def` with {call} is needed, not {_describe_kind(function)}")
     if not is_async(function):
-        raise _bad_field(plugin, field, f"an `async def` with {call} is needed; put `async` before its `def`")
+        raise _bad_field(plugin, field, f"{where}an `async def` with {call} is needed; put `async` before its `def`")
     try:
         # The signature of the call, not of what is wrapped: a decorator may take other arguments.
         signature = inspect.signature(function, follow_wrapped=False)
@@ -184,7 +181,7 @@ def _check_function(plugin: str, field: str, function: Any, arguments: tuple[str
         signature.bind(*arguments)
     except TypeError:
         raise _bad_field(
-            plugin, field, f"it is called with {call}, but takes {escape_unseen(str(signature)[:200])}"
+            plugin, field, f"{where}it is called with {call}, but takes {escape_unseen(str(signature)[:200])}"
         ) from None
 
 

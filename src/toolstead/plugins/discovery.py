@@ -5,6 +5,7 @@ Discovery runs no plugin code: each plugin found knows how to load itself, and t
 
 from __future__ import annotations
 
+import functools
 import itertools
 import linecache
 import os
@@ -41,7 +42,7 @@ class Discovered(msgspec.Struct, frozen=True, kw_only=True):
         name: As found: the entry point's name, the file's without `.py`, a first-party one's.
         origin: `module:attribute`, or the file as people know it.
         load: Runs its code, and gives what should be a `Plugin`. May raise anything.
-        unload: Forgets the modules that `load` made.
+        unload: Forgets the modules that `load` made, also when it raised.
         first_party: Whether it comes with us.
         bare: Whether its tools keep their bare names and count as built in; only the wiring grants it.
         version_key: Another one means that other code is behind it.
@@ -155,64 +156,50 @@ def _unreadable_plugin(project: str, reason: str) -> Discovered:
 def _file_plugin(path: Path, content: bytes) -> Discovered:
     from hashlib import sha256  # most starts have no such file
 
-    modules = _FileModules(path, content)
+    modules: list[str] = []  # one each time it is loaded, until it is unloaded
     return Discovered(
         name=path.stem,
         origin=str(path),
-        load=modules.load,
-        unload=modules.unload_modules,
+        load=functools.partial(_load_file, path, content, modules),
+        unload=functools.partial(_unload_file, path, modules),
         version_key=sha256(content).hexdigest(),
     )
 
 
-class _FileModules:
-    """The modules made of one file; one each time it is loaded, until it is unloaded."""
+def _load_file(path: Path, content: bytes, modules: list[str]) -> Any:
+    """Run the content in a new module, and give its `plugin`.
 
-    def __init__(self, path: Path, content: bytes) -> None:
-        self._path = path
-        self._content = content
-        self._names: list[str] = []
+    The module is in `sys.modules`, where dataclasses and pickle look for it, under a name of its own: two files
+    of one name, or two steads in one process, do not meet.
 
-    def load(self) -> Any:
-        """Run the content in a new module, and give its `plugin`.
+    Raises:
+        PluginError: It has no `plugin`.
+        BaseException: Whatever its code raises.
+    """
+    shown = str(path)
+    # The traceback of a crash, and `inspect.getsource`, show what runs and not what is on disk by then.
+    lines = content.decode("utf-8", "replace").splitlines(keepends=True)
+    linecache.cache[shown] = (len(content), None, lines, shown)
+    code = compile(content, shown, "exec", dont_inherit=True)
+    name = f"toolstead_plugin_{next(_numbers)}_{re.sub(r'[^0-9A-Za-z_]', '_', path.stem)}"
+    module = types.ModuleType(name)
+    module.__file__ = shown
+    module.__package__ = ""  # a file alone: there is nothing to import relative to it
+    sys.modules[name] = module
+    modules.append(name)
+    exec(code, module.__dict__)  # noqa: S102 - running it is what a plugin is for; trust was settled before
+    if not hasattr(module, "plugin"):
+        raise PluginError(
+            plugin=path.stem,
+            field="plugin",
+            reason=f"{shown} has no `plugin`; end it with `plugin = Plugin(name={path.stem!r}, …)`",
+        )
+    return module.plugin
 
-        The module is in `sys.modules`, where dataclasses and pickle look for it, under a name of its own: two files
-        of one name, or two steads in one process, do not meet.
 
-        Raises:
-            PluginError: It has no `plugin`.
-            BaseException: Whatever its code raises.
-        """
-        shown = str(self._path)
-        # The traceback of a crash, and `inspect.getsource`, show what runs and not what is on disk by then.
-        lines = self._content.decode("utf-8", "replace").splitlines(keepends=True)
-        linecache.cache[shown] = (len(self._content), None, lines, shown)
-        code = compile(self._content, shown, "exec", dont_inherit=True)
-        name = f"toolstead_plugin_{next(_numbers)}_{re.sub(r'[^0-9A-Za-z_]', '_', self._path.stem)}"
-        module = types.ModuleType(name)
-        module.__file__ = shown
-        module.__package__ = ""  # a file alone: there is nothing to import relative to it
-        sys.modules[name] = module
-        self._names.append(name)
-        try:
-            exec(code, module.__dict__)  # noqa: S102 - running it is what a plugin is for; trust was settled before
-            if not hasattr(module, "plugin"):
-                raise PluginError(
-                    plugin=self._path.stem,
-                    field="plugin",
-                    reason=f"{shown} has no `plugin`; end it with `plugin = Plugin(name={self._path.stem!r}, …)`",
-                )
-        except BaseException:
-            self._forget_modules()
-            raise
-        return module.plugin
-
-    def unload_modules(self) -> None:
-        """Remove its modules from `sys.modules`; code that still runs in them continues."""
-        self._forget_modules()
-        linecache.cache.pop(str(self._path), None)
-
-    def _forget_modules(self) -> None:
-        for name in self._names:
-            sys.modules.pop(name, None)
-        self._names.clear()
+def _unload_file(path: Path, modules: list[str]) -> None:
+    """Remove its modules from `sys.modules`; code that still runs in them continues."""
+    for name in modules:
+        sys.modules.pop(name, None)
+    modules.clear()
+    linecache.cache.pop(str(path), None)

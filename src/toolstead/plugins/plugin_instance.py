@@ -211,6 +211,7 @@ class PluginInstance:
         except PluginError as error:
             self.note_failure(error.field, error.reason)
         except KeyboardInterrupt:
+            found.unload()
             raise
         except BaseException as error:  # importing runs anything; sys.exit() ends only the plugin
             logger.info("plugin %r cannot be loaded", found.name, exc_info=True)  # the line below names file and line
@@ -284,8 +285,7 @@ class PluginInstance:
 
     async def end_plugin(self) -> None:
         """Wait for calls of its tools, end its background work, stop it. Its tools and hooks are gone already."""
-        self._calls.close()
-        if left := await self._calls.wait_until_done(CALLS_SECONDS):
+        if left := await self._calls.close(CALLS_SECONDS):
             logger.warning("plugin %r is stopped while %s calls of its tools go on", self.name, left)
         await self._wind_up()
         self.discovered.unload()
@@ -348,13 +348,13 @@ class PluginInstance:
 
 
 class CallsUnderWay:
-    """Counts the calls of the handlers it was given."""
+    """Counts the calls of the handlers it was given, so that nothing is stopped under them."""
 
     def __init__(self, plugin: str) -> None:
         self._plugin = plugin
         self._count = 0
         self._closed = False
-        self._none = asyncio.Event()
+        self._ended = asyncio.Event()
 
     def count_calls(self, handler: Handler) -> Handler:
         """A handler that is counted while it runs, and everything else like it was."""
@@ -368,20 +368,16 @@ class CallsUnderWay:
                 return await handler(ctx, input, meta)
             finally:
                 self._count -= 1
-                if not self._count:
-                    self._none.set()
+                if self._closed and not self._count:
+                    self._ended.set()
 
         return call
 
-    def close(self) -> None:
-        """Let no further call begin."""
+    async def close(self, seconds: float) -> int:
+        """Let no further call begin, and wait for those under way, so long at most; how many are left."""
         self._closed = True
-
-    async def wait_until_done(self, seconds: float) -> int:
-        """Wait until none is under way, so long at most; how many are left."""
         if self._count:
-            self._none.clear()
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(seconds):
-                    await self._none.wait()
+                    await self._ended.wait()
         return self._count

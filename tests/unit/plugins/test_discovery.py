@@ -14,8 +14,10 @@ import pytest
 
 from tests.unit.plugins.hosting import House
 from toolstead.errors import PluginError
+from toolstead.plugins.contract import PluginContext
 from toolstead.plugins.discovery import Discovered, entry_point_plugins, file_plugins
 from toolstead.plugins.host import Wanted
+from toolstead.plugins.plugin_instance import PluginInstance
 
 GOOD = b"""
 from __future__ import annotations
@@ -194,12 +196,12 @@ async def test_a_traceback_shows_the_lines_that_ran(tmp_path: Path, caplog: pyte
 
 
 async def test_a_keyboard_interrupt_is_nobodys_failure() -> None:
-    house = House()
-    (found,) = file_plugins([(Path("plugins/bad.py"), b"raise KeyboardInterrupt\n")])
+    (one,) = wanted(*file_plugins([(Path("plugins/bad.py"), b"raise KeyboardInterrupt\n")]))
+    instance = PluginInstance(one)
     with pytest.raises(KeyboardInterrupt):
-        found.load()
+        instance.load(lambda name, _: PluginContext(name=name))
     assert modules() == []
-    assert house.host.list_plugins() == []
+    assert not instance.has_failed
 
 
 def test_a_start_without_plugins_imports_nothing_heavy(tmp_path: Path) -> None:
