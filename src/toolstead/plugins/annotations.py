@@ -23,10 +23,7 @@ _UNIONS = (typing.Union, types.UnionType)
 
 def injected_type(annotation: Any) -> type[PluginContext | ToolMeta] | None:
     """`PluginContext` or `ToolMeta` when a parameter asks for one, be it `Annotated` or optional."""
-    for part in union_members(annotation):
-        if part is PluginContext or part is ToolMeta:
-            return part
-    return None
+    return next((part for part in union_members(annotation) if part is PluginContext or part is ToolMeta), None)
 
 
 def union_members(annotation: Any) -> list[Any]:

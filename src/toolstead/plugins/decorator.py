@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import functools
 import inspect
-import operator
 import re
 import typing
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -134,8 +133,7 @@ class _Signature:
     def __init__(self, function: Function, name: str, texts: Mapping[str, str]) -> None:
         self.function = function
         self.name = name
-        self.context_names: list[str] = []
-        self.meta_names: list[str] = []
+        self.injected: dict[str, type[PluginContext | ToolMeta]] = {}
         self.converters: dict[str, Converter] = {}
         self.fallbacks: dict[str, Callable[[], Any]] = {}
         self.output_schema: dict[str, Any] | None = None
@@ -161,9 +159,8 @@ class _Signature:
     def build_handler(self) -> Handler:
         """What the dispatcher calls: as little as this signature needs."""
         function, converters, fallbacks, dump = self.function, self.converters, self.fallbacks, self.dump
-        name, may_be_none = self.name, self.may_be_none
-        context_names, meta_names = tuple(self.context_names), tuple(self.meta_names)
-        if not (context_names or meta_names or fallbacks or dump or may_be_none):
+        name, injected, may_be_none = self.name, self.injected, self.may_be_none
+        if not (injected or fallbacks or dump or may_be_none):
             numbers = [(key, *NUMBER_CONVERTERS[one]) for key, one in converters.items() if one in NUMBER_CONVERTERS]
             if len(numbers) == len(converters):
                 return _plain_handler(function, name, numbers)
@@ -180,10 +177,8 @@ class _Signature:
             for key, default in fallbacks.items():
                 if key not in arguments:
                     arguments[key] = default()
-            for key in context_names:
-                arguments[key] = ctx
-            for key in meta_names:
-                arguments[key] = meta
+            for key, wanted in injected.items():
+                arguments[key] = ctx if wanted is PluginContext else meta
             value = await function(**arguments)
             if value is None and may_be_none:
                 return ""
@@ -242,7 +237,7 @@ class _Signature:
                     "arguments come by name, so *args, **kwargs and positional-only ones cannot be filled",
                 )
             if (wanted := injected_type(annotation)) is not None:
-                (self.context_names if wanted is PluginContext else self.meta_names).append(key)
+                self.injected[key] = wanted
                 continue
             if isinstance(default, FieldInfo):
                 annotation, default = Annotated[annotation, default], parameter.empty
@@ -261,13 +256,13 @@ class _Signature:
     def _read_return(self, annotation: Any) -> None:
         """Find what turns a returned value into JSON, and its schema where it is of one model-like type."""
         parts = union_members(annotation)
-        dumped = [part for part in parts if part not in _OURS]
+        dumped = tuple(part for part in parts if part not in _OURS)
         if all(part in _NOTHING or part in _NUMBERS or is_json(part) for part in dumped):
             return
         from pydantic import BaseModel, TypeAdapter
         from typing_extensions import is_typeddict
 
-        whole = annotation if dumped == parts else functools.reduce(operator.or_, dumped)
+        whole: Any = annotation if len(dumped) == len(parts) else typing.Union[dumped]  # noqa: UP007 - built at run time
         adapter: TypeAdapter[Any] = TypeAdapter(whole)
         self.dump = functools.partial(adapter.dump_python, mode="json", by_alias=True, warnings=False)
         kind: Any = parts[0]

@@ -76,7 +76,7 @@ def entry_point_plugins(path: Sequence[str] | None = None) -> list[Discovered]:
             if name not in seen:  # the first on the path is the one that is imported, whatever the others offer
                 seen.add(name)
                 if distribution is not None:
-                    found += _offered_plugins(name, distribution())
+                    found += _offered_plugins(name, distribution)
     return sorted(found, key=lambda one: (one.name, one.origin))
 
 
@@ -90,7 +90,7 @@ def file_plugins(files: Iterable[tuple[Path, bytes]]) -> list[Discovered]:
     return [_file_plugin(path, content) for path, content in files if not path.name.startswith(("_", "."))]
 
 
-def _find_distributions(folder: str) -> Iterator[tuple[str, Callable[[], Distribution] | None]]:
+def _find_distributions(folder: str) -> Iterator[tuple[str, Distribution | None]]:
     """The distributions in one entry of the path; None for what cannot offer a plugin."""
     try:
         with os.scandir(folder or ".") as entries:
@@ -104,7 +104,7 @@ def _find_distributions(folder: str) -> Iterator[tuple[str, Callable[[], Distrib
         yield _project_name(name), _offering_distribution(os.path.join(folder, name))  # noqa: PTH118 - hundreds of them at every start
 
 
-def _offering_distribution(metadata: str) -> Callable[[], Distribution] | None:
+def _offering_distribution(metadata: str) -> Distribution | None:
     try:
         with open(os.path.join(metadata, "entry_points.txt"), "rb") as file:  # noqa: PTH118, PTH123 - as above
             if _MARK not in file.read():
@@ -112,19 +112,16 @@ def _offering_distribution(metadata: str) -> Callable[[], Distribution] | None:
     except OSError:
         return None
 
-    def find_distribution() -> Distribution:
-        from importlib.metadata import PathDistribution
+    from importlib.metadata import PathDistribution
 
-        return PathDistribution(Path(metadata))
-
-    return find_distribution
+    return PathDistribution(Path(metadata))
 
 
-def _archived_distributions(archive: str) -> Iterator[tuple[str, Callable[[], Distribution]]]:
+def _archived_distributions(archive: str) -> Iterator[tuple[str, Distribution]]:
     from importlib.metadata import distributions
 
     for distribution in distributions(path=[archive]):
-        yield _project_name(distribution.metadata["Name"] or archive), lambda found=distribution: found
+        yield _project_name(distribution.metadata["Name"] or archive), distribution
 
 
 def _project_name(name: str) -> str:

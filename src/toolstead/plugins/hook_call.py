@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import inspect
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from typing import Any
 
 import msgspec
@@ -70,7 +70,11 @@ class HookCall(msgspec.Struct, frozen=True, kw_only=True, eq=False):
             )
         answer, error = None, None
         try:
-            answer = start_coroutine(_check_awaitable(self.function(*given)))
+            returned = self.function(*given)
+            if not inspect.isawaitable(returned):
+                kind = type(returned).__name__
+                raise BadHookAnswerError(f"it returned {kind}, which cannot be awaited: write `async def`")
+            answer = start_coroutine(returned)
         except BaseException as raised:  # noqa: BLE001 - reported below
             error = raised
         else:
@@ -128,9 +132,3 @@ class HookCall(msgspec.Struct, frozen=True, kw_only=True, eq=False):
                 FAILURES_UNTIL_CUT_OFF,
             )
         return Failed(why)
-
-
-def _check_awaitable(returned: Any) -> Awaitable[Any]:
-    if inspect.isawaitable(returned):
-        return returned
-    raise BadHookAnswerError(f"it returned {type(returned).__name__}, which cannot be awaited: write `async def`")
