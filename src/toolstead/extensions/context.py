@@ -85,7 +85,7 @@ async def _register(ctx: PluginContext) -> Hooks:
 
 
 async def _quote_history(threads: Threads, thread_id: str, run_id: str, room: int) -> tuple[list[str], str]:
-    """Quote the newest messages before a run that fit, and say how many are left out; nothing when none are.
+    """Quote the newest messages before a run that fit, and count in words those that are left out.
 
     Read as much as can fit. A message has its tags, so that ever more of them cannot fit for ever.
     """

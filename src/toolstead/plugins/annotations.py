@@ -36,7 +36,7 @@ def union_members(annotation: Any) -> list[Any]:
 
 
 def is_json(annotation: Any) -> bool:
-    """Whether a JSON value that fits the schema already is what the annotation says.
+    """Whether a JSON value that fits the schema already is of the annotated type.
 
     Numbers are not: JSON has one kind of them, so 1.0 may stand for an `int` and 1 for a `float`.
     """

@@ -9,8 +9,7 @@ from collections.abc import Coroutine
 from typing import Any
 
 from toolstead.concurrency.owned_tasks import OwnedTasks
-from toolstead.plugins.crash import describe_crash
-from toolstead.plugins.health import Health
+from toolstead.plugins.health import Health, describe_crash
 
 logger = logging.getLogger(__name__)
 

@@ -191,7 +191,7 @@ class Plugin:
     Attributes:
         name: Letters, digits, `_` and `-`, at most 32; its tools are called `<name>__<tool>`.
         version: For people.
-        register: `async (ctx) -> Hooks | None`: says which hooks it has. Nothing is running yet.
+        register: `async (ctx) -> Hooks | None`: returns its hooks. Nothing is running yet.
         start: `async (ctx)`: opens what it needs. One that raises, or takes longer than 30 seconds, leaves
             this plugin `failed` and the others running.
         stop: `async (ctx)`: closes it. Called once after every `start` that was begun, also on SIGTERM; it has

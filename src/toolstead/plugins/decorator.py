@@ -278,7 +278,7 @@ def _plain_handler(function: Function, name: str, numbers: Sequence[tuple[str, t
     """A handler whose arguments are JSON as they are, but for numbers of the other kind.
 
     Not a coroutine function itself: it hands over the function's own coroutine, one layer less on
-    every call. `__wrapped__` says what it stands for.
+    every call. `__wrapped__` is the function.
     """
 
     @functools.wraps(function, updated=())
@@ -300,13 +300,13 @@ def _pydantic_field(name: str, annotation: Any, default: Any, text: str | None) 
     from pydantic import Field
     from pydantic.fields import FieldInfo
 
-    said: dict[str, Any] = {"alias": name}
+    options: dict[str, Any] = {"alias": name}
     metadata = getattr(annotation, "__metadata__", ())
     if text and not any(isinstance(item, FieldInfo) and item.description for item in metadata):
-        said["description"] = text
+        options["description"] = text
     if default is not inspect.Parameter.empty:
-        said["default"] = default
-    return Field(**said)
+        options["default"] = default
+    return Field(**options)
 
 
 def _refuse_value(tool: str, key: str, value: Any, error: Exception) -> ToolError:

@@ -29,10 +29,6 @@ _METADATA = (".dist-info", ".egg-info")
 _numbers = itertools.count(1)
 
 
-def _undo_nothing() -> None:
-    """What there is to undo for a module that stays imported."""
-
-
 class Discovered(msgspec.Struct, frozen=True, kw_only=True):
     """A plugin that was found and not loaded yet.
 
@@ -42,7 +38,7 @@ class Discovered(msgspec.Struct, frozen=True, kw_only=True):
         name: As found: the entry point's name, the file's without `.py`, a first-party one's.
         origin: `module:attribute`, or the file as people know it.
         load: Runs its code, and gives what should be a `Plugin`. May raise anything.
-        unload: Forgets the modules that `load` made, also when it raised.
+        unload: Forgets the modules that `load` made, also when it raised; an installed module stays imported.
         first_party: Whether it comes with us.
         bare: Whether its tools keep their bare names and count as built in; only the wiring grants it.
         version_key: Another one means that other code is behind it.
@@ -51,7 +47,7 @@ class Discovered(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     origin: str
     load: Callable[[], Any]
-    unload: Callable[[], None] = _undo_nothing
+    unload: Callable[[], None] = lambda: None
     first_party: bool = False
     bare: bool = False
     version_key: str = ""

@@ -20,8 +20,7 @@ from toolstead.concurrency.suspended_coroutine import (
     SuspendedCoroutine,
     start_coroutine,
 )
-from toolstead.plugins.crash import describe_crash
-from toolstead.plugins.health import FAILURES_UNTIL_CUT_OFF, Health
+from toolstead.plugins.health import FAILURES_UNTIL_CUT_OFF, Health, describe_crash
 
 logger = logging.getLogger(__name__)
 
@@ -30,7 +29,7 @@ Check = Callable[[Any], str | None]
 
 
 class Failed(msgspec.Struct, frozen=True):
-    """A hook that gave no answer. `why` may be shown to a model: what a crash says itself is in the log only."""
+    """A hook that gave no answer. `why` may be shown to a model: the text of a crash is in the log only."""
 
     why: str
 

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from toolstead.types.thread import Role
 
 TIMEOUT = 10.0
-"""Seconds that a hook may take, unless its plugin says otherwise."""
+"""Seconds that a hook may take, unless its plugin sets another limit."""
 REVIEW_TIMEOUT = 600.0
 """The same for `on_task_complete`, which may ask a model."""
 

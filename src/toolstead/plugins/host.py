@@ -25,7 +25,7 @@ __all__ = ["PluginHost", "PluginTool", "PluginView", "Wanted"]
 logger = logging.getLogger(__name__)
 
 _code_of = operator.attrgetter("name", "origin", "version_key", "first_party", "bare")
-"""What says which code a discovered plugin has."""
+"""Identifies the code of a discovered plugin."""
 
 
 class PluginHost:

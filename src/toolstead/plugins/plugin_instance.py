@@ -19,10 +19,9 @@ from toolstead.concurrency.suspended_coroutine import DeadlineError, SuspendedCo
 from toolstead.errors import PluginError, ToolError
 from toolstead.plugins.background import BackgroundTasks
 from toolstead.plugins.contract import HOOKS, Handler, Hooks, Plugin, PluginContext, Tool
-from toolstead.plugins.crash import describe_crash
 from toolstead.plugins.definition import check_hooks, check_plugin, qualify_name
 from toolstead.plugins.discovery import Discovered
-from toolstead.plugins.health import Health, State
+from toolstead.plugins.health import Health, State, describe_crash
 from toolstead.plugins.hook_runner import Hooked
 from toolstead.plugins.settings import read_settings
 from toolstead.plugins.tool_meta import ToolMeta

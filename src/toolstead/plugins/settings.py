@@ -144,7 +144,7 @@ def _read_by_pydantic(kind: type, table: Mapping[str, Any], faults: list[str]) -
 
 
 def _explain_error(key: str, hint: Any, message: str, table: Mapping[str, Any]) -> str:
-    """What msgspec says of a value, with the whole key first, and without the value where it would show it."""
+    """The message of msgspec about a value, with the whole key first, and without the value where it would show it."""
     place = ""
     if found := _PLACE.fullmatch(message):
         message, place = found.groups()
