@@ -15,7 +15,7 @@ import toolstead.testing
 from toolstead import Hooks, Plugin, PluginContext
 from toolstead.app import plugin_places, plugin_powers
 from toolstead.concurrency import owned_tasks
-from toolstead.plugins import background, contract, definition, health, hook_runner, plugin_instance, ports
+from toolstead.plugins import background, contract, definition, health, hook_call, hook_runner, plugin_instance, ports
 from toolstead.testing import FakeContext, fake_context
 
 PAGE = (Path(__file__).parents[2] / "docs" / "plugins.md").read_text("utf-8")
@@ -77,7 +77,7 @@ def limits() -> Iterator[tuple[str, str, float]]:
     yield "`stop`", "{} seconds, after", plugin_instance.STOP_SECONDS
     yield "`stop`", "its tools had {} seconds", plugin_instance.CALLS_SECONDS
     yield "`stop`", "background work {} to be", owned_tasks.GRACE
-    yield "a hook", "{} seconds,", hook_runner.TIMEOUT
+    yield "a hook", "{} seconds,", hook_call.TIMEOUT
     yield "a hook", "`on_task_complete` {};", hook_runner.REVIEW_TIMEOUT
     yield "failures of a hook in a row", "{}, then", health.FAILURES_UNTIL_CUT_OFF
     yield "a key of `ctx.store`", "{} characters", plugin_powers.LONGEST_KEY

@@ -24,14 +24,25 @@ from toolstead.plugins.health import FAILURES_UNTIL_CUT_OFF, Health, describe_cr
 
 logger = logging.getLogger(__name__)
 
-Check = Callable[[Any], str | None]
-"""Why an answer is invalid, or None when it is valid."""
+TIMEOUT = 10.0
+"""Seconds that a hook may take, unless its plugin sets another limit."""
 
 
-class Failed(msgspec.Struct, frozen=True):
-    """A hook that gave no answer. `why` may be shown to a model: the text of a crash is in the log only."""
+class HookRule(msgspec.Struct, frozen=True, kw_only=True):
+    """What a hook may answer, and what counts in the place of an answer that it does not give.
 
-    why: str
+    Attributes:
+        check: Why an answer is invalid, or None when it is valid; without a check any will do.
+        fallback: What a failure becomes: gets the plugin's name and the reason. The reason may be shown to a model:
+            the text of a crash is in the log only.
+        foreseen: Exceptions that are answers.
+        seconds: How long the hook may take.
+    """
+
+    check: Callable[[Any], str | None] | None = None
+    fallback: Callable[[str, str], Any] = lambda _, __: None
+    foreseen: tuple[type[Exception], ...] = ()
+    seconds: float = TIMEOUT
 
 
 class BadHookAnswerError(Exception):
@@ -43,30 +54,30 @@ class HookCall(msgspec.Struct, frozen=True, kw_only=True, eq=False):
 
     Attributes:
         function: The plugin's own.
-        plugin: Whose it is.
-        hook: Its name.
+        name: The plugin's name, by which a gate is known.
+        hook: Which hook it is.
         health: Records every success and failure.
         seconds: How long it may take.
         waiting: Holds those that wait for something, so that they can be ended.
-        check: What its answer must be; without one any will do.
-        foreseen: Exceptions that are answers.
+        rule: What it may answer, and what counts when it fails.
     """
 
     function: Callable[..., Any]
-    plugin: str
+    name: str
     hook: str
     health: Health
     seconds: float
     waiting: set[SuspendedCoroutine]
-    check: Check | None
-    foreseen: tuple[type[Exception], ...]
+    rule: HookRule
 
     async def __call__(self, *given: Any) -> Any:
-        """Its answer, or `Failed`. Raises nothing but the caller's own cancellation, and KeyboardInterrupt."""
+        """Its answer, or what counts in its place.
+
+        Raises nothing but the caller's own cancellation, and KeyboardInterrupt.
+        """
         if self.health.is_cut_off(self.hook):
-            return Failed(
-                f"it failed {FAILURES_UNTIL_CUT_OFF} times in a row, and is cut off until it is enabled again"
-            )
+            why = f"it failed {FAILURES_UNTIL_CUT_OFF} times in a row, and is cut off until it is enabled again"
+            return self.rule.fallback(self.name, why)
         answer, error = None, None
         try:
             returned = self.function(*given)
@@ -79,11 +90,11 @@ class HookCall(msgspec.Struct, frozen=True, kw_only=True, eq=False):
         else:
             if type(answer) is SuspendedCoroutine:
                 answer, error = await self._finish_hook(answer)
-        if isinstance(error, self.foreseen):
+        if isinstance(error, self.rule.foreseen):
             answer, error = error, None
-        elif error is None and self.check is not None:
+        elif error is None and self.rule.check is not None:
             try:
-                problem = self.check(answer)
+                problem = self.rule.check(answer)
                 error = None if problem is None else BadHookAnswerError(problem)
             except Exception as raised:  # noqa: BLE001 - looking at an answer may run the plugin's own code
                 error = raised
@@ -92,7 +103,7 @@ class HookCall(msgspec.Struct, frozen=True, kw_only=True, eq=False):
             return answer
         if isinstance(error, KeyboardInterrupt):
             raise error
-        return self._report_failure(error)
+        return self.rule.fallback(self.name, self._report_failure(error))
 
     async def _finish_hook(self, suspended: SuspendedCoroutine) -> tuple[Any, BaseException | None]:
         self.waiting.add(suspended)
@@ -106,28 +117,29 @@ class HookCall(msgspec.Struct, frozen=True, kw_only=True, eq=False):
                     pass
                 case error:
                     logger.warning(
-                        "plugin %r: %s raised while its caller was cancelled", self.plugin, self.hook, exc_info=error
+                        "plugin %r: %s raised while its caller was cancelled", self.name, self.hook, exc_info=error
                     )
             raise
         finally:
             self.waiting.discard(suspended)
 
-    def _report_failure(self, error: BaseException) -> Failed:
+    def _report_failure(self, error: BaseException) -> str:
+        """Log it, record it where it is the plugin's, and give the reason as a model may see it."""
         match error:
             case ClosingError():
-                logger.warning("plugin %r: %s was cancelled: %s", self.plugin, self.hook, error)
-                return Failed(str(error))  # no fault of its own
+                logger.warning("plugin %r: %s was cancelled: %s", self.name, self.hook, error)
+                return str(error)  # no fault of its own
             case DeadlineError() | IgnoredCancellationError() | BadHookAnswerError():
                 reason = why = str(error)
-                logger.error("plugin %r: %s failed: %s", self.plugin, self.hook, reason, exc_info=error.__cause__)
+                logger.error("plugin %r: %s failed: %s", self.name, self.hook, reason, exc_info=error.__cause__)
             case _:
                 reason, why = describe_crash(error), f"it crashed ({type(error).__name__}); the log has the details"
-                logger.error("plugin %r: %s failed: %s", self.plugin, self.hook, reason, exc_info=error)
+                logger.error("plugin %r: %s failed: %s", self.name, self.hook, reason, exc_info=error)
         if self.health.failed_hook(self.hook, reason):
             logger.error(
                 "plugin %r: %s failed %s times in a row, and is cut off until the plugin is enabled again",
-                self.plugin,
+                self.name,
                 self.hook,
                 FAILURES_UNTIL_CUT_OFF,
             )
-        return Failed(why)
+        return why

@@ -18,18 +18,16 @@ from toolstead.concurrency.suspended_coroutine import SuspendedCoroutine
 from toolstead.errors import Rejected
 from toolstead.plugins.contract import HOOKS, Hooks
 from toolstead.plugins.health import Health
-from toolstead.plugins.hook_call import Check, Failed, HookCall
-from toolstead.types.call import Allow, Ask, Decision, Deny, Rewrite, ToolCall
+from toolstead.plugins.hook_call import HookCall, HookRule
+from toolstead.types.call import Allow, Ask, Deny, Rewrite
 from toolstead.types.task import Verdict
 
 if TYPE_CHECKING:
     from toolstead.types.run import Invoking, Run
     from toolstead.types.thread import Role
 
-TIMEOUT = 10.0
-"""Seconds that a hook may take, unless its plugin sets another limit."""
 REVIEW_TIMEOUT = 600.0
-"""The same for `on_task_complete`, which may ask a model."""
+"""Seconds that `on_task_complete` may take, which may ask a model."""
 
 
 class Hooked(msgspec.Struct, frozen=True, kw_only=True):
@@ -47,20 +45,6 @@ class Review(msgspec.Struct, frozen=True, kw_only=True):
     verdict: Verdict | None
 
 
-class PluginGate(msgspec.Struct, frozen=True):
-    """A plugin's `on_before_tool`, as the dispatcher asks it. It fails closed."""
-
-    name: str
-    hook: HookCall
-
-    async def __call__(self, call: ToolCall) -> Decision:
-        """The plugin's decision; `Deny` when it fails or is cut off."""
-        decision = await self.hook(call)
-        if isinstance(decision, Failed):
-            return Deny(f"plugin {self.name!r} has to check it first and could not: {decision.why}")
-        return decision
-
-
 class HookRunner:
     """Calls hooks. One for each stead; safe for any number of calls at once."""
 
@@ -68,7 +52,6 @@ class HookRunner:
         """A runner without hooks; `on_set` is called whenever there are others."""
         self._on_set = on_set
         self._calls: Mapping[str, tuple[HookCall, ...]] = dict.fromkeys(HOOKS, ())
-        self._gates: tuple[PluginGate, ...] = ()
         self._waiting: set[SuspendedCoroutine] = set()
 
     def set_hooks(self, hooked: Sequence[Hooked]) -> list[str]:
@@ -85,7 +68,6 @@ class HookRunner:
             hook: tuple(self._build_call(one, hook) for one in ordered if getattr(one.hooks, hook) is not None)
             for hook in HOOKS
         }
-        self._gates = tuple(PluginGate(call.plugin, call) for call in self._calls["on_before_tool"])
         self._on_set()
         return problems
 
@@ -97,9 +79,8 @@ class HookRunner:
     async def on_before_invoke(self, thread_id: str, prompt: str, invocation: Invoking) -> str:
         """The prompt for the model: each plugin gets what the one before returned; a failure changes nothing."""
         for call in self._calls["on_before_invoke"]:
-            answer = await call(thread_id, prompt, invocation)
-            if not isinstance(answer, Failed):
-                prompt = answer
+            answer: str | None = await call(thread_id, prompt, invocation)
+            prompt = prompt if answer is None else answer
         return prompt
 
     async def on_after_invoke(self, thread_id: str, result: Run) -> None:
@@ -110,7 +91,7 @@ class HookRunner:
     async def on_broadcast(self, event: str, data: Mapping[str, Any], *, source: str | None = None) -> None:
         """Send a broadcast to all plugins but its sender."""
         for call in self._calls["on_broadcast"]:
-            if call.plugin != source:
+            if call.name != source:
                 await call(event, data)
 
     async def on_task_create(self, thread_id: str, task_id: str) -> None:
@@ -121,7 +102,7 @@ class HookRunner:
     async def on_task_complete(self, thread_id: str, task_id: str, result: str) -> list[Review]:
         """Every reviewer's verdict on a finished attempt; unknown for one that fails or is cut off."""
         return [
-            Review(plugin=call.plugin, verdict=_read_verdict(call.plugin, await call(thread_id, task_id, result)))
+            Review(plugin=call.name, verdict=_read_verdict(await call(thread_id, task_id, result)))
             for call in self._calls["on_task_complete"]
         ]
 
@@ -133,12 +114,12 @@ class HookRunner:
     async def on_settings_change(self, plugin: str, settings: Any) -> None:
         """Notify one plugin that its settings changed."""
         for call in self._calls["on_settings_change"]:
-            if call.plugin == plugin:
+            if call.name == plugin:
                 await call(settings)
 
-    def list_gates(self) -> tuple[PluginGate, ...]:
-        """Every `on_before_tool`, in order."""
-        return self._gates
+    def list_gates(self) -> tuple[HookCall, ...]:
+        """Every `on_before_tool`, in order; one that fails denies the call."""
+        return self._calls["on_before_tool"]
 
     def list_observers(self) -> tuple[HookCall, ...]:
         """Every `on_after_tool`, in order; they raise nothing."""
@@ -151,16 +132,15 @@ class HookRunner:
         await asyncio.gather(*(call.end() for call in others))
 
     def _build_call(self, one: Hooked, hook: str) -> HookCall:
-        is_review = hook == "on_task_complete"
+        rule = _RULES.get(hook, _OBSERVER)
         return HookCall(
             function=getattr(one.hooks, hook),
-            plugin=one.plugin,
+            name=one.plugin,
             hook=hook,
             health=one.health,
-            seconds=one.hooks.timeout or (REVIEW_TIMEOUT if is_review else TIMEOUT),
+            seconds=one.hooks.timeout or rule.seconds,
             waiting=self._waiting,
-            check=_CHECKS.get(hook),
-            foreseen=(Rejected,) if is_review else (),
+            rule=rule,
         )
 
 
@@ -213,14 +193,16 @@ def _later_plugins(hooked: Sequence[Hooked]) -> tuple[list[set[int]], list[str]]
     return later, problems
 
 
-def _read_verdict(plugin: str, answer: Any) -> Verdict | None:
-    match answer:
-        case Failed(why=why):
-            return Verdict(None, f"plugin {plugin!r} could not review it: {why}")
-        case Rejected():
-            return Verdict(False, str(answer.feedback))
-        case _:
-            return answer
+def _read_verdict(answer: Verdict | Rejected | None) -> Verdict | None:
+    return Verdict(False, str(answer.feedback)) if isinstance(answer, Rejected) else answer
+
+
+def _unknown_verdict(plugin: str, why: str) -> Verdict:
+    return Verdict(None, f"plugin {plugin!r} could not review it: {why}")
+
+
+def _deny_call(plugin: str, why: str) -> Deny:
+    return Deny(f"plugin {plugin!r} has to check it first and could not: {why}")
 
 
 def _no_text(answer: Any) -> str | None:
@@ -256,8 +238,11 @@ def _show_answer(answer: Any) -> str:
     return f"the class {answer.__name__}" if isinstance(answer, type) else kind.__name__
 
 
-_CHECKS: Mapping[str, Check] = {
-    "on_before_invoke": _no_text,
-    "on_before_tool": _no_decision,
-    "on_task_complete": _no_verdict,
+_OBSERVER = HookRule()
+_RULES: Mapping[str, HookRule] = {
+    "on_before_invoke": HookRule(check=_no_text),
+    "on_before_tool": HookRule(check=_no_decision, fallback=_deny_call),
+    "on_task_complete": HookRule(
+        check=_no_verdict, fallback=_unknown_verdict, foreseen=(Rejected,), seconds=REVIEW_TIMEOUT
+    ),
 }
