@@ -53,9 +53,9 @@ class PluginHost:
         self._on_tools = on_tools
         self._instances: list[PluginInstance] = []
         self._refused: list[PluginInstance] = []
-        self._begun: list[PluginInstance] = []
+        self._started: list[PluginInstance] = []
         self._lock = asyncio.Lock()
-        self._bringing: asyncio.Task[None] | None = None
+        self._starting: asyncio.Task[None] | None = None
         self._closed = False
 
     async def apply_plugins(self, wanted: Sequence[Wanted]) -> None:
@@ -85,16 +85,16 @@ class PluginHost:
             ]
             self._instances = [instance for instance, _ in arranged]
             new = [one for one in self._instances if one.enabled and one not in before.values()]
-            going = [instance for instance in before.values() if instance not in self._instances]
+            ending = [instance for instance in before.values() if instance not in self._instances]
             try:
-                await finish_despite_cancellation(self._end_plugins(going))
+                await finish_despite_cancellation(self._end_plugins(ending))
                 for instance in self._instances:
                     if not instance.enabled:
                         instance.health.set_state("disabled")
                 for instance, one in arranged:
                     if instance.change_settings(one.settings):
                         await self._runner.on_settings_change(instance.name, instance.settings)
-                await self._bring_in(new)
+                await self._start_plugins(new)
             except BaseException:
                 for instance in new:  # those that it did not come to
                     instance.note_interrupted()
@@ -125,7 +125,7 @@ class PluginHost:
                 again = PluginInstance(wanted, self._on_status, instance)
                 self._instances[self._instances.index(instance)] = again
                 await finish_despite_cancellation(self._end_plugins([instance]))
-                await self._bring_in([again])
+                await self._start_plugins([again])
 
     def list_plugins(self) -> list[PluginView]:
         """All of them, failed and disabled ones too, in the order wanted; those whose name was taken come last."""
@@ -141,8 +141,8 @@ class PluginHost:
         Gates stay, closed: nothing passes while everything ends.
         """
         self._closed = True
-        if self._bringing is not None:
-            self._bringing.cancel()
+        if self._starting is not None:
+            self._starting.cancel()
         await finish_despite_cancellation(self._close())
 
     async def _close(self) -> None:
@@ -178,22 +178,22 @@ class PluginHost:
         )
         return instance
 
-    async def _bring_in(self, new: Sequence[PluginInstance]) -> None:
+    async def _start_plugins(self, new: Sequence[PluginInstance]) -> None:
         """Take new ones through their steps, in a task that `close` can cancel alone."""
         if not new:
             self._set_hooks()  # the order may be another
             return
-        self._bringing = asyncio.create_task(self._take_in(new))
+        self._starting = asyncio.create_task(self._take_steps(new))
         try:
-            await self._bringing
+            await self._starting
         except asyncio.CancelledError:
             task = asyncio.current_task()
             if not self._closed or (task is not None and task.cancelling()):
                 raise
         finally:
-            self._bringing = None
+            self._starting = None
 
-    async def _take_in(self, new: Sequence[PluginInstance]) -> None:
+    async def _take_steps(self, new: Sequence[PluginInstance]) -> None:
         try:
             for instance in new:
                 instance.load(self._make_context)
@@ -203,7 +203,7 @@ class PluginHost:
             self._set_hooks()
             for instance in new:
                 if not instance.has_failed:
-                    self._begun.append(instance)
+                    self._started.append(instance)
                     await instance.start()
         except BaseException:
             for instance in new:
@@ -216,17 +216,17 @@ class PluginHost:
         if any(instance.tools for instance in new):
             await self._notify_tools()
 
-    async def _end_plugins(self, going: Sequence[PluginInstance]) -> None:
+    async def _end_plugins(self, ending: Sequence[PluginInstance]) -> None:
         """Tools first, then hooks, then each of them from the last that was started to the first."""
-        had_tools = any(instance.tools for instance in going)
-        for instance in going:
+        had_tools = any(instance.tools for instance in ending)
+        for instance in ending:
             instance.live = False
         if had_tools:
             await self._notify_tools()
         self._set_hooks()
-        last_first = [instance for instance in reversed(self._begun) if instance in going]
-        self._begun = [instance for instance in self._begun if instance not in going]
-        for instance in (*last_first, *(instance for instance in going if instance not in last_first)):
+        last_first = [instance for instance in reversed(self._started) if instance in ending]
+        self._started = [instance for instance in self._started if instance not in ending]
+        for instance in (*last_first, *(instance for instance in ending if instance not in last_first)):
             await instance.end_plugin()
 
     def _set_hooks(self) -> None:

@@ -143,7 +143,7 @@ class PluginInstance:
         self._tools: tuple[PluginTool, ...] = ()
         self._calls = CallsUnderWay(self.name)
         self._background = BackgroundTasks(self.name, self.health)
-        self._start_begun = False
+        self._stop_due = False
         self._settings_refused = False
 
     @property
@@ -228,18 +228,18 @@ class PluginInstance:
             self.hooks = check_hooks(self.name, await self._take_step("register", REGISTER_SECONDS))
         except PluginError as error:
             self.note_failure(error.field, error.reason)
-            await self._wind_up()
+            await self._stop_plugin()
         else:
             self._has_gate = False
 
     async def start(self) -> None:
         """Call `start`; if it fails, stop the plugin at once."""
-        self._start_begun = True
+        self._stop_due = True
         try:
             await self._take_step("start", START_SECONDS)
         except PluginError as error:
             self.note_failure(error.field, error.reason)
-            await self._wind_up()
+            await self._stop_plugin()
 
     def go_live(self) -> None:
         """Put its tools and hooks to use, unless it failed."""
@@ -286,14 +286,14 @@ class PluginInstance:
         """Wait for calls of its tools, end its background work, stop it. Its tools and hooks are gone already."""
         if left := await self._calls.close(CALLS_SECONDS):
             logger.warning("plugin %r is stopped while %s calls of its tools go on", self.name, left)
-        await self._wind_up()
+        await self._stop_plugin()
         self.discovered.unload()
         self.plugin = None
 
-    async def _wind_up(self) -> None:
+    async def _stop_plugin(self) -> None:
         await self._background.end_all()
-        if self._start_begun:
-            self._start_begun = False
+        if self._stop_due:
+            self._stop_due = False
             with contextlib.suppress(PluginError):  # the log has it, and there is nothing left that could fail
                 await self._take_step("stop", STOP_SECONDS)
 

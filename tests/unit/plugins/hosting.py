@@ -12,7 +12,7 @@ from toolstead.plugins.hook_runner import HookRunner
 from toolstead.plugins.host import PluginHost, PluginView, Wanted
 
 
-class House:
+class RecordedHost:
     """A real host with a real runner; `happened` has what plugins and host did, in order."""
 
     def __init__(self) -> None:
