@@ -159,7 +159,9 @@ def order_hooks(hooked: Sequence[Hooked]) -> tuple[list[Hooked], list[str]]:
     reach = [set(found) for found in later]
     for middle in everyone:
         for start in everyone:
-            reach[start] |= reach[middle] if middle in reach[start] else set()
+            if middle in reach[start]:
+                reach[start] |= reach[middle]
+    # Two plugins are in one cycle when each has to come before the other.
     cycles = {tuple(b for b in everyone if b in reach[a] and a in reach[b]) for a in everyone if a in reach[a]}
     for cycle in sorted(cycles):
         names = ", ".join(repr(hooked[index].plugin) for index in cycle)
@@ -168,8 +170,9 @@ def order_hooks(hooked: Sequence[Hooked]) -> tuple[list[Hooked], list[str]]:
             later[index].difference_update(cycle)
         for index, following in itertools.pairwise(cycle):
             later[index].add(following)
-    left, ordered = list(everyone), list[Hooked]()
-    while left:  # there are no cycles here: one of them has no predecessor left
+    left = list(everyone)
+    ordered: list[Hooked] = []
+    while left:  # the first without a predecessor among them; there is one, because there are no cycles any more
         index = next(one for one in left if not any(one in later[other] for other in left))
         left.remove(index)
         ordered.append(hooked[index])
