@@ -151,10 +151,11 @@ class _Signature:
         try:
             self._read_return(returned)
         except Exception as error:  # isolation: as above
-            reason = (
-                "it cannot become JSON; return text, a ToolResult, JSON, a dataclass, a TypedDict or a pydantic model"
-            )
-            raise self._bad_field("return", f"{reason} ({_first_line(error)})") from error
+            raise self._bad_field(
+                "return",
+                "it cannot become JSON; return text, a ToolResult, JSON, a dataclass, a TypedDict or a pydantic model "
+                f"({_first_line(error)})",
+            ) from error
 
     def build_handler(self) -> Handler:
         """What the dispatcher calls: as little as this signature needs."""
@@ -210,10 +211,10 @@ class _Signature:
             made: dict[Any, Any] = {}
             return {name: readable_form(hint, made) for name, hint in hints.items()}
         except NameError as error:
-            reason = (
-                f"unreadable annotation: {error}; it is read at run time, so import or define it in the module itself"
-            )
-            raise self._bad_field("signature", reason) from error
+            raise self._bad_field(
+                "signature",
+                f"unreadable annotation: {error}; it is read at run time, so import or define it in the module itself",
+            ) from error
         except Exception as error:  # isolation: annotations are the author's own code
             raise self._bad_field("signature", f"unreadable annotation: {error}") from error
 

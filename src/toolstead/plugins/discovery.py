@@ -65,14 +65,12 @@ def entry_point_plugins(path: Sequence[str] | None = None) -> list[Discovered]:
     Args:
         path: Where to look; `sys.path` by default.
     """
-    found: list[Discovered] = []
-    seen: set[str] = set()
+    imported: dict[str, Distribution | None] = {}
     for folder in dict.fromkeys(sys.path if path is None else path):
         for name, distribution in _find_distributions(folder):
-            if name not in seen:  # the first on the path is the one that is imported, whatever the others offer
-                seen.add(name)
-                if distribution is not None:
-                    found += _offered_plugins(name, distribution)
+            imported.setdefault(name, distribution)  # the first on the path, whatever the others offer
+    offering = [(name, distribution) for name, distribution in imported.items() if distribution is not None]
+    found = [one for name, distribution in offering for one in _offered_plugins(name, distribution)]
     return sorted(found, key=lambda one: (one.name, one.origin))
 
 
