@@ -11,30 +11,17 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from toolstead.app.stead import Toolstead as Toolstead
-    from toolstead.errors import RefusedError as RefusedError
-    from toolstead.errors import Rejected as Rejected
-    from toolstead.errors import ToolError as ToolError
-    from toolstead.errors import ToolsteadError as ToolsteadError
-    from toolstead.errors import UnknownToolError as UnknownToolError
-    from toolstead.plugins.contract import Hooks as Hooks
-    from toolstead.plugins.contract import Plugin as Plugin
-    from toolstead.plugins.contract import PluginContext as PluginContext
-    from toolstead.plugins.contract import Tool as Tool
-    from toolstead.plugins.decorator import tool as tool
-    from toolstead.plugins.tool_meta import ToolMeta as ToolMeta
-    from toolstead.tools.sources.validation import Validation as Validation
-    from toolstead.tools.sources.validation import validate_tool_file as validate_tool_file
-    from toolstead.types.call import Allow as Allow
-    from toolstead.types.call import Ask as Ask
-    from toolstead.types.call import Deny as Deny
-    from toolstead.types.call import Rewrite as Rewrite
-    from toolstead.types.content import Audio as Audio
-    from toolstead.types.content import Image as Image
-    from toolstead.types.content import Text as Text
-    from toolstead.types.result import ToolResult as ToolResult
-    from toolstead.types.task import Verdict as Verdict
-    from toolstead.types.tool import Annotations as Annotations
+    from toolstead.app.stead import Toolstead
+    from toolstead.errors import RefusedError, Rejected, ToolError, ToolsteadError, UnknownToolError
+    from toolstead.plugins.contract import Hooks, Plugin, PluginContext, Tool
+    from toolstead.plugins.decorator import tool
+    from toolstead.plugins.tool_meta import ToolMeta
+    from toolstead.tools.sources.validation import Validation, validate_tool_file
+    from toolstead.types.call import Allow, Ask, Deny, Rewrite
+    from toolstead.types.content import Audio, Image, Text
+    from toolstead.types.result import ToolResult
+    from toolstead.types.task import Verdict
+    from toolstead.types.tool import Annotations
 
 __version__ = "0.1.0"
 

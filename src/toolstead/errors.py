@@ -329,7 +329,7 @@ def suggest(
     Args:
         name: The name.
         known: Those that would be right.
-        otherwise: What to say where none is like it.
+        otherwise: The text where none is like it.
         show: How a known name is written.
         most: How many are named.
         cutoff: How like it they must be, from 0 to 1.

@@ -129,9 +129,7 @@ def test_a_name_the_facade_lacks_is_an_attribute_error() -> None:
 def test_type_checkers_and_the_facade_find_the_same_names_in_the_same_homes() -> None:
     tree = parsed(PACKAGE / "__init__.py")
     block = next(node for node in tree.body if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING")
-    told = {
-        alias.asname: node.module for node in block.body if isinstance(node, ast.ImportFrom) for alias in node.names
-    }
+    told = {alias.name: node.module for node in block.body if isinstance(node, ast.ImportFrom) for alias in node.names}
     assert told == toolstead._HOMES
 
 

@@ -15,7 +15,7 @@ import toolstead.testing
 from toolstead import Hooks, Plugin, PluginContext
 from toolstead.app import plugin_places, plugin_powers
 from toolstead.concurrency import owned_tasks
-from toolstead.plugins import background, definition, health, hook_runner, plugin_instance, ports
+from toolstead.plugins import background, contract, definition, health, hook_call, hook_runner, plugin_instance, ports
 from toolstead.testing import FakeContext, fake_context
 
 PAGE = (Path(__file__).parents[2] / "docs" / "plugins.md").read_text("utf-8")
@@ -25,14 +25,14 @@ def section(heading: str) -> str:
     return PAGE[PAGE.index(f"## {heading}\n") :].partition("\n## ")[0]
 
 
-@pytest.mark.parametrize("hook", definition.HOOKS)
+@pytest.mark.parametrize("hook", contract.HOOKS)
 def test_every_hook_has_its_row_with_what_it_is_called_with(hook: str) -> None:
-    given = ", ".join(definition.HOOKS[hook])
+    given = ", ".join(contract.HOOKS[hook])
     assert f"| `{hook}({given})` |" in section("Hooks")
 
 
 def test_every_wish_that_hooks_can_have_is_named() -> None:
-    wishes = {field.name for field in fields(Hooks)} - set(definition.HOOKS)
+    wishes = {field.name for field in fields(Hooks)} - set(contract.HOOKS)
     assert wishes == {"before", "after", "timeout"}
     assert all(f"`Hooks({wish}=" in PAGE for wish in wishes)
 
@@ -77,7 +77,7 @@ def limits() -> Iterator[tuple[str, str, float]]:
     yield "`stop`", "{} seconds, after", plugin_instance.STOP_SECONDS
     yield "`stop`", "its tools had {} seconds", plugin_instance.CALLS_SECONDS
     yield "`stop`", "background work {} to be", owned_tasks.GRACE
-    yield "a hook", "{} seconds,", hook_runner.TIMEOUT
+    yield "a hook", "{} seconds,", hook_call.TIMEOUT
     yield "a hook", "`on_task_complete` {};", hook_runner.REVIEW_TIMEOUT
     yield "failures of a hook in a row", "{}, then", health.FAILURES_UNTIL_CUT_OFF
     yield "a key of `ctx.store`", "{} characters", plugin_powers.LONGEST_KEY

@@ -18,9 +18,9 @@ from tests.flows.hooked import MISBEHAVIOURS, NAMES, Notes, World, door, echo, h
 from tests.surfaces.rest_server import PATIENCE
 from tests.surfaces.rest_stead import ended, follow
 from toolstead.concurrency import suspended_coroutine
-from toolstead.plugins.contract import Hooks, Plugin, PluginContext, Tool
+from toolstead.plugins.contract import HOOKS, Hooks, Plugin, PluginContext, Tool
 from toolstead.plugins.health import FAILURES_UNTIL_CUT_OFF
-from toolstead.plugins.hook_runner import HOOKS, Review
+from toolstead.plugins.hook_runner import Review
 from toolstead.plugins.tool_meta import ToolMeta
 from toolstead.types.call import Allow, Deny, Rewrite, ToolCall
 from toolstead.types.result import Failure, ToolResult

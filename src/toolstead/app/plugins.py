@@ -83,7 +83,7 @@ class Plugins:
         self._changing = asyncio.Lock()
         self._tasks: set[asyncio.Task[None]] = set()
         self._host = PluginHost(
-            make_context=lambda name, _, first_party: create_context(name, parts, first_party=first_party),
+            make_context=lambda name, first_party: create_context(name, parts, first_party=first_party),
             runner=runner,
             on_status=self._emit_status,
             on_tools=self._tools_changed,

@@ -61,67 +61,42 @@ class ContextSettings:
             raise ValueError(f"max_tokens: {self.max_tokens} is below 0; 0 is no history, 8000 the default")
 
 
-def estimated_tokens(text: str) -> int:
-    """How many tokens a text has, rather too many than too few."""
-    return -(-_text_size(text) // BYTES_PER_TOKEN)
-
-
 async def _register(ctx: PluginContext) -> Hooks:
     async def on_before_invoke(thread_id: str, prompt: str, invocation: Invoking) -> str:
         most: int = ctx.settings.max_tokens
         if invocation.session != "cold" or most == 0:
             return prompt
-        history = await _read(ctx.threads, thread_id, invocation.run_id, most * BYTES_PER_TOKEN - _FRAME)
-        if not history.earlier:
+        room = most * BYTES_PER_TOKEN - _FRAME
+        quoted, missing = await _quote_history(ctx.threads, thread_id, invocation.run_id, room)
+        if not quoted:
+            if missing:
+                ctx.logger.warning(
+                    "thread %s: a new session got none of %s: max_tokens = %d is too small for a message",
+                    thread_id,
+                    missing,
+                    most,
+                )
             return prompt
-        if not history.quoted:
-            ctx.logger.warning(
-                "thread %s: a new session got none of %s: max_tokens = %d is too small for a message",
-                thread_id,
-                _count_messages(history.left_out, history.more),
-                most,
-            )
-            return prompt
-        ctx.logger.debug("thread %s: a new session got %d earlier messages", thread_id, len(history.quoted))
-        return _BEGIN + history.note + "".join(history.quoted) + _END + prompt
+        ctx.logger.debug("thread %s: a new session got %d earlier messages", thread_id, len(quoted))
+        note = f"[{missing} left out]\n" if missing else ""
+        return _BEGIN + note + "".join(quoted) + _END + prompt
 
     return Hooks(on_before_invoke=on_before_invoke)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _History:
-    """The messages before a run, as far as they were read.
+async def _quote_history(threads: Threads, thread_id: str, run_id: str, room: int) -> tuple[list[str], str]:
+    """Quote the newest messages before a run that fit, and count in words those that are left out.
 
-    Attributes:
-        earlier: The messages, oldest first.
-        quoted: The newest of them, as the session gets them.
-        more: Whether the thread has more that was not read.
+    Read as much as can fit. A message has its tags, so that ever more of them cannot fit for ever.
     """
-
-    earlier: Sequence[Message]
-    quoted: Sequence[str]
-    more: bool
-
-    @property
-    def left_out(self) -> int:
-        """How many of the read ones are not quoted."""
-        return len(self.earlier) - len(self.quoted)
-
-    @property
-    def note(self) -> str:
-        """The line that says what is missing; none when nothing is."""
-        return f"[{_count_messages(self.left_out, self.more)} left out]\n" if self.left_out else ""
-
-
-async def _read(threads: Threads, thread_id: str, run_id: str, room: int) -> _History:
-    """Read as much as can fit. A message has its tags, so that ever more of them cannot fit for ever."""
     limit = FIRST_READ
     while True:
         messages = await threads.history(thread_id, limit=limit + 1)
         earlier, more = _messages_before(messages, run_id), len(messages) > limit
-        history = _History(earlier=earlier, quoted=_newest_that_fit(earlier, room), more=more)
-        if not more or history.left_out > 1:  # of one more than was asked for, "more than" is true
-            return history
+        quoted = _newest_that_fit(earlier, room)
+        left_out = len(earlier) - len(quoted)
+        if not more or left_out > 1:  # of one more than was asked for, "more than" is true
+            return quoted, _count_messages(left_out, more)
         limit *= 4
 
 
@@ -197,7 +172,7 @@ def _without_middle(message: Message, room: int) -> list[str]:
 def _count_messages(messages: int, more: bool) -> str:
     if more:
         return f"more than {messages - 1} earlier messages"
-    return f"{messages} earlier message{'' if messages == 1 else 's'}"
+    return f"{messages} earlier message{'' if messages == 1 else 's'}" if messages else ""
 
 
 def _text_size(text: str) -> int:

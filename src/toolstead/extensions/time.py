@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, tzinfo
 from typing import Any
 
-from toolstead.errors import ToolError
+from toolstead.errors import ToolError, find_nearest
 from toolstead.plugins.contract import Plugin, PluginContext, Tool
 from toolstead.plugins.tool_meta import ToolMeta
 from toolstead.types.content import Text
@@ -105,27 +105,25 @@ def _unknown_zone(name: str) -> str:
     from zoneinfo import available_timezones
 
     known = available_timezones()
-    said = f"unknown time zone {name[:LONGEST_NAME]!r}"
+    reason = f"unknown time zone {name[:LONGEST_NAME]!r}"
     if not known:
-        return f"{said}: this machine has no time zone files (the Python package tzdata brings them); UTC always works"
+        return (
+            f"{reason}: this machine has no time zone files (the Python package tzdata brings them); UTC always works"
+        )
     nearest = _nearest_zones(name[:LONGEST_NAME], known)
     meant = f"did you mean {' or '.join(nearest)}?" if nearest else "IANA names look like Europe/Berlin"
-    return f"{said}; {meant}"
+    return f"{reason}; {meant}"
 
 
 def _nearest_zones(name: str, known: set[str]) -> list[str]:
     """Names that look like it, best first; a city alone finds its zone."""
-    from difflib import get_close_matches
-
     spelled = name.strip().replace(" ", "_").lower()
     whole = {zone.lower(): zone for zone in sorted(known)}
-    cities: dict[str, str] = {}
-    for zone in whole.values():
-        cities.setdefault(zone.rpartition("/")[2].lower(), zone)
+    cities = {zone.rpartition("/")[2].lower(): zone for zone in reversed(whole.values())}  # the first has the city
     city = spelled.rpartition("/")[2]
     found = [whole.get(spelled), cities.get(city)]
-    found += [whole[near] for near in get_close_matches(spelled, whole, n=MOST_NEAREST, cutoff=0.7)]
-    found += [cities[near] for near in get_close_matches(city, cities, n=MOST_NEAREST, cutoff=0.8)]
+    found += [whole[near] for near in find_nearest(spelled, whole, most=MOST_NEAREST, cutoff=0.7)]
+    found += [cities[near] for near in find_nearest(city, cities, most=MOST_NEAREST, cutoff=0.8)]
     return list(dict.fromkeys(zone for zone in found if zone is not None))[:MOST_NEAREST]
 
 

@@ -23,10 +23,7 @@ _UNIONS = (typing.Union, types.UnionType)
 
 def injected_type(annotation: Any) -> type[PluginContext | ToolMeta] | None:
     """`PluginContext` or `ToolMeta` when a parameter asks for one, be it `Annotated` or optional."""
-    for part in union_members(annotation):
-        if part is PluginContext or part is ToolMeta:
-            return part
-    return None
+    return next((part for part in union_members(annotation) if part is PluginContext or part is ToolMeta), None)
 
 
 def union_members(annotation: Any) -> list[Any]:
@@ -39,7 +36,7 @@ def union_members(annotation: Any) -> list[Any]:
 
 
 def is_json(annotation: Any) -> bool:
-    """Whether a JSON value that fits the schema already is what the annotation says.
+    """Whether a JSON value that fits the schema already is of the annotated type.
 
     Numbers are not: JSON has one kind of them, so 1.0 may stand for an `int` and 1 for a `float`.
     """
@@ -91,57 +88,58 @@ def _to_real(value: Any) -> Any:
     return float(value) if type(value) is int else value
 
 
-class Readable:
-    """Annotations as pydantic can read them.
+NUMBER_CONVERTERS: Mapping[Converter, tuple[type, type]] = {_to_whole: (float, int), _to_real: (int, float)}
+"""The converters of plain numbers: the kind that may come instead, and the kind it becomes."""
 
-    On Python 3.11 it reads `typing_extensions.TypedDict` but not `typing.TypedDict`; such a class is
-    given to it as the other kind, the same one wherever it is used.
+
+def readable_form(annotation: Any, made: dict[Any, Any]) -> Any:
+    """The annotation as pydantic can read it: itself, or one like it.
+
+    On Python 3.11 it reads `typing_extensions.TypedDict` but not `typing.TypedDict`; such a class is given to it as
+    the other kind.
+
+    Args:
+        annotation: Any.
+        made: The classes made so far, so that one becomes the same wherever it is used.
+
+    Raises:
+        TypeError: A `typing.TypedDict` contains itself.
     """
+    if sys.version_info >= (3, 12):
+        return annotation
+    if typing.is_typeddict(annotation):
+        return _readable_dict(annotation, made)
+    origin, arguments = typing.get_origin(annotation), typing.get_args(annotation)
+    if origin is Annotated:
+        return Annotated[(readable_form(arguments[0], made), *arguments[1:])]  # pyright: ignore[reportInvalidTypeForm] - built at run time
+    if origin is None or origin is Literal:
+        return annotation
+    changed = tuple(readable_form(argument, made) for argument in arguments)
+    if all(new is old for new, old in zip(changed, arguments, strict=True)):
+        return annotation
+    return typing.Union[changed] if origin in _UNIONS else origin[changed]  # noqa: UP007 - built at run time
 
-    def __init__(self) -> None:
-        self._made: dict[Any, Any] = {}
 
-    def readable_form(self, annotation: Any) -> Any:
-        """The annotation itself, or one like it.
+def _readable_dict(given: Any, made: dict[Any, Any]) -> Any:
+    import typing_extensions
 
-        Raises:
-            TypeError: A `typing.TypedDict` contains itself.
-        """
-        if sys.version_info >= (3, 12):
-            return annotation
-        if typing.is_typeddict(annotation):
-            return self._typed_dict(annotation)
-        origin, arguments = typing.get_origin(annotation), typing.get_args(annotation)
-        if origin is Annotated:
-            return Annotated[(self.readable_form(arguments[0]), *arguments[1:])]  # pyright: ignore[reportInvalidTypeForm] - built at run time
-        if origin is None or origin is Literal:
-            return annotation
-        changed = tuple(self.readable_form(argument) for argument in arguments)
-        if all(new is old for new, old in zip(changed, arguments, strict=True)):
-            return annotation
-        return typing.Union[changed] if origin in _UNIONS else origin[changed]  # noqa: UP007 - built at run time
-
-    def _typed_dict(self, given: Any) -> Any:
-        import typing_extensions
-
-        if given not in self._made:
-            self._made[given] = None
-            fields: dict[str, Any] = {}
-            for key, hint in typing.get_type_hints(given, include_extras=True).items():
-                said = typing.get_origin(hint)
-                kind = self.readable_form(typing.get_args(hint)[0] if said in (Required, NotRequired) else hint)
-                needed = said is Required or (said is not NotRequired and key in given.__required_keys__)
-                fields[key] = kind if needed else typing_extensions.NotRequired[kind]
-            made = cast("Any", typing_extensions.TypedDict)(given.__name__, fields)
-            made.__doc__ = given.__doc__
-            if hasattr(given, "__pydantic_config__"):
-                made.__pydantic_config__ = given.__pydantic_config__
-            self._made[given] = made
-        if self._made[given] is None:
-            raise TypeError(
-                f"{given.__name__} contains itself; take TypedDict from typing_extensions on Python older than 3.12"
-            )
-        return self._made[given]
+    if given not in made:
+        made[given] = None
+        fields: dict[str, Any] = {}
+        for key, hint in typing.get_type_hints(given, include_extras=True).items():
+            mark = typing.get_origin(hint)
+            kind = readable_form(typing.get_args(hint)[0] if mark in (Required, NotRequired) else hint, made)
+            needed = mark is Required or (mark is not NotRequired and key in given.__required_keys__)
+            fields[key] = kind if needed else typing_extensions.NotRequired[kind]
+        copy = made[given] = cast("Any", typing_extensions.TypedDict)(given.__name__, fields)
+        copy.__doc__ = given.__doc__
+        if hasattr(given, "__pydantic_config__"):
+            copy.__pydantic_config__ = given.__pydantic_config__
+    if made[given] is None:
+        raise TypeError(
+            f"{given.__name__} contains itself; take TypedDict from typing_extensions on Python older than 3.12"
+        )
+    return made[given]
 
 
 def error_place(value: Any, steps: tuple[int | str, ...]) -> list[int | str]:
@@ -157,16 +155,3 @@ def error_place(value: Any, steps: tuple[int | str, ...]) -> list[int | str]:
                 continue
         path.append(step)
     return path
-
-
-def other_numbers(converters: Mapping[str, Converter]) -> list[tuple[str, type, type]] | None:
-    """For parameters that are all plain numbers: the kind that may come instead, and the kind it becomes."""
-    found: list[tuple[str, type, type]] = []
-    for key, convert in converters.items():
-        if convert is _to_whole:
-            found.append((key, float, int))
-        elif convert is _to_real:
-            found.append((key, int, float))
-        else:
-            return None
-    return found

@@ -9,8 +9,7 @@ from collections.abc import Coroutine
 from typing import Any
 
 from toolstead.concurrency.owned_tasks import OwnedTasks
-from toolstead.plugins.crash import describe_crash
-from toolstead.plugins.health import Health
+from toolstead.plugins.health import Health, describe_crash
 
 logger = logging.getLogger(__name__)
 
@@ -23,10 +22,9 @@ class BackgroundTasks:
     Work that raises is logged and makes the plugin degraded; it ends nothing else, not even with `sys.exit()`.
     """
 
-    def __init__(self, plugin: str, health: Health, most: int = MOST) -> None:
+    def __init__(self, plugin: str, health: Health) -> None:
         self._plugin = plugin
         self._health = health
-        self._most = most
         self._tasks = OwnedTasks()
         self._ended = False
 
@@ -63,8 +61,8 @@ class BackgroundTasks:
         begin = f"plugin {self._plugin!r} cannot begin {name!r} in the background"
         if self._ended:
             return f"{begin}: it is being stopped, or was"
-        if len(self._tasks) >= self._most:
-            return f"{begin}: {self._most} are running already, which is the maximum; wait for some to end"
+        if len(self._tasks) >= MOST:
+            return f"{begin}: {MOST} are running already, which is the maximum; wait for some to end"
         try:
             asyncio.get_running_loop()
         except RuntimeError:

@@ -166,6 +166,20 @@ class Hooks:
     timeout: float | None = None
 
 
+HOOKS: Mapping[str, tuple[str, ...]] = {
+    "on_message": ("thread_id", "role", "content"),
+    "on_before_invoke": ("thread_id", "prompt", "invocation"),
+    "on_after_invoke": ("thread_id", "run"),
+    "on_task_create": ("thread_id", "task_id"),
+    "on_task_complete": ("thread_id", "task_id", "result"),
+    "on_task_failed": ("thread_id", "task_id", "error"),
+    "on_broadcast": ("event", "data"),
+    "on_before_tool": ("call",),
+    "on_after_tool": ("call", "result"),
+    "on_settings_change": ("settings",),
+}
+"""Every hook, and what it is called with."""
+
 Register = Callable[[PluginContext], Awaitable[Hooks | None]]
 Step = Callable[[PluginContext], Awaitable[None]]
 
@@ -177,7 +191,7 @@ class Plugin:
     Attributes:
         name: Letters, digits, `_` and `-`, at most 32; its tools are called `<name>__<tool>`.
         version: For people.
-        register: `async (ctx) -> Hooks | None`: says which hooks it has. Nothing is running yet.
+        register: `async (ctx) -> Hooks | None`: returns its hooks. Nothing is running yet.
         start: `async (ctx)`: opens what it needs. One that raises, or takes longer than 30 seconds, leaves
             this plugin `failed` and the others running.
         stop: `async (ctx)`: closes it. Called once after every `start` that was begun, also on SIGTERM; it has

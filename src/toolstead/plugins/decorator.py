@@ -8,26 +8,25 @@ from __future__ import annotations
 
 import functools
 import inspect
+import re
 import typing
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Annotated, Any, overload
 
 from toolstead.errors import DefinitionError, ToolError
 from toolstead.plugins.annotations import (
+    NUMBER_CONVERTERS,
     Converter,
-    Readable,
     error_place,
     injected_type,
     is_json,
-    other_numbers,
+    readable_form,
     union_members,
     value_converter,
 )
 from toolstead.plugins.contract import Handler, PluginContext, Tool
-from toolstead.plugins.docstring import read_docstring
-from toolstead.plugins.model_schema import input_schema, output_schema
-from toolstead.plugins.plain_schema import plain_schema
 from toolstead.plugins.tool_meta import ToolMeta
+from toolstead.plugins.tool_schema import input_schema, output_schema, plain_schema
 from toolstead.schema.explanation import MOST_LINES, render_pointer
 from toolstead.types.content import Audio, EmbeddedResource, Image, ResourceLink, Text
 from toolstead.types.result import ToolResult
@@ -36,6 +35,8 @@ from toolstead.types.tool import Annotations
 Function = Callable[..., Awaitable[Any]]
 _OURS = (ToolResult, Text, Image, Audio, ResourceLink, EmbeddedResource)
 _NUMBERS = (int, float)
+_SECTION = re.compile(r"^(Args|Arguments|Parameters|Returns|Yields|Raises|Examples?|Notes?):\s*$")
+_ARGUMENT = re.compile(r"^\*{0,2}(\w+)(?:\s*\(.*?\))?\s*:\s*(.*)$")
 _NOTHING = (Any, None, type(None), inspect.Parameter.empty, typing.NoReturn, typing.Never)
 
 
@@ -99,14 +100,40 @@ def tool(
     return build_tool if function is None else build_tool(function)
 
 
+def read_docstring(function: object) -> tuple[str, dict[str, str]]:
+    """Read a Google-style docstring: the description before the first section, and the descriptions under `Args:`."""
+    lines = (inspect.getdoc(function) or "").splitlines()
+    description: list[str] = []
+    arguments: dict[str, str] = {}
+    section, current, indent = "", "", 0
+    for line in lines:
+        if found := _SECTION.match(line):
+            section, current = found.group(1), ""
+            continue
+        if not section:
+            description.append(line)
+            continue
+        if not section.startswith(("Arg", "Param")) or not line.strip():
+            continue
+        depth = len(line) - len(line.lstrip())
+        entry = _ARGUMENT.match(line.strip())
+        if not depth and (indent or not entry):  # back at the margin: a section of a name we do not know
+            section = "other"
+        elif entry and (not current or depth <= indent):
+            current, indent = entry.group(1), depth
+            arguments[current] = entry.group(2)
+        elif current:
+            arguments[current] = f"{arguments[current]} {line.strip()}".strip()
+    return "\n".join(description).strip(), arguments
+
+
 class _Signature:
     """A function's parameters, read once: what is injected, what is converted, the schemas."""
 
     def __init__(self, function: Function, name: str, texts: Mapping[str, str]) -> None:
         self.function = function
         self.name = name
-        self.context_names: list[str] = []
-        self.meta_names: list[str] = []
+        self.injected: dict[str, type[PluginContext | ToolMeta]] = {}
         self.converters: dict[str, Converter] = {}
         self.fallbacks: dict[str, Callable[[], Any]] = {}
         self.output_schema: dict[str, Any] | None = None
@@ -124,21 +151,22 @@ class _Signature:
         try:
             self._read_return(returned)
         except Exception as error:  # isolation: as above
-            reason = (
-                "it cannot become JSON; return text, a ToolResult, JSON, a dataclass, a TypedDict or a pydantic model"
-            )
-            raise self._bad_field("return", f"{reason} ({_first_line(error)})") from error
+            raise self._bad_field(
+                "return",
+                "it cannot become JSON; return text, a ToolResult, JSON, a dataclass, a TypedDict or a pydantic model "
+                f"({_first_line(error)})",
+            ) from error
 
     def build_handler(self) -> Handler:
         """What the dispatcher calls: as little as this signature needs."""
         function, converters, fallbacks, dump = self.function, self.converters, self.fallbacks, self.dump
-        numbers = other_numbers(converters)
-        if not (self.context_names or self.meta_names or fallbacks or dump or self.may_be_none) and numbers is not None:
-            return _copy_name(_plain_handler(function, self.name, numbers), function)
+        name, injected, may_be_none = self.name, self.injected, self.may_be_none
+        if not (injected or fallbacks or dump or may_be_none):
+            numbers = [(key, *NUMBER_CONVERTERS[one]) for key, one in converters.items() if one in NUMBER_CONVERTERS]
+            if len(numbers) == len(converters):
+                return _plain_handler(function, name, numbers)
 
-        name, may_be_none = self.name, self.may_be_none
-        context_names, meta_names = tuple(self.context_names), tuple(self.meta_names)
-
+        @functools.wraps(function, updated=())  # origins and logs show the function's name and module
         async def call_function(ctx: PluginContext, input: dict[str, Any], meta: ToolMeta) -> Any:
             arguments = dict(input)
             for key, convert in converters.items():
@@ -150,16 +178,14 @@ class _Signature:
             for key, default in fallbacks.items():
                 if key not in arguments:
                     arguments[key] = default()
-            for key in context_names:
-                arguments[key] = ctx
-            for key in meta_names:
-                arguments[key] = meta
+            for key, wanted in injected.items():
+                arguments[key] = ctx if wanted is PluginContext else meta
             value = await function(**arguments)
             if value is None and may_be_none:
                 return ""
             return dump(value) if dump is not None and not isinstance(value, _OURS) else value
 
-        return _copy_name(call_function, function)
+        return call_function
 
     def _check_function(self) -> None:
         if isinstance(self.function, functools.partial):
@@ -182,13 +208,13 @@ class _Signature:
     def _read_hints(self) -> dict[str, Any]:
         try:
             hints = typing.get_type_hints(self.function, include_extras=True)
-            readable = Readable()
-            return {name: readable.readable_form(hint) for name, hint in hints.items()}
+            made: dict[Any, Any] = {}
+            return {name: readable_form(hint, made) for name, hint in hints.items()}
         except NameError as error:
-            reason = (
-                f"unreadable annotation: {error}; it is read at run time, so import or define it in the module itself"
-            )
-            raise self._bad_field("signature", reason) from error
+            raise self._bad_field(
+                "signature",
+                f"unreadable annotation: {error}; it is read at run time, so import or define it in the module itself",
+            ) from error
         except Exception as error:  # isolation: annotations are the author's own code
             raise self._bad_field("signature", f"unreadable annotation: {error}") from error
 
@@ -212,7 +238,7 @@ class _Signature:
                     "arguments come by name, so *args, **kwargs and positional-only ones cannot be filled",
                 )
             if (wanted := injected_type(annotation)) is not None:
-                (self.context_names if wanted is PluginContext else self.meta_names).append(key)
+                self.injected[key] = wanted
                 continue
             if isinstance(default, FieldInfo):
                 annotation, default = Annotated[annotation, default], parameter.empty
@@ -231,22 +257,18 @@ class _Signature:
     def _read_return(self, annotation: Any) -> None:
         """Find what turns a returned value into JSON, and its schema where it is of one model-like type."""
         parts = union_members(annotation)
-        rest = [part for part in parts if part not in _NOTHING and part not in _OURS]
-        if all(is_json(part) or part in _NUMBERS for part in rest):
+        dumped = tuple(part for part in parts if part not in _OURS)
+        if all(part in _NOTHING or part in _NUMBERS or is_json(part) for part in dumped):
             return
         from pydantic import BaseModel, TypeAdapter
         from typing_extensions import is_typeddict
 
-        first, *others = [part for part in parts if part not in _OURS]
-        dumped: Any = first
-        for other in others:
-            dumped = dumped | other
-        adapter: TypeAdapter[Any] = TypeAdapter(annotation if len(others) + 1 == len(parts) else dumped)
+        whole: Any = annotation if len(dumped) == len(parts) else typing.Union[dumped]  # noqa: UP007 - built at run time
+        adapter: TypeAdapter[Any] = TypeAdapter(whole)
         self.dump = functools.partial(adapter.dump_python, mode="json", by_alias=True, warnings=False)
-        (first, *others) = parts
-        kind: Any = first if isinstance(first, type) else None
-        model_like = kind is not None and (issubclass(kind, BaseModel) or hasattr(kind, "__dataclass_fields__"))
-        if not others and (model_like or is_typeddict(first)):
+        kind: Any = parts[0]
+        is_model = inspect.isclass(kind) and (issubclass(kind, BaseModel) or hasattr(kind, "__dataclass_fields__"))
+        if len(parts) == 1 and (is_model or is_typeddict(kind)):
             self.output_schema = output_schema(adapter)
 
     def _bad_field(self, field: str, reason: str) -> DefinitionError:
@@ -257,9 +279,10 @@ def _plain_handler(function: Function, name: str, numbers: Sequence[tuple[str, t
     """A handler whose arguments are JSON as they are, but for numbers of the other kind.
 
     Not a coroutine function itself: it hands over the function's own coroutine, one layer less on
-    every call. `__wrapped__` says what it stands for.
+    every call. `__wrapped__` is the function.
     """
 
+    @functools.wraps(function, updated=())
     def call_plain(_: PluginContext, input: dict[str, Any], __: ToolMeta | None) -> Any:
         for key, other, wanted in numbers:
             if type(input.get(key)) is other:
@@ -269,16 +292,8 @@ def _plain_handler(function: Function, name: str, numbers: Sequence[tuple[str, t
                     raise _refuse_value(name, key, input[key], error) from None
         return function(**input)
 
-    call_plain.__wrapped__ = function  # pyright: ignore[reportFunctionMemberAccess] - as functools.wraps does
-    call_plain.ignores_meta = True  # pyright: ignore[reportFunctionMemberAccess] - read when the tool is defined
+    call_plain.ignores_meta = True  # pyright: ignore[reportAttributeAccessIssue] - read when the tool is defined
     return call_plain
-
-
-def _copy_name(handler: Handler, function: Function) -> Handler:
-    """Give a handler the name and module of its function, which origins and logs show."""
-    for attribute in ("__module__", "__name__", "__qualname__"):
-        setattr(handler, attribute, getattr(function, attribute, getattr(handler, attribute)))
-    return handler
 
 
 def _pydantic_field(name: str, annotation: Any, default: Any, text: str | None) -> Any:
@@ -286,13 +301,13 @@ def _pydantic_field(name: str, annotation: Any, default: Any, text: str | None) 
     from pydantic import Field
     from pydantic.fields import FieldInfo
 
-    said: dict[str, Any] = {"alias": name}
+    options: dict[str, Any] = {"alias": name}
     metadata = getattr(annotation, "__metadata__", ())
     if text and not any(isinstance(item, FieldInfo) and item.description for item in metadata):
-        said["description"] = text
+        options["description"] = text
     if default is not inspect.Parameter.empty:
-        said["default"] = default
-    return Field(**said)
+        options["default"] = default
+    return Field(**options)
 
 
 def _refuse_value(tool: str, key: str, value: Any, error: Exception) -> ToolError:

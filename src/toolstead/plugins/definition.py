@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import Any, cast
 
 from toolstead.errors import DefinitionError, PluginError
-from toolstead.plugins.contract import Hooks, Plugin, Tool
+from toolstead.plugins.contract import HOOKS, Hooks, Plugin, Tool
 from toolstead.plugins.settings import check_settings_class
 from toolstead.schema.compiled import compile_input_schema, compile_schema
 from toolstead.schema.parameters import schema_from_parameters
@@ -24,19 +24,6 @@ BETWEEN = "__"
 
 _NAME = re.compile(r"[a-zA-Z0-9_-]+")
 _STEPS = ("register", "start", "stop")
-HOOKS = {
-    "on_message": ("thread_id", "role", "content"),
-    "on_before_invoke": ("thread_id", "prompt", "invocation"),
-    "on_after_invoke": ("thread_id", "run"),
-    "on_task_create": ("thread_id", "task_id"),
-    "on_task_complete": ("thread_id", "task_id", "result"),
-    "on_task_failed": ("thread_id", "task_id", "error"),
-    "on_broadcast": ("event", "data"),
-    "on_before_tool": ("call",),
-    "on_after_tool": ("call", "result"),
-    "on_settings_change": ("settings",),
-}
-"""Every hook, and what it is called with."""
 
 
 def qualify_name(plugin: str, tool: str, *, bare: bool = False) -> str:
@@ -166,10 +153,7 @@ def _check_tool(plugin: str, tool: Tool) -> None:
     description: Any = tool.description
     if not isinstance(description, str) or not description.strip():
         raise _bad_field(plugin, "tools", f"{tool.name!r}: description: a sentence for the model is needed")
-    try:
-        _check_function(plugin, "handler", tool.handler, ("ctx", "input", "meta"))
-    except PluginError as error:
-        raise _bad_field(plugin, "tools", f"{tool.name!r}: handler: {error.reason}") from None
+    _check_function(plugin, "tools", tool.handler, ("ctx", "input", "meta"), where=f"{tool.name!r}: handler: ")
     try:
         schema = tool.schema
         if tool.parameters is not None:
@@ -181,13 +165,13 @@ def _check_tool(plugin: str, tool: Tool) -> None:
         raise _bad_field(plugin, "tools", f"{tool.name!r}: {error.field}: {error.reason}") from error
 
 
-def _check_function(plugin: str, field: str, function: Any, arguments: tuple[str, ...]) -> None:
+def _check_function(plugin: str, field: str, function: Any, arguments: tuple[str, ...], where: str = "") -> None:
     """Refuse what cannot be awaited, or cannot be called with these."""
     call = f"({', '.join(arguments)})"
     if not callable(function):
-        raise _bad_field(plugin, field, f"an `async def` with {call} is needed, not {_describe_kind(function)}")
+        raise _bad_field(plugin, field, f"{where}an `async def` with {call} is needed, not {_describe_kind(function)}")
     if not is_async(function):
-        raise _bad_field(plugin, field, f"an `async def` with {call} is needed; put `async` before its `def`")
+        raise _bad_field(plugin, field, f"{where}an `async def` with {call} is needed; put `async` before its `def`")
     try:
         # The signature of the call, not of what is wrapped: a decorator may take other arguments.
         signature = inspect.signature(function, follow_wrapped=False)
@@ -197,7 +181,7 @@ def _check_function(plugin: str, field: str, function: Any, arguments: tuple[str
         signature.bind(*arguments)
     except TypeError:
         raise _bad_field(
-            plugin, field, f"it is called with {call}, but takes {escape_unseen(str(signature)[:200])}"
+            plugin, field, f"{where}it is called with {call}, but takes {escape_unseen(str(signature)[:200])}"
         ) from None
 
 

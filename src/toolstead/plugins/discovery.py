@@ -5,6 +5,7 @@ Discovery runs no plugin code: each plugin found knows how to load itself, and t
 
 from __future__ import annotations
 
+import functools
 import itertools
 import linecache
 import os
@@ -28,10 +29,6 @@ _METADATA = (".dist-info", ".egg-info")
 _numbers = itertools.count(1)
 
 
-def _undo_nothing() -> None:
-    """What there is to undo for a module that stays imported."""
-
-
 class Discovered(msgspec.Struct, frozen=True, kw_only=True):
     """A plugin that was found and not loaded yet.
 
@@ -41,7 +38,7 @@ class Discovered(msgspec.Struct, frozen=True, kw_only=True):
         name: As found: the entry point's name, the file's without `.py`, a first-party one's.
         origin: `module:attribute`, or the file as people know it.
         load: Runs its code, and gives what should be a `Plugin`. May raise anything.
-        unload: Forgets the modules that `load` made.
+        unload: Forgets the modules that `load` made, also when it raised; an installed module stays imported.
         first_party: Whether it comes with us.
         bare: Whether its tools keep their bare names and count as built in; only the wiring grants it.
         version_key: Another one means that other code is behind it.
@@ -50,7 +47,7 @@ class Discovered(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     origin: str
     load: Callable[[], Any]
-    unload: Callable[[], None] = _undo_nothing
+    unload: Callable[[], None] = lambda: None
     first_party: bool = False
     bare: bool = False
     version_key: str = ""
@@ -68,14 +65,12 @@ def entry_point_plugins(path: Sequence[str] | None = None) -> list[Discovered]:
     Args:
         path: Where to look; `sys.path` by default.
     """
-    found: list[Discovered] = []
-    seen: set[str] = set()
+    imported: dict[str, Distribution | None] = {}
     for folder in dict.fromkeys(sys.path if path is None else path):
         for name, distribution in _find_distributions(folder):
-            if name not in seen:  # the first on the path is the one that is imported, whatever the others offer
-                seen.add(name)
-                if distribution is not None:
-                    found += _offered_plugins(name, distribution())
+            imported.setdefault(name, distribution)  # the first on the path, whatever the others offer
+    offering = [(name, distribution) for name, distribution in imported.items() if distribution is not None]
+    found = [one for name, distribution in offering for one in _offered_plugins(name, distribution)]
     return sorted(found, key=lambda one: (one.name, one.origin))
 
 
@@ -89,7 +84,7 @@ def file_plugins(files: Iterable[tuple[Path, bytes]]) -> list[Discovered]:
     return [_file_plugin(path, content) for path, content in files if not path.name.startswith(("_", "."))]
 
 
-def _find_distributions(folder: str) -> Iterator[tuple[str, Callable[[], Distribution] | None]]:
+def _find_distributions(folder: str) -> Iterator[tuple[str, Distribution | None]]:
     """The distributions in one entry of the path; None for what cannot offer a plugin."""
     try:
         with os.scandir(folder or ".") as entries:
@@ -103,7 +98,7 @@ def _find_distributions(folder: str) -> Iterator[tuple[str, Callable[[], Distrib
         yield _project_name(name), _offering_distribution(os.path.join(folder, name))  # noqa: PTH118 - hundreds of them at every start
 
 
-def _offering_distribution(metadata: str) -> Callable[[], Distribution] | None:
+def _offering_distribution(metadata: str) -> Distribution | None:
     try:
         with open(os.path.join(metadata, "entry_points.txt"), "rb") as file:  # noqa: PTH118, PTH123 - as above
             if _MARK not in file.read():
@@ -111,19 +106,16 @@ def _offering_distribution(metadata: str) -> Callable[[], Distribution] | None:
     except OSError:
         return None
 
-    def find_distribution() -> Distribution:
-        from importlib.metadata import PathDistribution
+    from importlib.metadata import PathDistribution
 
-        return PathDistribution(Path(metadata))
-
-    return find_distribution
+    return PathDistribution(Path(metadata))
 
 
-def _archived_distributions(archive: str) -> Iterator[tuple[str, Callable[[], Distribution]]]:
+def _archived_distributions(archive: str) -> Iterator[tuple[str, Distribution]]:
     from importlib.metadata import distributions
 
     for distribution in distributions(path=[archive]):
-        yield _project_name(distribution.metadata["Name"] or archive), lambda found=distribution: found
+        yield _project_name(distribution.metadata["Name"] or archive), distribution
 
 
 def _project_name(name: str) -> str:
@@ -155,64 +147,50 @@ def _unreadable_plugin(project: str, reason: str) -> Discovered:
 def _file_plugin(path: Path, content: bytes) -> Discovered:
     from hashlib import sha256  # most starts have no such file
 
-    modules = _FileModules(path, content)
+    modules: list[str] = []  # one each time it is loaded, until it is unloaded
     return Discovered(
         name=path.stem,
         origin=str(path),
-        load=modules.load,
-        unload=modules.unload_modules,
+        load=functools.partial(_load_file, path, content, modules),
+        unload=functools.partial(_unload_file, path, modules),
         version_key=sha256(content).hexdigest(),
     )
 
 
-class _FileModules:
-    """The modules made of one file; one each time it is loaded, until it is unloaded."""
+def _load_file(path: Path, content: bytes, modules: list[str]) -> Any:
+    """Run the content in a new module, and give its `plugin`.
 
-    def __init__(self, path: Path, content: bytes) -> None:
-        self._path = path
-        self._content = content
-        self._names: list[str] = []
+    The module is in `sys.modules`, where dataclasses and pickle look for it, under a name of its own: two files
+    of one name, or two steads in one process, do not meet.
 
-    def load(self) -> Any:
-        """Run the content in a new module, and give its `plugin`.
+    Raises:
+        PluginError: It has no `plugin`.
+        BaseException: Whatever its code raises.
+    """
+    shown = str(path)
+    # The traceback of a crash, and `inspect.getsource`, show what runs and not what is on disk by then.
+    lines = content.decode("utf-8", "replace").splitlines(keepends=True)
+    linecache.cache[shown] = (len(content), None, lines, shown)
+    code = compile(content, shown, "exec", dont_inherit=True)
+    name = f"toolstead_plugin_{next(_numbers)}_{re.sub(r'[^0-9A-Za-z_]', '_', path.stem)}"
+    module = types.ModuleType(name)
+    module.__file__ = shown
+    module.__package__ = ""  # a file alone: there is nothing to import relative to it
+    sys.modules[name] = module
+    modules.append(name)
+    exec(code, module.__dict__)  # noqa: S102 - running it is what a plugin is for; trust was settled before
+    if not hasattr(module, "plugin"):
+        raise PluginError(
+            plugin=path.stem,
+            field="plugin",
+            reason=f"{shown} has no `plugin`; end it with `plugin = Plugin(name={path.stem!r}, …)`",
+        )
+    return module.plugin
 
-        The module is in `sys.modules`, where dataclasses and pickle look for it, under a name of its own: two files
-        of one name, or two steads in one process, do not meet.
 
-        Raises:
-            PluginError: It has no `plugin`.
-            BaseException: Whatever its code raises.
-        """
-        shown = str(self._path)
-        # The traceback of a crash, and `inspect.getsource`, show what runs and not what is on disk by then.
-        lines = self._content.decode("utf-8", "replace").splitlines(keepends=True)
-        linecache.cache[shown] = (len(self._content), None, lines, shown)
-        code = compile(self._content, shown, "exec", dont_inherit=True)
-        name = f"toolstead_plugin_{next(_numbers)}_{re.sub(r'[^0-9A-Za-z_]', '_', self._path.stem)}"
-        module = types.ModuleType(name)
-        module.__file__ = shown
-        module.__package__ = ""  # a file alone: there is nothing to import relative to it
-        sys.modules[name] = module
-        self._names.append(name)
-        try:
-            exec(code, module.__dict__)  # noqa: S102 - running it is what a plugin is for; trust was settled before
-            if not hasattr(module, "plugin"):
-                raise PluginError(
-                    plugin=self._path.stem,
-                    field="plugin",
-                    reason=f"{shown} has no `plugin`; end it with `plugin = Plugin(name={self._path.stem!r}, …)`",
-                )
-        except BaseException:
-            self._forget_modules()
-            raise
-        return module.plugin
-
-    def unload_modules(self) -> None:
-        """Remove its modules from `sys.modules`; code that still runs in them continues."""
-        self._forget_modules()
-        linecache.cache.pop(str(self._path), None)
-
-    def _forget_modules(self) -> None:
-        for name in self._names:
-            sys.modules.pop(name, None)
-        self._names.clear()
+def _unload_file(path: Path, modules: list[str]) -> None:
+    """Remove its modules from `sys.modules`; code that still runs in them continues."""
+    for name in modules:
+        sys.modules.pop(name, None)
+    modules.clear()
+    linecache.cache.pop(str(path), None)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import inspect
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from typing import Any
 
 import msgspec
@@ -20,92 +20,95 @@ from toolstead.concurrency.suspended_coroutine import (
     SuspendedCoroutine,
     start_coroutine,
 )
-from toolstead.plugins.crash import describe_crash
-from toolstead.plugins.health import FAILURES_UNTIL_CUT_OFF, Health
+from toolstead.plugins.health import FAILURES_UNTIL_CUT_OFF, Health, describe_crash
 
 logger = logging.getLogger(__name__)
 
-Check = Callable[[Any], str | None]
-"""Why an answer is invalid, or None when it is valid."""
+TIMEOUT = 10.0
+"""Seconds that a hook may take, unless its plugin sets another limit."""
 
 
-class Failed(msgspec.Struct, frozen=True):
-    """A hook that gave no answer. `why` may be shown to a model: what a crash says itself is in the log only."""
+class HookRule(msgspec.Struct, frozen=True, kw_only=True):
+    """What a hook may answer, and what counts in the place of an answer that it does not give.
 
-    why: str
+    Attributes:
+        check: Why an answer is invalid, or None when it is valid; without a check any will do.
+        fallback: What a failure becomes: gets the plugin's name and the reason. The reason may be shown to a model:
+            the text of a crash is in the log only.
+        foreseen: Exceptions that are answers.
+        seconds: How long the hook may take.
+    """
+
+    check: Callable[[Any], str | None] | None = None
+    fallback: Callable[[str, str], Any] = lambda _, __: None
+    foreseen: tuple[type[Exception], ...] = ()
+    seconds: float = TIMEOUT
 
 
 class BadHookAnswerError(Exception):
     """A hook returned an invalid answer."""
 
 
-class HookCall:
-    """A hook that can be called any number of times at once."""
+class HookCall(msgspec.Struct, frozen=True, kw_only=True, eq=False):
+    """A hook that can be called any number of times at once.
 
-    __slots__ = ("_check", "_foreseen", "_function", "_health", "_seconds", "_waiting", "hook", "plugin")
+    Attributes:
+        function: The plugin's own.
+        name: The plugin's name, by which a gate is known.
+        hook: Which hook it is.
+        health: Records every success and failure.
+        seconds: How long it may take.
+        waiting: Holds those that wait for something, so that they can be ended.
+        rule: What it may answer, and what counts when it fails.
+    """
 
-    def __init__(
-        self,
-        function: Callable[..., Any],
-        *,
-        hook: str,
-        health: Health,
-        seconds: float,
-        waiting: set[SuspendedCoroutine],
-        plugin: str,
-        check: Check | None = None,
-        foreseen: tuple[type[Exception], ...] = (),
-    ) -> None:
-        """A hook, not called yet.
+    function: Callable[..., Any]
+    name: str
+    hook: str
+    health: Health
+    seconds: float
+    waiting: set[SuspendedCoroutine]
+    rule: HookRule
 
-        Args:
-            function: The plugin's own.
-            hook: Its name.
-            health: Records every success and failure.
-            seconds: How long it may take.
-            waiting: Holds those that wait for something, so that they can be ended.
-            plugin: Whose it is.
-            check: What its answer must be; without one any will do.
-            foreseen: Exceptions that are answers.
+    async def __call__(self, *given: Any) -> Any:
+        """Its answer, or what counts in its place.
+
+        Raises nothing but the caller's own cancellation, and KeyboardInterrupt.
         """
-        self.plugin = plugin
-        self.hook = hook
-        self._function = function
-        self._health = health
-        self._seconds = seconds
-        self._waiting = waiting
-        self._check = check
-        self._foreseen = foreseen
-
-    async def __call__(self, *given: Any) -> Any | Failed:
-        """Its answer, or `Failed`. Raises nothing but the caller's own cancellation, and KeyboardInterrupt."""
-        if self._health.is_cut_off(self.hook):
-            return Failed(
-                f"it failed {FAILURES_UNTIL_CUT_OFF} times in a row, and is cut off until it is enabled again"
-            )
+        if self.health.is_cut_off(self.hook):
+            why = f"it failed {FAILURES_UNTIL_CUT_OFF} times in a row, and is cut off until it is enabled again"
+            return self.rule.fallback(self.name, why)
         answer, error = None, None
         try:
-            answer = start_coroutine(_check_awaitable(self._function(*given)))
+            returned = self.function(*given)
+            if not inspect.isawaitable(returned):
+                kind = type(returned).__name__
+                raise BadHookAnswerError(f"it returned {kind}, which cannot be awaited: write `async def`")
+            answer = start_coroutine(returned)
         except BaseException as raised:  # noqa: BLE001 - reported below
             error = raised
         else:
             if type(answer) is SuspendedCoroutine:
                 answer, error = await self._finish_hook(answer)
-        if isinstance(error, self._foreseen):
+        if isinstance(error, self.rule.foreseen):
             answer, error = error, None
-        elif error is None and self._check is not None:
-            error = self._check_answer(answer)
+        elif error is None and self.rule.check is not None:
+            try:
+                problem = self.rule.check(answer)
+                error = None if problem is None else BadHookAnswerError(problem)
+            except Exception as raised:  # noqa: BLE001 - looking at an answer may run the plugin's own code
+                error = raised
         if error is None:
-            self._health.succeeded_hook(self.hook)
+            self.health.succeeded_hook(self.hook)
             return answer
         if isinstance(error, KeyboardInterrupt):
             raise error
-        return self._report_failure(error)
+        return self.rule.fallback(self.name, self._report_failure(error))
 
     async def _finish_hook(self, suspended: SuspendedCoroutine) -> tuple[Any, BaseException | None]:
-        self._waiting.add(suspended)
+        self.waiting.add(suspended)
         try:
-            return await suspended.finish_strictly(self._seconds)
+            return await suspended.finish_strictly(self.seconds)
         except asyncio.CancelledError as cancelled:
             match cancelled.__cause__:
                 case IgnoredCancellationError() as ignored:
@@ -114,43 +117,29 @@ class HookCall:
                     pass
                 case error:
                     logger.warning(
-                        "plugin %r: %s raised while its caller was cancelled", self.plugin, self.hook, exc_info=error
+                        "plugin %r: %s raised while its caller was cancelled", self.name, self.hook, exc_info=error
                     )
             raise
         finally:
-            self._waiting.discard(suspended)
+            self.waiting.discard(suspended)
 
-    def _check_answer(self, answer: Any) -> BaseException | None:
-        try:
-            problem = self._check(answer) if self._check is not None else None
-        except Exception as error:  # noqa: BLE001 - looking at an answer may run the plugin's own code
-            return error
-        return None if problem is None else BadHookAnswerError(problem)
-
-    def _report_failure(self, error: BaseException) -> Failed:
+    def _report_failure(self, error: BaseException) -> str:
+        """Log it, record it where it is the plugin's, and give the reason as a model may see it."""
         match error:
             case ClosingError():
-                logger.warning("plugin %r: %s was cancelled: %s", self.plugin, self.hook, error)
-                return Failed(str(error))  # no fault of its own
+                logger.warning("plugin %r: %s was cancelled: %s", self.name, self.hook, error)
+                return str(error)  # no fault of its own
             case DeadlineError() | IgnoredCancellationError() | BadHookAnswerError():
                 reason = why = str(error)
-                logger.error("plugin %r: %s failed: %s", self.plugin, self.hook, reason, exc_info=error.__cause__)
+                logger.error("plugin %r: %s failed: %s", self.name, self.hook, reason, exc_info=error.__cause__)
             case _:
                 reason, why = describe_crash(error), f"it crashed ({type(error).__name__}); the log has the details"
-                logger.error("plugin %r: %s failed: %s", self.plugin, self.hook, reason, exc_info=error)
-        was_cut_off = self._health.is_cut_off(self.hook)
-        self._health.failed_hook(self.hook, reason)
-        if self._health.is_cut_off(self.hook) and not was_cut_off:
+                logger.error("plugin %r: %s failed: %s", self.name, self.hook, reason, exc_info=error)
+        if self.health.failed_hook(self.hook, reason):
             logger.error(
                 "plugin %r: %s failed %s times in a row, and is cut off until the plugin is enabled again",
-                self.plugin,
+                self.name,
                 self.hook,
                 FAILURES_UNTIL_CUT_OFF,
             )
-        return Failed(why)
-
-
-def _check_awaitable(returned: Any) -> Awaitable[Any]:
-    if inspect.isawaitable(returned):
-        return returned
-    raise BadHookAnswerError(f"it returned {type(returned).__name__}, which cannot be awaited: write `async def`")
+        return why

@@ -1,38 +1,33 @@
 """The hook runner: calls every plugin's hooks in order, each in isolation.
 
-The kind of a hook decides what its failure means: a chain keeps the last good prompt, a gate refuses, a
-review is unknown, and an observer fails open. A hook that no plugin has costs nothing.
+The order is the given one, except where `before` and `after` change it. The kind of a hook decides what its failure
+means: a chain keeps the last good prompt, a gate refuses, a review is unknown, and an observer fails open. A hook
+that no plugin has costs nothing.
 """
 
 from __future__ import annotations
 
 import asyncio
-import math
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final, cast
+import itertools
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, cast
 
 import msgspec
 
 from toolstead.concurrency.suspended_coroutine import SuspendedCoroutine
 from toolstead.errors import Rejected
+from toolstead.plugins.contract import HOOKS, Hooks
 from toolstead.plugins.health import Health
-from toolstead.plugins.hook_call import Check, Failed, HookCall
-from toolstead.plugins.hook_order import hook_order
-from toolstead.types.call import Allow, Ask, Decision, Deny, Rewrite, ToolCall
-from toolstead.types.result import ToolResult
+from toolstead.plugins.hook_call import HookCall, HookRule
+from toolstead.types.call import Allow, Ask, Deny, Rewrite
 from toolstead.types.task import Verdict
 
 if TYPE_CHECKING:
-    from toolstead.plugins.contract import Hooks
     from toolstead.types.run import Invoking, Run
     from toolstead.types.thread import Role
 
-TIMEOUT = 10.0
-"""Seconds that a hook may take, unless its plugin says otherwise."""
 REVIEW_TIMEOUT = 600.0
-"""The same for `on_task_complete`, which may ask a model."""
-
-Observer = Callable[[ToolCall, ToolResult], Awaitable[None]]
+"""Seconds that `on_task_complete` may take, which may ask a model."""
 
 
 class Hooked(msgspec.Struct, frozen=True, kw_only=True):
@@ -50,47 +45,13 @@ class Review(msgspec.Struct, frozen=True, kw_only=True):
     verdict: Verdict | None
 
 
-class PluginGate:
-    """A plugin's `on_before_tool`, as the dispatcher asks it. It fails closed."""
-
-    __slots__ = ("_call", "name")
-
-    def __init__(self, call: HookCall) -> None:
-        self._call = call
-        self.name = call.plugin
-
-    async def __call__(self, call: ToolCall) -> Decision:
-        """The plugin's decision; `Deny` when it fails or is cut off."""
-        decision = await self._call(call)
-        if isinstance(decision, Failed):
-            return Deny(f"plugin {self.name!r} has to check it first and could not: {decision.why}")
-        return decision
-
-
-class _Calls(msgspec.Struct, frozen=True, kw_only=True):
-    """A generation: every hook's calls, in order."""
-
-    on_message: tuple[HookCall, ...] = ()
-    on_before_invoke: tuple[HookCall, ...] = ()
-    on_after_invoke: tuple[HookCall, ...] = ()
-    on_task_create: tuple[HookCall, ...] = ()
-    on_task_complete: tuple[HookCall, ...] = ()
-    on_task_failed: tuple[HookCall, ...] = ()
-    on_broadcast: tuple[HookCall, ...] = ()
-    on_before_tool: tuple[HookCall, ...] = ()
-    on_after_tool: tuple[HookCall, ...] = ()
-    on_settings_change: tuple[HookCall, ...] = ()
-
-
 class HookRunner:
     """Calls hooks. One for each stead; safe for any number of calls at once."""
 
     def __init__(self, on_set: Callable[[], None] = lambda: None) -> None:
         """A runner without hooks; `on_set` is called whenever there are others."""
         self._on_set = on_set
-        self._calls = _Calls()
-        self._gates: tuple[PluginGate, ...] = ()
-        self._observers: tuple[Observer, ...] = ()
+        self._calls: Mapping[str, tuple[HookCall, ...]] = dict.fromkeys(HOOKS, ())
         self._waiting: set[SuspendedCoroutine] = set()
 
     def set_hooks(self, hooked: Sequence[Hooked]) -> list[str]:
@@ -100,77 +61,69 @@ class HookRunner:
             hooked: In the default order.
 
         Returns:
-            The problems with their order and time limits, as sentences.
+            The problems with their order, as sentences.
         """
-        order, problems = hook_order([(one.plugin, one.hooks) for one in hooked])
-        calls: dict[str, list[HookCall]] = {name: [] for name in HOOKS}
-        for one in (hooked[index] for index in order):
-            seconds, problem = _hook_timeout(one)
-            problems += [problem] if problem else []
-            for name in HOOKS:
-                function = getattr(one.hooks, name)
-                if function is not None:
-                    calls[name].append(self._call(one, name, function, seconds))
-        self._calls = _Calls(**{name: tuple(found) for name, found in calls.items()})
-        self._gates = tuple(PluginGate(call) for call in self._calls.on_before_tool)
-        self._observers = tuple(_build_observer(call) for call in self._calls.on_after_tool)
+        ordered, problems = order_hooks(hooked)
+        self._calls = {
+            hook: tuple(self._build_call(one, hook) for one in ordered if getattr(one.hooks, hook) is not None)
+            for hook in HOOKS
+        }
         self._on_set()
         return problems
 
     async def on_message(self, thread_id: str, role: Role, content: str) -> None:
         """Notify plugins that a message was stored."""
-        for call in self._calls.on_message:
+        for call in self._calls["on_message"]:
             await call(thread_id, role, content)
 
     async def on_before_invoke(self, thread_id: str, prompt: str, invocation: Invoking) -> str:
         """The prompt for the model: each plugin gets what the one before returned; a failure changes nothing."""
-        for call in self._calls.on_before_invoke:
-            answer = await call(thread_id, prompt, invocation)
-            if not isinstance(answer, Failed):
-                prompt = answer
+        for call in self._calls["on_before_invoke"]:
+            answer: str | None = await call(thread_id, prompt, invocation)
+            prompt = prompt if answer is None else answer
         return prompt
 
     async def on_after_invoke(self, thread_id: str, result: Run) -> None:
         """Notify plugins that a run has ended."""
-        for call in self._calls.on_after_invoke:
+        for call in self._calls["on_after_invoke"]:
             await call(thread_id, result)
 
     async def on_broadcast(self, event: str, data: Mapping[str, Any], *, source: str | None = None) -> None:
         """Send a broadcast to all plugins but its sender."""
-        for call in self._calls.on_broadcast:
-            if call.plugin != source:
+        for call in self._calls["on_broadcast"]:
+            if call.name != source:
                 await call(event, data)
 
     async def on_task_create(self, thread_id: str, task_id: str) -> None:
         """Notify plugins that work was delegated."""
-        for call in self._calls.on_task_create:
+        for call in self._calls["on_task_create"]:
             await call(thread_id, task_id)
 
     async def on_task_complete(self, thread_id: str, task_id: str, result: str) -> list[Review]:
         """Every reviewer's verdict on a finished attempt; unknown for one that fails or is cut off."""
         return [
-            Review(plugin=call.plugin, verdict=_read_verdict(call.plugin, await call(thread_id, task_id, result)))
-            for call in self._calls.on_task_complete
+            Review(plugin=call.name, verdict=_read_verdict(await call(thread_id, task_id, result)))
+            for call in self._calls["on_task_complete"]
         ]
 
     async def on_task_failed(self, thread_id: str, task_id: str, error: str) -> None:
         """Notify plugins that delegated work failed."""
-        for call in self._calls.on_task_failed:
+        for call in self._calls["on_task_failed"]:
             await call(thread_id, task_id, error)
 
     async def on_settings_change(self, plugin: str, settings: Any) -> None:
         """Notify one plugin that its settings changed."""
-        for call in self._calls.on_settings_change:
-            if call.plugin == plugin:
+        for call in self._calls["on_settings_change"]:
+            if call.name == plugin:
                 await call(settings)
 
-    def list_gates(self) -> tuple[PluginGate, ...]:
-        """Every `on_before_tool`, in order."""
-        return self._gates
+    def list_gates(self) -> tuple[HookCall, ...]:
+        """Every `on_before_tool`, in order; one that fails denies the call."""
+        return self._calls["on_before_tool"]
 
-    def list_observers(self) -> tuple[Observer, ...]:
+    def list_observers(self) -> tuple[HookCall, ...]:
         """Every `on_after_tool`, in order; they raise nothing."""
-        return self._observers
+        return self._calls["on_after_tool"]
 
     async def close(self) -> None:
         """Call no more hooks, and cancel those under way; what ignores its cancellation is abandoned."""
@@ -178,46 +131,81 @@ class HookRunner:
         others = [call for call in self._waiting if not call.is_in_running_task]  # a hook may close everything itself
         await asyncio.gather(*(call.end() for call in others))
 
-    def _call(self, one: Hooked, hook: str, function: Callable[..., Any], seconds: float | None) -> HookCall:
+    def _build_call(self, one: Hooked, hook: str) -> HookCall:
+        rule = _RULES.get(hook, _OBSERVER)
         return HookCall(
-            function,
-            plugin=one.plugin,
+            function=getattr(one.hooks, hook),
+            name=one.plugin,
             hook=hook,
             health=one.health,
-            seconds=seconds or (REVIEW_TIMEOUT if hook == "on_task_complete" else TIMEOUT),
+            seconds=one.hooks.timeout or rule.seconds,
             waiting=self._waiting,
-            check=_CHECKS.get(hook),
-            foreseen=(Rejected,) if hook == "on_task_complete" else (),
+            rule=rule,
         )
 
 
-HOOKS: Final = tuple(_Calls.__struct_fields__)
-"""The hooks' names."""
+def order_hooks(hooked: Sequence[Hooked]) -> tuple[list[Hooked], list[str]]:
+    """Put plugins in the order of their hooks.
+
+    Args:
+        hooked: In the default order.
+
+    Returns:
+        The plugins in order, and the problems, as sentences. Unknown names have no effect. Plugins whose
+        `before` and `after` form a cycle keep the given order.
+    """
+    later, problems = _later_plugins(hooked)
+    everyone = range(len(hooked))
+    reach = [set(found) for found in later]
+    for middle in everyone:
+        for start in everyone:
+            if middle in reach[start]:
+                reach[start] |= reach[middle]
+    # Two plugins are in one cycle when each has to come before the other.
+    cycles = {tuple(b for b in everyone if b in reach[a] and a in reach[b]) for a in everyone if a in reach[a]}
+    for cycle in sorted(cycles):
+        names = ", ".join(repr(hooked[index].plugin) for index in cycle)
+        problems.append(f"plugins {names}: before and after of their hooks form a cycle; the given order stays")
+        for index in cycle:
+            later[index].difference_update(cycle)
+        for index, following in itertools.pairwise(cycle):
+            later[index].add(following)
+    left = list(everyone)
+    ordered: list[Hooked] = []
+    while left:  # the first without a predecessor among them; there is one, because there are no cycles any more
+        index = next(one for one in left if not any(one in later[other] for other in left))
+        left.remove(index)
+        ordered.append(hooked[index])
+    return ordered, problems
 
 
-def _hook_timeout(one: Hooked) -> tuple[float | None, str]:
-    """The time limit that this plugin sets for its hooks, if any; and what is wrong with it."""
-    given: Any = one.hooks.timeout
-    if given is None or (type(given) in (int, float) and 0 < given < math.inf):
-        return given, ""
-    return None, f"plugin {one.plugin!r}: timeout of its hooks must be seconds above 0, not {given!r:.100}"
+def _later_plugins(hooked: Sequence[Hooked]) -> tuple[list[set[int]], list[str]]:
+    """For each plugin the ones that come later, and the problems."""
+    problems: list[str] = []
+    where = {one.plugin: index for index, one in enumerate(hooked)}
+    later: list[set[int]] = [set() for _ in hooked]
+    for index, one in enumerate(hooked):
+        for word, names in (("before", one.hooks.before), ("after", one.hooks.after)):
+            if one.plugin in names:
+                problems.append(
+                    f"plugin {one.plugin!r}: {word} of its hooks names the plugin itself, which has no effect"
+                )
+            for other in (where[name] for name in names if name in where and name != one.plugin):
+                first, second = (index, other) if word == "before" else (other, index)
+                later[first].add(second)
+    return later, problems
 
 
-def _build_observer(call: HookCall) -> Observer:
-    async def call_observer(tool_call: ToolCall, result: ToolResult) -> None:
-        await call(tool_call, result)
-
-    return call_observer
+def _read_verdict(answer: Verdict | Rejected | None) -> Verdict | None:
+    return Verdict(False, str(answer.feedback)) if isinstance(answer, Rejected) else answer
 
 
-def _read_verdict(plugin: str, answer: Any) -> Verdict | None:
-    match answer:
-        case Failed(why=why):
-            return Verdict(None, f"plugin {plugin!r} could not review it: {why}")
-        case Rejected():
-            return Verdict(False, str(answer.feedback))
-        case _:
-            return answer
+def _unknown_verdict(plugin: str, why: str) -> Verdict:
+    return Verdict(None, f"plugin {plugin!r} could not review it: {why}")
+
+
+def _deny_call(plugin: str, why: str) -> Deny:
+    return Deny(f"plugin {plugin!r} has to check it first and could not: {why}")
 
 
 def _no_text(answer: Any) -> str | None:
@@ -253,8 +241,11 @@ def _show_answer(answer: Any) -> str:
     return f"the class {answer.__name__}" if isinstance(answer, type) else kind.__name__
 
 
-_CHECKS: Mapping[str, Check] = {
-    "on_before_invoke": _no_text,
-    "on_before_tool": _no_decision,
-    "on_task_complete": _no_verdict,
+_OBSERVER = HookRule()
+_RULES: Mapping[str, HookRule] = {
+    "on_before_invoke": HookRule(check=_no_text),
+    "on_before_tool": HookRule(check=_no_decision, fallback=_deny_call),
+    "on_task_complete": HookRule(
+        check=_no_verdict, fallback=_unknown_verdict, foreseen=(Rejected,), seconds=REVIEW_TIMEOUT
+    ),
 }

@@ -9,45 +9,23 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import operator
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
 
-import msgspec
-
 from toolstead.concurrency.owned_tasks import finish_despite_cancellation
-from toolstead.errors import NotFoundError, PluginError
-from toolstead.plugins.discovery import Discovered
+from toolstead.errors import NotFoundError
 from toolstead.plugins.health import Health
 from toolstead.plugins.hook_runner import HookRunner
-from toolstead.plugins.plugin_instance import MakeContext, PluginInstance, PluginTool
+from toolstead.plugins.plugin_instance import MakeContext, PluginInstance, PluginTool, PluginView, Wanted
 from toolstead.plugins.settings import read_settings
-from toolstead.plugins.view import PluginView, view_of
 
-__all__ = ["Discovered", "PluginHost", "PluginTool", "PluginView", "Wanted"]
+__all__ = ["PluginHost", "PluginTool", "PluginView", "Wanted"]
 
 logger = logging.getLogger(__name__)
 
-
-class Wanted(msgspec.Struct, frozen=True, kw_only=True):
-    """A plugin as it should be.
-
-    Attributes:
-        discovered: Where it comes from.
-        enabled: Whether it should run.
-        settings: The table of its settings.
-    """
-
-    discovered: Discovered
-    enabled: bool = True
-    settings: Mapping[str, Any] = {}
-
-
-async def _tell_nobody() -> None:
-    """Do nothing."""
-
-
-def _note_nothing(_: Health) -> None:
-    """Do nothing."""
+_code_of = operator.attrgetter("name", "origin", "version_key", "first_party", "bare")
+"""Identifies the code of a discovered plugin."""
 
 
 class PluginHost:
@@ -58,8 +36,8 @@ class PluginHost:
         *,
         make_context: MakeContext,
         runner: HookRunner,
-        on_status: Callable[[Health], None] = _note_nothing,
-        on_tools: Callable[[], Awaitable[None]] = _tell_nobody,
+        on_status: Callable[[Health], None],
+        on_tools: Callable[[], Awaitable[None]],
     ) -> None:
         """A host without plugins.
 
@@ -75,9 +53,9 @@ class PluginHost:
         self._on_tools = on_tools
         self._instances: list[PluginInstance] = []
         self._refused: list[PluginInstance] = []
-        self._begun: list[PluginInstance] = []
+        self._started: list[PluginInstance] = []
         self._lock = asyncio.Lock()
-        self._bringing: asyncio.Task[None] | None = None
+        self._starting: asyncio.Task[None] | None = None
         self._closed = False
 
     async def apply_plugins(self, wanted: Sequence[Wanted]) -> None:
@@ -94,13 +72,29 @@ class PluginHost:
         async with self._lock:
             self._check_open()
             before = {instance.name: instance for instance in self._instances}
-            self._instances, new, changed = self._arrange_plugins(wanted, before)
-            going = [instance for instance in before.values() if instance not in self._instances]
+            holders = _name_holders(wanted, before)
+            self._refused = [
+                self._refused_plugin(one, holder)
+                for one in wanted
+                if (holder := holders[one.discovered.name]) is not one
+            ]
+            arranged = [
+                (self._next_instance(one, before.get(one.discovered.name)), one)
+                for one in wanted
+                if holders[one.discovered.name] is one
+            ]
+            self._instances = [instance for instance, _ in arranged]
+            new = [one for one in self._instances if one.enabled and one not in before.values()]
+            ending = [instance for instance in before.values() if instance not in self._instances]
             try:
-                await finish_despite_cancellation(self._end_plugins(going))
-                self._tell_disabled()
-                await self._change_all(changed)
-                await self._bring_in(new)
+                await finish_despite_cancellation(self._end_plugins(ending))
+                for instance in self._instances:
+                    if not instance.enabled:
+                        instance.health.set_state("disabled")
+                for instance, one in arranged:
+                    if instance.change_settings(one.settings):
+                        await self._runner.on_settings_change(instance.name, instance.settings)
+                await self._start_plugins(new)
             except BaseException:
                 for instance in new:  # those that it did not come to
                     instance.note_interrupted()
@@ -127,14 +121,15 @@ class PluginHost:
             self._check_open()
             instance = self._find_plugin(name)
             if instance.enabled and instance.health.state in ("degraded", "failed"):
-                again = self._instance_of(Wanted(discovered=instance.discovered, settings=instance.table), instance)
+                wanted = Wanted(discovered=instance.discovered, settings=instance.table)
+                again = PluginInstance(wanted, self._on_status, instance)
                 self._instances[self._instances.index(instance)] = again
                 await finish_despite_cancellation(self._end_plugins([instance]))
-                await self._bring_in([again])
+                await self._start_plugins([again])
 
     def list_plugins(self) -> list[PluginView]:
         """All of them, failed and disabled ones too, in the order wanted; those whose name was taken come last."""
-        return [view_of(instance) for instance in (*self._instances, *self._refused)]
+        return [instance.show() for instance in (*self._instances, *self._refused)]
 
     def list_tools(self) -> list[PluginTool]:
         """The tools of all that are in use, in the order wanted."""
@@ -146,8 +141,8 @@ class PluginHost:
         Gates stay, closed: nothing passes while everything ends.
         """
         self._closed = True
-        if self._bringing is not None:
-            self._bringing.cancel()
+        if self._starting is not None:
+            self._starting.cancel()
         await finish_despite_cancellation(self._close())
 
     async def _close(self) -> None:
@@ -164,90 +159,51 @@ class PluginHost:
         if self._closed:
             raise RuntimeError("the plugin host is closed; open a new stead")
 
-    def _arrange_plugins(
-        self, wanted: Sequence[Wanted], before: Mapping[str, PluginInstance]
-    ) -> tuple[list[PluginInstance], list[PluginInstance], list[tuple[PluginInstance, Mapping[str, Any]]]]:
-        """The next plugins in order, those of them that are new and enabled, and those whose settings change."""
-        holders = _name_holders(wanted, before)
-        instances: list[PluginInstance] = []
-        new: list[PluginInstance] = []
-        changed: list[tuple[PluginInstance, Mapping[str, Any]]] = []
-        refused: list[PluginInstance] = []
-        for one in wanted:
-            name = one.discovered.name
-            instance = before.get(name)
-            if holders[name] is not one:
-                refused.append(self._refused_plugin(one, holders[name]))
-            elif instance is None or not _stays_same(instance, one):
-                made = self._instance_of(one, instance)
-                instances.append(made)
-                new += [made] if one.enabled else []
-            else:
-                instances.append(instance)
-                if instance.live and dict(one.settings) != instance.table:
-                    changed.append((instance, one.settings))
-                elif not instance.enabled:
-                    instance.table = dict(one.settings)
-        self._refused = refused
-        return instances, new, changed
-
-    def _instance_of(self, one: Wanted, before: PluginInstance | None) -> PluginInstance:
-        return PluginInstance(
-            one.discovered, one.settings, enabled=one.enabled, on_status=self._on_status, before=before
-        )
+    def _next_instance(self, one: Wanted, before: PluginInstance | None) -> PluginInstance:
+        """The one there is, unless it is to be another; one that failed gets another try when something changed."""
+        if before is not None and before.enabled == one.enabled and _same_code(before, one):
+            again = before.has_failed and (before.interrupted or dict(one.settings) != before.table)
+            if not again:
+                return before
+        return PluginInstance(one, self._on_status, before)
 
     def _refused_plugin(self, one: Wanted, holder: Wanted) -> PluginInstance:
         """A second plugin of one name. The status of that name is the holder's, so this one's is not reported."""
         for known in self._refused:
             if _same_code(known, one):
                 return known
-        instance = PluginInstance(one.discovered, one.settings, enabled=one.enabled, on_status=_note_nothing)
-        instance.refuse_plugin(
+        instance = PluginInstance(one)
+        instance.note_failure(
             "name", f"{one.discovered.name!r} is already held by {holder.discovered.origin}; rename one of them"
         )
         return instance
 
-    def _tell_disabled(self) -> None:
-        for instance in self._instances:
-            if not instance.enabled and instance.health.state != "disabled":
-                instance.health.set_state("disabled")
-
-    async def _change_all(self, changed: Sequence[tuple[PluginInstance, Mapping[str, Any]]]) -> None:
-        for instance, table in changed:
-            try:
-                await self._change_settings(instance, table)
-            except PluginError as error:
-                instance.refuse_settings(table, error)
-
-    async def _change_settings(self, instance: PluginInstance, table: Mapping[str, Any]) -> None:
-        settings = instance.change_settings(table)
-        await self._runner.on_settings_change(instance.name, settings)
-
-    async def _bring_in(self, new: Sequence[PluginInstance]) -> None:
+    async def _start_plugins(self, new: Sequence[PluginInstance]) -> None:
         """Take new ones through their steps, in a task that `close` can cancel alone."""
         if not new:
             self._set_hooks()  # the order may be another
             return
-        self._bringing = asyncio.create_task(self._take_in(new))
+        self._starting = asyncio.create_task(self._take_steps(new))
         try:
-            await self._bringing
+            await self._starting
         except asyncio.CancelledError:
             task = asyncio.current_task()
             if not self._closed or (task is not None and task.cancelling()):
                 raise
         finally:
-            self._bringing = None
+            self._starting = None
 
-    async def _take_in(self, new: Sequence[PluginInstance]) -> None:
+    async def _take_steps(self, new: Sequence[PluginInstance]) -> None:
         try:
             for instance in new:
                 instance.load(self._make_context)
             for instance in new:
-                await instance.register()
+                if not instance.has_failed:
+                    await instance.register()
             self._set_hooks()
             for instance in new:
                 if not instance.has_failed:
-                    self._begun.append(instance)
+                    self._started.append(instance)
                     await instance.start()
         except BaseException:
             for instance in new:
@@ -258,19 +214,19 @@ class PluginHost:
             instance.go_live()
         self._set_hooks()
         if any(instance.tools for instance in new):
-            await self._tell_tools()
+            await self._notify_tools()
 
-    async def _end_plugins(self, going: Sequence[PluginInstance]) -> None:
+    async def _end_plugins(self, ending: Sequence[PluginInstance]) -> None:
         """Tools first, then hooks, then each of them from the last that was started to the first."""
-        had_tools = any(instance.tools for instance in going)
-        for instance in going:
+        had_tools = any(instance.tools for instance in ending)
+        for instance in ending:
             instance.live = False
         if had_tools:
-            await self._tell_tools()
+            await self._notify_tools()
         self._set_hooks()
-        last_first = [instance for instance in reversed(self._begun) if instance in going]
-        self._begun = [instance for instance in self._begun if instance not in going]
-        for instance in (*last_first, *(instance for instance in going if instance not in last_first)):
+        last_first = [instance for instance in reversed(self._started) if instance in ending]
+        self._started = [instance for instance in self._started if instance not in ending]
+        for instance in (*last_first, *(instance for instance in ending if instance not in last_first)):
             await instance.end_plugin()
 
     def _set_hooks(self) -> None:
@@ -278,7 +234,7 @@ class PluginHost:
         for problem in self._runner.set_hooks(hooked):
             logger.warning("the order of hooks: %s", problem)
 
-    async def _tell_tools(self) -> None:
+    async def _notify_tools(self) -> None:
         try:
             await self._on_tools()
         except Exception:  # plugins are still stopped and started
@@ -287,30 +243,12 @@ class PluginHost:
 
 def _name_holders(wanted: Sequence[Wanted], before: Mapping[str, PluginInstance]) -> dict[str, Wanted]:
     """The holder of each name: the current one if it is still wanted, else the first."""
+    current = {(name, instance.discovered.origin) for name, instance in before.items()}
     holders: dict[str, Wanted] = {}
-    for one in wanted:
-        name = one.discovered.name
-        instance = before.get(name)
-        is_holder = instance is not None and instance.discovered.origin == one.discovered.origin
-        held = holders.get(name)
-        if held is None or (
-            is_holder and instance is not None and held.discovered.origin != instance.discovered.origin
-        ):
-            holders[name] = one
+    for one in sorted(wanted, key=lambda one: (one.discovered.name, one.discovered.origin) not in current):
+        holders.setdefault(one.discovered.name, one)
     return holders
 
 
-def _stays_same(instance: PluginInstance, one: Wanted) -> bool:
-    again = instance.has_failed and (instance.interrupted or dict(one.settings) != instance.table)
-    return instance.enabled == one.enabled and _same_code(instance, one) and not again
-
-
 def _same_code(instance: PluginInstance, one: Wanted) -> bool:
-    old, new = instance.discovered, one.discovered
-    return (old.name, old.origin, old.version_key, old.first_party, old.bare) == (
-        new.name,
-        new.origin,
-        new.version_key,
-        new.first_party,
-        new.bare,
-    )
+    return _code_of(instance.discovered) == _code_of(one.discovered)

@@ -5,25 +5,28 @@ A failure affects this plugin alone: it becomes `failed`, with the step and the 
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
+import functools
+import inspect
 import logging
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Annotated, Any, ClassVar
 
 import msgspec
 
-from toolstead.errors import PluginError
+from toolstead.concurrency.suspended_coroutine import DeadlineError, SuspendedCoroutine, start_coroutine
+from toolstead.errors import PluginError, ToolError
 from toolstead.plugins.background import BackgroundTasks
-from toolstead.plugins.calls import CallsUnderWay
-from toolstead.plugins.contract import Hooks, Plugin, PluginContext, Tool
-from toolstead.plugins.crash import describe_crash
+from toolstead.plugins.contract import HOOKS, Handler, Hooks, Plugin, PluginContext, Tool
 from toolstead.plugins.definition import check_hooks, check_plugin, qualify_name
 from toolstead.plugins.discovery import Discovered
-from toolstead.plugins.health import Health
+from toolstead.plugins.health import Health, State, describe_crash
 from toolstead.plugins.hook_runner import Hooked
 from toolstead.plugins.settings import read_settings
-from toolstead.plugins.step import take_step
+from toolstead.plugins.tool_meta import ToolMeta
 from toolstead.types.call import Deny, ToolCall
+from toolstead.types.sent import SentStruct
 
 logger = logging.getLogger(__name__)
 
@@ -33,8 +36,22 @@ STOP_SECONDS = 10.0
 CALLS_SECONDS = 10.0
 """How long calls of a plugin's tools are waited for before it is stopped."""
 
-MakeContext = Callable[[str, Health, bool], PluginContext]
-"""Makes a plugin's context: its name, its health, whether it is a first-party one."""
+MakeContext = Callable[[str, bool], PluginContext]
+"""Makes a plugin's context: its name, whether it is a first-party one."""
+
+
+class Wanted(msgspec.Struct, frozen=True, kw_only=True):
+    """A plugin as it should be.
+
+    Attributes:
+        discovered: Where it comes from.
+        enabled: Whether it should run.
+        settings: The table of its settings.
+    """
+
+    discovered: Discovered
+    enabled: bool = True
+    settings: Mapping[str, Any] = {}
 
 
 class PluginTool(msgspec.Struct, frozen=True, kw_only=True):
@@ -42,19 +59,45 @@ class PluginTool(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         plugin: Whose it is.
-        name: What models call it.
-        tool: The tool, under that name.
+        tool: The tool, under the name that models call it.
         bare: Whether it counts as built in.
         origin: Where the plugin comes from.
         context: What its handler gets.
     """
 
     plugin: str
-    name: str
     tool: Tool
     bare: bool
     origin: str
     context: PluginContext
+
+
+class PluginView(SentStruct, frozen=True, kw_only=True):
+    """A plugin, as it is now.
+
+    Attributes:
+        name: Its name.
+        version: Its version, if known.
+        enabled: Whether it is switched on.
+        state: `degraded`: it runs, but part of it failed; `failed`: nothing of it runs.
+        error: Why it is degraded or failed.
+        origin: The module or file it came from.
+        tools: The tools it brings, by their names.
+        hooks: The hooks it registered.
+        settings: Its settings, of its own class or a table; clients see a table with secrets masked.
+    """
+
+    optional: ClassVar[frozenset[str]] = frozenset({"error"})
+
+    name: str
+    version: str
+    enabled: bool
+    state: State
+    error: str | None = None
+    origin: str
+    tools: tuple[str, ...]
+    hooks: tuple[str, ...]
+    settings: Annotated[Any, msgspec.Meta(extra_json_schema={"type": "object"})]
 
 
 class PluginInstance:
@@ -67,7 +110,6 @@ class PluginInstance:
         health: Its health.
         plugin: Its definition, once it was loaded and found good.
         version: Its version, if known.
-        context: What it is given, once it is loaded.
         hooks: What it registered.
         live: Whether its tools and hooks are in use.
         interrupted: Its start was cancelled with the caller's; it deserves another try.
@@ -75,44 +117,44 @@ class PluginInstance:
 
     def __init__(
         self,
-        discovered: Discovered,
-        table: Mapping[str, Any],
-        *,
-        enabled: bool,
-        on_status: Callable[[Health], None],
+        wanted: Wanted,
+        on_status: Callable[[Health], None] = lambda _: None,
         before: PluginInstance | None = None,
     ) -> None:
         """Make a plugin that is not loaded yet.
 
         Args:
-            discovered: Where it comes from.
-            table: Its settings.
-            enabled: Whether it is wanted running.
+            wanted: Which, and how it should be.
             on_status: Called on every change of its health.
             before: The plugin of this name before it. Where that one had a gate, this one's is closed from now on
                 until it is in use, so that nothing slips through meanwhile.
         """
-        self.discovered = discovered
-        self.enabled = enabled
-        self.table = dict(table)
-        self.health = Health(discovered.name, on_status)
+        self.discovered = wanted.discovered
+        self.enabled = wanted.enabled
+        self.table = dict(wanted.settings)
+        self.health = Health(self.name, on_status)
         self.plugin: Plugin | None = None
-        self.version = before.version if before is not None else ""
-        self.context: PluginContext | None = None
         self.hooks = Hooks()
         self.live = False
         self.interrupted = False
-        self._has_gate = enabled and before is not None and before.has_gate
+        self.version = before.version if before is not None else ""
+        self._context: PluginContext | None = None
+        self._has_gate = wanted.enabled and before is not None and before.has_gate
         self._tools: tuple[PluginTool, ...] = ()
-        self._calls = CallsUnderWay(discovered.name)
-        self._background = BackgroundTasks(discovered.name, self.health)
-        self._start_begun = False
+        self._calls = CallsUnderWay(self.name)
+        self._background = BackgroundTasks(self.name, self.health)
+        self._stop_due = False
         self._settings_refused = False
 
     @property
     def name(self) -> str:
         """Its name."""
         return self.discovered.name
+
+    @property
+    def settings(self) -> Any:
+        """Its settings, of its own class once it is loaded."""
+        return self.table if self._context is None else self._context.settings
 
     @property
     def has_failed(self) -> bool:
@@ -128,6 +170,20 @@ class PluginInstance:
     def tools(self) -> tuple[PluginTool, ...]:
         """Its tools, while it is in use."""
         return self._tools if self.live else ()
+
+    def show(self) -> PluginView:
+        """How it is at this moment."""
+        return PluginView(
+            name=self.name,
+            version=self.version,
+            enabled=self.enabled,
+            state=self.health.state,
+            error=self.health.error,
+            origin=self.discovered.origin,
+            tools=tuple(offered.tool.name for offered in self.tools),
+            hooks=tuple(hook for hook in HOOKS if getattr(self.hooks, hook) is not None) if self.live else (),
+            settings=self.settings,
+        )
 
     def active_hooks(self) -> Hooked | None:
         """Its hooks while it is in use; while it is not, a gate that it has is there and closed."""
@@ -147,50 +203,43 @@ class PluginInstance:
         """Run its code, check what it is, read its settings."""
         found = self.discovered
         try:
-            plugin = check_plugin(found.load(), found.name, bare=found.bare)
-            self.plugin, self.version = plugin, plugin.version
+            plugin = self.plugin = check_plugin(found.load(), found.name, bare=found.bare)
+            self.version = plugin.version
             settings = read_settings(plugin, self.table)
-            context = make_context(found.name, self.health, found.first_party)
+            context = make_context(found.name, found.first_party)
         except PluginError as error:
-            self._note_failure(error)
+            self.note_failure(error.field, error.reason)
         except KeyboardInterrupt:
+            found.unload()
             raise
         except BaseException as error:  # importing runs anything; sys.exit() ends only the plugin
             logger.info("plugin %r cannot be loaded", found.name, exc_info=True)  # the line below names file and line
-            self._note_failure(PluginError(plugin=found.name, field="load", reason=describe_crash(error, found.origin)))
+            self.note_failure("load", describe_crash(error, found.origin))
         else:
             context.settings = settings
             context.run_background = self._background
             context.report_status = self.health.report_status
-            self.context = context
+            self._context = context
+            self._tools = tuple(self._qualify_tool(tool, plugin, context) for tool in plugin.tools)
 
     async def register(self) -> None:
         """Call `register` and check the hooks it returns."""
-        if self.plugin is None or self.context is None or self.has_failed:
-            return
         try:
-            if self.plugin.register is not None:
-                self.hooks = check_hooks(
-                    self.name, await self._run_step("register", self.plugin.register, self.context, REGISTER_SECONDS)
-                )
+            self.hooks = check_hooks(self.name, await self._take_step("register", REGISTER_SECONDS))
         except PluginError as error:
-            self._note_failure(error)
-            await self._wind_up()
+            self.note_failure(error.field, error.reason)
+            await self._stop_plugin()
         else:
             self._has_gate = False
-            self._tools = tuple(self._qualify_tool(tool, self.plugin, self.context) for tool in self.plugin.tools)
 
     async def start(self) -> None:
         """Call `start`; if it fails, stop the plugin at once."""
-        if self.plugin is None or self.context is None or self.has_failed:
-            return
-        self._start_begun = True
+        self._stop_due = True
         try:
-            if self.plugin.start is not None:
-                await self._run_step("start", self.plugin.start, self.context, START_SECONDS)
+            await self._take_step("start", START_SECONDS)
         except PluginError as error:
-            self._note_failure(error)
-            await self._wind_up()
+            self.note_failure(error.field, error.reason)
+            await self._stop_plugin()
 
     def go_live(self) -> None:
         """Put its tools and hooks to use, unless it failed."""
@@ -202,62 +251,85 @@ class PluginInstance:
         """Mark it as interrupted: its start was cancelled, or would have come after one that was."""
         if not self.has_failed and not self.live:
             self.interrupted = True
-            self._note_failure(PluginError(plugin=self.name, field="start", reason="it was interrupted"))
+            self.note_failure("start", "it was interrupted")
 
-    def refuse_plugin(self, field: str, reason: str) -> None:
-        """Mark it as failed without loading it."""
-        self._note_failure(PluginError(plugin=self.name, field=field, reason=reason))
+    def note_failure(self, field: str, reason: str) -> None:
+        """Mark it as failed: nothing of it is used."""
+        logger.error("plugin %r is not in use: %s: %s", self.name, field, reason)
+        self.health.set_state("failed", f"{field}: {reason}")
+        if self.plugin is None:
+            self.discovered.unload()
 
-    def change_settings(self, table: Mapping[str, Any]) -> Any:
-        """Give it other settings while it runs.
+    def change_settings(self, table: Mapping[str, Any]) -> bool:
+        """Keep other settings, and give them to a plugin that is in use; whether it got any.
 
-        Raises:
-            PluginError: They do not fit; the old ones stay.
+        If they do not fit, it keeps its old ones; that is logged and reported as `degraded`.
         """
-        assert self.plugin is not None  # noqa: S101 - only what is in use is asked
-        assert self.context is not None  # noqa: S101 - as above
-        settings = read_settings(self.plugin, table)
+        if dict(table) == self.table:
+            return False
         self.table = dict(table)
-        self.context.settings = settings
+        if not self.live or self.plugin is None or self._context is None:
+            return False
+        try:
+            self._context.settings = read_settings(self.plugin, table)
+        except PluginError as error:
+            self._settings_refused = True
+            logger.error("%s; the previous settings stay", error)  # noqa: TRY400 - a traceback would show the values
+            self.health.report_status("degraded", f"{error.field}: {error.reason}; the previous settings stay")
+            return False
         if self._settings_refused:
             self._settings_refused = False
             self.health.report_status("running")
-        return settings
-
-    def refuse_settings(self, table: Mapping[str, Any], error: PluginError) -> None:
-        """Keep the old settings because the new ones do not fit; log it and report `degraded`."""
-        self.table = dict(table)
-        self._settings_refused = True
-        logger.error("%s; the previous settings stay", error)
-        self.health.report_status("degraded", f"{error.field}: {error.reason}; the previous settings stay")
+        return True
 
     async def end_plugin(self) -> None:
         """Wait for calls of its tools, end its background work, stop it. Its tools and hooks are gone already."""
-        self._calls.close()
-        if left := await self._calls.wait_until_done(CALLS_SECONDS):
+        if left := await self._calls.close(CALLS_SECONDS):
             logger.warning("plugin %r is stopped while %s calls of its tools go on", self.name, left)
-        await self._wind_up()
+        await self._stop_plugin()
         self.discovered.unload()
         self.plugin = None
 
-    async def _wind_up(self) -> None:
+    async def _stop_plugin(self) -> None:
         await self._background.end_all()
-        if self._start_begun and self.plugin is not None and self.context is not None:
-            self._start_begun = False
-            if self.plugin.stop is not None:
-                with contextlib.suppress(PluginError):  # the log has it, and there is nothing left that could fail
-                    await self._run_step("stop", self.plugin.stop, self.context, STOP_SECONDS)
+        if self._stop_due:
+            self._stop_due = False
+            with contextlib.suppress(PluginError):  # the log has it, and there is nothing left that could fail
+                await self._take_step("stop", STOP_SECONDS)
 
-    async def _run_step(
-        self, field: str, function: Callable[[PluginContext], Any], ctx: PluginContext, most: float
-    ) -> Any:
-        return await take_step(function, ctx, field=field, origin=self.discovered.origin, seconds=most)
+    async def _take_step(self, field: str, seconds: float) -> Any:
+        """Call `register`, `start` or `stop`, where the plugin has it, and wait for what it answers.
 
-    def _note_failure(self, error: PluginError) -> None:
-        logger.error("plugin %r is not in use: %s: %s", self.name, error.field, error.reason)
-        self.health.note_failure(f"{error.field}: {error.reason}")
-        if self.plugin is None:
-            self.discovered.unload()
+        Args:
+            field: Which of them.
+            seconds: How long it may take; what ignores its cancellation then is abandoned.
+
+        Raises:
+            PluginError: It raised, `sys.exit()` included, did not end in time, or returned nothing to await.
+            asyncio.CancelledError: The caller was cancelled; so was the step.
+        """
+        function = getattr(self.plugin, field)
+        if function is None:
+            return None
+        error: BaseException | None = None
+        try:
+            answer = function(self._context)
+            if not inspect.isawaitable(answer):
+                raise TypeError(f"it returned {type(answer).__name__}, which cannot be awaited")
+            answer = start_coroutine(answer)
+        except BaseException as raised:  # noqa: BLE001 - reported below; cancellation comes only at an await
+            answer, error = None, raised
+        if type(answer) is SuspendedCoroutine:
+            answer, error = await answer.finish_strictly(seconds)
+        if error is None:
+            return answer
+        if isinstance(error, KeyboardInterrupt):
+            raise error
+        is_late = isinstance(error, DeadlineError)
+        reason = str(error) if is_late else describe_crash(error, self.discovered.origin)
+        cause = error.__cause__ if is_late else error
+        logger.error("plugin %r: %s failed: %s", self.name, field, reason, exc_info=cause)
+        raise PluginError(plugin=self.name, field=field, reason=reason) from None
 
     def _qualify_tool(self, tool: Tool, plugin: Plugin, context: PluginContext) -> PluginTool:
         """The tool under its full name; calls are counted where something would be stopped under them."""
@@ -267,9 +339,44 @@ class PluginInstance:
             handler = self._calls.count_calls(handler)
         return PluginTool(
             plugin=self.name,
-            name=name,
             tool=msgspec.structs.replace(tool, name=name, handler=handler),
             bare=self.discovered.bare,
             origin=self.discovered.origin,
             context=context,
         )
+
+
+class CallsUnderWay:
+    """Counts the calls of the handlers it was given, so that nothing is stopped under them."""
+
+    def __init__(self, plugin: str) -> None:
+        self._plugin = plugin
+        self._count = 0
+        self._closed = False
+        self._ended = asyncio.Event()
+
+    def count_calls(self, handler: Handler) -> Handler:
+        """A handler that is counted while it runs, and everything else like it was."""
+
+        @functools.wraps(handler)
+        async def call(ctx: PluginContext, input: dict[str, Any], meta: ToolMeta) -> Any:
+            if self._closed:  # a gate kept it so long that the plugin is gone
+                raise ToolError(f"plugin {self._plugin!r}, whose tool this is, was stopped meanwhile")
+            self._count += 1
+            try:
+                return await handler(ctx, input, meta)
+            finally:
+                self._count -= 1
+                if self._closed and not self._count:
+                    self._ended.set()
+
+        return call
+
+    async def close(self, seconds: float) -> int:
+        """Let no further call begin, and wait for those under way, so long at most; how many are left."""
+        self._closed = True
+        if self._count:
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(seconds):
+                    await self._ended.wait()
+        return self._count

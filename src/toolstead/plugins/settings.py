@@ -39,20 +39,15 @@ def read_settings(plugin: Plugin, table: Mapping[str, Any]) -> Any:
     if kind is None:
         return types.MappingProxyType(copy.deepcopy(dict(table)))
     faults = list(_unknown_keys(kind, table, ""))
+    read = _read_by_pydantic if _is_pydantic(kind) else _read_by_msgspec
+    value: Any = None
     try:
-        if _is_pydantic(kind):
-            value = None if faults else _read_by_pydantic(kind, table)
-        else:
-            value = _read_by_msgspec(kind, table, faults)
-    except _Faults as found:
-        faults += found.texts
+        value = read(kind, table, faults)
     except (Exception, SystemExit) as error:  # noqa: BLE001 - `__init__`, validators: the author's own code
         faults.append(f"{type(error).__name__}: {_scrub_values(_error_text(error), table)}")
-    else:
-        if not faults:
-            return value
-    # Not from the error: a traceback in a log would show the values that it refused.
-    raise PluginError(plugin=plugin.name, field="settings", reason="; ".join(faults[:_MOST_FAULTS])) from None
+    if faults:  # not from the error: a traceback in a log would show the values that it refused
+        raise _bad_settings(plugin, "; ".join(faults[:_MOST_FAULTS]))
+    return value
 
 
 def check_settings_class(plugin: Plugin) -> None:
@@ -65,69 +60,91 @@ def check_settings_class(plugin: Plugin) -> None:
     if kind is None:
         return
     if not isinstance(kind, type) or not _is_record(kind):
-        raise _bad_settings(
-            plugin, f"a class is needed: a dataclass, a msgspec Struct or a pydantic model, not {_name_of(kind)}"
-        )
+        name = kind.__name__ if isinstance(kind, type) else type(kind).__name__
+        raise _bad_settings(plugin, f"a class is needed: a dataclass, a msgspec Struct or a pydantic model, not {name}")
     try:
-        hints = _key_hints(kind)
+        fields = _fields_of(kind)
         if not _is_pydantic(kind):
-            for key, hint in hints.items():
-                _check_hint(plugin, key, hint)
-        required = _required_keys(kind)
+            _check_hints(plugin, fields)
     except PluginError:
         raise
     except Exception as error:  # annotations are the author's own code, run when they are resolved
         raise _bad_settings(plugin, f"the fields of {kind.__name__} cannot be read: {_error_text(error)}") from error
-    if required:
-        names = ", ".join(repr(name) for name in required)
-        raise _bad_settings(
-            plugin, f"every field needs a default, because every setting is optional; without one: {names}"
-        )
+    if required := dict.fromkeys(repr(field.name) for field in fields.values() if field.required):
+        reason = "every field needs a default, because every setting is optional; without one"
+        raise _bad_settings(plugin, f"{reason}: {', '.join(required)}")
     try:
         read_settings(plugin, {})
     except PluginError as error:
         raise _bad_settings(plugin, f"{kind.__name__}() with its defaults alone: {error.reason}") from None
 
 
-class _Faults(Exception):  # noqa: N818 - a bundle of sentences on its way out; never leaves this module
-    def __init__(self, texts: list[str]) -> None:
-        super().__init__(texts)
-        self.texts = texts
+class _SettingsField(msgspec.Struct, frozen=True):
+    """A field of a class of settings: its name there, what it holds, and whether it needs a value."""
+
+    name: str
+    hint: Any
+    required: bool
+
+
+def _fields_of(kind: Any) -> dict[str, _SettingsField]:
+    """The keys of a table → the fields they fill; pydantic may have several keys for one field."""
+    if _is_pydantic(kind):
+        return {
+            key: _SettingsField(name, field.annotation, field.is_required())
+            for name, field in kind.__pydantic_fields__.items()
+            for key in (name, field.alias, field.validation_alias)
+            if isinstance(key, str)
+        }
+    if issubclass(kind, msgspec.Struct):
+        fields = msgspec.structs.fields(kind)
+        return {field.encode_name: _SettingsField(field.name, field.type, field.required) for field in fields}
+    hints, missing = typing.get_type_hints(kind, include_extras=True), dataclasses.MISSING
+    return {
+        field.name: _SettingsField(
+            field.name, hints[field.name], field.default is missing and field.default_factory is missing
+        )
+        for field in dataclasses.fields(kind)
+        if field.init
+    }
+
+
+def _check_hints(plugin: Plugin, fields: Mapping[str, _SettingsField]) -> None:
+    for key, field in fields.items():
+        try:
+            msgspec.json.Decoder(field.hint, dec_hook=_read_path)
+        except (TypeError, ValueError, RecursionError) as error:
+            raise _bad_settings(plugin, f"{key}: its annotation cannot be read: {_error_text(error)}") from None
 
 
 def _read_by_msgspec(kind: type, table: Mapping[str, Any], faults: list[str]) -> Any:
     """Convert field by field, so that all faults are reported at once, then construct the class from them."""
-    hints, names = _key_hints(kind), _field_names(kind)
+    fields = _fields_of(kind)
     values: dict[str, Any] = {}
-    found: list[str] = []
-    for key, value in table.items():
-        if key in hints:
-            try:
-                values[names[key]] = msgspec.convert(value, hints[key], dec_hook=_read_path)
-            except msgspec.ValidationError as error:
-                found.append(_explain_error(key, hints[key], str(error), table))
-    if found:
-        raise _Faults(found)
+    for key in filter(fields.__contains__, table):
+        try:
+            values[fields[key].name] = msgspec.convert(table[key], fields[key].hint, dec_hook=_read_path)
+        except msgspec.ValidationError as error:
+            faults.append(_explain_error(key, fields[key].hint, str(error), table))
     return None if faults else kind(**values)
 
 
-def _read_by_pydantic(kind: type, table: Mapping[str, Any]) -> Any:
+def _read_by_pydantic(kind: type, table: Mapping[str, Any], faults: list[str]) -> Any:
     from pydantic import TypeAdapter, ValidationError
 
+    if faults:
+        return None
     try:
         return TypeAdapter(kind).validate_python(dict(table))
     except ValidationError as error:
-        problems = error.errors(include_url=False, include_context=False, include_input=False)
-    raise _Faults([_of_pydantic(problem["loc"], problem["msg"], table) for problem in problems])
-
-
-def _of_pydantic(place: tuple[int | str, ...], message: str, table: Mapping[str, Any]) -> str:
-    where = ".".join(str(step) for step in place)
-    return f"{where}: {_scrub_values(message, table)}" if where else _scrub_values(message, table)
+        for problem in error.errors(include_url=False, include_context=False, include_input=False):
+            where, text = ".".join(map(str, problem["loc"])), _scrub_values(problem["msg"], table)
+            faults.append(f"{where}: {text}" if where else text)
+    return None
 
 
 def _explain_error(key: str, hint: Any, message: str, table: Mapping[str, Any]) -> str:
-    """What msgspec says of a value, with the whole key first, and without the value where it would show it."""
+    """The message of msgspec about a value, with the whole key first, and without the value where it would show it."""
     place = ""
     if found := _PLACE.fullmatch(message):
         message, place = found.groups()
@@ -162,24 +179,20 @@ def _unknown_keys(hint: Any, value: Any, prefix: str) -> Iterator[str]:
     if not isinstance(value, Mapping):
         return
     table = cast("Mapping[Any, Any]", value)
-    if origin is dict and len(arguments) == 2:
-        for key, item in table.items():
-            yield from _unknown_keys(arguments[1], item, f"{prefix}.{key}" if prefix else str(key))
-        return
     records = [part for part in union_members(hint) if isinstance(part, type) and _is_record(part)]
-    if len(records) != 1:  # none, or several that only the decoder can distinguish
+    if origin is dict and len(arguments) == 2:
+        known, is_open = dict.fromkeys(table, arguments[1]), True
+    elif len(records) == 1:
+        known, is_open = {key: field.hint for key, field in _fields_of(records[0]).items()}, _is_open(records[0])
+    else:  # no class, or several that only the decoder can distinguish
         return
-    known = _key_hints(records[0])
     for key, item in table.items():
         whole = f"{prefix}.{key}" if prefix else str(key)
         if key in known:
             yield from _unknown_keys(known[key], item, whole)
-        elif not _is_open(records[0]):
-            yield f"{whole}: unknown key; {_nearest_key(str(key), list(known))}"
-
-
-def _nearest_key(key: str, known: list[str]) -> str:
-    return suggest(key, known, otherwise=f"known here: {', '.join(known)}" if known else "there is nothing to set")
+        elif not is_open:
+            otherwise = f"known here: {', '.join(known)}" if known else "there is nothing to set"
+            yield f"{whole}: unknown key; {suggest(str(key), known, otherwise=otherwise)}"
 
 
 def _is_record(kind: type) -> bool:
@@ -202,48 +215,6 @@ def _is_open(kind: type) -> bool:
     )
 
 
-def _key_hints(kind: type) -> dict[str, Any]:
-    """The keys of a table → what they hold."""
-    if _is_pydantic(kind):
-        hints: dict[str, Any] = {}
-        for name, field in cast("Any", kind).__pydantic_fields__.items():
-            for key in {name, field.alias, field.validation_alias}:
-                if isinstance(key, str):
-                    hints[key] = field.annotation
-        return hints
-    if issubclass(kind, msgspec.Struct):
-        return {field.encode_name: field.type for field in msgspec.structs.fields(kind)}
-    resolved = typing.get_type_hints(cast("Any", kind), include_extras=True)
-    return {field.name: resolved[field.name] for field in dataclasses.fields(cast("Any", kind)) if field.init}
-
-
-def _field_names(kind: type) -> dict[str, str]:
-    """The keys of a table → the names that the class itself takes."""
-    if issubclass(kind, msgspec.Struct):
-        return {field.encode_name: field.name for field in msgspec.structs.fields(kind)}
-    return {field.name: field.name for field in dataclasses.fields(cast("Any", kind))}
-
-
-def _required_keys(kind: type) -> list[str]:
-    if _is_pydantic(kind):
-        return [name for name, field in cast("Any", kind).__pydantic_fields__.items() if field.is_required()]
-    if issubclass(kind, msgspec.Struct):
-        return [field.name for field in msgspec.structs.fields(kind) if field.required]
-    missing = dataclasses.MISSING
-    return [
-        field.name
-        for field in dataclasses.fields(cast("Any", kind))
-        if field.init and field.default is missing and field.default_factory is missing
-    ]
-
-
-def _check_hint(plugin: Plugin, key: str, hint: Any) -> None:
-    try:
-        msgspec.json.Decoder(hint, dec_hook=_read_path)
-    except (TypeError, ValueError, RecursionError) as error:
-        raise _bad_settings(plugin, f"{key}: its annotation cannot be read: {_error_text(error)}") from None
-
-
 def _scrub_values(text: str, table: Mapping[str, Any]) -> str:
     """A third-party message without the table's values that are long enough to be secrets."""
     for value in sorted(set(_leaf_texts(table)), key=len, reverse=True):
@@ -254,9 +225,8 @@ def _scrub_values(text: str, table: Mapping[str, Any]) -> str:
 
 def _leaf_texts(value: Any) -> Iterator[str]:
     if isinstance(value, Mapping):
-        for item in cast("Mapping[Any, Any]", value).values():
-            yield from _leaf_texts(item)
-    elif isinstance(value, list | tuple):
+        value = list(cast("Mapping[Any, Any]", value).values())
+    if isinstance(value, list | tuple):
         for item in cast("list[Any]", value):
             yield from _leaf_texts(item)
     elif value is not None and not isinstance(value, bool):
@@ -265,10 +235,6 @@ def _leaf_texts(value: Any) -> Iterator[str]:
 
 def _error_text(error: BaseException) -> str:
     return str(error) or "(no text)"
-
-
-def _name_of(value: Any) -> str:
-    return value.__name__ if isinstance(value, type) else type(value).__name__
 
 
 def _bad_settings(plugin: Plugin, reason: str) -> PluginError:

@@ -19,7 +19,7 @@ Progress = Callable[[float, float | None, str | None], Awaitable[None]]
 
 
 class Declared(Protocol):
-    """What the tool says of itself that a call must know."""
+    """What a tool declares that a call must know."""
 
     @property
     def name(self) -> str:

@@ -19,7 +19,7 @@ logger = logging.getLogger(__name__)
 class Gate(Protocol):
     """Decides before a tool runs. A gate that fails denies the call."""
 
-    async def __call__(self, call: ToolCall) -> Decision:
+    async def __call__(self, call: ToolCall, /) -> Decision:
         """Allow (or None), deny with a reason, rewrite the arguments, or request an approval."""
         ...
 

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from toolstead.extensions.context import FIRST_READ, ContextSettings, estimated_tokens, plugin
+from toolstead.extensions.context import BYTES_PER_TOKEN, FIRST_READ, ContextSettings, plugin
 from toolstead.plugins.contract import PluginContext
 from toolstead.types.run import Invoking, Warmth
 from toolstead.types.thread import Message, Role
@@ -44,6 +44,10 @@ def said(*contents: str, run_id: str | None = None, role: Role = "user", kind: s
 
 def turn(run: str, question: str, answer: str) -> list[Message]:
     return said(question, run_id=run) + said(answer, run_id=run, role="assistant")
+
+
+def estimated_tokens(text: str) -> int:
+    return -(-len(text.encode("utf-8", "surrogatepass")) // BYTES_PER_TOKEN)
 
 
 async def told(

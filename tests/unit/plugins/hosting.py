@@ -12,7 +12,7 @@ from toolstead.plugins.hook_runner import HookRunner
 from toolstead.plugins.host import PluginHost, PluginView, Wanted
 
 
-class House:
+class RecordedHost:
     """A real host with a real runner; `happened` has what plugins and host did, in order."""
 
     def __init__(self) -> None:
@@ -24,7 +24,7 @@ class House:
             make_context=self._context, runner=self.runner, on_status=self._status, on_tools=self._tools
         )
 
-    def _context(self, name: str, health: Health, first_party: bool) -> PluginContext:
+    def _context(self, name: str, first_party: bool) -> PluginContext:
         self.contexts.append(PluginContext(name=name))
         return self.contexts[-1]
 
@@ -33,7 +33,7 @@ class House:
 
     async def _tools(self) -> None:
         gates = ",".join(gate.name for gate in self.runner.list_gates())
-        self.happened.append(f"tools {','.join(tool.name for tool in self.host.list_tools())} gates {gates}")
+        self.happened.append(f"tools {','.join(one.tool.name for one in self.host.list_tools())} gates {gates}")
 
     def wanted(
         self, name: str, *, enabled: bool = True, settings: Mapping[str, Any] | None = None, **of: Any

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from toolstead.concurrency import owned_tasks
+from toolstead.plugins import background
 from toolstead.plugins.background import BackgroundTasks
 from toolstead.plugins.health import Health
 
@@ -52,8 +53,9 @@ async def test_work_that_raises_is_logged_and_degrades_the_plugin(
     assert "'poll' in the background failed" in caplog.text
 
 
-async def test_too_much_of_it_is_refused_and_closed() -> None:
-    tasks = BackgroundTasks("a", Health("a"), most=2)
+async def test_too_much_of_it_is_refused_and_closed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(background, "MOST", 2)
+    tasks = BackgroundTasks("a", Health("a"))
     tasks(wait())
     tasks(wait())
     work = wait()

@@ -12,10 +12,12 @@ from typing import Any
 
 import pytest
 
-from tests.unit.plugins.hosting import House
+from tests.unit.plugins.hosting import RecordedHost
 from toolstead.errors import PluginError
+from toolstead.plugins.contract import PluginContext
 from toolstead.plugins.discovery import Discovered, entry_point_plugins, file_plugins
 from toolstead.plugins.host import Wanted
+from toolstead.plugins.plugin_instance import PluginInstance
 
 GOOD = b"""
 from __future__ import annotations
@@ -79,10 +81,10 @@ def test_an_entry_point_is_loaded(site: Path) -> None:
 async def test_an_entry_point_that_leads_nowhere_fails_alone(site: Path, value: str) -> None:
     (site / "ty_empty.py").write_text("")
     distribution(site, "ty_bad", f"[toolstead.plugins]\nbad = {value}\n")
-    house = House()
-    await house.host.apply_plugins([*wanted(*entry_point_plugins([str(site)])), house.wanted("good")])
-    assert house.states() == {"bad": "failed", "good": "running"}
-    assert (house.view("bad").error or "").startswith("load: ")
+    recorded = RecordedHost()
+    await recorded.host.apply_plugins([*wanted(*entry_point_plugins([str(site)])), recorded.wanted("good")])
+    assert recorded.states() == {"bad": "failed", "good": "running"}
+    assert (recorded.view("bad").error or "").startswith("load: ")
 
 
 async def test_entry_points_that_cannot_be_read_are_seen(site: Path) -> None:
@@ -142,18 +144,18 @@ def test_the_bytes_given_run_and_not_those_on_disk(tmp_path: Path, capsys: pytes
 
 
 async def test_a_file_is_in_sys_modules_as_long_as_it_is_used() -> None:
-    house = House()
+    recorded = RecordedHost()
     found = file_plugins([(Path("plugins/shouty.py"), GOOD)])
-    await house.host.apply_plugins(wanted(*found, settings={"volume": 2}))
-    assert house.view("shouty").settings.volume == 2
+    await recorded.host.apply_plugins(wanted(*found, settings={"volume": 2}))
+    assert recorded.view("shouty").settings.volume == 2
     assert len(modules()) == 1
-    await house.host.apply_plugins(wanted(*found, enabled=False))
+    await recorded.host.apply_plugins(wanted(*found, enabled=False))
     assert modules() == []
-    await house.host.apply_plugins(wanted(*found))
-    assert house.states() == {"shouty": "running"}
-    await house.host.apply_plugins(wanted(*file_plugins([(Path("plugins/shouty.py"), GOOD + b"# newer\n")])))
+    await recorded.host.apply_plugins(wanted(*found))
+    assert recorded.states() == {"shouty": "running"}
+    await recorded.host.apply_plugins(wanted(*file_plugins([(Path("plugins/shouty.py"), GOOD + b"# newer\n")])))
     assert len(modules()) == 1
-    await house.host.close()
+    await recorded.host.close()
     assert modules() == []
 
 
@@ -176,30 +178,32 @@ async def test_a_file_is_in_sys_modules_as_long_as_it_is_used() -> None:
     ],
 )
 async def test_a_bad_file_fails_alone_with_its_line(content: bytes, said: str) -> None:
-    house = House()
-    await house.host.apply_plugins([*wanted(*file_plugins([(Path("plugins/bad.py"), content)])), house.wanted("good")])
-    assert house.states() == {"bad": "failed", "good": "running"}
-    assert said in (house.view("bad").error or "")
+    recorded = RecordedHost()
+    await recorded.host.apply_plugins(
+        [*wanted(*file_plugins([(Path("plugins/bad.py"), content)])), recorded.wanted("good")]
+    )
+    assert recorded.states() == {"bad": "failed", "good": "running"}
+    assert said in (recorded.view("bad").error or "")
     assert modules() == []
 
 
 async def test_a_traceback_shows_the_lines_that_ran(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     path = tmp_path / "bad.py"
     path.write_text("never = 'this line'\n")
-    house = House()
+    recorded = RecordedHost()
     caplog.set_level("INFO", logger="toolstead.plugins")
-    await house.host.apply_plugins(wanted(*file_plugins([(path, b"raise ValueError('this one')\n")])))
+    await recorded.host.apply_plugins(wanted(*file_plugins([(path, b"raise ValueError('this one')\n")])))
     assert "raise ValueError('this one')" in caplog.text
     assert "this line" not in caplog.text
 
 
 async def test_a_keyboard_interrupt_is_nobodys_failure() -> None:
-    house = House()
-    (found,) = file_plugins([(Path("plugins/bad.py"), b"raise KeyboardInterrupt\n")])
+    (one,) = wanted(*file_plugins([(Path("plugins/bad.py"), b"raise KeyboardInterrupt\n")]))
+    instance = PluginInstance(one)
     with pytest.raises(KeyboardInterrupt):
-        found.load()
+        instance.load(lambda name, _: PluginContext(name=name))
     assert modules() == []
-    assert house.host.list_plugins() == []
+    assert not instance.has_failed
 
 
 def test_a_start_without_plugins_imports_nothing_heavy(tmp_path: Path) -> None:

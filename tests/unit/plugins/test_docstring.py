@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from toolstead.plugins.docstring import read_docstring
+from toolstead.plugins.decorator import read_docstring
 
 
 def described(text: str | None) -> tuple[str, dict[str, str]]:

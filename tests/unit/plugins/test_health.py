@@ -84,7 +84,7 @@ def test_a_status_that_is_none_is_refused() -> None:
 
 def test_a_failed_or_disabled_plugin_stays_so_whatever_its_hooks_do() -> None:
     health, _ = healthy()
-    health.note_failure("start: OSError: no")
+    health.set_state("failed", "start: OSError: no")
     health.failed_hook("a", "x")
     assert (health.state, health.error) == ("failed", "start: OSError: no; a: x")
     health.set_state("disabled")

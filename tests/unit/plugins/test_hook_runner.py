@@ -17,9 +17,9 @@ import pytest
 from tests.virtual_time import run_virtually
 from toolstead.concurrency import suspended_coroutine
 from toolstead.errors import Rejected
-from toolstead.plugins.contract import Hooks
+from toolstead.plugins.contract import HOOKS, Hooks
 from toolstead.plugins.health import FAILURES_UNTIL_CUT_OFF, Health
-from toolstead.plugins.hook_runner import HOOKS, Hooked, HookRunner, Review
+from toolstead.plugins.hook_runner import Hooked, HookRunner, Review
 from toolstead.types.call import ANONYMOUS, Allow, Ask, Deny, Rewrite, ToolCall
 from toolstead.types.result import ToolResult
 from toolstead.types.run import Invoking, Run
@@ -179,7 +179,9 @@ class World:
             case "on_before_tool":
                 return [await gate(CALL) for gate in self.runner.list_gates()]
             case "on_after_tool":
-                return [await observer(CALL, RESULT) for observer in self.runner.list_observers()]
+                for observer in self.runner.list_observers():
+                    await observer(CALL, RESULT)
+                return None
             case _:
                 for name in self.health:
                     await self.runner.on_settings_change(name, {"a": 1})
@@ -206,7 +208,7 @@ def check_result(world: World, result: Any, culprit: int) -> None:
             assert unknown.verdict.feedback.startswith("plugin 'evil' could not review it: it ")
             assert [review.verdict for review in result] == [Verdict(True)] * 2
         case _:
-            assert result in (None, [None] * 3)
+            assert result is None
 
 
 @pytest.mark.parametrize("hook", HOOKS)
@@ -295,13 +297,6 @@ def test_the_limit_is_the_plugins_own_where_it_says_one(hook: str, timeout: floa
         assert asyncio.get_running_loop().time() == pytest.approx(seconds, abs=0.01)
 
     run_virtually(main())
-
-
-@pytest.mark.parametrize("timeout", [0, -1, float("inf"), float("nan"), "5", True])
-def test_a_limit_that_is_none_is_reported(timeout: Any) -> None:
-    world = World("on_message")
-    (problem,) = world.runner.set_hooks([world.hooked("a", None, timeout=timeout)])
-    assert problem.startswith("plugin 'a': timeout of its hooks must be seconds above 0, not ")
 
 
 # --- cut off

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.unit.plugins.hosting import House, a_tool, echo, found, registering
+from tests.unit.plugins.hosting import RecordedHost, a_tool, echo, found, registering
 from toolstead.errors import PluginError, ToolError
 from toolstead.plugins import plugin_instance as instances
 from toolstead.plugins.contract import Hooks, Plugin, PluginContext
@@ -25,8 +25,8 @@ class Some:
 
 
 @pytest.fixture
-def house() -> House:
-    return House()
+def recorded() -> RecordedHost:
+    return RecordedHost()
 
 
 class Held:
@@ -41,61 +41,63 @@ class Held:
         return "done"
 
 
-async def test_a_call_under_way_is_waited_for_before_stop(house: House) -> None:
+async def test_a_call_under_way_is_waited_for_before_stop(recorded: RecordedHost) -> None:
     held = Held()
-    await house.host.apply_plugins([house.wanted("a", tools=[a_tool(handler=held)])])
-    (one,) = house.host.list_tools()
+    await recorded.host.apply_plugins([recorded.wanted("a", tools=[a_tool(handler=held)])])
+    (one,) = recorded.host.list_tools()
     calling: asyncio.Task[Any] = asyncio.create_task(one.tool.handler(one.context, {}, None))  # type: ignore[arg-type] - it looks at none
     await asyncio.wait_for(held.entered.wait(), 5)
     other: asyncio.Task[Any] = asyncio.create_task(one.tool.handler(one.context, {}, None))  # type: ignore[arg-type] - as above
     await asyncio.sleep(0)
-    ending = asyncio.create_task(house.host.apply_plugins([]))
+    ending = asyncio.create_task(recorded.host.apply_plugins([]))
     await asyncio.sleep(0)
     other.cancel()
     for _ in range(10):
         await asyncio.sleep(0)
     assert other.cancelled()
-    assert "stop a" not in house.happened
+    assert "stop a" not in recorded.happened
     held.go_on.set()
     await asyncio.wait_for(ending, 5)
-    assert house.happened[-1] == "stop a"
+    assert recorded.happened[-1] == "stop a"
     assert await calling == "done"
 
 
 async def test_a_call_that_does_not_end_is_not_waited_for_forever(
-    house: House, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    recorded: RecordedHost, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(instances, "CALLS_SECONDS", 0.02)
     held = Held()
-    await house.host.apply_plugins([house.wanted("a", tools=[a_tool(handler=held)])])
-    (one,) = house.host.list_tools()
+    await recorded.host.apply_plugins([recorded.wanted("a", tools=[a_tool(handler=held)])])
+    (one,) = recorded.host.list_tools()
     calling: asyncio.Task[Any] = asyncio.create_task(one.tool.handler(one.context, {}, None))  # type: ignore[arg-type] - as above
     await asyncio.wait_for(held.entered.wait(), 5)
-    await house.host.apply_plugins([])
-    assert house.happened[-1] == "stop a"
+    await recorded.host.apply_plugins([])
+    assert recorded.happened[-1] == "stop a"
     assert "stopped while 1 calls of its tools go on" in caplog.text
     held.go_on.set()
     await calling
 
 
-async def test_a_call_that_comes_after_the_end_is_refused(house: House) -> None:
-    await house.host.apply_plugins([house.wanted("a", tools=[a_tool()])])
-    (one,) = house.host.list_tools()
-    await house.host.apply_plugins([])
+async def test_a_call_that_comes_after_the_end_is_refused(recorded: RecordedHost) -> None:
+    await recorded.host.apply_plugins([recorded.wanted("a", tools=[a_tool()])])
+    (one,) = recorded.host.list_tools()
+    await recorded.host.apply_plugins([])
     with pytest.raises(ToolError, match="plugin 'a', whose tool this is, was stopped meanwhile"):
         await one.tool.handler(one.context, {}, None)  # type: ignore[arg-type] - it looks at none
 
 
-async def test_handlers_are_counted_only_where_something_would_be_stopped_and_stay_what_they_are(house: House) -> None:
+async def test_handlers_are_counted_only_where_something_would_be_stopped_and_stay_what_they_are(
+    recorded: RecordedHost,
+) -> None:
     @tool
     async def shout(text: str) -> str:
         """Say it louder."""
         return text.upper()
 
-    await house.host.apply_plugins(
-        [found(Plugin(name="bare", tools=[a_tool()])), house.wanted("a", tools=[shout, a_tool()])]
+    await recorded.host.apply_plugins(
+        [found(Plugin(name="bare", tools=[a_tool()])), recorded.wanted("a", tools=[shout, a_tool()])]
     )
-    plain, counted, raw = house.host.list_tools()
+    plain, counted, raw = recorded.host.list_tools()
     assert plain.tool.handler is echo
     assert counted.tool.handler.ignores_meta is True  # type: ignore[attr-defined] - so the dispatcher reads it
     assert inspect.unwrap(counted.tool.handler).__name__ == "shout"
@@ -106,87 +108,89 @@ async def test_handlers_are_counted_only_where_something_would_be_stopped_and_st
     assert await raw.tool.handler(raw.context, {}, None) == "a"  # type: ignore[arg-type] - as above
 
 
-async def test_tools_have_their_full_name_unless_the_wiring_grants_the_bare_one(house: House) -> None:
-    await house.host.apply_plugins(
+async def test_tools_have_their_full_name_unless_the_wiring_grants_the_bare_one(recorded: RecordedHost) -> None:
+    await recorded.host.apply_plugins(
         [found(Plugin(name="a", tools=[a_tool()])), found(Plugin(name="b", tools=[a_tool()]), bare=True)]
     )
-    assert [(one.name, one.tool.name, one.plugin, one.bare) for one in house.host.list_tools()] == [
-        ("a__echo", "a__echo", "a", False),
-        ("echo", "echo", "b", True),
+    assert [(one.tool.name, one.plugin, one.bare) for one in recorded.host.list_tools()] == [
+        ("a__echo", "a", False),
+        ("echo", "b", True),
     ]
-    assert house.view("a").tools == ("a__echo",)
+    assert recorded.view("a").tools == ("a__echo",)
 
 
-async def test_new_settings_replace_the_old_and_the_plugin_is_told(house: House) -> None:
+async def test_new_settings_replace_the_old_and_the_plugin_is_told(recorded: RecordedHost) -> None:
     told: list[Any] = []
 
     async def on_settings_change(settings: Any) -> None:
-        told.append((settings, house.contexts[0].settings))
+        told.append((settings, recorded.contexts[0].settings))
 
-    plugin = house.plugin("a", settings=Some, register=registering(Hooks(on_settings_change=on_settings_change)))
-    await house.host.apply_plugins([found(plugin, settings={"volume": 2})])
-    assert house.contexts[0].settings == Some(volume=2)
-    await house.host.apply_plugins([found(plugin, settings={"volume": 3})])
+    plugin = recorded.plugin("a", settings=Some, register=registering(Hooks(on_settings_change=on_settings_change)))
+    await recorded.host.apply_plugins([found(plugin, settings={"volume": 2})])
+    assert recorded.contexts[0].settings == Some(volume=2)
+    await recorded.host.apply_plugins([found(plugin, settings={"volume": 3})])
     assert told == [(Some(volume=3), Some(volume=3))]
-    await house.host.apply_plugins([found(plugin, settings={"volume": 4})])
+    await recorded.host.apply_plugins([found(plugin, settings={"volume": 4})])
     assert told[1:] == [(Some(volume=4), Some(volume=4))]
-    assert [word for word in house.happened if word.startswith("st")] == ["start a"]
+    assert [word for word in recorded.happened if word.startswith("st")] == ["start a"]
 
 
-async def test_bad_settings_are_refused_and_the_old_stay(house: House) -> None:
-    plugin = house.plugin("a", settings=Some)
-    await house.host.apply_plugins([found(plugin, settings={"volume": 2})])
+async def test_bad_settings_are_refused_and_the_old_stay(recorded: RecordedHost) -> None:
+    plugin = recorded.plugin("a", settings=Some)
+    await recorded.host.apply_plugins([found(plugin, settings={"volume": 2})])
     with pytest.raises(PluginError, match="volume: Expected `int`, got `str`"):
-        house.host.check_settings("a", {"volume": "loud"})
-    assert house.contexts[0].settings == Some(volume=2)
-    assert house.states() == {"a": "running"}
+        recorded.host.check_settings("a", {"volume": "loud"})
+    assert recorded.contexts[0].settings == Some(volume=2)
+    assert recorded.states() == {"a": "running"}
 
 
 async def test_bad_settings_that_come_from_a_file_leave_the_plugin_running_and_degraded(
-    house: House, caplog: pytest.LogCaptureFixture
+    recorded: RecordedHost, caplog: pytest.LogCaptureFixture
 ) -> None:
-    plugin = house.plugin("a", settings=Some)
-    await house.host.apply_plugins([found(plugin, settings={"volume": 2})])
+    plugin = recorded.plugin("a", settings=Some)
+    await recorded.host.apply_plugins([found(plugin, settings={"volume": 2})])
     for _ in range(2):
-        await house.host.apply_plugins([found(plugin, settings={"volum": 3})])
-        assert house.contexts[0].settings == Some(volume=2)
-        assert house.view("a").state == "degraded"
-        assert "volum: unknown key; did you mean 'volume'?; the previous settings stay" in (house.view("a").error or "")
-    assert len([status for status in house.statuses if status[1] == "degraded"]) == 1
+        await recorded.host.apply_plugins([found(plugin, settings={"volum": 3})])
+        assert recorded.contexts[0].settings == Some(volume=2)
+        assert recorded.view("a").state == "degraded"
+        assert "volum: unknown key; did you mean 'volume'?; the previous settings stay" in (
+            recorded.view("a").error or ""
+        )
+    assert len([status for status in recorded.statuses if status[1] == "degraded"]) == 1
     assert caplog.text.count("the previous settings stay") == 1
-    await house.host.apply_plugins([found(plugin, settings={"volume": 3})])
-    assert (house.view("a").state, house.contexts[0].settings) == ("running", Some(volume=3))
+    await recorded.host.apply_plugins([found(plugin, settings={"volume": 3})])
+    assert (recorded.view("a").state, recorded.contexts[0].settings) == ("running", Some(volume=3))
 
 
-async def test_a_plugin_that_failed_is_tried_again_with_other_settings(house: House) -> None:
-    plugin = house.plugin("a", settings=Some)
-    await house.host.apply_plugins([found(plugin, settings={"volume": "x"})])
-    assert house.states() == {"a": "failed"}
-    assert (house.view("a").error or "").startswith("settings: volume")
+async def test_a_plugin_that_failed_is_tried_again_with_other_settings(recorded: RecordedHost) -> None:
+    plugin = recorded.plugin("a", settings=Some)
+    await recorded.host.apply_plugins([found(plugin, settings={"volume": "x"})])
+    assert recorded.states() == {"a": "failed"}
+    assert (recorded.view("a").error or "").startswith("settings: volume")
     with pytest.raises(PluginError):
-        house.host.check_settings("a", {"volume": "y"})
-    await house.host.apply_plugins([found(plugin, settings={"volume": 5})])
-    assert house.states() == {"a": "running"}
-    assert house.view("a").settings == Some(volume=5)
+        recorded.host.check_settings("a", {"volume": "y"})
+    await recorded.host.apply_plugins([found(plugin, settings={"volume": 5})])
+    assert recorded.states() == {"a": "running"}
+    assert recorded.view("a").settings == Some(volume=5)
 
 
-async def test_a_disabled_plugin_keeps_settings_for_later(house: House) -> None:
-    plugin = house.plugin("a", settings=Some)
-    await house.host.apply_plugins([found(plugin, enabled=False)])
-    await house.host.apply_plugins([found(plugin, enabled=False, settings={"volume": 7})])
-    assert house.view("a").settings == {"volume": 7}
-    await house.host.apply_plugins([found(plugin, enabled=False, settings={"volume": 8})])
-    assert house.view("a").settings == {"volume": 8}
+async def test_a_disabled_plugin_keeps_settings_for_later(recorded: RecordedHost) -> None:
+    plugin = recorded.plugin("a", settings=Some)
+    await recorded.host.apply_plugins([found(plugin, enabled=False)])
+    await recorded.host.apply_plugins([found(plugin, enabled=False, settings={"volume": 7})])
+    assert recorded.view("a").settings == {"volume": 7}
+    await recorded.host.apply_plugins([found(plugin, enabled=False, settings={"volume": 8})])
+    assert recorded.view("a").settings == {"volume": 8}
 
 
-async def test_background_work_ends_before_stop_and_its_failure_degrades(house: House) -> None:
+async def test_background_work_ends_before_stop_and_its_failure_degrades(recorded: RecordedHost) -> None:
     ended = asyncio.Event()
 
     async def work() -> None:
         try:
             await asyncio.Event().wait()
         finally:
-            house.happened.append("work ended")
+            recorded.happened.append("work ended")
             ended.set()
 
     async def fails() -> None:
@@ -198,10 +202,10 @@ async def test_background_work_ends_before_stop_and_its_failure_degrades(house: 
         await asyncio.sleep(0)
         await asyncio.sleep(0)
 
-    await house.host.apply_plugins([house.wanted("a", start=start)])
-    assert house.view("a").state == "degraded"
-    assert "background work 'poll': ValueError: boom" in (house.view("a").error or "")
-    house.contexts[0].report_status("running")
-    assert house.view("a").state == "running"
-    await house.host.close()
-    assert house.happened[-2:] == ["work ended", "stop a"]
+    await recorded.host.apply_plugins([recorded.wanted("a", start=start)])
+    assert recorded.view("a").state == "degraded"
+    assert "background work 'poll': ValueError: boom" in (recorded.view("a").error or "")
+    recorded.contexts[0].report_status("running")
+    assert recorded.view("a").state == "running"
+    await recorded.host.close()
+    assert recorded.happened[-2:] == ["work ended", "stop a"]

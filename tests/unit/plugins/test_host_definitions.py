@@ -9,7 +9,7 @@ from typing import Any, TypedDict
 import msgspec
 import pytest
 
-from tests.unit.plugins.hosting import House, a_tool, echo, found, registering
+from tests.unit.plugins.hosting import RecordedHost, a_tool, echo, found, registering
 from toolstead.plugins.contract import Hooks, Plugin, PluginContext
 
 
@@ -133,11 +133,11 @@ BAD: list[tuple[str, Any, str, str]] = [
 
 @pytest.mark.parametrize(("value", "field", "reason"), [row[1:] for row in BAD], ids=[row[0] for row in BAD])
 async def test_a_bad_definition_is_refused_alone(value: Any, field: str, reason: str) -> None:
-    house = House()
+    recorded = RecordedHost()
     bad = found(value, name="odd")
-    await house.host.apply_plugins([house.wanted("before"), bad, house.wanted("behind")])
-    assert house.states() == {"before": "running", "odd": "failed", "behind": "running"}
-    error = house.view("odd").error or ""
+    await recorded.host.apply_plugins([recorded.wanted("before"), bad, recorded.wanted("behind")])
+    assert recorded.states() == {"before": "running", "odd": "failed", "behind": "running"}
+    error = recorded.view("odd").error or ""
     assert error.startswith(f"{field}: ")
     assert reason in error
 
@@ -151,8 +151,13 @@ BAD_HOOKS: list[tuple[str, Any, str, str]] = [
     ("a hook that is text", hooks(on_broadcast="x"), "on_broadcast", "not a str"),
     ("a hook with too few", hooks(on_message=one), "on_message", "it is called with (thread_id, role, content)"),
     ("before is text", hooks(on_settings_change=one, before="context"), "before", "a list of plugins' names"),
+    ("before is a number", hooks(before=5), "before", "a list of plugins' names"),
+    ("before is nothing", hooks(before=None), "before", "a list of plugins' names"),
+    ("before with a number among names", hooks(before=["a", 7]), "before", "names of plugins are text, not 7"),
     ("after with numbers", hooks(after=[1]), "after", "names of plugins are text, not 1"),
     ("no time", hooks(timeout=0), "timeout", "seconds above 0 are needed, not 0"),
+    ("less than no time", hooks(timeout=-1), "timeout", "seconds above 0 are needed, not -1"),
+    ("time that is no number", hooks(timeout=float("nan")), "timeout", "seconds above 0 are needed, not nan"),
     ("endless time", hooks(timeout=float("inf")), "timeout", "seconds above 0 are needed, not inf"),
     ("time is text", hooks(timeout="5"), "timeout", "not '5'"),
     ("time is a switch", hooks(timeout=True), "timeout", "not True"),
@@ -161,10 +166,10 @@ BAD_HOOKS: list[tuple[str, Any, str, str]] = [
 
 @pytest.mark.parametrize(("bad", "field", "reason"), [row[1:] for row in BAD_HOOKS], ids=[row[0] for row in BAD_HOOKS])
 async def test_bad_hooks_are_refused_alone(bad: Hooks, field: str, reason: str) -> None:
-    house = House()
-    await house.host.apply_plugins([house.wanted("odd", register=registering(bad)), house.wanted("behind")])
-    assert house.states() == {"odd": "failed", "behind": "running"}
-    error = house.view("odd").error or ""
+    recorded = RecordedHost()
+    await recorded.host.apply_plugins([recorded.wanted("odd", register=registering(bad)), recorded.wanted("behind")])
+    assert recorded.states() == {"odd": "failed", "behind": "running"}
+    error = recorded.view("odd").error or ""
     assert error.startswith(f"{field}: ")
     assert reason in error
 
@@ -178,13 +183,13 @@ async def test_bad_hooks_are_refused_alone(bad: Hooks, field: str, reason: str) 
     ],
 )
 async def test_a_good_definition_is_taken(good: Plugin) -> None:
-    house = House()
-    await house.host.apply_plugins([found(good)])
-    assert house.states() == {"odd": "running"}, house.view("odd").error
-    await house.host.close()
+    recorded = RecordedHost()
+    await recorded.host.apply_plugins([found(good)])
+    assert recorded.states() == {"odd": "running"}, recorded.view("odd").error
+    await recorded.host.close()
 
 
 async def test_a_bare_tool_may_use_all_of_the_name() -> None:
-    house = House()
-    await house.host.apply_plugins([found(odd(tools=[a_tool("e" * 64)]), bare=True)])
-    assert house.view("odd").tools == ("e" * 64,)
+    recorded = RecordedHost()
+    await recorded.host.apply_plugins([found(odd(tools=[a_tool("e" * 64)]), bare=True)])
+    assert recorded.view("odd").tools == ("e" * 64,)

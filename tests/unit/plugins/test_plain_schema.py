@@ -10,8 +10,7 @@ import pytest
 from pydantic import ConfigDict, Field, create_model
 
 from toolstead.plugins.decorator import tool
-from toolstead.plugins.model_schema import input_schema
-from toolstead.plugins.plain_schema import plain_schema
+from toolstead.plugins.tool_schema import input_schema, plain_schema
 
 
 async def nothing() -> str: ...

@@ -22,7 +22,7 @@ from toolstead import (
     tool,
 )
 from toolstead.errors import PluginError
-from toolstead.plugins.definition import HOOKS
+from toolstead.plugins.contract import HOOKS
 from toolstead.plugins.ports import HttpAnswer
 from toolstead.testing import call_tool, fake_context, run_hook
 from toolstead.types.call import Caller, ToolCall

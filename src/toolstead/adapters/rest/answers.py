@@ -6,7 +6,7 @@ from typing import Annotated, ClassVar, Literal
 
 import msgspec
 
-from toolstead.plugins.view import PluginView
+from toolstead.plugins.host import PluginView
 from toolstead.types.approval import Approval
 from toolstead.types.result import ToolResult
 from toolstead.types.sent import SentStruct

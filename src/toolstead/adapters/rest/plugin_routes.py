@@ -17,7 +17,7 @@ from toolstead.adapters.rest.problem_kinds import BAD_PLUGIN, STORAGE, UNKNOWN_P
 from toolstead.adapters.rest.refusals import explain_failures
 from toolstead.adapters.rest.result_json import encode_anything
 from toolstead.errors import NotFoundError, find_nearest, suggest
-from toolstead.plugins.view import PluginView
+from toolstead.plugins.host import PluginView
 
 
 class PluginControl(Protocol):

@@ -1,17 +1,61 @@
-"""Pydantic's schemas as a model should read them: without titles, and with defaults that are JSON."""
+"""The schemas of a tool's function: of its parameters, and of what it returns.
+
+Pydantic makes them, and they are changed to what a model should read: no titles, and only defaults that are JSON.
+
+Most tools take texts, numbers and switches. Their schemas are made by hand (`plain_schema`): the same as pydantic's,
+without its half millisecond a tool and its import of 80 ms, of a start that takes 120. A test compares the two.
+"""
 
 from __future__ import annotations
 
 import functools
+import json
 import math
+import typing
+from collections.abc import Iterable, Mapping
+from inspect import Parameter
 from typing import TYPE_CHECKING, Any, cast
 
 if TYPE_CHECKING:
     from pydantic import BaseModel, TypeAdapter
     from pydantic.json_schema import GenerateJsonSchema
 
+_TYPES: dict[Any, str] = {str: "string", int: "integer", float: "number", bool: "boolean"}
 _NAMED = ("properties", "patternProperties", "dependentSchemas", "$defs")
 _VALUES = ("default", "const", "enum", "examples")
+
+
+def plain_schema(
+    parameters: Iterable[Parameter], hints: Mapping[str, Any], texts: Mapping[str, str]
+) -> dict[str, Any] | None:
+    """The schema of parameters that are all plain and none injected, or None when one is not."""
+    properties: dict[str, Any] = {}
+    required: list[str] = []
+    for parameter in parameters:
+        name, default = parameter.name, parameter.default
+        schema = _schema_of(hints.get(name))
+        if schema is None or parameter.kind not in (parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY):
+            return None
+        if name in texts:
+            schema["description"] = texts[name]
+        if default is parameter.empty:
+            required.append(name)
+        elif type(default) in _TYPES and (type(default) is not float or math.isfinite(default)):
+            schema["default"] = default
+        else:
+            return None
+        properties[name] = schema
+    schema = {"type": "object", "properties": properties, "additionalProperties": False}
+    return {**schema, "required": required} if required else schema
+
+
+def _schema_of(annotation: Any) -> dict[str, Any] | None:
+    if isinstance(annotation, type) and annotation in _TYPES:
+        return {"type": _TYPES[annotation]}
+    if typing.get_origin(annotation) is list:
+        (item,) = typing.get_args(annotation) or (None,)
+        return {"type": "array", "items": {"type": _TYPES[item]}} if item in (str, bool) else None
+    return None
 
 
 def input_schema(model: type[BaseModel]) -> dict[str, Any]:
@@ -61,20 +105,14 @@ def _schema_generator() -> type[GenerateJsonSchema]:
         ignored_warning_kinds = {"skipped-choice", "non-serializable-default"}  # noqa: RUF012 - as its parent has it
 
         def encode_default(self, dft: Any) -> Any:
-            if not _is_finite(dft):  # pydantic lets it pass, or makes null of it
-                raise PydanticSerializationError("JSON has no infinity and no NaN")
+            try:  # first: pydantic lets infinity and NaN pass, or makes null of them
+                json.dumps(dft, allow_nan=False, skipkeys=True, default=_list_members)
+            except ValueError as error:
+                raise PydanticSerializationError(str(error)) from error
             return super().encode_default(dft)
 
     return Generator
 
 
-def _is_finite(value: Any) -> bool:
-    match value:
-        case float():
-            return math.isfinite(value)
-        case dict():
-            return all(_is_finite(item) for item in cast("dict[Any, Any]", value).values())
-        case list() | tuple() | set() | frozenset():
-            return all(_is_finite(item) for item in cast("list[Any]", value))
-        case _:
-            return True
+def _list_members(value: Any) -> list[Any]:
+    return list(cast("set[Any]", value)) if isinstance(value, set | frozenset) else []
