@@ -9,26 +9,30 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from toolstead.console.cli.invocation import CommandContext, common_options
+from toolstead.console.cli.group import DONE, FAILED, client_command, url_option
 
 if TYPE_CHECKING:
     from toolstead.app.client import SteadClient
 
-DONE, SAID_NO = 0, 1
+
+def _read_prompt(_: click.Context, __: click.Parameter, given: str) -> str:
+    prompt = sys.stdin.read() if given == "-" else given
+    if not prompt.strip():
+        raise click.UsageError("there is nothing to ask; give a text")
+    return prompt
 
 
 @click.command("ask")
-@click.argument("prompt")
+@click.argument("prompt", callback=_read_prompt)
 @click.option("--runtime", metavar="NAME", help="What drives the model, instead of the settings' choice.")
 @click.option("--agent", metavar="NAME", help="Who answers, instead of the settings' choice.")
 @click.option("--model", metavar="NAME", help="The model, instead of the settings' choice.")
 @click.option("--thread", "thread_id", metavar="ID", help="Go on with this thread; a new one unless given.")
 @click.option("--timeout", type=click.FloatRange(min=0, min_open=True), metavar="SECONDS", help="End it after so long.")
 @click.option("--json", "as_json", is_flag=True, help="Print the whole run as JSON.")
-@click.option("--url", metavar="URL", help="The server to ask, instead of this project's own.")
-@common_options
-@click.pass_obj
-def ask(invocation: CommandContext, prompt: str, *, as_json: bool, url: str | None, **given: Any) -> int:
+@url_option
+@client_command
+async def ask(client: SteadClient, *, prompt: str, as_json: bool, **given: Any) -> int:
     """Ask an agent. PROMPT is passed on word for word; - reads it from stdin.
 
     The answer goes to stdout, everything else to stderr. The running server of this project answers;
@@ -36,36 +40,23 @@ def ask(invocation: CommandContext, prompt: str, *, as_json: bool, url: str | No
     """
     from toolstead.app.client import RunOptions
 
-    prompt = sys.stdin.read() if prompt == "-" else prompt
-    if not prompt.strip():
-        raise click.UsageError("there is nothing to ask; give a text")
-    shown = _Shown(as_json=as_json)
     options = RunOptions(**given)
-
-    async def run(client: SteadClient) -> int:
-        if client.url is not None:
-            shown.asked_at(client.url)
-        if options.runtime is None and options.model is None:
-            shown.show_choice(await client.describe_state())
-        return shown.show_end(await client.run_agent(prompt, options, shown.show_event))
-
-    return invocation.run_with_client(url, run)
+    shown = _Shown(as_json=as_json, url=client.url)
+    if options.runtime is None and options.model is None:
+        shown.show_choice(await client.describe_state())
+    return shown.show_end(await client.run_agent(prompt, options, shown.show_event))
 
 
 class _Shown:
     """The answer as it comes."""
 
-    def __init__(self, *, as_json: bool) -> None:
+    def __init__(self, *, as_json: bool, url: str | None) -> None:
         self._as_json = as_json
+        self._url = url
         self._said = ""
         self._attempt = 1
         self._whole = False
         self._why: dict[str | None, str] = {}
-        self._at = ""
-
-    def asked_at(self, url: str) -> None:
-        """Show that a running server answers, not this process."""
-        self._at = f"by the server at {url}"
 
     def show_choice(self, state: Mapping[str, Any]) -> None:
         """Show which runtime was chosen, and why, where neither runtime nor model was named."""
@@ -79,8 +70,8 @@ class _Shown:
             runtime, model = data.get("runtime"), f", {data['model']}" if data.get("model") else ""
             why = self._why.get(runtime, "")
             click.echo(f"{data.get('agent')} answers on {runtime}{why}{model}", err=True)
-            if self._at:
-                click.echo(self._at, err=True)
+            if self._url is not None:
+                click.echo(f"by the server at {self._url}", err=True)
         elif kind == "message.delta":
             self._show_text(data["text"], data.get("attempt", 1))
         elif kind == "usage":
@@ -121,7 +112,7 @@ class _Shown:
             self._end_line()
             why = run["error"]["message"] if run["error"] else "the server stopped before the run ended"
             click.echo(f"toolstead: {run['status']}: {why}", err=True)
-        return DONE if run["status"] == "completed" else SAID_NO
+        return DONE if run["status"] == "completed" else FAILED
 
     def _show_usage(self, run: dict[str, Any]) -> None:
         used = run["usage"]

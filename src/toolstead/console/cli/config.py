@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any, cast
 
 import click
 
-from toolstead.console.cli.invocation import CommandContext, common_options
+from toolstead.console.cli.group import common_options, json_option
+from toolstead.console.cli.invocation import CommandContext
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -24,7 +25,6 @@ def config() -> None:
 
 @config.command("show")
 @common_options
-@click.pass_obj
 def show(invocation: CommandContext) -> None:
     """Print the settings in effect as TOML; secrets are masked."""
     click.echo(_as_toml(invocation.load().explain_values()))
@@ -32,9 +32,8 @@ def show(invocation: CommandContext) -> None:
 
 @config.command("explain")
 @click.argument("key", required=False)
-@click.option("--json", "as_json", is_flag=True, help="As JSON, for programs.")
+@json_option
 @common_options
-@click.pass_obj
 def explain(invocation: CommandContext, key: str | None, as_json: bool) -> None:
     """Show where each setting came from, and what it overrode.
 

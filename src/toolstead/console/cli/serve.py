@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 import click
 
 from toolstead.console.cli.collecting import collect_seldom, collecting_later
-from toolstead.console.cli.invocation import CommandContext, common_options
+from toolstead.console.cli.group import common_options
+from toolstead.console.cli.invocation import CommandContext
 
 if TYPE_CHECKING:
     from toolstead.app.server_file import ServerAddress
@@ -19,7 +20,6 @@ if TYPE_CHECKING:
 @click.option("--dev", is_flag=True, help="Trust this project, and every change of it while this runs: for authors.")
 @click.option("--no-fast-path", is_flag=True, help="Leave every MCP message to the MCP SDK.")
 @common_options
-@click.pass_obj
 def serve(invocation: CommandContext, host: str | None, port: int | None, dev: bool, no_fast_path: bool) -> int:
     """Serve the tools over HTTP: REST at /api, MCP at /mcp, the documentation at /docs."""
     with collecting_later():

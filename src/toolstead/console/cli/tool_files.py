@@ -11,19 +11,17 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from toolstead.console.cli.invocation import CommandContext, common_options
+from toolstead.console.cli.group import DONE, FAILED, common_options
+from toolstead.console.cli.invocation import CommandContext
 
 if TYPE_CHECKING:
     from toolstead.app.stead import Toolstead
     from toolstead.tools.sources.json_file import Example
 
-GOOD, BAD = 0, 1
-
 
 @click.command("check")
 @click.argument("paths", nargs=-1, type=click.Path(path_type=Path))
 @common_options
-@click.pass_obj
 def check_files(invocation: CommandContext, paths: tuple[Path, ...]) -> int:
     """Check tool files: every problem as file:line:column, exit status 1 when there is one.
 
@@ -42,7 +40,7 @@ def check_files(invocation: CommandContext, paths: tuple[Path, ...]) -> int:
             f"{_count_noun(len(loaded), 'file')}, {_count_noun(tools, 'good tool')}, {_count_problems(len(problems))}",
             err=True,
         )
-        return BAD if problems else GOOD
+        return FAILED if problems else DONE
 
     return invocation.run(run(), level=logging.WARNING)
 
@@ -50,7 +48,6 @@ def check_files(invocation: CommandContext, paths: tuple[Path, ...]) -> int:
 @click.command("test")
 @click.argument("names", nargs=-1, metavar="[TOOL | FILE]…")
 @common_options
-@click.pass_obj
 def test_files(invocation: CommandContext, names: tuple[str, ...]) -> int:
     """Run the examples of tool files, and compare what they answer with what they expect.
 
@@ -83,7 +80,7 @@ def test_files(invocation: CommandContext, names: tuple[str, ...]) -> int:
         )
         if not done:
             click.echo('note: no example was run; give a tool "examples": [{"input": {…}}]', err=True)
-        return BAD if failed or problems else GOOD
+        return FAILED if failed or problems else DONE
 
     return invocation.run(run(), level=logging.ERROR)
 
@@ -94,7 +91,7 @@ def print_schema() -> int:
     from toolstead.tools.sources.json_format import format_schema
 
     click.echo(json.dumps(format_schema(), indent=2))
-    return GOOD
+    return DONE
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -14,14 +14,13 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from toolstead.console.cli.invocation import CommandContext, common_options
+from toolstead.console.cli.group import DONE, FAILED, common_options
+from toolstead.console.cli.invocation import CommandContext
 from toolstead.errors import DuplicateToolError, ToolsteadError
 
 if TYPE_CHECKING:
     from toolstead.app.stead import Toolstead
     from toolstead.tools.sources.json_file import LoadedFile
-
-GOOD, BAD = 0, 1
 
 _WITH_METHOD = re.compile(r"\s*([A-Za-z]+)\s+(\S.*)", re.DOTALL)
 
@@ -36,7 +35,6 @@ _WITH_METHOD = re.compile(r"\s*([A-Za-z]+)\s+(\S.*)", re.DOTALL)
 @click.option("--in-project", is_flag=True, help="Into the project's .toolstead/tools, not into your own folder.")
 @click.option("--edit", is_flag=True, help="Open it in $VISUAL or $EDITOR, and check it afterwards.")
 @common_options
-@click.pass_obj
 def new_tool(
     invocation: CommandContext,
     *,
@@ -70,7 +68,7 @@ def new_tool(
     if edit:
         if editor is None:
             click.echo(f"no editor is set: set VISUAL or EDITOR, or open {path} yourself", err=True)
-            return BAD
+            return FAILED
         return _edit_file(invocation, [*editor, str(path)], path, in_project=in_project)
     tool = document["tools"][0]
     _present_tool(tool)
@@ -82,7 +80,7 @@ def new_tool(
     if not in_project and not callable_now:
         hidden = "it is switched off, or tools.allowed and tools.blocked in the settings hide it"
         click.echo(f"\nnote: {name} cannot be called now: {hidden}", err=True)
-    return GOOD
+    return DONE
 
 
 def _draft_tool(
@@ -179,7 +177,7 @@ def _edit_file(invocation: CommandContext, command: list[str], path: Path, *, in
         status = subprocess.run(command, check=False).returncode  # noqa: S603 - the user's own editor
     except OSError as error:
         click.echo(f"{command[0]} cannot be started: {error.strerror}; open {path} yourself", err=True)
-        return BAD
+        return FAILED
     if status:
         click.echo(f"{command[0]} ended with status {status}; the file is checked anyway", err=True)
     stead = invocation.make_stead(ask=False)
@@ -190,7 +188,7 @@ def _edit_file(invocation: CommandContext, command: list[str], path: Path, *, in
     if file.problems:
         some = "1 problem" if len(file.problems) == 1 else f"{len(file.problems)} problems"
         click.echo(f"{some}; fix the file, then: toolstead tools check", err=True)
-        return BAD
+        return FAILED
     if not file.tools:
         click.echo(f"{path} holds no tool", err=True)
     for tool in file.tools:
@@ -199,7 +197,7 @@ def _edit_file(invocation: CommandContext, command: list[str], path: Path, *, in
             {"name": tool.info.name, "description": tool.info.description, "inputSchema": tool.info.input_schema}
         )
         _print_next(tool.info.name, examples[0].input if examples else {}, path, in_project=in_project)
-    return BAD if status else GOOD
+    return FAILED if status else DONE
 
 
 async def _check_file(stead: Toolstead, path: Path) -> LoadedFile:

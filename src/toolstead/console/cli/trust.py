@@ -12,12 +12,11 @@ from typing import TYPE_CHECKING
 import click
 
 from toolstead.console.cli.approving import approve_project
-from toolstead.console.cli.invocation import CommandContext, common_options
+from toolstead.console.cli.group import DONE, FAILED, common_options
+from toolstead.console.cli.invocation import CommandContext
 
 if TYPE_CHECKING:
     from toolstead.app.trust.approved import ProjectTrust
-
-DONE, SAID_NO = 0, 1
 
 
 @click.command("trust")
@@ -27,7 +26,6 @@ DONE, SAID_NO = 0, 1
 @click.option("--yes", is_flag=True, help="Do not ask; a script is not asked either.")
 @click.option("--json", "as_json", is_flag=True, help="With --list: as JSON, for programs.")
 @common_options
-@click.pass_obj
 def trust(invocation: CommandContext, *, follow: bool, listing: bool, revoke: bool, yes: bool, as_json: bool) -> int:
     """Approve what this project brings: .toolstead, .claude/agents and .mcp.json.
 
@@ -44,7 +42,7 @@ def trust(invocation: CommandContext, *, follow: bool, listing: bool, revoke: bo
     if revoke:
         return _revoke_project(project)
     if not approve_project(project, ask=not yes and sys.stdin.isatty()):
-        return SAID_NO
+        return FAILED
     return invocation.run(_follow_project(project), level=logging.INFO) if follow else DONE
 
 
@@ -68,7 +66,7 @@ def _revoke_project(project: ProjectTrust) -> int:
         click.echo(f"not trusted any more: {shown}", err=True)
         return DONE
     click.echo(f"{shown} is not trusted, so there is nothing to revoke", err=True)
-    return SAID_NO
+    return FAILED
 
 
 def _list_approvals(invocation: CommandContext, *, as_json: bool) -> int:
