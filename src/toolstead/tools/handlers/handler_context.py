@@ -35,6 +35,17 @@ class Surroundings:
     pinned: Pinned | None = None
     private: Path | None = None
 
+    def find_folder(self, given: str) -> Path:
+        """The folder that a tool file names; `~` is the user's home, and nothing the project's root."""
+        if given == "~" or given.startswith("~/"):
+            given = self.environ.get("HOME", "~") + given[1:]
+        return self.root / given
+
+    def find_pinned(self, given: str) -> Path:
+        """The same, in the approved copy where it lies in the project's own folder."""
+        folder = self.find_folder(given)
+        return folder if self.pinned is None else self.pinned.pin_path(folder)
+
 
 class LoadedHandler(Protocol):
     """A handler that passed every check of its file."""

@@ -12,6 +12,7 @@ import logging
 import math
 import re
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from typing import Any
@@ -32,7 +33,7 @@ from toolstead.tools.handlers.http_url import (
     load_url,
     query_pairs,
 )
-from toolstead.tools.handlers.secrets import MASK, REFERENCE, Mask, expand_secrets, find_references, too_short
+from toolstead.tools.handlers.secrets import MASK, REFERENCE, Mask, expand_secrets, find_references
 from toolstead.tools.handlers.template import Placeholder, TemplateError
 from toolstead.types.result import Failure, ToolResult
 
@@ -117,7 +118,8 @@ def load_http(
     )
 
 
-class HttpHandler(msgspec.Struct, frozen=True, kw_only=True, eq=False):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HttpHandler:
     """Sends one request for each call. A value: two that were loaded from the same text are equal.
 
     Attributes:
@@ -132,39 +134,25 @@ class HttpHandler(msgspec.Struct, frozen=True, kw_only=True, eq=False):
         sleep: Waits before a retry.
     """
 
-    config: HttpConfig
+    config: HttpConfig = field(hash=False)
     method: str
-    template: UrlTemplate
+    template: UrlTemplate = field(hash=False)
     secrets: tuple[str, ...]
     bound_to: AllowedHosts | None
     allowed: AllowedHosts
-    surroundings: Surroundings
+    surroundings: Surroundings = field(hash=False)
     client: GuardedClient
     sleep: Callable[[float], Awaitable[None]]
 
-    def __eq__(self, other: object) -> bool:
-        """Two of the same text are equal; all else of them follows from that and from what they are given."""
-        if not isinstance(other, HttpHandler):
-            return NotImplemented
-        return self._given_parts() == other._given_parts()
-
-    def __hash__(self) -> int:
-        return hash(self.config.url)
-
-    def _given_parts(self) -> tuple[Any, ...]:
-        return self.config, self.surroundings, self.client, self.sleep
-
     async def __call__(self, ctx: PluginContext, input: dict[str, Any], meta: ToolMeta) -> ToolResult:
         """Send the request for validated arguments."""
-        environ = self.surroundings.environ
-        for name in too_short(self.secrets, environ):
-            ctx.logger.warning("the secret %s is too short to be masked in results and logs", name)
-        mask = Mask.mask_names(self.secrets, environ)
+        mask = Mask.for_call(self.secrets, self.surroundings.environ, ctx.logger)
         request = self._build_request(input)
-        deadline = asyncio.timeout(self.config.timeout)
+        end = asyncio.get_running_loop().time() + self.config.timeout
+        deadline = asyncio.timeout_at(end)
         try:
             async with deadline:
-                return await self._send_request(request, mask, deadline)
+                return await self._send_request(request, mask, end)
         except ToolError as error:
             raise type(error)(mask(str(error))) from error
         except TimeoutError:
@@ -179,14 +167,14 @@ class HttpHandler(msgspec.Struct, frozen=True, kw_only=True, eq=False):
         headers = {name: REFERENCE.sub(MASK, value) for name, value in self.config.headers.items()}
         return {"method": self.method, "url": str(url), "headers": headers, "body": body}
 
-    async def _send_request(self, request: OutgoingRequest, mask: Mask, deadline: asyncio.Timeout) -> ToolResult:
+    async def _send_request(self, request: OutgoingRequest, mask: Mask, end: float) -> ToolResult:
         limit = self.config.max_output or self.surroundings.max_output
         for attempt in range(MOST_RETRIES + 1):
             async with self.client.stream_response(request, allowed=self.allowed) as response:
                 delay = None
                 if response.status_code in _RETRIED and self.method in IDEMPOTENT and attempt < MOST_RETRIES:
                     delay = retry_after(response.headers.get("retry-after", ""))
-                if delay is None or delay >= _seconds_left(deadline):
+                if delay is None or delay >= end - asyncio.get_running_loop().time():
                     return await read_answer(response, method=self.method, limit=limit, mask=mask)
             logger.debug("%s %s: retrying in %.1f s", self.method, request.url.place, delay)
             await self.sleep(delay)
@@ -230,12 +218,6 @@ def retry_after(text: str) -> float | None:
     except (ValueError, TypeError, IndexError):
         return None
     return max((when.replace(tzinfo=when.tzinfo or UTC) - datetime.now(UTC)).total_seconds(), 0.0)
-
-
-def _seconds_left(deadline: asyncio.Timeout) -> float:
-    """Seconds until a deadline."""
-    when = deadline.when()
-    return math.inf if when is None else when - asyncio.get_running_loop().time()
 
 
 def _url_template(text: str, properties: Collection[str]) -> UrlTemplate:

@@ -71,23 +71,21 @@ async def read_answer(response: httpx2.Response, *, method: str, limit: int, mas
     if method == "HEAD":
         return ToolResult(content=(Text(_clip_text(mask(_show_head(response)), limit)),), is_error=is_error)
     held = await _read(response, limit + mask.longest)
-    kind, charset = _type_of(response)
+    content, structured = _show_body(held, response, limit, mask) if held.total else ([], None)
     status = _status_line(response)
     if is_error:
-        shown, _ = _show_body(held, kind, charset, limit, mask)
-        parts = [Text(status), *shown]
-        text = "\n".join(part.text for part in parts if isinstance(part, Text))
-        return ToolResult(content=(Text(text),), is_error=True)
-    if not held.total:
+        texts = [part.text for part in content if isinstance(part, Text)]
+        return ToolResult(content=(Text("\n".join([status, *texts])),), is_error=True)
+    if not content:
         return ToolResult(content=(Text(f"{status} (no body)"),))
-    content, structured = _show_body(held, kind, charset, limit, mask)
     return ToolResult(content=tuple(content), structured=structured)
 
 
-def _show_body(held: _Held, kind: str, charset: str | None, limit: int, mask: Mask) -> tuple[list[Content], Any]:
+def _show_body(held: _Held, response: httpx2.Response, limit: int, mask: Mask) -> tuple[list[Content], Any]:
     """The parts to show, and the JSON value where there is one."""
-    if not held.total:
-        return [], None
+    charset, given = response.charset_encoding, response.headers.get("content-type", "")
+    kind = given.partition(";")[0].strip().lower()
+    kind = kind if _KIND.fullmatch(kind) else ""
     is_json = bool(_JSON.fullmatch(kind))
     if is_json or _TEXT.fullmatch(kind) or (_is_unclear(kind, charset) and _looks_like_text(held)):
         text, is_whole = _show_text(held, "utf-8" if is_json else charset, limit, mask)
@@ -110,8 +108,8 @@ async def _read(response: httpx2.Response, room: int) -> _Held:
                 data += part[: room - len(data)]
                 total += len(part)
                 if total > room + COUNTED:
-                    said = _said_length(response)
-                    return _Held(data=bytes(data), total=max(said, total), counted=said >= total)
+                    length = _content_length(response)
+                    return _Held(data=bytes(data), total=max(length, total), counted=length >= total)
     except httpx2.DecodingError as error:
         raise ToolError(f"{response.url.host} sent a body that is not encoded as it says: {error}") from None
     return _Held(data=bytes(data), total=total, counted=True)
@@ -137,16 +135,10 @@ def _json_value(text: str) -> Any:
         value = msgspec.json.decode(text)
     except (ValueError, RecursionError):
         return None
-    return value if _nesting_depth(value) <= _DEEPEST else None
-
-
-def _nesting_depth(value: Any) -> int:
-    """How deep lists and objects are nested."""
-    depth, level = 0, [value]
-    while level and depth <= _DEEPEST:
+    level = [value]
+    for _ in range(_DEEPEST):
         level = [inner for outer in level for inner in _inner_values(outer)]
-        depth += 1
-    return depth
+    return None if level else value
 
 
 def _inner_values(value: Any) -> Iterator[Any]:
@@ -154,12 +146,6 @@ def _inner_values(value: Any) -> Iterator[Any]:
         yield from cast("dict[str, Any]", value).values()
     elif isinstance(value, list):
         yield from cast("list[Any]", value)
-
-
-def _type_of(response: httpx2.Response) -> tuple[str, str | None]:
-    """The media type, empty for none, and the charset."""
-    kind = response.headers.get("content-type", "").partition(";")[0].strip().lower()
-    return kind if _KIND.fullmatch(kind) else "", response.charset_encoding
 
 
 def _find_codec(charset: str | None) -> str:
@@ -198,10 +184,10 @@ def _show_head(response: httpx2.Response) -> str:
     return "\n".join([_status_line(response), *lines])
 
 
-def _said_length(response: httpx2.Response) -> int:
+def _content_length(response: httpx2.Response) -> int:
     """The `Content-Length`, where it is the size of what we read; else 0."""
-    said = response.headers.get("content-length", "")
-    return int(said) if said.isdecimal() and len(said) < 19 and "content-encoding" not in response.headers else 0
+    text = response.headers.get("content-length", "")
+    return int(text) if text.isdecimal() and len(text) < 19 and "content-encoding" not in response.headers else 0
 
 
 def _show_size(held: _Held) -> str:

@@ -12,7 +12,7 @@ import logging
 import os
 import ssl
 from collections.abc import AsyncGenerator, Iterable, Sequence
-from contextlib import aclosing
+from contextlib import aclosing, suppress
 from errno import errorcode
 from typing import Any, cast
 
@@ -45,7 +45,7 @@ class HttpNetwork:
         self._pool = httpcore2.AsyncConnectionPool(
             ssl_context=ssl_context or httpx2.create_ssl_context(),
             proxy=_proxy_of(proxy) if proxy else None,
-            network_backend=_Backend() if proxy else _CheckedAddresses(),
+            network_backend=_CheckedAddresses(),
             max_connections=max_connections,
             max_keepalive_connections=max_idle,
             keepalive_expiry=_IDLE_SECONDS,
@@ -104,8 +104,8 @@ class HttpNetwork:
         await self._pool.aclose()
 
 
-class _Backend(httpcore2.AsyncNetworkBackend):
-    """Opens connections whose TLS handshake can be cancelled."""
+class _CheckedAddresses(httpcore2.AsyncNetworkBackend):
+    """Connects to addresses only. It is given no name to resolve but a proxy's, so nothing is resolved twice."""
 
     def __init__(self) -> None:
         self._network = cast("httpcore2.AsyncNetworkBackend", httpcore2.AnyIOBackend())  # a stub without anyio
@@ -118,30 +118,15 @@ class _Backend(httpcore2.AsyncNetworkBackend):
         local_address: str | None = None,
         socket_options: Iterable[httpcore2.SOCKET_OPTION] | None = None,
     ) -> httpcore2.AsyncNetworkStream:
-        return _Stream(await self._network.connect_tcp(host, port, timeout, local_address, socket_options))
+        *others, last = host.partition(_BETWEEN)[0].split(",")
+        for address in others:
+            with suppress(httpcore2.ConnectError, httpcore2.ConnectTimeout):
+                stream = await self._network.connect_tcp(address, port, HELD_BACK, local_address, socket_options)
+                return _Stream(stream)
+        return _Stream(await self._network.connect_tcp(last, port, timeout, local_address, socket_options))
 
     async def sleep(self, seconds: float) -> None:
         await self._network.sleep(seconds)
-
-
-class _CheckedAddresses(_Backend):
-    """Connects to addresses only. It is given no name to resolve, so nothing is resolved twice."""
-
-    async def connect_tcp(
-        self,
-        host: str,
-        port: int,
-        timeout: float | None = None,
-        local_address: str | None = None,
-        socket_options: Iterable[httpcore2.SOCKET_OPTION] | None = None,
-    ) -> httpcore2.AsyncNetworkStream:
-        *others, last = host.partition(_BETWEEN)[0].split(",")
-        for address in others:
-            try:
-                return await super().connect_tcp(address, port, HELD_BACK, local_address, socket_options)
-            except (httpcore2.ConnectError, httpcore2.ConnectTimeout):
-                continue
-        return await super().connect_tcp(last, port, timeout, local_address, socket_options)
 
 
 class _Stream(httpcore2.AsyncNetworkStream):

@@ -181,11 +181,11 @@ RISKY_VARIABLE = re.compile(
 
 def _read_table(table: str) -> list[tuple[list[str], list[frozenset[str]]]]:
     """The programs and the fields of each line."""
-    rows: list[tuple[list[str], list[frozenset[str]]]] = []
-    for line in table.strip().replace("\n  ", " ").splitlines():
-        programs, _, fields = line.partition(" :")
-        rows.append((programs.split(), [frozenset(field.split()) for field in f"{fields} ".split("/ ")]))
-    return rows
+    lines = [line.partition(" :") for line in table.strip().replace("\n  ", " ").splitlines()]
+    return [
+        (programs.split(), [frozenset(field.split()) for field in f"{fields} ".split("/ ")])
+        for programs, _, fields in lines
+    ]
 
 
 def _build_wrapper(

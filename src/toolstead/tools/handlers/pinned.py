@@ -146,4 +146,4 @@ def _feeds_code(pipeline: Pipeline, at: int) -> bool:
 def _is_code(command: Command, at: int) -> bool:
     """Whether a program would run this word as code: checked as if it were a placeholder."""
     probe = make_word((Placeholder("?"),), quoted=True)
-    return any(place.parameter == "?" for place in code_places((*command[:at], probe, *command[at + 1 :])))
+    return any("?" in word.slots for word, _ in code_places((*command[:at], probe, *command[at + 1 :])))

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import codecs
 import functools
+import logging
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from toolstead.errors import ToolError
@@ -47,6 +48,13 @@ class Mask:
     """Replaces secret values in text."""
 
     values: tuple[str, ...] = ()
+
+    @classmethod
+    def for_call(cls, names: Sequence[str], environ: Mapping[str, str], log: logging.Logger) -> Mask:
+        """The mask for a call that uses these names; a value too short to be masked is warned about."""
+        for name in too_short(names, environ):
+            log.warning("the secret %s is too short to be masked in results and logs", name)
+        return cls.mask_names(names, environ)
 
     @classmethod
     def mask_names(cls, names: Iterable[str], environ: Mapping[str, str]) -> Mask:

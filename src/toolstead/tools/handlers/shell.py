@@ -10,8 +10,8 @@ import logging
 import re
 import shlex
 from collections.abc import Collection, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, nullcontext
-from pathlib import Path
+from contextlib import nullcontext
+from dataclasses import dataclass, field
 from typing import Any
 
 import msgspec
@@ -23,7 +23,7 @@ from toolstead.processes.line_progress import LineProgress
 from toolstead.processes.mark import MARK
 from toolstead.tools.handlers.handler_context import Surroundings
 from toolstead.tools.handlers.pipeline import Setting, run_pipeline
-from toolstead.tools.handlers.secrets import REFERENCE, Mask, MaskedStream, expand_secrets, find_references, too_short
+from toolstead.tools.handlers.secrets import REFERENCE, Mask, MaskedStream, expand_secrets, find_references
 from toolstead.tools.handlers.shell_argv import (
     Argv,
     Parameters,
@@ -54,7 +54,7 @@ class ShellConfig(msgspec.Struct, frozen=True, kw_only=True):
     """The configuration of a shell handler."""
 
     command: str
-    cwd: str | None = None
+    cwd: str = ""
     env: Mapping[str, str] = msgspec.field(default_factory=dict[str, str])
     stdin: str | None = None
     max_output: int | None = None
@@ -83,7 +83,7 @@ def load_shell(
     for key, names in (("allowLeadingDash", config.allow_leading_dash), ("allowScript", config.allow_script)):
         for name in names:
             if name not in properties:
-                raise TemplateError(unknown_name(repr(name), name, properties), key=(key,))
+                raise TemplateError(unknown_name(name, properties), key=(key,))
     parameters = Parameters(
         names=properties,
         required=required,
@@ -93,19 +93,10 @@ def load_shell(
     )
     template = load_template(config.command, parameters, stdin_slots=slot_names(stdin) if stdin else ())
     if surroundings.pinned is not None:
-        folder = working_folder(surroundings, config.cwd)
+        folder = surroundings.find_folder(config.cwd)
         surroundings.pinned.check_variables(config.env, folder)
-        template = Template(config.command, parameters, surroundings.pinned.pin_script(template.script, folder, stdin))
+        template = Template(surroundings.pinned.pin_script(template.script, folder, stdin), parameters)
     return ShellHandler(config, template, stdin, surroundings)
-
-
-def working_folder(surroundings: Surroundings, given: str | None) -> Path:
-    """The folder that `cwd` names; the project's root when it names none."""
-    if given is None:
-        return surroundings.root
-    if given == "~" or given.startswith("~/"):
-        given = surroundings.environ.get("HOME", "~") + given[1:]
-    return surroundings.root / given
 
 
 def _stdin_pieces(text: str) -> tuple[Piece, ...]:
@@ -128,41 +119,38 @@ def _check_env(env: Mapping[str, str]) -> None:
         raise TemplateError(reason, key=("env", name))
 
 
+@dataclass(frozen=True, slots=True)
 class ShellHandler:
-    """Runs one command template."""
+    """Runs one command template. Two of the same text are equal, so that an edit elsewhere in a file changes neither.
 
-    def __init__(
-        self, config: ShellConfig, template: Template, stdin: tuple[Piece, ...] | None, surroundings: Surroundings
-    ) -> None:
-        self._config = config
-        self._template = template
-        self._stdin = stdin
-        self._surroundings = surroundings
-        self._secrets = [name for value in config.env.values() for name in find_references(value)]
+    Attributes:
+        config: What the file says.
+        template: The command.
+        stdin: What the first program reads.
+        surroundings: The environment, and what the user allows.
+    """
 
-    def __eq__(self, other: object) -> bool:
-        """Two that were loaded from the same text are equal, so that an edit elsewhere in the file changes neither."""
-        if not isinstance(other, ShellHandler):
-            return NotImplemented
-        return self._config == other._config and self._surroundings == other._surroundings
-
-    def __hash__(self) -> int:
-        return hash(self._config.command)
+    config: ShellConfig = field(hash=False)
+    template: Template = field(compare=False)
+    stdin: tuple[Piece, ...] | None
+    surroundings: Surroundings = field(hash=False)
 
     async def __call__(self, ctx: PluginContext, input: dict[str, Any], meta: ToolMeta) -> ToolResult:
         """Run the command with validated arguments."""
         commands = self._fill_commands(input)
-        stdin = self._fill_stdin(input)
+        stdin = (
+            None if self.stdin is None else fill_template(self.stdin, input, LONGEST_STDIN).encode("utf-8", "replace")
+        )
         for name in suspicious_parameters(input):
             ctx.logger.info("%r holds characters a shell would act on; no shell is started", name)
-        surroundings = self._surroundings
-        for name in too_short(self._secrets, surroundings.environ):
-            ctx.logger.warning("the secret %s is too short to be masked in results and logs", name)
-        mask = Mask.mask_names(self._secrets, surroundings.environ)
-        limit = max((self._config.max_output or surroundings.max_output) - _ROOM_FOR_NOTES, _ROOM_FOR_NOTES)
-        async with _report_lines(meta if self._config.stream else None) as progress:
+        config, surroundings = self.config, self.surroundings
+        secrets = [name for value in config.env.values() for name in find_references(value)]
+        mask = Mask.for_call(secrets, surroundings.environ, ctx.logger)
+        limit = max((config.max_output or surroundings.max_output) - _ROOM_FOR_NOTES, _ROOM_FOR_NOTES)
+        wants_lines = config.stream and meta.wants_progress
+        async with LineProgress(meta.report_progress) if wants_lines else nullcontext() as progress:
             setting = Setting(
-                cwd=self._working_folder(),
+                cwd=surroundings.find_pinned(config.cwd),
                 env=self._build_environment(),
                 stdout=_make_capture(limit, mask, progress.take_lines if progress is not None else None),
                 stderr=_make_capture(min(limit, _MOST_STDERR), mask),
@@ -176,18 +164,22 @@ class ShellHandler:
         """The argument vectors that would run, as a script a person can read."""
         commands = self._fill_commands(input)
         lines: list[str] = []
-        for step, pipeline in zip(self._template.script, commands, strict=True):
+        for step, pipeline in zip(self.template.script, commands, strict=True):
             joined = " | ".join(shlex.join(argv) for argv in pipeline)
             lines.append(joined if not lines else f"{step.after} {joined}")
-        shown: dict[str, Any] = {"command": " ".join(lines), "argv": commands, "cwd": str(self._working_folder())}
-        if self._stdin is not None:
-            shown["stdin"] = fill_template(self._stdin, input, LONGEST_STDIN)
+        shown: dict[str, Any] = {
+            "command": " ".join(lines),
+            "argv": commands,
+            "cwd": str(self.surroundings.find_pinned(self.config.cwd)),
+        }
+        if self.stdin is not None:
+            shown["stdin"] = fill_template(self.stdin, input, LONGEST_STDIN)
         return shown
 
     async def _run(self, commands: list[list[Argv]], setting: Setting, stdin: bytes | None) -> int:
         """Run the steps by the rules of `;`, `&&` and `||`; the status is the last one's that ran."""
         status = 0
-        for step, pipeline in zip(self._template.script, commands, strict=True):
+        for step, pipeline in zip(self.template.script, commands, strict=True):
             if (step.after == "&&" and status != 0) or (step.after == "||" and status == 0):
                 continue
             status = await run_pipeline(pipeline, setting, stdin)
@@ -195,26 +187,17 @@ class ShellHandler:
         return status
 
     def _fill_commands(self, input: Mapping[str, Any]) -> list[list[Argv]]:
-        parameters = self._template.parameters
-        return [[build_argv(command, input, parameters) for command in step.pipeline] for step in self._template.script]
-
-    def _fill_stdin(self, input: Mapping[str, Any]) -> bytes | None:
-        return (
-            None if self._stdin is None else fill_template(self._stdin, input, LONGEST_STDIN).encode("utf-8", "replace")
-        )
-
-    def _working_folder(self) -> Path:
-        folder, pinned = working_folder(self._surroundings, self._config.cwd), self._surroundings.pinned
-        return folder if pinned is None else pinned.pin_path(folder)
+        parameters = self.template.parameters
+        return [[build_argv(command, input, parameters) for command in step.pipeline] for step in self.template.script]
 
     def _build_environment(self) -> dict[str, str]:
-        environ = self._surroundings.environ
+        environ = self.surroundings.environ
         allowed = {
             name: value for name, value in environ.items() if name in ALLOWED_ENVIRONMENT or name.startswith("LC_")
         }
-        own = {name: expand_secrets(value, environ) for name, value in self._config.env.items()}
-        if (pinned := self._surroundings.pinned) is not None:
-            folder = working_folder(self._surroundings, self._config.cwd)
+        own = {name: expand_secrets(value, environ) for name, value in self.config.env.items()}
+        if (pinned := self.surroundings.pinned) is not None:
+            folder = self.surroundings.find_folder(self.config.cwd)
             own = {name: pinned.pin_variable(value, folder) for name, value in own.items()}
         return {**allowed, **own}
 
@@ -232,8 +215,3 @@ def _build_answer(status: int, stdout: str, stderr: str, log: logging.Logger) ->
 def _make_capture(limit: int, mask: Mask, on_lines: OnLines | None = None) -> Capture:
     """Masked before it is cut: half of a secret is one too."""
     return Capture(limit, on_lines, MaskedStream(mask) if mask.values else None)
-
-
-def _report_lines(meta: ToolMeta | None) -> AbstractAsyncContextManager[LineProgress | None]:
-    """Send lines to the caller as progress, if it receives any."""
-    return LineProgress(meta.report_progress) if meta is not None and meta.wants_progress else nullcontext()

@@ -317,7 +317,7 @@ def _import_file_read():
 def _shell_config(given: dict[str, Any], make_config: type[ShellConfig]) -> ShellConfig:
     return make_config(
         command=given["command"],
-        cwd=given.get("cwd"),
+        cwd=given.get("cwd", ""),
         env=given.get("env", {}),
         stdin=given.get("stdin"),
         max_output=given.get("maxOutput"),
