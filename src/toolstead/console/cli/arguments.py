@@ -21,10 +21,7 @@ def read_arguments(pairs: Sequence[str], given: str | None, schema: JSONSchema) 
         click.UsageError: A pair has no `=`, or something is no JSON.
     """
     arguments = _from_input(given) if given is not None else {}
-    for pair in pairs:
-        key, value = _read_pair(pair, schema)
-        arguments[key] = value
-    return arguments
+    return arguments | dict(_read_pair(pair, schema) for pair in pairs)
 
 
 def _from_input(given: str) -> dict[str, Any]:

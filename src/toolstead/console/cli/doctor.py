@@ -4,17 +4,13 @@ from __future__ import annotations
 
 import json
 import textwrap
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
 import click
 
+from toolstead.app.doctor import DoctorFinding, DoctorReport, examine_setup
 from toolstead.console.cli.group import DONE, FAILED, common_options, json_option
 from toolstead.console.cli.invocation import CommandContext
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from toolstead.app.doctor import DoctorFinding, DoctorReport
 
 _WIDTH = 80
 _MISSING = """\
@@ -36,8 +32,6 @@ def doctor(invocation: CommandContext, as_json: bool) -> int:
 
     No request is sent to a model, so it costs nothing. Exit status: 0 an agent can answer, 1 none can.
     """
-    from toolstead.app.doctor import examine_setup
-
     report = examine_setup(invocation.load().settings.runtime)
     click.echo(json.dumps(report.to_json(), indent=2, ensure_ascii=False) if as_json else _render_report(report))
     return DONE if report.can_answer else FAILED

@@ -139,6 +139,11 @@ def client_command(command: Callable[..., Coroutine[Any, Any, _T]], *, level: in
     return run_with_client
 
 
+def count_noun(number: int, noun: str) -> str:
+    """`1 file`, `2 files`."""
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
 def run(arguments: list[str] | None, command: click.Command = cli) -> int:
     """Run a command, and return the exit status."""
     try:

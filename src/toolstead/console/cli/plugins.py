@@ -8,16 +8,14 @@ import logging
 import shutil
 import textwrap
 from collections.abc import Callable, Coroutine, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
+from toolstead.app.client import SteadClient
 from toolstead.console.cli.arguments import read_arguments
-from toolstead.console.cli.group import DONE, FAILED, client_command, json_option, url_option
+from toolstead.console.cli.group import DONE, FAILED, client_command, count_noun, json_option, url_option
 from toolstead.errors import suggest
-
-if TYPE_CHECKING:
-    from toolstead.app.client import SteadClient
 
 _WIDEST_STATE = len("disabled")
 _WIDEST_VERSION = 14
@@ -117,8 +115,7 @@ async def _find_plugin(client: SteadClient, name: str) -> dict[str, Any]:
 def _print_outcome(plugin: Mapping[str, Any]) -> int:
     """Show a plugin's new state; one that was switched on and does not run is a failure."""
     word = "enabled" if plugin["enabled"] else "disabled"
-    count = len(plugin["tools"])
-    brings = f" with {count} {'tool' if count == 1 else 'tools'}" if count else ""
+    brings = f" with {count_noun(len(plugin['tools']), 'tool')}" if plugin["tools"] else ""
     state = "" if plugin["state"] == word else f": {plugin['state']}{brings}"
     click.echo(f"{plugin['name']} is {word}{state}", err=True)
     if plugin.get("error"):

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import click
 
+from toolstead.app.server_file import ServerAddress
 from toolstead.console.cli.collecting import collect_seldom, collecting_later
 from toolstead.console.cli.group import common_options
 from toolstead.console.cli.invocation import CommandContext
-
-if TYPE_CHECKING:
-    from toolstead.app.server_file import ServerAddress
 
 
 @click.command("serve")

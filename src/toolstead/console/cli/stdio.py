@@ -42,19 +42,16 @@ def plainly_asked(words: Sequence[str]) -> CommandContext | None:
             verbose += 1
         elif name in ("--project", "--set"):
             text = value if given else next(rest, "-")
-            if not text or text.startswith("-"):
+            if not text or text.startswith("-") or (name == "--project" and not os.access(text, os.R_OK)):
                 return None
             if name == "--set":
                 overrides.append(text)
-            elif os.access(text, os.R_OK):
-                project = Path(text)
             else:
-                return None
+                project = Path(text)
         else:
             return None
-    if not asked:
-        return None
-    return CommandContext(project=project, overrides=tuple(overrides), verbose=max(verbose, verbose_before))
+    found = CommandContext(project=project, overrides=tuple(overrides), verbose=max(verbose, verbose_before))
+    return found if asked else None
 
 
 async def _serve(invocation: CommandContext, *, fast_path: bool) -> int:

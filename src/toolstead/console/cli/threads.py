@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from toolstead.app.client import InProcessClient, SteadClient
 from toolstead.console.cli.group import client_command, json_option, stead_command, url_option
 
 if TYPE_CHECKING:
-    from toolstead.app.client import SteadClient
     from toolstead.app.stead import Toolstead
 
 
@@ -83,8 +83,6 @@ async def delete_thread(client: SteadClient, *, thread_id: str) -> None:
 @stead_command
 async def export_thread(stead: Toolstead, *, thread_id: str, output: Path | None) -> None:
     """Write a conversation as JSON: the thread, its messages and its events, as the database has them."""
-    from toolstead.app.client import InProcessClient
-
     client = InProcessClient(stead)
     _write_thread({**await client.read_thread(thread_id), "events": await client.list_events(thread_id)}, output)
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from toolstead.console.cli.group import DONE, FAILED, common_options
+from toolstead.console.cli.group import DONE, FAILED, common_options, count_noun
 from toolstead.console.cli.invocation import CommandContext
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ def check_files(invocation: CommandContext, paths: tuple[Path, ...]) -> int:
             click.echo(describe_problem(problem))
         tools = sum(len(file.tools) for file in loaded)
         click.echo(
-            f"{_count_noun(len(loaded), 'file')}, {_count_noun(tools, 'good tool')}, {_count_problems(len(problems))}",
+            f"{count_noun(len(loaded), 'file')}, {count_noun(tools, 'good tool')}, {_count_problems(len(problems))}",
             err=True,
         )
         return FAILED if problems else DONE
@@ -70,12 +70,13 @@ def test_files(invocation: CommandContext, names: tuple[str, ...]) -> int:
                 for problem in stead.registry.quarantined
                 if wanted.includes_tool(Path(problem.source), problem.tool_name)
             ]
-            failed, done, built = await _test_examples(stead, wanted)
+            reasons, built = await _test_examples(stead, wanted)
         for problem in problems:
             click.echo(f"FAIL {describe_problem(problem)}")
+        done, failed = len(reasons), sum(reason is not None for reason in reasons)
         not_run = f" ({built} built, not run)" if built else ""
         click.echo(
-            f"{_count_noun(done, 'example')}{not_run}, {failed or 'none'} failed, {_count_problems(len(problems))}",
+            f"{count_noun(done, 'example')}{not_run}, {failed or 'none'} failed, {_count_problems(len(problems))}",
             err=True,
         )
         if not done:
@@ -113,23 +114,24 @@ class _Wanted:
         return not (self.files or self.tools) or file in self.files or tool in self.tools
 
 
-async def _test_examples(stead: Toolstead, wanted: _Wanted) -> tuple[int, int, int]:
-    """Run the examples; how many failed, of how many, and how many of them were built only."""
-    failed = done = built = 0
-    for file in stead.tool_files():
-        for name, examples in file.examples.items():
-            if not wanted.includes_tool(file.path, name):
-                continue
-            for number, example in enumerate(examples, start=1):
-                reason = await _try_example(stead, name, example)
-                done += 1
-                failed += reason is not None
-                built += not example.run
-                note = "" if example.run else " (built, not run)"
-                click.echo(f"{'ok  ' if reason is None else 'FAIL'} {name} example {number}{note}")
-                if reason is not None:
-                    click.echo("     " + reason.rstrip("\n").replace("\n", "\n     "))
-    return failed, done, built
+async def _test_examples(stead: Toolstead, wanted: _Wanted) -> tuple[list[str | None], int]:
+    """Run the examples; why each failed, None for one that did not, and how many of them were built only."""
+    examples = [
+        (name, number, example)
+        for file in stead.tool_files()
+        for name, listed in file.examples.items()
+        if wanted.includes_tool(file.path, name)
+        for number, example in enumerate(listed, start=1)
+    ]
+    reasons: list[str | None] = []
+    for name, number, example in examples:
+        reason = await _try_example(stead, name, example)
+        reasons.append(reason)
+        note = "" if example.run else " (built, not run)"
+        click.echo(f"{'ok  ' if reason is None else 'FAIL'} {name} example {number}{note}")
+        if reason is not None:
+            click.echo("     " + reason.rstrip("\n").replace("\n", "\n     "))
+    return reasons, sum(not example.run for _, _, example in examples)
 
 
 async def _try_example(stead: Toolstead, name: str, example: Example) -> str | None:
@@ -169,9 +171,5 @@ def _must_exist(paths: Sequence[Path]) -> None:
         raise click.UsageError(f"no such file or folder: {', '.join(missing)}")
 
 
-def _count_noun(number: int, noun: str) -> str:
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
-
-
 def _count_problems(number: int) -> str:
-    return _count_noun(number, "problem") if number else "no problems"
+    return count_noun(number, "problem") if number else "no problems"

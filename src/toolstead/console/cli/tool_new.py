@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from toolstead.console.cli.group import DONE, FAILED, common_options
+from toolstead.console.cli.group import DONE, FAILED, common_options, count_noun
 from toolstead.console.cli.invocation import CommandContext
 from toolstead.errors import DuplicateToolError, ToolsteadError
 
@@ -59,11 +59,9 @@ def new_tool(
         name, command=command, request=request, method=method, folder=folder, description=description
     )
     _judge_draft(document)
-    at_terminal = sys.stdin.isatty() and sys.stdout.isatty()
-    editor = find_editor(at_terminal=at_terminal) if edit else None
+    editor = find_editor(at_terminal=sys.stdin.isatty() and sys.stdout.isatty()) if edit else None
     path = authoring_folder(invocation.find_places(), in_project=in_project) / f"{name}.json"
-    writing = _write(invocation, name, path, document, in_project=in_project)
-    callable_now = invocation.run(writing, level=logging.ERROR)
+    callable_now = invocation.run(_write(invocation, name, path, document, in_project=in_project), level=logging.ERROR)
     click.echo(str(path))
     if edit:
         if editor is None:
@@ -78,8 +76,11 @@ def new_tool(
     click.echo('and checked, and not run as long as it says "run": false.\n', err=True)
     _print_next(name, tool["examples"][0]["input"], path, in_project=in_project)
     if not in_project and not callable_now:
-        hidden = "it is switched off, or tools.allowed and tools.blocked in the settings hide it"
-        click.echo(f"\nnote: {name} cannot be called now: {hidden}", err=True)
+        click.echo(
+            f"\nnote: {name} cannot be called now: it is switched off, or tools.allowed and tools.blocked in the "
+            "settings hide it",
+            err=True,
+        )
     return DONE
 
 
@@ -102,16 +103,11 @@ def _draft_tool(
         return draft_shell(name, command, description=description)
     if folder is not None:
         return draft_file_read(name, folder, description=description)
-    said, url = _split_request(request or "")
-    if said and method and said.upper() != method.upper():
-        raise click.UsageError(f"--http gives {said} and --method {method}; give one method")
-    return draft_http(name, (said or method or "GET").upper(), url, description=description)
-
-
-def _split_request(text: str) -> tuple[str, str]:
-    """The method, where one stands there, and the address."""
-    found = _WITH_METHOD.fullmatch(text)
-    return (found[1], found[2].strip()) if found else ("", text.strip())
+    found = _WITH_METHOD.fullmatch(request or "")
+    given, url = found.groups() if found else ("", request or "")
+    if given and method and given.upper() != method.upper():
+        raise click.UsageError(f"--http gives {given} and --method {method}; give one method")
+    return draft_http(name, (given or method or "GET").upper(), url.strip(), description=description)
 
 
 def _judge_draft(document: dict[str, Any]) -> None:
@@ -162,7 +158,8 @@ def _name_holder(stead: Toolstead, name: str, path: Path, *, in_project: bool) -
     if in_project and path.parent.is_dir():
         files += stead.read_tool_files([path.parent])
     for file in files:
-        if name in _tool_names(file) or any(problem.tool_name == name for problem in file.problems):
+        names = [*(tool.info.name for tool in file.tools), *(problem.tool_name for problem in file.problems)]
+        if name in names:
             return str(file.path)
     if info := stead.registry.get_tool_info(name):
         return f"{info.provenance.source} {info.provenance.origin}"
@@ -186,8 +183,7 @@ def _edit_file(invocation: CommandContext, command: list[str], path: Path, *, in
     for problem in file.problems:
         click.echo(describe_problem(problem))
     if file.problems:
-        some = "1 problem" if len(file.problems) == 1 else f"{len(file.problems)} problems"
-        click.echo(f"{some}; fix the file, then: toolstead tools check", err=True)
+        click.echo(f"{count_noun(len(file.problems), 'problem')}; fix the file, then: toolstead tools check", err=True)
         return FAILED
     if not file.tools:
         click.echo(f"{path} holds no tool", err=True)
@@ -210,10 +206,6 @@ async def _check_file(stead: Toolstead, path: Path) -> LoadedFile:
 async def _warned_of(stead: Toolstead, path: Path) -> None:
     """Read this file alone, for what the log says about it."""
     stead.read_tool_files([path])
-
-
-def _tool_names(file: LoadedFile) -> set[str]:
-    return {tool.info.name for tool in file.tools}
 
 
 def _present_tool(tool: Any) -> None:

@@ -104,29 +104,21 @@ def _read_chunks(file: BinaryIO, path: str, given_up: threading.Event) -> Iterat
 
 def _take_lines(chunks: Iterator[bytes], first: int, last: int | None) -> tuple[bytes, int | None]:
     """The wanted lines, hardly more than may be shown, and how many the file has, where its end was reached."""
-    before, ended = 0, True
-    data = bytearray()
-    to_skip, to_take = first - 1, None if last is None else last - first + 1
+    before, ended, data = 0, True, bytearray()
     for chunk in chunks:
+        end = len(chunk) if last is None else _offset_after(chunk, last - before)
+        data += chunk[_offset_after(chunk, first - 1 - before) : end]
+        before += chunk.count(b"\n")
         ended = chunk.endswith(b"\n")
-        rest = chunk
-        if to_skip:
-            count = min(chunk.count(b"\n"), to_skip)
-            before, to_skip = before + count, to_skip - count
-            rest = b"" if to_skip else chunk[_offset_after(chunk, count) :]
-        if to_take is not None:
-            count = rest.count(b"\n")
-            if count >= to_take:
-                return bytes(data + rest[: _offset_after(rest, to_take)]), None
-            to_take -= count
-        data += rest
-        if len(data) > MOST_SHOWN:
+        if (last is not None and before >= last) or len(data) > MOST_SHOWN:
             return bytes(data), None
     return bytes(data), before + (0 if ended else 1)
 
 
 def _offset_after(chunk: bytes, lines: int) -> int:
-    """Where the line after so many lines begins."""
+    """Where the line after so many lines begins; the end of the chunk where it has fewer."""
+    if lines > chunk.count(b"\n"):
+        return len(chunk)
     at = 0
     for _ in range(lines):
         at = chunk.index(b"\n", at) + 1

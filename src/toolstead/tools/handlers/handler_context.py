@@ -5,12 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Protocol
 
-from toolstead.plugins.contract import PluginContext
-from toolstead.plugins.tool_meta import ToolMeta
 from toolstead.tools.handlers.pinned import Pinned
-from toolstead.types.result import ToolResult
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,19 +41,3 @@ class Surroundings:
         """The same, in the approved copy where it lies in the project's own folder."""
         folder = self.find_folder(given)
         return folder if self.pinned is None else self.pinned.pin_path(folder)
-
-
-class LoadedHandler(Protocol):
-    """A handler that passed every check of its file."""
-
-    async def __call__(self, ctx: PluginContext, input: dict[str, Any], meta: ToolMeta) -> str | ToolResult:
-        """Run it with validated arguments."""
-        ...
-
-    def preview_call(self, input: Mapping[str, Any]) -> dict[str, Any]:
-        """What would run for these arguments, as JSON; nothing is executed.
-
-        Raises:
-            ToolError: The arguments could not be filled in.
-        """
-        ...

@@ -15,7 +15,7 @@ from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -33,7 +33,7 @@ from toolstead.tools.handlers.http_url import (
     load_url,
     query_pairs,
 )
-from toolstead.tools.handlers.secrets import MASK, REFERENCE, Mask, expand_secrets, find_references
+from toolstead.tools.handlers.secrets import MASK, REFERENCE, Mask, expand_secrets
 from toolstead.tools.handlers.template import Placeholder, TemplateError
 from toolstead.types.result import Failure, ToolResult
 
@@ -52,7 +52,7 @@ _OURS = frozenset(
     | {"accept-encoding", "proxy-authorization", "proxy-connection"}
 )
 _CREDENTIALS = frozenset({"authorization", "cookie", "x-api-key"})
-_NO_HOSTS = AllowedHosts()
+_T = TypeVar("_T")
 
 
 class HttpConfig(msgspec.Struct, frozen=True, kw_only=True):
@@ -92,26 +92,24 @@ def load_http(
         raise TemplateError(f'"method": {config.method[:40]!r} is no method; {hint}')
     if not (math.isfinite(config.timeout) and config.timeout > 0):
         raise TemplateError(f'"timeout": a time above 0 is needed, not {config.timeout!r}')
-    template = _url_template(config.url, properties)
+    template = _parse_part('"url"', load_url, config.url, properties)
     secrets = _check_headers(config.headers, has_body=method not in _QUERY_METHODS) if config.headers else ()
-    own_hosts = _allowed_hosts('"allowedHosts"', config.allowed_hosts)
-    all_hosts = _allowed_hosts("[tools] allowed_hosts", surroundings.allowed_hosts)
-    bound_to = None
-    if isinstance(template.origin, Placeholder):
-        if secrets or any(name.lower() in _CREDENTIALS for name in config.headers):
-            bound_to = own_hosts
-        if bound_to is not None and not own_hosts:
-            raise TemplateError(
-                f'"headers" hold a secret, and {{{{{template.origin.name}}}}} decides who gets it; name the hosts that '
-                'may in "allowedHosts", or write the host into the url'
-            )
+    own_hosts = _parse_part('"allowedHosts"', AllowedHosts.parse_entries, config.allowed_hosts)
+    all_hosts = _parse_part("[tools] allowed_hosts", AllowedHosts.parse_entries, surroundings.allowed_hosts)
+    has_secret = bool(secrets) or any(name.lower() in _CREDENTIALS for name in config.headers)
+    slot = template.origin if has_secret and isinstance(template.origin, Placeholder) else None
+    if slot is not None and not own_hosts:
+        raise TemplateError(
+            f'"headers" hold a secret, and {{{{{slot.name}}}}} decides who gets it; name the hosts that '
+            'may in "allowedHosts", or write the host into the url'
+        )
     return HttpHandler(
         config=config,
         method=method,
         template=template,
         secrets=secrets,
-        bound_to=bound_to,
-        allowed=own_hosts | all_hosts if all_hosts else own_hosts,
+        bound_to=None if slot is None else own_hosts,
+        allowed=own_hosts | all_hosts,
         surroundings=surroundings,
         client=client,
         sleep=sleep,
@@ -203,7 +201,7 @@ class HttpHandler:
     def _fill_header(self, name: str, value: str) -> str:
         text = expand_secrets(value, self.surroundings.environ).strip(" \t")
         if not _VALUE.fullmatch(text):
-            named = ", ".join(find_references(value))
+            named = ", ".join(REFERENCE.findall(value))
             raise ToolError(f"the header {name} cannot be sent: {named} holds a line break or a character beyond ASCII")
         return text
 
@@ -220,11 +218,11 @@ def retry_after(text: str) -> float | None:
     return max((when.replace(tzinfo=when.tzinfo or UTC) - datetime.now(UTC)).total_seconds(), 0.0)
 
 
-def _url_template(text: str, properties: Collection[str]) -> UrlTemplate:
+def _parse_part(where: str, parse: Callable[..., _T], *given: object) -> _T:
     try:
-        return load_url(text, properties)
-    except TemplateError as error:
-        raise TemplateError(f'"url": {error}') from None
+        return parse(*given)
+    except ValueError as error:
+        raise TemplateError(f"{where}: {error}") from None
 
 
 def _check_headers(headers: Mapping[str, str], *, has_body: bool) -> tuple[str, ...]:
@@ -234,38 +232,23 @@ def _check_headers(headers: Mapping[str, str], *, has_body: bool) -> tuple[str, 
         TemplateError: A header could not be sent, or is not the tool's to say.
     """
     seen: set[str] = set()
-    named: dict[str, None] = {}
     for name, value in headers.items():
         lower = name.lower()
-        if not _TOKEN.fullmatch(name):
-            reason = "is not a header name"
-        elif lower in seen:
-            reason = "is given twice"
-        elif lower in _OURS:
-            reason = "is set by toolstead itself; leave it out"
-        elif "{{" in value:
-            reason = "has a placeholder; headers are fixed, or take ${NAME} from the environment"
-        elif "${" in value and "${" in REFERENCE.sub("", value):
-            reason = "has a ${…} that names no environment variable; write it as in ${NAME}"
-        elif not _VALUE.fullmatch(value):
-            reason = "holds a line break or a character beyond ASCII"
-        elif lower == "content-type" and has_body and not _JSON_TYPE.fullmatch(value.strip()):
-            reason = f"is {value[:80]!r}, but the body is JSON; leave it out"
-        else:
-            seen.add(lower)
-            named.update(dict.fromkeys(find_references(value)) if "${" in value else ())
-            continue
-        raise TemplateError(f'"headers": {name[:80]!r} {reason}')
-    return tuple(named)
-
-
-def _allowed_hosts(where: str, entries: Sequence[str]) -> AllowedHosts:
-    if not entries:
-        return _NO_HOSTS
-    try:
-        return AllowedHosts.parse_entries(entries)
-    except ValueError as error:
-        raise TemplateError(f"{where}: {error}") from None
+        is_other_type = lower == "content-type" and has_body and not _JSON_TYPE.fullmatch(value.strip())
+        problems = {
+            "is not a header name": not _TOKEN.fullmatch(name),
+            "is given twice": lower in seen,
+            "is set by toolstead itself; leave it out": lower in _OURS,
+            "has a placeholder; headers are fixed, or take ${NAME} from the environment": "{{" in value,
+            "has a ${…} that names no environment variable; write it as in ${NAME}": "${" in REFERENCE.sub("", value),
+            "holds a line break or a character beyond ASCII": not _VALUE.fullmatch(value),
+            f"is {value[:80]!r}, but the body is JSON; leave it out": is_other_type,
+        }
+        found = [problem for problem, is_there in problems.items() if is_there]
+        if found:
+            raise TemplateError(f'"headers": {name[:80]!r} {found[0]}')
+        seen.add(lower)
+    return tuple(dict.fromkeys(name for value in headers.values() for name in REFERENCE.findall(value)))
 
 
 def _json_bytes(value: dict[str, Any]) -> bytes:

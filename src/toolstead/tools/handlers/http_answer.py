@@ -68,11 +68,13 @@ async def read_answer(response: httpx2.Response, *, method: str, limit: int, mas
     """
     is_error = response.status_code >= 400
     limit = min(limit, ERROR_SHOWN) if is_error else limit
-    if method == "HEAD":
-        return ToolResult(content=(Text(_clip_text(mask(_show_head(response)), limit)),), is_error=is_error)
+    status = _status_line(response)
+    if method == "HEAD":  # it is made for the headers
+        lines = [f"{name}: {value}" for name, value in response.headers.multi_items() if name != "set-cookie"]
+        text = _clip_text(mask("\n".join([status, *lines])), limit)
+        return ToolResult(content=(Text(text),), is_error=is_error)
     held = await _read(response, limit + mask.longest)
     content, structured = _show_body(held, response, limit, mask) if held.total else ([], None)
-    status = _status_line(response)
     if is_error:
         texts = [part.text for part in content if isinstance(part, Text)]
         return ToolResult(content=(Text("\n".join([status, *texts])),), is_error=True)
@@ -87,7 +89,8 @@ def _show_body(held: _Held, response: httpx2.Response, limit: int, mask: Mask) -
     kind = given.partition(";")[0].strip().lower()
     kind = kind if _KIND.fullmatch(kind) else ""
     is_json = bool(_JSON.fullmatch(kind))
-    if is_json or _TEXT.fullmatch(kind) or (_is_unclear(kind, charset) and _looks_like_text(held)):
+    is_unclear = not kind or (charset is not None and kind.startswith("application/"))
+    if is_json or _TEXT.fullmatch(kind) or (is_unclear and _looks_like_text(held)):
         text, is_whole = _show_text(held, "utf-8" if is_json else charset, limit, mask)
         return [Text(text)], _json_value(text) if is_json and is_whole else None
     if kind.startswith("image/"):
@@ -123,8 +126,7 @@ def _show_text(held: _Held, charset: str | None, limit: int, mask: Mask) -> tupl
         return text, True
     if not held.is_whole and mask.longest:
         text = text[: -mask.longest]  # the end may hold the beginning of a secret
-    room = max(limit - 100, 0)
-    head = _clip_text(text, room)
+    head = _clip_text(text, max(limit - 100, 0))
     more = max(held.total - len(head.encode("utf-8", "replace")), 1)
     return f"{head}\n[toolstead: {'' if held.counted else 'at least '}{more:,} bytes more, left out]", False
 
@@ -157,11 +159,6 @@ def _find_codec(charset: str | None) -> str:
     return name if _CHARSETS.fullmatch(name) else "utf-8"
 
 
-def _is_unclear(kind: str, charset: str | None) -> bool:
-    """Whether the type leaves open that this is text."""
-    return not kind or (charset is not None and kind.startswith("application/"))
-
-
 def _looks_like_text(held: _Held) -> bool:
     try:
         codecs.getincrementaldecoder("utf-8")().decode(held.data, final=held.is_whole)
@@ -176,12 +173,6 @@ def _status_line(response: httpx2.Response) -> str:
         return f"HTTP {response.status_code} {HTTPStatus(response.status_code).phrase}"
     except ValueError:
         return f"HTTP {response.status_code}"
-
-
-def _show_head(response: httpx2.Response) -> str:
-    """What a HEAD request is made for."""
-    lines = [f"{name}: {value}" for name, value in response.headers.multi_items() if name != "set-cookie"]
-    return "\n".join([_status_line(response), *lines])
 
 
 def _content_length(response: httpx2.Response) -> int:

@@ -13,6 +13,7 @@ import os
 import ssl
 from collections.abc import AsyncGenerator, Iterable, Sequence
 from contextlib import aclosing, suppress
+from dataclasses import dataclass
 from errno import errorcode
 from typing import Any, cast
 
@@ -129,20 +130,20 @@ class _CheckedAddresses(httpcore2.AsyncNetworkBackend):
         await self._network.sleep(seconds)
 
 
+@dataclass(eq=False)
 class _Stream(httpcore2.AsyncNetworkStream):
     """A connection that is closed when its TLS handshake is cancelled; underneath, it would stay open."""
 
-    def __init__(self, stream: httpcore2.AsyncNetworkStream) -> None:
-        self._stream = stream
+    stream: httpcore2.AsyncNetworkStream
 
     async def read(self, max_bytes: int, timeout: float | None = None) -> bytes:
-        return await self._stream.read(max_bytes, timeout)
+        return await self.stream.read(max_bytes, timeout)
 
     async def write(self, buffer: bytes, timeout: float | None = None) -> None:
-        await self._stream.write(buffer, timeout)
+        await self.stream.write(buffer, timeout)
 
     async def aclose(self) -> None:
-        await self._stream.aclose()
+        await self.stream.aclose()
 
     async def start_tls(
         self,
@@ -151,32 +152,32 @@ class _Stream(httpcore2.AsyncNetworkStream):
         timeout: float | None = None,
     ) -> httpcore2.AsyncNetworkStream:
         try:
-            return _Stream(await self._stream.start_tls(ssl_context, server_hostname, timeout))
+            return _Stream(await self.stream.start_tls(ssl_context, server_hostname, timeout))
         except BaseException:
-            await self._stream.aclose()
+            await self.stream.aclose()
             raise
 
     def get_extra_info(self, info: str) -> Any:
-        return self._stream.get_extra_info(info)
+        return self.stream.get_extra_info(info)
 
 
+@dataclass(eq=False)
 class _Body(httpx2.AsyncByteStream):
     """An answer's body, its errors as sentences."""
 
-    def __init__(self, url: Url, answer: httpcore2.Response) -> None:
-        self._url = url
-        self._answer = answer
+    url: Url
+    answer: httpcore2.Response
 
     async def __aiter__(self) -> AsyncGenerator[bytes]:
         try:
-            async with aclosing(self._answer.aiter_stream()) as parts:
+            async with aclosing(self.answer.aiter_stream()) as parts:
                 async for part in parts:
                     yield part
         except (httpcore2.NetworkError, httpcore2.RemoteProtocolError) as error:
-            raise ToolError(f"the answer of {self._url.place} broke off: {_failure_reason(error)}") from error
+            raise ToolError(f"the answer of {self.url.place} broke off: {_failure_reason(error)}") from error
 
     async def aclose(self) -> None:
-        await self._answer.aclose()
+        await self.answer.aclose()
 
 
 def _proxy_of(address: str) -> httpcore2.Proxy:

@@ -208,20 +208,13 @@ _parse_origin = functools.lru_cache(maxsize=512)(parse_url)  # the tools of a fi
 
 def _split_query(pieces: list[Piece]) -> tuple[list[Piece], list[Piece] | None]:
     """Path and query; the first ? of the template's own text divides them."""
-    path: list[Piece] = []
-    query: list[Piece] | None = None
-    for piece in pieces:
-        if isinstance(piece, str) and "#" in piece:
-            raise TemplateError("a fragment (#…) is never sent; leave it out, or write %23 for the character")
-        if query is not None:
-            query.append(piece)
-        elif isinstance(piece, str) and "?" in piece:
+    if any(isinstance(piece, str) and "#" in piece for piece in pieces):
+        raise TemplateError("a fragment (#…) is never sent; leave it out, or write %23 for the character")
+    for at, piece in enumerate(pieces):
+        if isinstance(piece, str) and "?" in piece:
             before, _, after = piece.partition("?")
-            path += [before] if before else []
-            query = [after] if after else []
-        else:
-            path.append(piece)
-    return path, query
+            return [*pieces[:at], *filter(None, [before])], [*filter(None, [after]), *pieces[at + 1 :]]
+    return pieces, None
 
 
 def _literals_encoded(pieces: Sequence[Piece], safe: str) -> list[Piece]:

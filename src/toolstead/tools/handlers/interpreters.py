@@ -122,14 +122,12 @@ def _code_of(called: str, words: Command) -> Iterator[CodePlace]:
     if "loops" in traits and any(
         _has_letter(_strip_cluster(option, interpreter), "npaF") for option in _own_options(interpreter, words)
     ):
-        for word in words:
-            yield word, f"{called} -n opens it, and would run `command |`"
+        yield from ((word, f"{called} -n opens it, and would run `command |`") for word in words)
     if called == "env" and any(
         _has_letter(option, "S") or _takes_next(option, interpreter.flags)
         for option in _own_options(interpreter, words)
     ):
-        for word in words:
-            yield word, "env -S makes a command of it"
+        yield from ((word, "env -S makes a command of it") for word in words)
     if traits.isdisjoint(("operand", "rest")):
         return
     is_given = "rest" not in traits and any(
@@ -137,8 +135,7 @@ def _code_of(called: str, words: Command) -> Iterator[CodePlace]:
     )
     first = 0 if "operand" in traits and not is_given else 1
     end = None if "rest" in traits else 1
-    for word in list(_find_operands(interpreter, words))[first:end]:
-        yield word, f"{called} would run it"
+    yield from ((word, f"{called} would run it") for word in list(_find_operands(interpreter, words))[first:end])
 
 
 def _find_operands(interpreter: Interpreter, words: Command) -> Iterator[Word]:
@@ -179,8 +176,7 @@ def _flag_values(called: str, words: Command) -> Iterator[CodePlace]:
     flags = interpreter.flags
     bundle = words[0].literal if words and "bundled" in interpreter.traits else None
     if bundle and not bundle.startswith("-") and any(f"-{letter}" in flags for letter in bundle):
-        for word in words:
-            yield word, f"{called} {bundle} would run it"
+        yield from ((word, f"{called} {bundle} would run it") for word in words)
     is_spread = "spread" in interpreter.traits
     for at, word in enumerate(words):
         literal = word.literal

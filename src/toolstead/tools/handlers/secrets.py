@@ -22,11 +22,6 @@ _LONGEST_SPELLING = 12  # two times \\uXXXX
 _SHORT_ESCAPES = {"\n": "n", "\r": "r", "\t": "t", "\b": "b", "\f": "f"}
 
 
-def find_references(text: str) -> list[str]:
-    """The names that a text takes from the environment."""
-    return REFERENCE.findall(text)
-
-
 def expand_secrets(text: str, environ: Mapping[str, str]) -> str:
     """The text with every `${NAME}` replaced.
 

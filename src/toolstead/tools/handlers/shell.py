@@ -23,7 +23,7 @@ from toolstead.processes.line_progress import LineProgress
 from toolstead.processes.mark import MARK
 from toolstead.tools.handlers.handler_context import Surroundings
 from toolstead.tools.handlers.pipeline import Setting, run_pipeline
-from toolstead.tools.handlers.secrets import REFERENCE, Mask, MaskedStream, expand_secrets, find_references
+from toolstead.tools.handlers.secrets import REFERENCE, Mask, MaskedStream, expand_secrets
 from toolstead.tools.handlers.shell_argv import (
     Argv,
     Parameters,
@@ -108,15 +108,14 @@ def _stdin_pieces(text: str) -> tuple[Piece, ...]:
 
 def _check_env(env: Mapping[str, str]) -> None:
     for name, value in env.items():
-        if not _VARIABLE.fullmatch(name):
-            reason = "no name of a variable: letters, digits and _, not beginning with a digit"
-        elif name == MARK:
-            reason = "set by toolstead itself, to find what a call has started; leave it out"
-        elif "${" in REFERENCE.sub("", value):
-            reason = "a ${…} that names no variable; write it as in ${NAME}"
-        else:
-            continue
-        raise TemplateError(reason, key=("env", name))
+        problems = {
+            "no name of a variable: letters, digits and _, not beginning with a digit": not _VARIABLE.fullmatch(name),
+            "set by toolstead itself, to find what a call has started; leave it out": name == MARK,
+            "a ${…} that names no variable; write it as in ${NAME}": "${" in REFERENCE.sub("", value),
+        }
+        found = [problem for problem, is_there in problems.items() if is_there]
+        if found:
+            raise TemplateError(found[0], key=("env", name))
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,7 +143,7 @@ class ShellHandler:
         for name in suspicious_parameters(input):
             ctx.logger.info("%r holds characters a shell would act on; no shell is started", name)
         config, surroundings = self.config, self.surroundings
-        secrets = [name for value in config.env.values() for name in find_references(value)]
+        secrets = [name for value in config.env.values() for name in REFERENCE.findall(value)]
         mask = Mask.for_call(secrets, surroundings.environ, ctx.logger)
         limit = max((config.max_output or surroundings.max_output) - _ROOM_FOR_NOTES, _ROOM_FOR_NOTES)
         wants_lines = config.stream and meta.wants_progress

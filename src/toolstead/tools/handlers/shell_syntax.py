@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import functools
 import re
+from collections.abc import Iterator
 from typing import Literal, cast
 
 import msgspec
@@ -143,17 +144,14 @@ def parse(template: str) -> Script:
     return tuple(steps)
 
 
-def _split_words(text: str) -> list[Word | Operator]:
-    """Cut a template into words and operators."""
-    found: list[Word | Operator] = []
+def _split_words(text: str) -> Iterator[Word | Operator]:
     for raw in _ITEM.findall(text):
         if raw in (";;", "|&"):
             raise TemplateError(_REFUSED[raw])
         if raw in _OPERATORS:
-            found.append(cast("Operator", raw))
+            yield cast("Operator", raw)
         elif (word := _read_word(raw)) is not None:
-            found.append(word)
-    return found
+            yield word
 
 
 @functools.lru_cache(maxsize=4_096)  # options and placeholders recur in thousands of templates
