@@ -1,23 +1,43 @@
-"""One run of the command: its common options, and the stead they lead to."""
+"""One run of the command: its common options, the stead they lead to, its process and the end of it.
+
+The process ends soon, whatever still runs in it, and logs what it did not wait for: a task that ignores being
+cancelled and a thread in a call that never returns would hold up Python's own way out for ever, and a client that
+started a server and exited would leave it behind.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import gc
 import logging
+import os
 import signal
 import sys
+import threading
+import time
 from collections.abc import Callable, Coroutine
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
-from toolstead.console.cli.ending import run_to_the_end
+from toolstead.concurrency.owned_tasks import cancel_tasks
+from toolstead.concurrency.suspended_coroutine import keep_forever
 
 if TYPE_CHECKING:
     from toolstead.app.effective_settings import LoadedSettings
     from toolstead.app.places import Places
     from toolstead.app.stead import Toolstead
 
+logger = logging.getLogger(__name__)
+
+PATIENCE = 5.0
+"""Seconds that tasks have to end after they were cancelled, and threads after everything else has ended."""
+
+COLLECT_AFTER = 20_000
+"""Allocations minus deallocations before a collection; Python's default is reached within a few requests."""
+
+_A_MOMENT = 0.5
 _T = TypeVar("_T")
 
 
@@ -61,19 +81,48 @@ class CommandContext:
             offer_approval(ProjectTrust(self.find_places()))
         return Toolstead(self.project, tools_dir=tools_dir, overrides=self.overrides, watch=watch, follow=follow)
 
-    def run(self, main: Coroutine[Any, Any, _T], *, level: int = logging.WARNING, fast_loop: bool = False) -> _T:
+    def run(
+        self,
+        main: Coroutine[Any, Any, _T],
+        *,
+        level: int = logging.WARNING,
+        loop_factory: Callable[[], asyncio.AbstractEventLoop] | None = None,
+    ) -> _T:
         """Run to the end, with the log at the level that `-v` asks for.
 
         Args:
             main: What to run.
             level: The log's level without `-v`.
-            fast_loop: Use uvloop where it is installed; it is for servers, and costs time to import.
+            loop_factory: Makes the event loop; asyncio's own unless given.
         """
         chosen = {0: level, 1: logging.INFO}.get(self.verbose, logging.DEBUG)
         logging.getLogger("toolstead").setLevel(chosen)
         # Every command reports that a project's own tools are skipped.
         logging.getLogger("toolstead.trust").setLevel(min(chosen, logging.WARNING))
-        return run_to_the_end(_until_terminated(main), _fast_loop() if fast_loop else None)
+        return run_to_the_end(_until_terminated(main), loop_factory)
+
+    def run_server(
+        self,
+        main: Coroutine[Any, Any, _T],
+        loop_factory: Callable[[], asyncio.AbstractEventLoop] | None = None,
+    ) -> _T:
+        """Run a server. Nothing is collected until `collect_seldom`: a start makes many objects, and hardly a cycle."""
+        gc.disable()
+        try:
+            return self.run(main, loop_factory=loop_factory)
+        finally:
+            gc.enable()
+
+
+def collect_seldom() -> None:
+    """Collect seldom: every request that is answered meanwhile waits for it.
+
+    What the start made lives as long as the server does, so the collector never walks it again. Tools that a reload
+    replaces are freed as always unless they are in a cycle, and then only those of the start are kept.
+    """
+    gc.freeze()
+    gc.set_threshold(COLLECT_AFTER)
+    gc.enable()
 
 
 async def _until_terminated(main: Coroutine[Any, Any, _T]) -> _T:
@@ -98,9 +147,58 @@ async def _until_terminated(main: Coroutine[Any, Any, _T]) -> _T:
         raise SystemExit(128 + signal.SIGTERM) from None
 
 
-def _fast_loop() -> Callable[[], asyncio.AbstractEventLoop] | None:
+def run_to_the_end(
+    main: Coroutine[Any, Any, _T], loop_factory: Callable[[], asyncio.AbstractEventLoop] | None = None
+) -> _T:
+    """Run a coroutine, then end the tasks it left: `asyncio.run` with a bounded wait."""
+    runner = asyncio.Runner(loop_factory=loop_factory)
+    loop = runner.get_loop()
     try:
-        import uvloop
-    except ImportError:  # not made for every platform
-        return None
-    return uvloop.new_event_loop
+        return runner.run(main)
+    finally:
+        try:
+            loop.run_until_complete(_end_rest(asyncio.all_tasks(loop)))
+        finally:  # also when the wait itself is interrupted
+            for task in asyncio.all_tasks(loop):
+                keep_forever(task)
+            loop.close()
+            asyncio.set_event_loop(None)
+
+
+def leave_process(status: int) -> None:
+    """Exit with this status as Python does, but without waiting for a thread that does not end."""
+    soon = time.monotonic() + _A_MOMENT
+    for thread in _waiting_threads():
+        thread.join(max(0.0, soon - time.monotonic()))
+    if _waiting_threads():  # perhaps only idle workers, which Python ends now
+        threading.Thread(target=_end_for_sure, args=(status,), daemon=True).start()
+    sys.exit(status)
+
+
+def _waiting_threads() -> list[threading.Thread]:
+    """Those that Python waits for."""
+    main = threading.main_thread()
+    return [thread for thread in threading.enumerate() if not thread.daemon and thread is not main]
+
+
+async def _end_rest(tasks: set[asyncio.Task[Any]]) -> None:
+    loop = asyncio.get_running_loop()
+    await cancel_tasks(tasks, grace=PATIENCE, describe=repr)
+    for task in tasks:
+        if task.done() and not task.cancelled() and (error := task.exception()) is not None:
+            report = {"message": "a task failed during shutdown", "exception": error, "task": task}
+            loop.call_exception_handler(report)
+    closing = loop.create_task(loop.shutdown_asyncgens())
+    await asyncio.wait((closing,), timeout=PATIENCE)
+    if not closing.done():
+        logger.warning("an asynchronous generator does not end; the process ends without it")
+
+
+def _end_for_sure(status: int) -> None:
+    time.sleep(PATIENCE)
+    names = ", ".join(thread.name for thread in _waiting_threads())
+    logger.warning("a thread does not end (%s); the process ends without it", names)
+    for stream in (sys.stdout, sys.stderr):
+        with suppress(OSError, ValueError):
+            stream.flush()
+    os._exit(status)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 import sys
 
-from toolstead.console.cli.ending import leave_process
+from toolstead.console.cli.invocation import leave_process
 from toolstead.console.cli.stdio import plainly_asked, serve
 from toolstead.errors import ToolsteadError
 

@@ -5,9 +5,8 @@ from __future__ import annotations
 import click
 
 from toolstead.app.server_file import ServerAddress
-from toolstead.console.cli.collecting import collect_seldom, collecting_later
 from toolstead.console.cli.group import common_options
-from toolstead.console.cli.invocation import CommandContext
+from toolstead.console.cli.invocation import CommandContext, collect_seldom
 
 
 @click.command("serve")
@@ -18,8 +17,13 @@ from toolstead.console.cli.invocation import CommandContext
 @common_options
 def serve(invocation: CommandContext, host: str | None, port: int | None, dev: bool, no_fast_path: bool) -> int:
     """Serve the tools over HTTP: REST at /api, MCP at /mcp, the documentation at /docs."""
-    with collecting_later():
-        return invocation.run(_serve(invocation, host, port, dev=dev, fast_path=not no_fast_path), fast_loop=True)
+    try:
+        from uvloop import new_event_loop
+    except ImportError:  # not made for every platform
+        new_event_loop = None
+    return invocation.run_server(
+        _serve(invocation, host, port, dev=dev, fast_path=not no_fast_path), loop_factory=new_event_loop
+    )
 
 
 async def _serve(invocation: CommandContext, host: str | None, port: int | None, *, dev: bool, fast_path: bool) -> int:

@@ -9,8 +9,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from toolstead.console.cli.collecting import collect_seldom, collecting_later
-from toolstead.console.cli.invocation import CommandContext
+from toolstead.console.cli.invocation import CommandContext, collect_seldom
 
 
 def serve(invocation: CommandContext, *, fast_path: bool = True) -> int:
@@ -20,8 +19,7 @@ def serve(invocation: CommandContext, *, fast_path: bool = True) -> int:
         invocation: The common options.
         fast_path: Answer plain messages without the SDK.
     """
-    with collecting_later():
-        return invocation.run(_serve(invocation, fast_path=fast_path))
+    return invocation.run_server(_serve(invocation, fast_path=fast_path))
 
 
 def plainly_asked(words: Sequence[str]) -> CommandContext | None:

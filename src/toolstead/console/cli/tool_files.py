@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -55,22 +54,25 @@ def test_files(invocation: CommandContext, names: tuple[str, ...]) -> int:
     """
     from toolstead.tools.sources.json_files import describe_problem
 
-    wanted = _Wanted(
-        files=tuple(Path(name).absolute() for name in names if name.endswith(".json")),
-        tools=tuple(name for name in names if not name.endswith(".json")),
-    )
+    files = [Path(name).absolute() for name in names if name.endswith(".json")]
+    tools = [name for name in names if not name.endswith(".json")]
+    _must_exist(files)
+    folders = {file.parent for file in files}
+    if len(folders) > 1:
+        raise click.UsageError("the files must be in one folder; test the others with another command")
+
+    def is_wanted(file: Path, tool: str | None) -> bool:
+        return not names or file in files or tool in tools
 
     async def run() -> int:
-        async with invocation.make_stead(tools_dir=wanted.wanted_folder()) as stead:
-            for name in wanted.tools:
+        async with invocation.make_stead(tools_dir=next(iter(folders), None)) as stead:
+            for name in tools:
                 if not stead.registry.has_tool(name):
                     raise stead.registry.unknown_tool(name)
             problems = [
-                problem
-                for problem in stead.registry.quarantined
-                if wanted.includes_tool(Path(problem.source), problem.tool_name)
+                problem for problem in stead.registry.quarantined if is_wanted(Path(problem.source), problem.tool_name)
             ]
-            reasons, built = await _test_examples(stead, wanted)
+            reasons, built = await _test_examples(stead, is_wanted)
         for problem in problems:
             click.echo(f"FAIL {describe_problem(problem)}")
         done, failed = len(reasons), sum(reason is not None for reason in reasons)
@@ -87,40 +89,20 @@ def test_files(invocation: CommandContext, names: tuple[str, ...]) -> int:
 
 
 @click.command("schema")
-def print_schema() -> int:
+def print_schema() -> None:
     """Print the JSON Schema of tool files, for editors."""
     from toolstead.tools.sources.json_format import format_schema
 
     click.echo(json.dumps(format_schema(), indent=2))
-    return DONE
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Wanted:
-    """The files and tools that were named; none means all."""
-
-    files: tuple[Path, ...]
-    tools: tuple[str, ...]
-
-    def wanted_folder(self) -> Path | None:
-        """The folder of the named files, instead of those in use."""
-        _must_exist(self.files)
-        folders = {file.parent for file in self.files}
-        if len(folders) > 1:
-            raise click.UsageError("the files must be in one folder; test the others with another command")
-        return folders.pop() if folders else None
-
-    def includes_tool(self, file: Path, tool: str | None) -> bool:
-        return not (self.files or self.tools) or file in self.files or tool in self.tools
-
-
-async def _test_examples(stead: Toolstead, wanted: _Wanted) -> tuple[list[str | None], int]:
+async def _test_examples(stead: Toolstead, is_wanted: Callable[[Path, str], bool]) -> tuple[list[str | None], int]:
     """Run the examples; why each failed, None for one that did not, and how many of them were built only."""
     examples = [
         (name, number, example)
         for file in stead.tool_files()
         for name, listed in file.examples.items()
-        if wanted.includes_tool(file.path, name)
+        if is_wanted(file.path, name)
         for number, example in enumerate(listed, start=1)
     ]
     reasons: list[str | None] = []

@@ -91,8 +91,8 @@ class Git:
         program = shutil.which("git", path=path)
         if program is None:
             raise ToolError("git is not installed here, or not in a folder that PATH names")
-        env = {name: environ[name] for name in _PASSED_ON if name in environ}
-        return cls(program=program, root=folder, env={**env, "PATH": path})
+        env = {name: environ[name] for name in _PASSED_ON if name in environ} | {"PATH": path}
+        return cls(program=program, root=folder, env=env)
 
     async def run(
         self, *arguments: str, limit: int = MOST_OUTPUT, env: Mapping[str, str] | None = None

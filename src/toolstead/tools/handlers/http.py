@@ -253,7 +253,6 @@ def _check_headers(headers: Mapping[str, str], *, has_body: bool) -> tuple[str, 
 
 def _json_bytes(value: dict[str, Any]) -> bytes:
     try:
-        text = json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
-        return text.encode()
+        return json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode()
     except (TypeError, ValueError, RecursionError) as error:
         raise ToolError(f"the arguments cannot be sent as JSON: {error}") from None

@@ -204,8 +204,7 @@ def _wire_headers(request: OutgoingRequest) -> list[tuple[str, str]]:
     """The headers to send; the caller's override the defaults."""
     own = {"accept": "*/*", "accept-encoding": "gzip, deflate", "user-agent": "toolstead"}
     if request.body is not None:
-        own["content-type"] = "application/json"
-        own["content-length"] = str(len(request.body))
+        own |= {"content-type": "application/json", "content-length": str(len(request.body))}
     own |= {name.lower(): value for name, value in request.headers.items()}
     return [("host", request.url.place), *own.items()]
 

@@ -12,7 +12,7 @@ import uvloop
 
 from tests.virtual_time import VirtualLoop
 from toolstead.concurrency.suspended_coroutine import keep_forever
-from toolstead.console.cli.ending import PATIENCE, run_to_the_end
+from toolstead.console.cli.invocation import PATIENCE, run_to_the_end
 
 
 async def forever() -> None:
