@@ -22,7 +22,7 @@ def offer_approval(project: ProjectTrust) -> None:
             or project.approvals.was_declined(project.project, snapshot.digest)
         ):
             return
-    except TrustError:  # every command says so, and goes on without the project's own files
+    except TrustError:  # every command logs it, and continues without the project's own files
         return
     approve_project(project, ask=True, snapshot=snapshot)
 

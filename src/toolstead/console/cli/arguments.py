@@ -42,7 +42,7 @@ def _read_pair(pair: str, schema: JSONSchema) -> tuple[str, Any]:
 
 
 def _convert_text(text: str, schema: Any) -> Any:
-    """Read text as the schema's type; what does not look like it stays text, and validation says so."""
+    """Read text as the schema's type; what does not look like it stays text, and validation refuses it."""
     kinds: Any = cast("dict[str, Any]", schema).get("type") if isinstance(schema, dict) else None
     for kind in cast("list[Any]", kinds) if isinstance(kinds, list) else [kinds]:
         match kind:

@@ -75,16 +75,16 @@ def _value_lines(item: Explained) -> list[str]:
     origin = "default" if item.origin == "default" else f"from {item.origin}"
     notes = [origin if item.in_effect else f"{origin}; not used by this version"]
     notes += [f"instead of {toml_value(value)} ({origin})" for value, origin in item.overrode]
-    said = f"{item.key} = {toml_value(item.value)}"
-    if len(notes) == 1 and len(said) + len(notes[0]) + 4 <= _WIDTH:
-        return [f"{said}  ({notes[0]})"]
-    return [*_unfold_list(said, item), *(line for note in notes for line in _fold_note(note))]
+    assignment = f"{item.key} = {toml_value(item.value)}"
+    if len(notes) == 1 and len(assignment) + len(notes[0]) + 4 <= _WIDTH:
+        return [f"{assignment}  ({notes[0]})"]
+    return [*_unfold_list(assignment, item), *(line for note in notes for line in _fold_note(note))]
 
 
-def _unfold_list(said: str, item: Explained) -> list[str]:
+def _unfold_list(assignment: str, item: Explained) -> list[str]:
     """A list too long for a line gets a line for each item; other values stay in one piece."""
-    if len(said) <= _WIDTH or not isinstance(item.value, list):
-        return [said]
+    if len(assignment) <= _WIDTH or not isinstance(item.value, list):
+        return [assignment]
     items = cast("list[Any]", item.value)
     return [f"{item.key} = [", *(f"    {toml_value(part)}," for part in items), "]"]
 

@@ -129,7 +129,7 @@ async def _until_terminated(main: Coroutine[Any, Any, _T]) -> _T:
     """Let SIGTERM end the command as Ctrl-C does: whatever it opened is closed first. Servers take over from here.
 
     Raises:
-        SystemExit: It came; the status says so.
+        SystemExit: It came; the status is that of the signal.
     """
     this = cast("asyncio.Task[Any]", asyncio.current_task())
     signals: list[int] = []

@@ -162,7 +162,7 @@ def _cut_text(text: str, most: int) -> str:
 def _read_settings(pairs: Sequence[str], now: Mapping[str, Any]) -> dict[str, Any]:
     """Settings from the command line: read by the type of what is set now.
 
-    Where that is not known (a plugin that is off is not loaded, and says nothing), what looks like JSON is JSON.
+    Where that is not known (a plugin that is off is not loaded, and shows none), what looks like JSON is JSON.
     """
     types = {key: {"type": _TYPES[type(value)]} for key, value in now.items() if type(value) in _TYPES}
     given = [pair if pair.partition("=")[0] in types else _as_json(pair) for pair in pairs]

@@ -58,7 +58,7 @@ def new_tool(
     document = _draft_tool(
         name, command=command, request=request, method=method, folder=folder, description=description
     )
-    _judge_draft(document)
+    _validate_draft(document)
     editor = find_editor(at_terminal=sys.stdin.isatty() and sys.stdout.isatty()) if edit else None
     path = authoring_folder(invocation.find_places(), in_project=in_project) / f"{name}.json"
     callable_now = invocation.run(_write(invocation, name, path, document, in_project=in_project), level=logging.ERROR)
@@ -110,7 +110,7 @@ def _draft_tool(
     return draft_http(name, (given or method or "GET").upper(), url.strip(), description=description)
 
 
-def _judge_draft(document: dict[str, Any]) -> None:
+def _validate_draft(document: dict[str, Any]) -> None:
     """Let the loader look at a draft before anything is written.
 
     Raises:
@@ -129,7 +129,7 @@ def _judge_draft(document: dict[str, Any]) -> None:
 async def _write(
     invocation: CommandContext, name: str, path: Path, document: dict[str, Any], *, in_project: bool
 ) -> bool:
-    """Write the file, and the schema that editors find beside it; say whether the tool can be called now.
+    """Write the file, and the schema that editors find beside it; return whether the tool can be called now.
 
     A project's tool cannot: these bytes were never approved.
 
@@ -179,7 +179,7 @@ def _edit_file(invocation: CommandContext, command: list[str], path: Path, *, in
         click.echo(f"{command[0]} ended with status {status}; the file is checked anyway", err=True)
     stead = invocation.make_stead(ask=False)
     file = invocation.run(_check_file(stead, path), level=logging.ERROR)
-    invocation.run(_warned_of(stead, path), level=logging.WARNING)
+    invocation.run(_log_warnings(stead, path), level=logging.WARNING)
     for problem in file.problems:
         click.echo(describe_problem(problem))
     if file.problems:
@@ -203,8 +203,8 @@ async def _check_file(stead: Toolstead, path: Path) -> LoadedFile:
         return stead.read_tool_files([*others, path])[-1]
 
 
-async def _warned_of(stead: Toolstead, path: Path) -> None:
-    """Read this file alone, for what the log says about it."""
+async def _log_warnings(stead: Toolstead, path: Path) -> None:
+    """Read this file alone, for the warnings about it."""
     stead.read_tool_files([path])
 
 

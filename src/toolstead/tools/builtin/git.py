@@ -38,7 +38,7 @@ _MOST_SETTINGS = 4 << 20
 _MOST_NAMES = 16 << 20
 _LARGEST_INDEX = 1 << 30
 _STEP = 1 << 20
-_PASSED_ON = ("HOME", "USER", "TMPDIR", "XDG_CONFIG_HOME")  # no language: what git says is read below
+_PASSED_ON = ("HOME", "USER", "TMPDIR", "XDG_CONFIG_HOME")  # no language: git's messages are read below
 _HARMLESS = frozenset(
     {
         "core.attributesfile",
@@ -190,14 +190,14 @@ class Repository:
             parent = self.git.env.get("TMPDIR", "/tmp")  # noqa: S108 - a private folder is made in it
             with tempfile.TemporaryDirectory(prefix="toolstead-git-", dir=parent, ignore_cleanup_errors=True) as folder:
                 place = Path(folder)
-                await self._furnish_copy(place, head.stdout)
+                await self._write_stand_in(place, head.stdout)
                 yield StandIn(repository=self, place=place)
         except OSError as error:
             raise ToolError(
                 f"the repository cannot be read: {error.strerror}: {quote_path(str(error.filename))}"
             ) from None
 
-    async def _furnish_copy(self, place: Path, head: bytes) -> None:
+    async def _write_stand_in(self, place: Path, head: bytes) -> None:
         object_format = "sha256" if dict(self.settings).get("extensions.objectformat") == "sha256" else "sha1"
         (place / "config").write_text(
             f"[core]\nrepositoryformatversion = 1\nbare = false\n[extensions]\nobjectFormat = {object_format}\n"

@@ -16,7 +16,7 @@ class Surroundings:
     Attributes:
         root: The project's root: relative folders are relative to it, and commands run in it.
         environ: The user's environment, for `${NAME}` secrets and the allow-list of commands.
-        max_output: Bytes that are kept of an answer, unless the tool says otherwise.
+        max_output: Bytes that are kept of an answer, unless the tool sets another limit.
         allowed_hosts: Hosts (or host:port) that every http tool may reach, private ones included.
         proxy: The proxy of http tools; empty for none. The environment's proxies are ignored.
         pinned: For a project's own tools: its folder, and the approved copy that stands in for it.

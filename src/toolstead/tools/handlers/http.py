@@ -121,7 +121,7 @@ class HttpHandler:
     """Sends one request for each call. A value: two that were loaded from the same text are equal.
 
     Attributes:
-        config: What the file says.
+        config: What the file contains.
         method: In upper case.
         template: The address.
         secrets: The names that the headers take from the environment.
@@ -207,7 +207,7 @@ class HttpHandler:
 
 
 def retry_after(text: str) -> float | None:
-    """The seconds a `Retry-After` header asks to wait: a number, or a date; None when it says neither."""
+    """The seconds a `Retry-After` header asks to wait: a number, or a date; None for anything else."""
     text = text.strip()
     if text.isascii() and text.isdecimal():
         return float(text)
@@ -229,7 +229,7 @@ def _check_headers(headers: Mapping[str, str], *, has_body: bool) -> tuple[str, 
     """The secrets that the headers name.
 
     Raises:
-        TemplateError: A header could not be sent, or is not the tool's to say.
+        TemplateError: A header could not be sent, or is not the tool's to set.
     """
     seen: set[str] = set()
     for name, value in headers.items():

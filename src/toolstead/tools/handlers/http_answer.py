@@ -64,7 +64,7 @@ async def read_answer(response: httpx2.Response, *, method: str, limit: int, mas
     """Turn an answer into a result of at most about `limit` bytes, with secrets masked.
 
     Raises:
-        ToolError: The body broke off, or is not encoded as it says.
+        ToolError: The body broke off, or is not encoded as its header names.
     """
     is_error = response.status_code >= 400
     limit = min(limit, ERROR_SHOWN) if is_error else limit

@@ -25,7 +25,7 @@ _NAME = re.compile(r"(?!-)[a-z0-9_-]{1,63}(?<!-)(\.(?!-)[a-z0-9_-]{1,63}(?<!-))*
 _NUMBER = re.compile(r"(.*\.)?(\d+|0x[0-9a-f]*)")
 _ENTRY = re.compile(r"(?P<host>\[[^\[\]]*\]|[^\[\]:]+)(:(?P<port>\d{1,5}))?")
 
-# Names that mean this machine or its cloud whatever a resolver says; behind a proxy, only names can be looked at.
+# Names that mean this machine or its cloud whatever a resolver answers; behind a proxy, only names can be looked at.
 _LOCAL_NAMES = frozenset(
     {"localhost", "localhost.localdomain", "ip6-localhost", "ip6-loopback", "metadata", "metadata.google.internal"}
 )
@@ -83,7 +83,7 @@ def canonical_host(text: str) -> str:
     in brackets and is returned without.
 
     Raises:
-        ValueError: It is no host; the text says why.
+        ValueError: It is no host; the text has the reason.
     """
     if text.startswith("[") and text.endswith("]"):
         try:

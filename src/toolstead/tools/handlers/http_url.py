@@ -86,7 +86,7 @@ def parse_url(text: str) -> Url:
     """Take an address apart; a fragment is dropped.
 
     Raises:
-        ValueError: It is no http(s) address, or one with user info; the text says why.
+        ValueError: It is no http(s) address, or one with user info; the text has the reason.
     """
     found = _URL.match(text)
     scheme = found["scheme"].lower() if found is not None else ""

@@ -230,7 +230,7 @@ def _code_from_arguments(called: str, words: Command) -> str | None:
 
 
 def _replaced_text(options: list[str]) -> str:
-    """What `xargs` replaces in its command, where it does: `{}` unless `-I` says otherwise."""
+    """What `xargs` replaces in its command, where it does: `{}` unless `-I` gives another text."""
     for option, following in itertools.pairwise([*options, ""]):
         if option == "-I" or _takes_next(option, frozenset({"-I"})):
             return following

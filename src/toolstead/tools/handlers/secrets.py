@@ -26,7 +26,7 @@ def expand_secrets(text: str, environ: Mapping[str, str]) -> str:
     """The text with every `${NAME}` replaced.
 
     Raises:
-        ToolError: A name is not set; it says which.
+        ToolError: A name is not set; the text has it.
     """
 
     def find_value(found: re.Match[str]) -> str:

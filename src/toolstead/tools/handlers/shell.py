@@ -128,7 +128,7 @@ class ShellHandler:
     """Runs one command template. Two of the same text are equal, so that an edit elsewhere in a file changes neither.
 
     Attributes:
-        config: What the file says.
+        config: What the file contains.
         template: The command.
         stdin: What the first program reads.
         surroundings: The environment, and what the user allows.

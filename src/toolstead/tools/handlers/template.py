@@ -44,7 +44,7 @@ class TemplateError(ValueError):
 def unknown_name(
     name: str, known: Collection[str], show: Callable[[str], str] = repr, show_known: Callable[[str], str] = repr
 ) -> str:
-    """What to say about a name that is no property; the nearest one is suggested."""
+    """The message about a name that is no property; the nearest one is suggested."""
     hint = suggest(name, known, show=show_known, otherwise=f"there are: {', '.join(known) or 'none'}")
     return f"{show(name)} is no property of the inputSchema; {hint}"
 
