@@ -7,7 +7,7 @@ from pathlib import Path
 
 from tests.programs.running import TOOLSTEAD, running
 from tests.surfaces.rest_server import Client
-from toolstead.console.cli.collecting import COLLECT_AFTER
+from toolstead.console.cli.invocation import COLLECT_AFTER
 
 PLUGIN = '''
 import gc, json

@@ -2,36 +2,33 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import click
 
-if TYPE_CHECKING:
-    from toolstead.app.trust.approved import ProjectTrust
-    from toolstead.app.trust.snapshot import Snapshot
+from toolstead.app.trust.approvals import compare_snapshot
+from toolstead.app.trust.approved import ProjectTrust
+from toolstead.app.trust.review import what_changed, what_would_run
+from toolstead.app.trust.snapshot import Snapshot
+from toolstead.errors import TrustError
+from toolstead.schema.visible import escape_unseen
 
 
 def offer_approval(project: ProjectTrust) -> None:
     """On a terminal, ask once about a project that the user was not asked about yet."""
-    from toolstead.errors import TrustError
-
     try:
         snapshot = project.take_snapshot()
-        if not snapshot.files or project.approvals.read(project.project) is not None:
+        if (
+            not snapshot.files
+            or project.approvals.read(project.project) is not None
+            or project.approvals.was_declined(project.project, snapshot.digest)
+        ):
             return
-        if project.approvals.was_declined(project.project, snapshot.digest):
-            return
-    except TrustError:  # every command says so, and goes on without the project's own files
+    except TrustError:  # every command logs it, and continues without the project's own files
         return
     approve_project(project, ask=True, snapshot=snapshot)
 
 
 def approve_project(project: ProjectTrust, *, ask: bool, snapshot: Snapshot | None = None) -> bool:
     """Show the changes, ask if there is a terminal, and store the approval of what was shown."""
-    from toolstead.app.trust.approvals import compare_snapshot
-    from toolstead.app.trust.review import what_changed, what_would_run
-    from toolstead.schema.visible import escape_unseen
-
     snapshot = snapshot or project.take_snapshot()
     approval = project.approvals.read(project.project)
     changes = compare_snapshot(approval, snapshot)
@@ -66,8 +63,6 @@ def approve_project(project: ProjectTrust, *, ask: bool, snapshot: Snapshot | No
 
 def _kept_files(project: ProjectTrust, paths: tuple[str, ...]) -> dict[str, bytes]:
     """The approved bytes of some files; a damaged copy is reported, and counts as lost."""
-    from toolstead.errors import TrustError
-
     kept: dict[str, bytes] = {}
     for path in paths:
         try:

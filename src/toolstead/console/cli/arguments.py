@@ -21,10 +21,7 @@ def read_arguments(pairs: Sequence[str], given: str | None, schema: JSONSchema) 
         click.UsageError: A pair has no `=`, or something is no JSON.
     """
     arguments = _from_input(given) if given is not None else {}
-    for pair in pairs:
-        key, value = _read_pair(pair, schema)
-        arguments[key] = value
-    return arguments
+    return arguments | dict(_read_pair(pair, schema) for pair in pairs)
 
 
 def _from_input(given: str) -> dict[str, Any]:
@@ -45,7 +42,7 @@ def _read_pair(pair: str, schema: JSONSchema) -> tuple[str, Any]:
 
 
 def _convert_text(text: str, schema: Any) -> Any:
-    """Read text as the schema's type; what does not look like it stays text, and validation says so."""
+    """Read text as the schema's type; what does not look like it stays text, and validation refuses it."""
     kinds: Any = cast("dict[str, Any]", schema).get("type") if isinstance(schema, dict) else None
     for kind in cast("list[Any]", kinds) if isinstance(kinds, list) else [kinds]:
         match kind:

@@ -5,82 +5,72 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass
+from typing import Any
 
 import click
 
-from toolstead.console.cli.invocation import CommandContext, common_options
+from toolstead.app.client import RunOptions, SteadClient
+from toolstead.console.cli.group import DONE, FAILED, client_command, url_option
 
-if TYPE_CHECKING:
-    from toolstead.app.client import SteadClient
 
-DONE, SAID_NO = 0, 1
+def _read_prompt(_: click.Context, __: click.Parameter, given: str) -> str:
+    prompt = sys.stdin.read() if given == "-" else given
+    if not prompt.strip():
+        raise click.UsageError("there is nothing to ask; give a text")
+    return prompt
 
 
 @click.command("ask")
-@click.argument("prompt")
+@click.argument("prompt", callback=_read_prompt)
 @click.option("--runtime", metavar="NAME", help="What drives the model, instead of the settings' choice.")
 @click.option("--agent", metavar="NAME", help="Who answers, instead of the settings' choice.")
 @click.option("--model", metavar="NAME", help="The model, instead of the settings' choice.")
 @click.option("--thread", "thread_id", metavar="ID", help="Go on with this thread; a new one unless given.")
 @click.option("--timeout", type=click.FloatRange(min=0, min_open=True), metavar="SECONDS", help="End it after so long.")
 @click.option("--json", "as_json", is_flag=True, help="Print the whole run as JSON.")
-@click.option("--url", metavar="URL", help="The server to ask, instead of this project's own.")
-@common_options
-@click.pass_obj
-def ask(invocation: CommandContext, prompt: str, *, as_json: bool, url: str | None, **given: Any) -> int:
+@url_option
+@client_command
+async def ask(client: SteadClient, *, prompt: str, as_json: bool, **given: Any) -> int:
     """Ask an agent. PROMPT is passed on word for word; - reads it from stdin.
 
     The answer goes to stdout, everything else to stderr. The running server of this project answers;
     without one, this command does. Exit status: 0 answered, 1 it failed, 2 nothing was asked, 130 interrupted.
     """
-    from toolstead.app.client import RunOptions
-
-    prompt = sys.stdin.read() if prompt == "-" else prompt
-    if not prompt.strip():
-        raise click.UsageError("there is nothing to ask; give a text")
-    shown = _Shown(as_json=as_json)
     options = RunOptions(**given)
-
-    async def run(client: SteadClient) -> int:
-        if client.url is not None:
-            shown.asked_at(client.url)
-        if options.runtime is None and options.model is None:
-            shown.show_choice(await client.describe_state())
-        return shown.show_end(await client.run_agent(prompt, options, shown.show_event))
-
-    return invocation.run_with_client(url, run)
+    was_chosen = options.runtime is None and options.model is None
+    shown = _Shown(as_json=as_json, url=client.url, state=await client.describe_state() if was_chosen else {})
+    return shown.show_end(await client.run_agent(prompt, options, shown.show_event))
 
 
+@dataclass(slots=True, kw_only=True)
 class _Shown:
-    """The answer as it comes."""
+    """The answer as it comes.
 
-    def __init__(self, *, as_json: bool) -> None:
-        self._as_json = as_json
-        self._said = ""
-        self._attempt = 1
-        self._whole = False
-        self._why: dict[str | None, str] = {}
-        self._at = ""
+    Attributes:
+        as_json: Only the whole run is shown, at its end.
+        url: The running server that answers; None when this process does.
+        state: Which runtime was chosen, and why, where neither runtime nor model was named.
+    """
 
-    def asked_at(self, url: str) -> None:
-        """Show that a running server answers, not this process."""
-        self._at = f"by the server at {url}"
-
-    def show_choice(self, state: Mapping[str, Any]) -> None:
-        """Show which runtime was chosen, and why, where neither runtime nor model was named."""
-        self._why = {state["runtime"]: f" ({state['runtimeReason']})" if state["runtimeReason"] else ""}
+    as_json: bool
+    url: str | None
+    state: Mapping[str, Any]
+    _shown: str = ""
+    _attempt: int = 1
+    _whole: bool = False
 
     def show_event(self, kind: str, data: dict[str, Any]) -> None:
         """Show one event of the run."""
-        if self._as_json:
+        if self.as_json:
             return
         if kind == "run.started":
             runtime, model = data.get("runtime"), f", {data['model']}" if data.get("model") else ""
-            why = self._why.get(runtime, "")
+            reason = self.state.get("runtimeReason") if self.state.get("runtime") == runtime else None
+            why = f" ({reason})" if reason else ""
             click.echo(f"{data.get('agent')} answers on {runtime}{why}{model}", err=True)
-            if self._at:
-                click.echo(self._at, err=True)
+            if self.url is not None:
+                click.echo(f"by the server at {self.url}", err=True)
         elif kind == "message.delta":
             self._show_text(data["text"], data.get("attempt", 1))
         elif kind == "usage":
@@ -94,34 +84,34 @@ class _Shown:
     def _show_text(self, text: str, attempt: int) -> None:
         if self._whole:
             self._end_line()
-        if attempt > self._attempt and self._said:
+        if attempt > self._attempt and self._shown:
             self._end_line()
             click.echo("· the answer was cut off; it is sent again", err=True)
         self._attempt = attempt
-        self._said += text
+        self._shown += text
         click.echo(text, nl=False)
         sys.stdout.flush()
 
     def _end_line(self) -> None:
         """Begin another message."""
-        if self._said:
+        if self._shown:
             click.echo()
-        self._said, self._whole = "", False
+        self._shown, self._whole = "", False
 
     def show_end(self, run: dict[str, Any]) -> int:
         """Show how the run ended; return the exit status."""
-        if self._as_json:
+        if self.as_json:
             click.echo(json.dumps(run, indent=2, ensure_ascii=False))
         elif run["status"] == "completed":
             result = run["result"] or ""
             # A runtime that counts nothing does not mark where a message ends, so another may stand before the last.
-            click.echo("" if self._said.endswith(result) else result.removeprefix(self._said))
+            click.echo("" if self._shown.endswith(result) else result.removeprefix(self._shown))
             self._show_usage(run)
         else:
             self._end_line()
             why = run["error"]["message"] if run["error"] else "the server stopped before the run ended"
             click.echo(f"toolstead: {run['status']}: {why}", err=True)
-        return DONE if run["status"] == "completed" else SAID_NO
+        return DONE if run["status"] == "completed" else FAILED
 
     def _show_usage(self, run: dict[str, Any]) -> None:
         used = run["usage"]

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import textwrap
-from typing import TYPE_CHECKING, Any, cast
+from collections.abc import Iterable
+from typing import Any, cast
 
 import click
+import msgspec
 
-from toolstead.console.cli.invocation import CommandContext, common_options
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from toolstead.app.effective_settings import Explained
+from toolstead.app.effective_settings import Explained
+from toolstead.app.toml_text import toml_key, toml_value
+from toolstead.console.cli.group import common_options, json_option
+from toolstead.console.cli.invocation import CommandContext
+from toolstead.errors import find_nearest
 
 _WIDTH = 80
 
@@ -24,7 +25,6 @@ def config() -> None:
 
 @config.command("show")
 @common_options
-@click.pass_obj
 def show(invocation: CommandContext) -> None:
     """Print the settings in effect as TOML; secrets are masked."""
     click.echo(_as_toml(invocation.load().explain_values()))
@@ -32,9 +32,8 @@ def show(invocation: CommandContext) -> None:
 
 @config.command("explain")
 @click.argument("key", required=False)
-@click.option("--json", "as_json", is_flag=True, help="As JSON, for programs.")
+@json_option
 @common_options
-@click.pass_obj
 def explain(invocation: CommandContext, key: str | None, as_json: bool) -> None:
     """Show where each setting came from, and what it overrode.
 
@@ -55,16 +54,12 @@ def _choose_values(explained: list[Explained], key: str | None) -> list[Explaine
         return chosen
     if key.partition(".")[0] in ("plugins", "mcp_servers"):
         raise click.UsageError(f"{key} is not set anywhere; the owner of the table has its own defaults.")
-    from toolstead.errors import find_nearest
-
     sections = dict.fromkeys(item.key.rpartition(".")[0] for item in explained)
     (nearest,) = find_nearest(key, [*(item.key for item in explained), *sections], cutoff=0)
     raise click.UsageError(f"there is no setting {key!r}; the nearest is {nearest}.")
 
 
 def _as_toml(explained: Iterable[Explained]) -> str:
-    from toolstead.app.toml_text import toml_key, toml_value
-
     lines: list[str] = []
     table: tuple[str, ...] = ()
     for item in explained:
@@ -77,23 +72,19 @@ def _as_toml(explained: Iterable[Explained]) -> str:
 
 
 def _value_lines(item: Explained) -> list[str]:
-    from toolstead.app.toml_text import toml_value
-
     origin = "default" if item.origin == "default" else f"from {item.origin}"
     notes = [origin if item.in_effect else f"{origin}; not used by this version"]
     notes += [f"instead of {toml_value(value)} ({origin})" for value, origin in item.overrode]
-    said = f"{item.key} = {toml_value(item.value)}"
-    if len(notes) == 1 and len(said) + len(notes[0]) + 4 <= _WIDTH:
-        return [f"{said}  ({notes[0]})"]
-    return [*_unfold_list(said, item), *(line for note in notes for line in _fold_note(note))]
+    assignment = f"{item.key} = {toml_value(item.value)}"
+    if len(notes) == 1 and len(assignment) + len(notes[0]) + 4 <= _WIDTH:
+        return [f"{assignment}  ({notes[0]})"]
+    return [*_unfold_list(assignment, item), *(line for note in notes for line in _fold_note(note))]
 
 
-def _unfold_list(said: str, item: Explained) -> list[str]:
+def _unfold_list(assignment: str, item: Explained) -> list[str]:
     """A list too long for a line gets a line for each item; other values stay in one piece."""
-    from toolstead.app.toml_text import toml_value
-
-    if len(said) <= _WIDTH or not isinstance(item.value, list):
-        return [said]
+    if len(assignment) <= _WIDTH or not isinstance(item.value, list):
+        return [assignment]
     items = cast("list[Any]", item.value)
     return [f"{item.key} = [", *(f"    {toml_value(part)}," for part in items), "]"]
 
@@ -111,8 +102,6 @@ def _fold_note(note: str) -> list[str]:
 
 
 def _as_json(explained: Iterable[Explained]) -> str:
-    import msgspec
-
     listed: list[dict[str, Any]] = [
         {
             "key": item.key,

@@ -4,18 +4,14 @@ from __future__ import annotations
 
 import json
 import textwrap
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
 import click
 
-from toolstead.console.cli.invocation import CommandContext, common_options
+from toolstead.app.doctor import DoctorFinding, DoctorReport, examine_setup
+from toolstead.console.cli.group import DONE, FAILED, common_options, json_option
+from toolstead.console.cli.invocation import CommandContext
 
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from toolstead.app.doctor import DoctorFinding, DoctorReport
-
-READY, NOT_READY = 0, 1
 _WIDTH = 80
 _MISSING = """\
 No agent can answer yet. Follow the → of one of the runtimes; kernel also needs
@@ -29,19 +25,16 @@ _BROKEN = "No agent can answer yet: follow the → below each ✗."
 
 
 @click.command("doctor")
-@click.option("--json", "as_json", is_flag=True, help="As JSON, for programs.")
+@json_option
 @common_options
-@click.pass_obj
 def doctor(invocation: CommandContext, as_json: bool) -> int:
     """Show which runtime and which models can be used, and how to enable the others.
 
     No request is sent to a model, so it costs nothing. Exit status: 0 an agent can answer, 1 none can.
     """
-    from toolstead.app.doctor import examine_setup
-
     report = examine_setup(invocation.load().settings.runtime)
     click.echo(json.dumps(report.to_json(), indent=2, ensure_ascii=False) if as_json else _render_report(report))
-    return READY if report.can_answer else NOT_READY
+    return DONE if report.can_answer else FAILED
 
 
 def _render_report(report: DoctorReport) -> str:

@@ -1,27 +1,39 @@
-"""The commands as click knows them: the global options, and commands that are imported when they are called."""
+"""The commands as click knows them: the common options, and commands that are imported when they are called.
+
+`--project`, `--set` and `-v` may stand before the command or after it.
+"""
 
 from __future__ import annotations
 
+import functools
 import importlib
+import logging
 import sys
+from collections.abc import Callable, Coroutine
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import click
 
 from toolstead.console.cli.invocation import CommandContext
-from toolstead.errors import ToolsteadError
+from toolstead.errors import ToolsteadError, suggest
+
+DONE, FAILED, WRONG_USAGE = 0, 1, 2
+"""Exit statuses."""
+
+_T = TypeVar("_T")
 
 COMMANDS = {
-    "ask": ("toolstead.console.cli.ask", "Ask an agent, and print its answer as it comes."),
-    "config": ("toolstead.console.cli.config", "Show the settings, and where each came from."),
-    "doctor": ("toolstead.console.cli.doctor", "Show which runtimes and models can be used here."),
-    "mcp": ("toolstead.console.cli.mcp", "Serve MCP on stdin and stdout."),
-    "plugins": ("toolstead.console.cli.plugins", "List and switch plugins, and set their settings."),
-    "serve": ("toolstead.console.cli.serve", "Serve the tools over HTTP: REST and MCP."),
-    "threads": ("toolstead.console.cli.threads", "List, show, rename, delete and export conversations."),
-    "tools": ("toolstead.console.cli.tools", "List, show, call and switch tools."),
-    "trust": ("toolstead.console.cli.trust", "Approve what a project brings, and see what changed."),
+    "ask": "Ask an agent, and print its answer as it comes.",
+    "config": "Show the settings, and where each came from.",
+    "doctor": "Show which runtimes and models can be used here.",
+    "mcp": "Serve MCP on stdin and stdout.",
+    "plugins": "List and switch plugins, and set their settings.",
+    "serve": "Serve the tools over HTTP: REST and MCP.",
+    "threads": "List, show, rename, delete and export conversations.",
+    "tools": "List, show, call and switch tools.",
+    "trust": "Approve what a project brings, and see what changed.",
 }
 
 
@@ -36,16 +48,13 @@ class LazyGroup(click.Group):
         """Import a command."""
         if cmd_name not in COMMANDS:
             return None
-        command: click.Command = getattr(importlib.import_module(COMMANDS[cmd_name][0]), cmd_name)
-        return command
+        return getattr(importlib.import_module(f"toolstead.console.cli.{cmd_name}"), cmd_name)
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
         """Find a command, suggesting the nearest for an unknown one."""
         if args and args[0] not in COMMANDS and not args[0].startswith("-"):
-            from toolstead.errors import suggest
-
             hint = suggest(args[0], COMMANDS, otherwise=f"there are: {', '.join(COMMANDS)}.")
             ctx.fail(f"no such command {args[0]!r}. {hint[:1].upper()}{hint[1:]}")
         return super().resolve_command(ctx, args)
@@ -53,7 +62,7 @@ class LazyGroup(click.Group):
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """List the commands without importing them."""
         with formatter.section("Commands"):
-            formatter.write_dl([(name, text) for name, (_, text) in COMMANDS.items()])
+            formatter.write_dl(list(COMMANDS.items()))
 
 
 @click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
@@ -67,21 +76,76 @@ def cli(ctx: click.Context, project: Path | None, overrides: tuple[str, ...], ve
     ctx.obj = CommandContext(project=project, overrides=overrides, verbose=verbose)
 
 
-def run(arguments: list[str] | None) -> int:
+json_option = click.option("--json", "as_json", is_flag=True, help="As JSON, for programs.")
+url_option = click.option("--url", metavar="URL", help="The server to ask, instead of this project's own.")
+
+
+def common_options(command: Callable[..., _T]) -> Callable[..., _T]:
+    """`--project`, `--set` and `-v` on a command too; it is given them, joined with what stood before it."""
+
+    @click.option("--project", type=click.Path(path_type=Path), help="The project's folder.")
+    @click.option("--set", "overrides", multiple=True, metavar="KEY=VALUE", help="A setting.")
+    @click.option("-v", "--verbose", count=True, hidden=True)
+    @click.pass_obj
+    @functools.wraps(command)
+    def run_with_options(
+        before: CommandContext, *, project: Path | None, overrides: tuple[str, ...], verbose: int, **given: Any
+    ) -> _T:
+        invocation = replace(
+            before,
+            project=before.project if project is None else project,
+            overrides=(*before.overrides, *overrides),
+            verbose=max(before.verbose, verbose),
+        )
+        return command(invocation, **given)
+
+    return run_with_options
+
+
+def stead_command(command: Callable[..., Coroutine[Any, Any, _T]]) -> Callable[..., _T]:
+    """A command that is given the stead of this project, opened."""
+
+    @common_options
+    @functools.wraps(command)
+    def run_with_stead(invocation: CommandContext, **given: Any) -> _T:
+        async def main() -> _T:
+            async with invocation.make_stead() as stead:
+                return await command(stead, **given)
+
+        return invocation.run(main(), level=logging.ERROR)
+
+    return run_with_stead
+
+
+def client_command(command: Callable[..., Coroutine[Any, Any, _T]], *, level: int = logging.ERROR) -> Callable[..., _T]:
+    """A command that is given a client of the server at `url`, else of this project's server, else of this process."""
+
+    @common_options
+    @functools.wraps(command)
+    def run_with_client(invocation: CommandContext, *, url: str | None, **given: Any) -> _T:
+        from toolstead.app.connecting import open_client
+
+        def read_token() -> str:
+            token = invocation.load().settings.server.token
+            return "" if token == "auto" else token
+
+        async def main() -> _T:
+            places = invocation.find_places()
+            async with open_client(places, invocation.make_stead, url=url, read_token=read_token) as client:
+                return await command(client, **given)
+
+        return invocation.run(main(), level=level)
+
+    return run_with_client
+
+
+def count_noun(number: int, noun: str) -> str:
+    """`1 file`, `2 files`."""
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
+def run(arguments: list[str] | None, command: click.Command = cli) -> int:
     """Run a command, and return the exit status."""
-    return _status_of(cli, arguments)
-
-
-def ended_by(error: BaseException) -> int:
-    """Report an error that was raised outside click, with the same message and status as click."""
-
-    def fail_command() -> None:
-        raise error
-
-    return _status_of(click.Command("ended", callback=fail_command), [])
-
-
-def _status_of(command: click.Command, arguments: list[str] | None) -> int:
     try:
         status: Any = command.main(arguments, prog_name="toolstead", standalone_mode=False)
     except click.exceptions.Abort:
@@ -91,11 +155,20 @@ def _status_of(command: click.Command, arguments: list[str] | None) -> int:
         return 130
     except click.ClickException as error:
         error.show()
-        return 2
+        return WRONG_USAGE
     except ToolsteadError as error:
         click.echo(f"toolstead: {error}", err=True)
-        return 2
+        return WRONG_USAGE
     except BrokenPipeError:
         sys.stderr.close()
-        return 1
-    return status if isinstance(status, int) else 0
+        return FAILED
+    return status if isinstance(status, int) else DONE
+
+
+def ended_by(error: BaseException) -> int:
+    """Report an error that was raised outside click, with the same message and status as click."""
+
+    def fail_command() -> None:
+        raise error
+
+    return run([], click.Command("ended", callback=fail_command))

@@ -1,31 +1,44 @@
-"""One run of the command: its global options, and the stead they lead to.
+"""One run of the command: its common options, the stead they lead to, its process and the end of it.
 
-`--project` and `--set` may stand before the command or after it.
+The process ends soon, whatever still runs in it, and logs what it did not wait for: a task that ignores being
+cancelled and a thread in a call that never returns would hold up Python's own way out for ever, and a client that
+started a server and exited would leave it behind.
 """
 
 from __future__ import annotations
 
 import asyncio
+import gc
 import logging
+import os
 import signal
 import sys
+import threading
+import time
 from collections.abc import Callable, Coroutine
-from dataclasses import dataclass, replace
+from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
-from toolstead.console.cli.ending import run_to_the_end
+from toolstead.concurrency.owned_tasks import cancel_tasks
+from toolstead.concurrency.suspended_coroutine import keep_forever
 
 if TYPE_CHECKING:
-    import click
-
-    from toolstead.app.client import SteadClient
     from toolstead.app.effective_settings import LoadedSettings
     from toolstead.app.places import Places
     from toolstead.app.stead import Toolstead
 
+logger = logging.getLogger(__name__)
+
+PATIENCE = 5.0
+"""Seconds that tasks have to end after they were cancelled, and threads after everything else has ended."""
+
+COLLECT_AFTER = 20_000
+"""Allocations minus deallocations before a collection; Python's default is reached within a few requests."""
+
+_A_MOMENT = 0.5
 _T = TypeVar("_T")
-_F = TypeVar("_F", bound=Callable[..., Any])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,96 +81,124 @@ class CommandContext:
             offer_approval(ProjectTrust(self.find_places()))
         return Toolstead(self.project, tools_dir=tools_dir, overrides=self.overrides, watch=watch, follow=follow)
 
-    def run_with_client(
-        self, url: str | None, act: Callable[[SteadClient], Coroutine[Any, Any, _T]], *, level: int = logging.ERROR
+    def run(
+        self,
+        main: Coroutine[Any, Any, _T],
+        *,
+        level: int = logging.WARNING,
+        loop_factory: Callable[[], asyncio.AbstractEventLoop] | None = None,
     ) -> _T:
-        """Let the server that was named act, else the running server of this project, else this process."""
-        from toolstead.app.connecting import open_client
-
-        async def main() -> _T:
-            async with open_client(self.find_places(), self.make_stead, url=url, read_token=self._read_token) as client:
-                return await act(client)
-
-        return self.run(main(), level=level)
-
-    def _read_token(self) -> str:
-        token = self.load().settings.server.token
-        return "" if token == "auto" else token
-
-    def run(self, main: Coroutine[Any, Any, _T], *, level: int = logging.WARNING, fast_loop: bool = False) -> _T:
         """Run to the end, with the log at the level that `-v` asks for.
 
         Args:
             main: What to run.
             level: The log's level without `-v`.
-            fast_loop: Use uvloop where it is installed; it is for servers, and costs time to import.
+            loop_factory: Makes the event loop; asyncio's own unless given.
         """
         chosen = {0: level, 1: logging.INFO}.get(self.verbose, logging.DEBUG)
         logging.getLogger("toolstead").setLevel(chosen)
         # Every command reports that a project's own tools are skipped.
         logging.getLogger("toolstead.trust").setLevel(min(chosen, logging.WARNING))
-        return run_to_the_end(_until_terminated(main), _fast_loop() if fast_loop else None)
+        return run_to_the_end(_until_terminated(main), loop_factory)
+
+    def run_server(
+        self,
+        main: Coroutine[Any, Any, _T],
+        loop_factory: Callable[[], asyncio.AbstractEventLoop] | None = None,
+    ) -> _T:
+        """Run a server. Nothing is collected until `collect_seldom`: a start makes many objects, and hardly a cycle."""
+        gc.disable()
+        try:
+            return self.run(main, loop_factory=loop_factory)
+        finally:
+            gc.enable()
+
+
+def collect_seldom() -> None:
+    """Collect seldom: every request that is answered meanwhile waits for it.
+
+    What the start made lives as long as the server does, so the collector never walks it again. Tools that a reload
+    replaces are freed as always unless they are in a cycle, and then only those of the start are kept.
+    """
+    gc.freeze()
+    gc.set_threshold(COLLECT_AFTER)
+    gc.enable()
 
 
 async def _until_terminated(main: Coroutine[Any, Any, _T]) -> _T:
     """Let SIGTERM end the command as Ctrl-C does: whatever it opened is closed first. Servers take over from here.
 
     Raises:
-        SystemExit: It came; the status says so.
+        SystemExit: It came; the status is that of the signal.
     """
     this = cast("asyncio.Task[Any]", asyncio.current_task())
-    told: list[int] = []
+    signals: list[int] = []
 
     def end_work() -> None:
-        told.append(signal.SIGTERM)
+        signals.append(signal.SIGTERM)
         this.cancel()
 
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, end_work)
     try:
         return await main
     except asyncio.CancelledError:
-        if not told:
+        if not signals:
             raise
         raise SystemExit(128 + signal.SIGTERM) from None
 
 
-def common_options(command: _F) -> _F:
-    """`--project`, `--set` and `-v` on a command too, joined with what stood before it."""
-    import click  # not above: `toolstead mcp` is mostly understood without it
-
-    command = click.option("-v", "--verbose", count=True, hidden=True, expose_value=False, callback=_add_verbose)(
-        command
-    )
-    command = click.option(
-        "--set", multiple=True, metavar="KEY=VALUE", expose_value=False, callback=_add_overrides, help="A setting."
-    )(command)
-    return click.option(
-        "--project",
-        type=click.Path(path_type=Path),
-        expose_value=False,
-        callback=_add_project,
-        help="The project's folder.",
-    )(command)
-
-
-def _add_project(ctx: click.Context, _: click.Parameter, value: Path | None) -> None:
-    if value is not None:
-        ctx.obj = replace(ctx.obj, project=value)
-
-
-def _add_overrides(ctx: click.Context, _: click.Parameter, value: tuple[str, ...]) -> None:
-    if value:
-        ctx.obj = replace(ctx.obj, overrides=(*ctx.obj.overrides, *value))
-
-
-def _add_verbose(ctx: click.Context, _: click.Parameter, value: int) -> None:
-    if value:
-        ctx.obj = replace(ctx.obj, verbose=max(ctx.obj.verbose, value))
-
-
-def _fast_loop() -> Callable[[], asyncio.AbstractEventLoop] | None:
+def run_to_the_end(
+    main: Coroutine[Any, Any, _T], loop_factory: Callable[[], asyncio.AbstractEventLoop] | None = None
+) -> _T:
+    """Run a coroutine, then end the tasks it left: `asyncio.run` with a bounded wait."""
+    runner = asyncio.Runner(loop_factory=loop_factory)
+    loop = runner.get_loop()
     try:
-        import uvloop
-    except ImportError:  # not made for every platform
-        return None
-    return uvloop.new_event_loop
+        return runner.run(main)
+    finally:
+        try:
+            loop.run_until_complete(_end_rest(asyncio.all_tasks(loop)))
+        finally:  # also when the wait itself is interrupted
+            for task in asyncio.all_tasks(loop):
+                keep_forever(task)
+            loop.close()
+            asyncio.set_event_loop(None)
+
+
+def leave_process(status: int) -> None:
+    """Exit with this status as Python does, but without waiting for a thread that does not end."""
+    soon = time.monotonic() + _A_MOMENT
+    for thread in _waiting_threads():
+        thread.join(max(0.0, soon - time.monotonic()))
+    if _waiting_threads():  # perhaps only idle workers, which Python ends now
+        threading.Thread(target=_end_for_sure, args=(status,), daemon=True).start()
+    sys.exit(status)
+
+
+def _waiting_threads() -> list[threading.Thread]:
+    """Those that Python waits for."""
+    main = threading.main_thread()
+    return [thread for thread in threading.enumerate() if not thread.daemon and thread is not main]
+
+
+async def _end_rest(tasks: set[asyncio.Task[Any]]) -> None:
+    loop = asyncio.get_running_loop()
+    await cancel_tasks(tasks, grace=PATIENCE, describe=repr)
+    for task in tasks:
+        if task.done() and not task.cancelled() and (error := task.exception()) is not None:
+            report = {"message": "a task failed during shutdown", "exception": error, "task": task}
+            loop.call_exception_handler(report)
+    closing = loop.create_task(loop.shutdown_asyncgens())
+    await asyncio.wait((closing,), timeout=PATIENCE)
+    if not closing.done():
+        logger.warning("an asynchronous generator does not end; the process ends without it")
+
+
+def _end_for_sure(status: int) -> None:
+    time.sleep(PATIENCE)
+    names = ", ".join(thread.name for thread in _waiting_threads())
+    logger.warning("a thread does not end (%s); the process ends without it", names)
+    for stream in (sys.stdout, sys.stderr):
+        with suppress(OSError, ValueError):
+            stream.flush()
+    os._exit(status)

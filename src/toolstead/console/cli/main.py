@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 import sys
 
-from toolstead.console.cli.ending import leave_process
+from toolstead.console.cli.invocation import leave_process
 from toolstead.console.cli.stdio import plainly_asked, serve
 from toolstead.errors import ToolsteadError
 
@@ -25,8 +25,8 @@ def main(arguments: list[str] | None = None) -> None:
         sys.exit(_status_of(arguments))
     try:
         status = _status_of(sys.argv[1:])
-    except SystemExit as told:
-        status = told.code if isinstance(told.code, int) else 0 if told.code is None else 1
+    except SystemExit as end:
+        status = end.code if isinstance(end.code, int) else 0 if end.code is None else 1
     leave_process(status)
 
 

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import click
 
-from toolstead.console.cli.invocation import CommandContext, common_options
+from toolstead.console.cli.group import common_options
+from toolstead.console.cli.invocation import CommandContext
 from toolstead.console.cli.stdio import serve
 
 
 @click.command("mcp")
 @click.option("--no-fast-path", is_flag=True, help="Leave every message to the MCP SDK.")
 @common_options
-@click.pass_obj
 def mcp(invocation: CommandContext, no_fast_path: bool) -> int:
     """Serve MCP on stdin and stdout.
 

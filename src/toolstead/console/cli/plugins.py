@@ -2,29 +2,33 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import logging
 import shutil
 import textwrap
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from typing import Any
 
 import click
 
+from toolstead.app.client import SteadClient
 from toolstead.console.cli.arguments import read_arguments
-from toolstead.console.cli.invocation import CommandContext, common_options
+from toolstead.console.cli.group import DONE, FAILED, client_command, count_noun, json_option, url_option
 from toolstead.errors import suggest
 
-if TYPE_CHECKING:
-    from toolstead.app.client import SteadClient
-
-DONE, DOES_NOT_RUN = 0, 1
 _WIDEST_STATE = len("disabled")
 _WIDEST_VERSION = 14
 _ROOM_FOR_TOOLS = 24
-
-_URL = click.option("--url", metavar="URL", help="The server to ask, instead of this project's own.")
-_NAME = click.argument("name")
+_TYPES = {
+    bool: "boolean",
+    int: "number",
+    float: "number",
+    str: "string",
+    list: "array",
+    tuple: "array",
+    dict: "object",
+}
 
 
 @click.group("plugins")
@@ -32,85 +36,67 @@ def plugins() -> None:
     """List and switch plugins, and set their settings."""
 
 
+def _plugin_command(command: Callable[..., Coroutine[Any, Any, int | None]]) -> Callable[..., int | None]:
+    """A command that shows first which server executes it."""
+
+    @functools.wraps(command)
+    async def show_server(client: SteadClient, **given: Any) -> int | None:
+        if client.url is not None:
+            click.echo(f"by the server at {client.url}", err=True)
+        return await command(client, **given)
+
+    # What is wrong with a plugin is shown by the command itself; with -v the log has it too.
+    return client_command(show_server, level=logging.CRITICAL)
+
+
 @plugins.command("list")
-@click.option("--json", "as_json", is_flag=True, help="As JSON, for programs.")
-@_URL
-@common_options
-@click.pass_obj
-def list_plugins(invocation: CommandContext, *, as_json: bool, url: str | None) -> int:
+@json_option
+@url_option
+@_plugin_command
+async def list_plugins(client: SteadClient, *, as_json: bool) -> None:
     """List the plugins: those that run, those that are switched off, and those that failed."""
-
-    async def show_plugins(client: SteadClient) -> int:
-        found = await client.list_plugins()
-        if as_json:
-            click.echo(json.dumps({"plugins": found}, indent=2, ensure_ascii=False))
-        elif found:
-            width = min(100, shutil.get_terminal_size((80, 24)).columns)
-            click.echo("\n".join(_plugin_table(found, width)))
-        else:
-            click.echo("there are none", err=True)
-        return DONE
-
-    return _run(invocation, url, show_plugins)
+    found = await client.list_plugins()
+    if as_json:
+        click.echo(json.dumps({"plugins": found}, indent=2, ensure_ascii=False))
+    elif found:
+        width = min(100, shutil.get_terminal_size((80, 24)).columns)
+        click.echo("\n".join(_plugin_table(found, width)))
+    else:
+        click.echo("there are none", err=True)
 
 
 @plugins.command("enable")
-@_NAME
+@click.argument("name")
 @click.argument("pairs", nargs=-1, metavar="[KEY=VALUE | KEY:=JSON]...")
-@_URL
-@common_options
-@click.pass_obj
-def enable_plugin(invocation: CommandContext, name: str, pairs: tuple[str, ...], *, url: str | None) -> int:
+@url_option
+@_plugin_command
+async def enable_plugin(client: SteadClient, *, name: str, pairs: tuple[str, ...]) -> int:
     """Switch a plugin on, with these settings laid over what is set.
 
     KEY:=null resets a setting.
     """
-
-    async def enable_one(client: SteadClient) -> int:
-        settings = _read_settings(pairs, (await _find_plugin(client, name))["settings"])
-        return _print_outcome(await client.change_plugin(name, enabled=True, settings=settings or None))
-
-    return _run(invocation, url, enable_one)
+    settings = _read_settings(pairs, (await _find_plugin(client, name))["settings"])
+    return _print_outcome(await client.change_plugin(name, enabled=True, settings=settings or None))
 
 
 @plugins.command("disable")
-@_NAME
-@_URL
-@common_options
-@click.pass_obj
-def disable_plugin(invocation: CommandContext, name: str, *, url: str | None) -> int:
+@click.argument("name")
+@url_option
+@_plugin_command
+async def disable_plugin(client: SteadClient, *, name: str) -> int:
     """Switch a plugin off: its tools and hooks are removed, and its work is ended."""
-
-    async def disable_one(client: SteadClient) -> int:
-        await _find_plugin(client, name)
-        return _print_outcome(await client.change_plugin(name, enabled=False))
-
-    return _run(invocation, url, disable_one)
+    await _find_plugin(client, name)
+    return _print_outcome(await client.change_plugin(name, enabled=False))
 
 
 @plugins.command("reset")
-@_NAME
-@_URL
-@common_options
-@click.pass_obj
-def reset_plugin(invocation: CommandContext, name: str, *, url: str | None) -> int:
+@click.argument("name")
+@url_option
+@_plugin_command
+async def reset_plugin(client: SteadClient, *, name: str) -> int:
     """Delete what was switched and set for a plugin, so that the settings files apply again."""
-
-    async def reset_one(client: SteadClient) -> int:
-        await _find_plugin(client, name)
-        return _print_outcome(await client.reset_plugin(name))
-
-    return _run(invocation, url, reset_one)
-
-
-def _run(invocation: CommandContext, url: str | None, act: Callable[[SteadClient], Awaitable[int]]) -> int:
-    async def run(client: SteadClient) -> int:
-        if client.url is not None:
-            click.echo(f"by the server at {client.url}", err=True)
-        return await act(client)
-
-    # What is wrong with a plugin is shown by the command itself; with -v the log has it too.
-    return invocation.run_with_client(url, run, level=logging.CRITICAL)
+    await _find_plugin(client, name)
+    return _print_outcome(await client.reset_plugin(name))
 
 
 async def _find_plugin(client: SteadClient, name: str) -> dict[str, Any]:
@@ -129,13 +115,12 @@ async def _find_plugin(client: SteadClient, name: str) -> dict[str, Any]:
 def _print_outcome(plugin: Mapping[str, Any]) -> int:
     """Show a plugin's new state; one that was switched on and does not run is a failure."""
     word = "enabled" if plugin["enabled"] else "disabled"
-    count = len(plugin["tools"])
-    brings = f" with {count} {'tool' if count == 1 else 'tools'}" if count else ""
+    brings = f" with {count_noun(len(plugin['tools']), 'tool')}" if plugin["tools"] else ""
     state = "" if plugin["state"] == word else f": {plugin['state']}{brings}"
     click.echo(f"{plugin['name']} is {word}{state}", err=True)
     if plugin.get("error"):
         click.echo(f"  {_one_line(plugin['error'])}", err=True)
-    return DOES_NOT_RUN if plugin["enabled"] and plugin["state"] == "failed" else DONE
+    return FAILED if plugin["enabled"] and plugin["state"] == "failed" else DONE
 
 
 def _plugin_table(found: Sequence[Mapping[str, Any]], width: int) -> list[str]:
@@ -177,27 +162,11 @@ def _cut_text(text: str, most: int) -> str:
 def _read_settings(pairs: Sequence[str], now: Mapping[str, Any]) -> dict[str, Any]:
     """Settings from the command line: read by the type of what is set now.
 
-    Where that is not known (a plugin that is off is not loaded, and says nothing), what looks like JSON is JSON.
+    Where that is not known (a plugin that is off is not loaded, and shows none), what looks like JSON is JSON.
     """
-    types = {key: {"type": kind} for key, value in now.items() if (kind := _type_of(value))}
-    said = [pair if pair.partition("=")[0] in types else _as_json(pair) for pair in pairs]
-    return read_arguments(said, None, {"properties": types})
-
-
-def _type_of(value: Any) -> str:
-    match value:
-        case bool():
-            return "boolean"
-        case int() | float():
-            return "number"
-        case str():
-            return "string"
-        case list() | tuple():
-            return "array"
-        case dict():
-            return "object"
-        case _:
-            return ""
+    types = {key: {"type": _TYPES[type(value)]} for key, value in now.items() if type(value) in _TYPES}
+    given = [pair if pair.partition("=")[0] in types else _as_json(pair) for pair in pairs]
+    return read_arguments(given, None, {"properties": types})
 
 
 def _as_json(pair: str) -> str:

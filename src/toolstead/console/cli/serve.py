@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import click
 
-from toolstead.console.cli.collecting import collect_seldom, collecting_later
-from toolstead.console.cli.invocation import CommandContext, common_options
-
-if TYPE_CHECKING:
-    from toolstead.app.server_file import ServerAddress
+from toolstead.app.server_file import ServerAddress
+from toolstead.console.cli.group import common_options
+from toolstead.console.cli.invocation import CommandContext, collect_seldom
 
 
 @click.command("serve")
@@ -19,11 +15,15 @@ if TYPE_CHECKING:
 @click.option("--dev", is_flag=True, help="Trust this project, and every change of it while this runs: for authors.")
 @click.option("--no-fast-path", is_flag=True, help="Leave every MCP message to the MCP SDK.")
 @common_options
-@click.pass_obj
 def serve(invocation: CommandContext, host: str | None, port: int | None, dev: bool, no_fast_path: bool) -> int:
     """Serve the tools over HTTP: REST at /api, MCP at /mcp, the documentation at /docs."""
-    with collecting_later():
-        return invocation.run(_serve(invocation, host, port, dev=dev, fast_path=not no_fast_path), fast_loop=True)
+    try:
+        from uvloop import new_event_loop
+    except ImportError:  # not made for every platform
+        new_event_loop = None
+    return invocation.run_server(
+        _serve(invocation, host, port, dev=dev, fast_path=not no_fast_path), loop_factory=new_event_loop
+    )
 
 
 async def _serve(invocation: CommandContext, host: str | None, port: int | None, *, dev: bool, fast_path: bool) -> int:

@@ -9,8 +9,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from toolstead.console.cli.collecting import collect_seldom, collecting_later
-from toolstead.console.cli.invocation import CommandContext
+from toolstead.console.cli.invocation import CommandContext, collect_seldom
 
 
 def serve(invocation: CommandContext, *, fast_path: bool = True) -> int:
@@ -20,8 +19,7 @@ def serve(invocation: CommandContext, *, fast_path: bool = True) -> int:
         invocation: The common options.
         fast_path: Answer plain messages without the SDK.
     """
-    with collecting_later():
-        return invocation.run(_serve(invocation, fast_path=fast_path))
+    return invocation.run_server(_serve(invocation, fast_path=fast_path))
 
 
 def plainly_asked(words: Sequence[str]) -> CommandContext | None:
@@ -42,19 +40,16 @@ def plainly_asked(words: Sequence[str]) -> CommandContext | None:
             verbose += 1
         elif name in ("--project", "--set"):
             text = value if given else next(rest, "-")
-            if not text or text.startswith("-"):
+            if not text or text.startswith("-") or (name == "--project" and not os.access(text, os.R_OK)):
                 return None
             if name == "--set":
                 overrides.append(text)
-            elif os.access(text, os.R_OK):
-                project = Path(text)
             else:
-                return None
+                project = Path(text)
         else:
             return None
-    if not asked:
-        return None
-    return CommandContext(project=project, overrides=tuple(overrides), verbose=max(verbose, verbose_before))
+    found = CommandContext(project=project, overrides=tuple(overrides), verbose=max(verbose, verbose_before))
+    return found if asked else None
 
 
 async def _serve(invocation: CommandContext, *, fast_path: bool) -> int:

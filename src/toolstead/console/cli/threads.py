@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import json
-import logging
 import time
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from toolstead.console.cli.invocation import CommandContext, common_options
+from toolstead.app.client import InProcessClient, SteadClient
+from toolstead.console.cli.group import client_command, json_option, stead_command, url_option
 
 if TYPE_CHECKING:
-    from toolstead.app.client import SteadClient
-
-DONE = 0
+    from toolstead.app.stead import Toolstead
 
 
 @click.group("threads")
@@ -23,118 +22,82 @@ def threads() -> None:
     """List, show, rename, delete and export conversations."""
 
 
-_URL = click.option("--url", metavar="URL", help="The server to ask, instead of this project's own.")
-_JSON = click.option("--json", "as_json", is_flag=True, help="As JSON, for programs.")
-
-
 @threads.command("list")
 @click.option("--limit", type=click.IntRange(1, 1000), default=50, show_default=True, help="At most so many.")
-@_JSON
-@_URL
-@common_options
-@click.pass_obj
-def list_threads(invocation: CommandContext, *, limit: int, as_json: bool, url: str | None) -> int:
+@json_option
+@url_option
+@client_command
+async def list_threads(client: SteadClient, *, limit: int, as_json: bool) -> None:
     """List the conversations, the newest first."""
-
-    async def show_threads(client: SteadClient) -> int:
-        found = await client.list_threads(limit)
-        if as_json:
-            click.echo(json.dumps({"threads": found}, indent=2, ensure_ascii=False))
-        elif not found:
-            click.echo('there are none yet; `toolstead ask "…"` begins one', err=True)
-        for thread in () if as_json else found:
-            click.echo(
-                f"{thread['id']}  {_render_time(thread['createdAt'])}  "
-                f"{_shorten_text(thread['title'] or '(no title)', 26)}"
-            )
-        return DONE
-
-    return invocation.run_with_client(url, show_threads)
+    found = await client.list_threads(limit)
+    if as_json:
+        click.echo(json.dumps({"threads": found}, indent=2, ensure_ascii=False))
+    elif not found:
+        click.echo('there are none yet; `toolstead ask "…"` begins one', err=True)
+    for thread in () if as_json else found:
+        title = _shorten_text(thread["title"] or "(no title)", 26)
+        click.echo(f"{thread['id']}  {_render_time(thread['createdAt'])}  {title}")
 
 
 @threads.command("show")
 @click.argument("thread_id", metavar="ID")
-@_JSON
-@_URL
-@common_options
-@click.pass_obj
-def show_thread(invocation: CommandContext, thread_id: str, *, as_json: bool, url: str | None) -> int:
+@json_option
+@url_option
+@client_command
+async def show_thread(client: SteadClient, *, thread_id: str, as_json: bool) -> None:
     """Print a conversation."""
-
-    async def show_messages(client: SteadClient) -> int:
-        thread = await client.read_thread(thread_id)
-        if as_json:
-            click.echo(json.dumps(thread, indent=2, ensure_ascii=False))
-        else:
-            click.echo(click.style(thread["title"] or thread["id"], bold=True))
-            for message in thread["messages"]:
-                click.echo(f"\n{click.style(message['role'], bold=True)}  {_render_time(message['createdAt'])}")
-                click.echo(message["content"])
-        return DONE
-
-    return invocation.run_with_client(url, show_messages)
+    thread = await client.read_thread(thread_id)
+    if as_json:
+        click.echo(json.dumps(thread, indent=2, ensure_ascii=False))
+        return
+    click.echo(click.style(thread["title"] or thread["id"], bold=True))
+    for message in thread["messages"]:
+        click.echo(f"\n{click.style(message['role'], bold=True)}  {_render_time(message['createdAt'])}")
+        click.echo(message["content"])
 
 
 @threads.command("rename")
 @click.argument("thread_id", metavar="ID")
 @click.argument("title")
-@_URL
-@common_options
-@click.pass_obj
-def rename_thread(invocation: CommandContext, thread_id: str, title: str, *, url: str | None) -> int:
+@url_option
+@client_command
+async def rename_thread(client: SteadClient, *, thread_id: str, title: str) -> None:
     """Give a conversation another title."""
-
-    async def rename_one(client: SteadClient) -> int:
-        await client.rename_thread(thread_id, title)
-        click.echo(f"{thread_id} is called {title!r} now", err=True)
-        return DONE
-
-    return invocation.run_with_client(url, rename_one)
+    await client.rename_thread(thread_id, title)
+    click.echo(f"{thread_id} is called {title!r} now", err=True)
 
 
 @threads.command("delete")
 @click.argument("thread_id", metavar="ID")
-@_URL
-@common_options
-@click.pass_obj
-def delete_thread(invocation: CommandContext, thread_id: str, *, url: str | None) -> int:
+@url_option
+@client_command
+async def delete_thread(client: SteadClient, *, thread_id: str) -> None:
     """Delete a conversation, with its messages, runs and events; what runs in it is ended."""
-
-    async def delete_one(client: SteadClient) -> int:
-        await client.delete_thread(thread_id)
-        click.echo(f"{thread_id} is deleted", err=True)
-        return DONE
-
-    return invocation.run_with_client(url, delete_one)
+    await client.delete_thread(thread_id)
+    click.echo(f"{thread_id} is deleted", err=True)
 
 
 @threads.command("export")
 @click.argument("thread_id", metavar="ID")
 @click.option("--output", type=click.Path(path_type=Path), help="The file to write; stdout unless given.")
-@common_options
-@click.pass_obj
-def export_thread(invocation: CommandContext, thread_id: str, *, output: Path | None) -> int:
+@stead_command
+async def export_thread(stead: Toolstead, *, thread_id: str, output: Path | None) -> None:
     """Write a conversation as JSON: the thread, its messages and its events, as the database has them."""
-    from toolstead.app.client import InProcessClient
+    client = InProcessClient(stead)
+    _write_thread({**await client.read_thread(thread_id), "events": await client.list_events(thread_id)}, output)
 
-    async def export_one() -> dict[str, Any]:
-        async with invocation.make_stead() as stead:
-            client = InProcessClient(stead)
-            return {**await client.read_thread(thread_id), "events": await client.list_events(thread_id)}
 
-    thread = invocation.run(export_one(), level=logging.ERROR)
+def _write_thread(thread: Mapping[str, Any], output: Path | None) -> None:
     text = json.dumps(thread, indent=2, ensure_ascii=False)
     if output is None:
         click.echo(text)
-    else:
-        try:
-            output.write_text(f"{text}\n", encoding="utf-8")
-        except OSError as error:
-            raise click.UsageError(
-                f"--output {output}: {error.strerror or error}; name a file that can be written"
-            ) from None
-        click.echo(f"{len(thread['messages'])} messages written to {output}", err=True)
-    return DONE
+        return
+    try:
+        output.write_text(f"{text}\n", encoding="utf-8")
+    except OSError as error:
+        reason = f"{error.strerror or error}; name a file that can be written"
+        raise click.UsageError(f"--output {output}: {reason}") from None
+    click.echo(f"{len(thread['messages'])} messages written to {output}", err=True)
 
 
 def _render_time(seconds: float) -> str:

@@ -4,26 +4,23 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from toolstead.console.cli.invocation import CommandContext, common_options
+from toolstead.console.cli.group import DONE, FAILED, common_options, count_noun
+from toolstead.console.cli.invocation import CommandContext
 
 if TYPE_CHECKING:
     from toolstead.app.stead import Toolstead
     from toolstead.tools.sources.json_file import Example
 
-GOOD, BAD = 0, 1
-
 
 @click.command("check")
 @click.argument("paths", nargs=-1, type=click.Path(path_type=Path))
 @common_options
-@click.pass_obj
 def check_files(invocation: CommandContext, paths: tuple[Path, ...]) -> int:
     """Check tool files: every problem as file:line:column, exit status 1 when there is one.
 
@@ -39,10 +36,10 @@ def check_files(invocation: CommandContext, paths: tuple[Path, ...]) -> int:
             click.echo(describe_problem(problem))
         tools = sum(len(file.tools) for file in loaded)
         click.echo(
-            f"{_count_noun(len(loaded), 'file')}, {_count_noun(tools, 'good tool')}, {_count_problems(len(problems))}",
+            f"{count_noun(len(loaded), 'file')}, {count_noun(tools, 'good tool')}, {_count_problems(len(problems))}",
             err=True,
         )
-        return BAD if problems else GOOD
+        return FAILED if problems else DONE
 
     return invocation.run(run(), level=logging.WARNING)
 
@@ -50,7 +47,6 @@ def check_files(invocation: CommandContext, paths: tuple[Path, ...]) -> int:
 @click.command("test")
 @click.argument("names", nargs=-1, metavar="[TOOL | FILE]…")
 @common_options
-@click.pass_obj
 def test_files(invocation: CommandContext, names: tuple[str, ...]) -> int:
     """Run the examples of tool files, and compare what they answer with what they expect.
 
@@ -58,81 +54,66 @@ def test_files(invocation: CommandContext, names: tuple[str, ...]) -> int:
     """
     from toolstead.tools.sources.json_files import describe_problem
 
-    wanted = _Wanted(
-        files=tuple(Path(name).absolute() for name in names if name.endswith(".json")),
-        tools=tuple(name for name in names if not name.endswith(".json")),
-    )
+    files = [Path(name).absolute() for name in names if name.endswith(".json")]
+    tools = [name for name in names if not name.endswith(".json")]
+    _must_exist(files)
+    folders = {file.parent for file in files}
+    if len(folders) > 1:
+        raise click.UsageError("the files must be in one folder; test the others with another command")
+
+    def is_wanted(file: Path, tool: str | None) -> bool:
+        return not names or file in files or tool in tools
 
     async def run() -> int:
-        async with invocation.make_stead(tools_dir=wanted.wanted_folder()) as stead:
-            for name in wanted.tools:
+        async with invocation.make_stead(tools_dir=next(iter(folders), None)) as stead:
+            for name in tools:
                 if not stead.registry.has_tool(name):
                     raise stead.registry.unknown_tool(name)
             problems = [
-                problem
-                for problem in stead.registry.quarantined
-                if wanted.includes_tool(Path(problem.source), problem.tool_name)
+                problem for problem in stead.registry.quarantined if is_wanted(Path(problem.source), problem.tool_name)
             ]
-            failed, done, built = await _test_examples(stead, wanted)
+            reasons, built = await _test_examples(stead, is_wanted)
         for problem in problems:
             click.echo(f"FAIL {describe_problem(problem)}")
+        done, failed = len(reasons), sum(reason is not None for reason in reasons)
         not_run = f" ({built} built, not run)" if built else ""
         click.echo(
-            f"{_count_noun(done, 'example')}{not_run}, {failed or 'none'} failed, {_count_problems(len(problems))}",
+            f"{count_noun(done, 'example')}{not_run}, {failed or 'none'} failed, {_count_problems(len(problems))}",
             err=True,
         )
         if not done:
             click.echo('note: no example was run; give a tool "examples": [{"input": {…}}]', err=True)
-        return BAD if failed or problems else GOOD
+        return FAILED if failed or problems else DONE
 
     return invocation.run(run(), level=logging.ERROR)
 
 
 @click.command("schema")
-def print_schema() -> int:
+def print_schema() -> None:
     """Print the JSON Schema of tool files, for editors."""
     from toolstead.tools.sources.json_format import format_schema
 
     click.echo(json.dumps(format_schema(), indent=2))
-    return GOOD
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Wanted:
-    """The files and tools that were named; none means all."""
-
-    files: tuple[Path, ...]
-    tools: tuple[str, ...]
-
-    def wanted_folder(self) -> Path | None:
-        """The folder of the named files, instead of those in use."""
-        _must_exist(self.files)
-        folders = {file.parent for file in self.files}
-        if len(folders) > 1:
-            raise click.UsageError("the files must be in one folder; test the others with another command")
-        return folders.pop() if folders else None
-
-    def includes_tool(self, file: Path, tool: str | None) -> bool:
-        return not (self.files or self.tools) or file in self.files or tool in self.tools
-
-
-async def _test_examples(stead: Toolstead, wanted: _Wanted) -> tuple[int, int, int]:
-    """Run the examples; how many failed, of how many, and how many of them were built only."""
-    failed = done = built = 0
-    for file in stead.tool_files():
-        for name, examples in file.examples.items():
-            if not wanted.includes_tool(file.path, name):
-                continue
-            for number, example in enumerate(examples, start=1):
-                reason = await _try_example(stead, name, example)
-                done += 1
-                failed += reason is not None
-                built += not example.run
-                note = "" if example.run else " (built, not run)"
-                click.echo(f"{'ok  ' if reason is None else 'FAIL'} {name} example {number}{note}")
-                if reason is not None:
-                    click.echo("     " + reason.rstrip("\n").replace("\n", "\n     "))
-    return failed, done, built
+async def _test_examples(stead: Toolstead, is_wanted: Callable[[Path, str], bool]) -> tuple[list[str | None], int]:
+    """Run the examples; why each failed, None for one that did not, and how many of them were built only."""
+    examples = [
+        (name, number, example)
+        for file in stead.tool_files()
+        for name, listed in file.examples.items()
+        if is_wanted(file.path, name)
+        for number, example in enumerate(listed, start=1)
+    ]
+    reasons: list[str | None] = []
+    for name, number, example in examples:
+        reason = await _try_example(stead, name, example)
+        reasons.append(reason)
+        note = "" if example.run else " (built, not run)"
+        click.echo(f"{'ok  ' if reason is None else 'FAIL'} {name} example {number}{note}")
+        if reason is not None:
+            click.echo("     " + reason.rstrip("\n").replace("\n", "\n     "))
+    return reasons, sum(not example.run for _, _, example in examples)
 
 
 async def _try_example(stead: Toolstead, name: str, example: Example) -> str | None:
@@ -172,9 +153,5 @@ def _must_exist(paths: Sequence[Path]) -> None:
         raise click.UsageError(f"no such file or folder: {', '.join(missing)}")
 
 
-def _count_noun(number: int, noun: str) -> str:
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
-
-
 def _count_problems(number: int) -> str:
-    return _count_noun(number, "problem") if number else "no problems"
+    return count_noun(number, "problem") if number else "no problems"

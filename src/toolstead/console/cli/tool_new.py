@@ -14,14 +14,13 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from toolstead.console.cli.invocation import CommandContext, common_options
+from toolstead.console.cli.group import DONE, FAILED, common_options, count_noun
+from toolstead.console.cli.invocation import CommandContext
 from toolstead.errors import DuplicateToolError, ToolsteadError
 
 if TYPE_CHECKING:
     from toolstead.app.stead import Toolstead
     from toolstead.tools.sources.json_file import LoadedFile
-
-GOOD, BAD = 0, 1
 
 _WITH_METHOD = re.compile(r"\s*([A-Za-z]+)\s+(\S.*)", re.DOTALL)
 
@@ -36,7 +35,6 @@ _WITH_METHOD = re.compile(r"\s*([A-Za-z]+)\s+(\S.*)", re.DOTALL)
 @click.option("--in-project", is_flag=True, help="Into the project's .toolstead/tools, not into your own folder.")
 @click.option("--edit", is_flag=True, help="Open it in $VISUAL or $EDITOR, and check it afterwards.")
 @common_options
-@click.pass_obj
 def new_tool(
     invocation: CommandContext,
     *,
@@ -60,17 +58,15 @@ def new_tool(
     document = _draft_tool(
         name, command=command, request=request, method=method, folder=folder, description=description
     )
-    _judge_draft(document)
-    at_terminal = sys.stdin.isatty() and sys.stdout.isatty()
-    editor = find_editor(at_terminal=at_terminal) if edit else None
+    _validate_draft(document)
+    editor = find_editor(at_terminal=sys.stdin.isatty() and sys.stdout.isatty()) if edit else None
     path = authoring_folder(invocation.find_places(), in_project=in_project) / f"{name}.json"
-    writing = _write(invocation, name, path, document, in_project=in_project)
-    callable_now = invocation.run(writing, level=logging.ERROR)
+    callable_now = invocation.run(_write(invocation, name, path, document, in_project=in_project), level=logging.ERROR)
     click.echo(str(path))
     if edit:
         if editor is None:
             click.echo(f"no editor is set: set VISUAL or EDITOR, or open {path} yourself", err=True)
-            return BAD
+            return FAILED
         return _edit_file(invocation, [*editor, str(path)], path, in_project=in_project)
     tool = document["tools"][0]
     _present_tool(tool)
@@ -80,9 +76,12 @@ def new_tool(
     click.echo('and checked, and not run as long as it says "run": false.\n', err=True)
     _print_next(name, tool["examples"][0]["input"], path, in_project=in_project)
     if not in_project and not callable_now:
-        hidden = "it is switched off, or tools.allowed and tools.blocked in the settings hide it"
-        click.echo(f"\nnote: {name} cannot be called now: {hidden}", err=True)
-    return GOOD
+        click.echo(
+            f"\nnote: {name} cannot be called now: it is switched off, or tools.allowed and tools.blocked in the "
+            "settings hide it",
+            err=True,
+        )
+    return DONE
 
 
 def _draft_tool(
@@ -104,19 +103,14 @@ def _draft_tool(
         return draft_shell(name, command, description=description)
     if folder is not None:
         return draft_file_read(name, folder, description=description)
-    said, url = _split_request(request or "")
-    if said and method and said.upper() != method.upper():
-        raise click.UsageError(f"--http gives {said} and --method {method}; give one method")
-    return draft_http(name, (said or method or "GET").upper(), url, description=description)
+    found = _WITH_METHOD.fullmatch(request or "")
+    given, url = found.groups() if found else ("", request or "")
+    if given and method and given.upper() != method.upper():
+        raise click.UsageError(f"--http gives {given} and --method {method}; give one method")
+    return draft_http(name, (given or method or "GET").upper(), url.strip(), description=description)
 
 
-def _split_request(text: str) -> tuple[str, str]:
-    """The method, where one stands there, and the address."""
-    found = _WITH_METHOD.fullmatch(text)
-    return (found[1], found[2].strip()) if found else ("", text.strip())
-
-
-def _judge_draft(document: dict[str, Any]) -> None:
+def _validate_draft(document: dict[str, Any]) -> None:
     """Let the loader look at a draft before anything is written.
 
     Raises:
@@ -135,7 +129,7 @@ def _judge_draft(document: dict[str, Any]) -> None:
 async def _write(
     invocation: CommandContext, name: str, path: Path, document: dict[str, Any], *, in_project: bool
 ) -> bool:
-    """Write the file, and the schema that editors find beside it; say whether the tool can be called now.
+    """Write the file, and the schema that editors find beside it; return whether the tool can be called now.
 
     A project's tool cannot: these bytes were never approved.
 
@@ -164,7 +158,8 @@ def _name_holder(stead: Toolstead, name: str, path: Path, *, in_project: bool) -
     if in_project and path.parent.is_dir():
         files += stead.read_tool_files([path.parent])
     for file in files:
-        if name in _tool_names(file) or any(problem.tool_name == name for problem in file.problems):
+        names = [*(tool.info.name for tool in file.tools), *(problem.tool_name for problem in file.problems)]
+        if name in names:
             return str(file.path)
     if info := stead.registry.get_tool_info(name):
         return f"{info.provenance.source} {info.provenance.origin}"
@@ -179,18 +174,17 @@ def _edit_file(invocation: CommandContext, command: list[str], path: Path, *, in
         status = subprocess.run(command, check=False).returncode  # noqa: S603 - the user's own editor
     except OSError as error:
         click.echo(f"{command[0]} cannot be started: {error.strerror}; open {path} yourself", err=True)
-        return BAD
+        return FAILED
     if status:
         click.echo(f"{command[0]} ended with status {status}; the file is checked anyway", err=True)
     stead = invocation.make_stead(ask=False)
     file = invocation.run(_check_file(stead, path), level=logging.ERROR)
-    invocation.run(_warned_of(stead, path), level=logging.WARNING)
+    invocation.run(_log_warnings(stead, path), level=logging.WARNING)
     for problem in file.problems:
         click.echo(describe_problem(problem))
     if file.problems:
-        some = "1 problem" if len(file.problems) == 1 else f"{len(file.problems)} problems"
-        click.echo(f"{some}; fix the file, then: toolstead tools check", err=True)
-        return BAD
+        click.echo(f"{count_noun(len(file.problems), 'problem')}; fix the file, then: toolstead tools check", err=True)
+        return FAILED
     if not file.tools:
         click.echo(f"{path} holds no tool", err=True)
     for tool in file.tools:
@@ -199,7 +193,7 @@ def _edit_file(invocation: CommandContext, command: list[str], path: Path, *, in
             {"name": tool.info.name, "description": tool.info.description, "inputSchema": tool.info.input_schema}
         )
         _print_next(tool.info.name, examples[0].input if examples else {}, path, in_project=in_project)
-    return BAD if status else GOOD
+    return FAILED if status else DONE
 
 
 async def _check_file(stead: Toolstead, path: Path) -> LoadedFile:
@@ -209,13 +203,9 @@ async def _check_file(stead: Toolstead, path: Path) -> LoadedFile:
         return stead.read_tool_files([*others, path])[-1]
 
 
-async def _warned_of(stead: Toolstead, path: Path) -> None:
-    """Read this file alone, for what the log says about it."""
+async def _log_warnings(stead: Toolstead, path: Path) -> None:
+    """Read this file alone, for the warnings about it."""
     stead.read_tool_files([path])
-
-
-def _tool_names(file: LoadedFile) -> set[str]:
-    return {tool.info.name for tool in file.tools}
 
 
 def _present_tool(tool: Any) -> None:

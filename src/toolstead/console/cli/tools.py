@@ -1,9 +1,8 @@
-"""`toolstead tools`: list, show, call, enable and disable."""
+"""`toolstead tools`: list, show, call, enable, disable and reload."""
 
 from __future__ import annotations
 
 import json
-import logging
 import shutil
 import textwrap
 from typing import TYPE_CHECKING, Any
@@ -11,18 +10,24 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from toolstead.console.cli.arguments import read_arguments
-from toolstead.console.cli.invocation import CommandContext, common_options
+from toolstead.console.cli.group import (
+    DONE,
+    FAILED,
+    WRONG_USAGE,
+    client_command,
+    json_option,
+    stead_command,
+    url_option,
+)
 from toolstead.console.cli.tool_files import check_files, print_schema, test_files
 from toolstead.console.cli.tool_new import new_tool
-from toolstead.console.cli.tool_reload import reload_tools
 from toolstead.types.content import Text
 from toolstead.types.result import Failure, ToolResult
 
 if TYPE_CHECKING:
+    from toolstead.app.client import SteadClient
     from toolstead.app.stead import Toolstead
     from toolstead.types.tool import ToolInfo
-
-DONE, SAID_NO, WRONG_USAGE = 0, 1, 2
 
 
 @click.group("tools")
@@ -31,58 +36,42 @@ def tools() -> None:
 
 
 @tools.command("list")
-@click.option("--json", "as_json", is_flag=True, help="As JSON, for programs.")
-@common_options
-@click.pass_obj
-def list_tools(invocation: CommandContext, as_json: bool) -> int:
+@json_option
+@stead_command
+async def list_tools(stead: Toolstead, *, as_json: bool) -> None:
     """List the tools of this project."""
     from toolstead.tools.sources.json_files import describe_problem
 
-    async def run() -> int:
-        async with invocation.make_stead() as stead:
-            shown = stead.registry.list_tools()
-            if as_json:
-                click.echo(json.dumps({"tools": [tool.to_json() for tool in shown]}, indent=2))
-            else:
-                _print_table(shown)
-            for problem in stead.registry.quarantined:
-                if problem in stead.waiting:  # shown already
-                    continue
-                click.echo(f"quarantined: {describe_problem(problem)}", err=True)
-        return DONE
-
-    return invocation.run(run(), level=logging.ERROR)
+    shown = stead.registry.list_tools()
+    if as_json:
+        click.echo(json.dumps({"tools": [tool.to_json() for tool in shown]}, indent=2))
+    else:
+        _print_table(shown)
+    for problem in stead.registry.quarantined:
+        if problem not in stead.waiting:  # those are shown already
+            click.echo(f"quarantined: {describe_problem(problem)}", err=True)
 
 
 @tools.command("show")
 @click.argument("name")
 @click.option("--input", "given", metavar="JSON", help="Show what would run for these arguments; nothing is run.")
-@click.option("--json", "as_json", is_flag=True, help="As JSON, for programs.")
-@common_options
-@click.pass_obj
-def show_tool(invocation: CommandContext, name: str, given: str | None, as_json: bool) -> int:
+@json_option
+@stead_command
+async def show_tool(stead: Toolstead, *, name: str, given: str | None, as_json: bool) -> None:
     """Show one tool: what it does, where it comes from, its schema."""
-
-    async def run() -> int:
-        async with invocation.make_stead() as stead:
-            info = _find_tool(stead, name)
-            if given is not None:
-                preview = stead.registry.preview_call(name, read_arguments((), given, info.input_schema))
-                click.echo(json.dumps(preview, indent=2, ensure_ascii=False))
-                return DONE
-        if as_json:
-            click.echo(json.dumps(info.to_json(), indent=2))
-            return DONE
+    info = _find_tool(stead, name)
+    if given is not None:
+        preview = stead.registry.preview_call(name, read_arguments((), given, info.input_schema))
+        click.echo(json.dumps(preview, indent=2, ensure_ascii=False))
+    elif as_json:
+        click.echo(json.dumps(info.to_json(), indent=2))
+    else:
         click.echo(click.style(info.name, bold=True) + f"  ({_describe_source(info)})")
         click.echo(textwrap.fill(info.description, _terminal_width(), replace_whitespace=False))
-        click.echo("\nInput")
-        _print_schema(info.input_schema)
-        if info.output_schema is not None:
-            click.echo("\nOutput")
-            _print_schema(info.output_schema)
-        return DONE
-
-    return invocation.run(run(), level=logging.ERROR)
+        for title, schema in (("Input", info.input_schema), ("Output", info.output_schema)):
+            if schema is not None:
+                click.echo(f"\n{title}")
+                _print_schema(schema)
 
 
 @tools.command("call")
@@ -90,84 +79,83 @@ def show_tool(invocation: CommandContext, name: str, given: str | None, as_json:
 @click.argument("pairs", nargs=-1, metavar="[KEY=VALUE | KEY:=JSON]…")
 @click.option("--input", "given", metavar="JSON", help="All arguments as one JSON object; - reads stdin.")
 @click.option("--json", "as_json", is_flag=True, help="Print the whole result as JSON.")
-@common_options
-@click.pass_obj
-def call_tool(invocation: CommandContext, name: str, pairs: tuple[str, ...], given: str | None, as_json: bool) -> int:
+@stead_command
+async def call_tool(stead: Toolstead, *, name: str, pairs: tuple[str, ...], given: str | None, as_json: bool) -> int:
     """Call a tool and print its answer.
 
     KEY=VALUE is read by the schema's type, KEY:=JSON is JSON. stdout is the tool's text, everything
     else goes to stderr. Exit status: 0 done, 1 the tool answered with an error, 2 wrong usage.
     """
-
-    async def run() -> int:
-        async with invocation.make_stead() as stead:
-            arguments = read_arguments(pairs, given, _find_tool(stead, name).input_schema)
-            result = await stead.call(name, arguments)
-        _print_result(result, as_json=as_json)
-        if not result.is_error:
-            return DONE
-        return WRONG_USAGE if result.failure is Failure.INVALID_ARGUMENTS else SAID_NO
-
-    return invocation.run(run(), level=logging.ERROR)
+    arguments = read_arguments(pairs, given, _find_tool(stead, name).input_schema)
+    result = await stead.call(name, arguments)
+    _print_result(result, as_json=as_json)
+    if not result.is_error:
+        return DONE
+    return WRONG_USAGE if result.failure is Failure.INVALID_ARGUMENTS else FAILED
 
 
 @tools.command("result")
 @click.argument("handle")
 @click.option("--json", "as_json", is_flag=True, help="Print the whole result as JSON.")
-@common_options
-@click.pass_obj
-def show_result(invocation: CommandContext, handle: str, as_json: bool) -> int:
+@stead_command
+async def show_result(stead: Toolstead, *, handle: str, as_json: bool) -> None:
     """Print the whole of an answer that was shown in part, by its HANDLE."""
-
-    async def run() -> dict[str, Any]:
-        async with invocation.make_stead() as stead:
-            return await stead.kept_result(handle)
-
-    kept = invocation.run(run(), level=logging.ERROR)
+    kept = await stead.kept_result(handle)
     if as_json:
         click.echo(json.dumps(kept, indent=2, ensure_ascii=False))
-    else:
-        for part in kept["content"]:
-            click.echo(part["text"] if part["type"] == "text" else f"[{part['type']}]", nl=part["type"] != "text")
-    return DONE
+        return
+    for part in kept["content"]:
+        click.echo(part["text"] if part["type"] == "text" else f"[{part['type']}]", nl=part["type"] != "text")
 
 
 @tools.command("enable")
 @click.argument("name")
-@common_options
-@click.pass_obj
-def enable_tool(invocation: CommandContext, name: str) -> int:
+@stead_command
+async def enable_tool(stead: Toolstead, *, name: str) -> None:
     """Switch a tool on again, in every running process."""
-    return _switch_tool(invocation, name, enabled=True)
+    _switch_tool(stead, name, enabled=True)
 
 
 @tools.command("disable")
 @click.argument("name")
-@common_options
-@click.pass_obj
-def disable_tool(invocation: CommandContext, name: str) -> int:
+@stead_command
+async def disable_tool(stead: Toolstead, *, name: str) -> None:
     """Switch a tool off, in every running process, until it is enabled again."""
-    return _switch_tool(invocation, name, enabled=False)
+    _switch_tool(stead, name, enabled=False)
 
 
-for command in (new_tool, check_files, test_files, print_schema, reload_tools):
+@tools.command("reload")
+@url_option
+@json_option
+@client_command
+async def reload_tools(client: SteadClient, *, as_json: bool) -> int:
+    """Read every tool file again, and show what changed."""
+    answer = await client.reload_tools()
+    if client.url is not None:
+        click.echo(f"reloaded by the server at {client.url}", err=True)
+    else:
+        if client.lost_server is not None:
+            click.echo(f"the server at {client.lost_server} does not answer any more", err=True)
+        click.echo("no server runs for this project; the files were read by this command only", err=True)
+    if as_json:
+        click.echo(json.dumps(answer, indent=2))
+    else:
+        _print_changes(answer)
+    return DONE if answer["success"] else FAILED
+
+
+for command in (new_tool, check_files, test_files, print_schema):
     tools.add_command(command)
 
 
-def _switch_tool(invocation: CommandContext, name: str, *, enabled: bool) -> int:
+def _switch_tool(stead: Toolstead, name: str, *, enabled: bool) -> None:
     from toolstead.app.state import Switches
 
-    async def run() -> int:
-        async with invocation.make_stead() as stead:
-            known = stead.registry.holds(name)
-        changed = Switches(invocation.find_places().data).set_tool_enabled(name, enabled)
-        word = "on" if enabled else "off"
-        click.echo(f"{name} is {'now' if changed else 'already'} switched {word}", err=True)
-        if not known:
-            click.echo(f"note: no tool of this project is called {name!r} at the moment", err=True)
-        return DONE
-
-    return invocation.run(run(), level=logging.ERROR)
+    known = stead.registry.holds(name)
+    changed = Switches(stead.places.data).set_tool_enabled(name, enabled)
+    click.echo(f"{name} is {'now' if changed else 'already'} switched {'on' if enabled else 'off'}", err=True)
+    if not known:
+        click.echo(f"note: no tool of this project is called {name!r} at the moment", err=True)
 
 
 def _find_tool(stead: Toolstead, name: str) -> ToolInfo:
@@ -221,6 +209,20 @@ def _print_result(result: ToolResult, *, as_json: bool) -> None:
             click.echo(part.text, err=result.is_error, nl=not part.text.endswith("\n"))
         else:
             click.echo(f"[{type(part).__name__}; print it with --json]", err=True)
+
+
+def _print_changes(answer: dict[str, Any]) -> None:
+    for word in ("added", "removed", "changed"):
+        for name in answer[word]:
+            click.echo(f"{word}  {name}")
+            for change in answer.get("schemaChanges", {}).get(name, ()):
+                mark = "breaks callers" if change["breaking"] else "harmless"
+                click.echo(f"         {change['pointer']}: {change['change']} ({mark})")
+    for error in answer["errors"]:
+        place = f"{error['source']}:{error['line']}:{error['column']}" if "line" in error else error["source"]
+        tool = f"tool {error['toolName']!r}: " if "toolName" in error else ""
+        click.echo(f"{place}: {tool}{error['message']}")
+    click.echo(f"{answer['toolCount']} tools", err=True)
 
 
 def _terminal_width() -> int:

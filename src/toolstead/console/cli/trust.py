@@ -7,17 +7,20 @@ import json
 import logging
 import sys
 import time
-from typing import TYPE_CHECKING
+from dataclasses import replace
+from pathlib import Path
 
 import click
 
+from toolstead.app.places import Places
+from toolstead.app.trust.approvals import TrustApproval, TrustStore, compare_snapshot
+from toolstead.app.trust.approved import ProjectTrust
+from toolstead.app.trust.watcher import TrustWatcher
 from toolstead.console.cli.approving import approve_project
-from toolstead.console.cli.invocation import CommandContext, common_options
-
-if TYPE_CHECKING:
-    from toolstead.app.trust.approved import ProjectTrust
-
-DONE, SAID_NO = 0, 1
+from toolstead.console.cli.group import DONE, FAILED, common_options, count_noun
+from toolstead.console.cli.invocation import CommandContext
+from toolstead.errors import TrustError
+from toolstead.schema.visible import escape_unseen
 
 
 @click.command("trust")
@@ -27,7 +30,6 @@ DONE, SAID_NO = 0, 1
 @click.option("--yes", is_flag=True, help="Do not ask; a script is not asked either.")
 @click.option("--json", "as_json", is_flag=True, help="With --list: as JSON, for programs.")
 @common_options
-@click.pass_obj
 def trust(invocation: CommandContext, *, follow: bool, listing: bool, revoke: bool, yes: bool, as_json: bool) -> int:
     """Approve what this project brings: .toolstead, .claude/agents and .mcp.json.
 
@@ -37,20 +39,17 @@ def trust(invocation: CommandContext, *, follow: bool, listing: bool, revoke: bo
     if sum((follow, listing, revoke)) > 1:
         raise click.UsageError("--follow, --list and --revoke exclude each other")
     if listing:
-        return _list_approvals(invocation, as_json=as_json)
-    from toolstead.app.trust.approved import ProjectTrust
-
+        _list_approvals(invocation.find_places(), as_json=as_json)
+        return DONE
     project = ProjectTrust(invocation.find_places())
     if revoke:
         return _revoke_project(project)
     if not approve_project(project, ask=not yes and sys.stdin.isatty()):
-        return SAID_NO
+        return FAILED
     return invocation.run(_follow_project(project), level=logging.INFO) if follow else DONE
 
 
 async def _follow_project(project: ProjectTrust) -> int:
-    from toolstead.app.trust.watcher import TrustWatcher
-
     async def do_nothing() -> None:
         """Every process that uses the project notices an approval."""
 
@@ -61,46 +60,41 @@ async def _follow_project(project: ProjectTrust) -> int:
 
 
 def _revoke_project(project: ProjectTrust) -> int:
-    from toolstead.schema.visible import escape_unseen
-
     shown = escape_unseen(str(project.project))
     if project.approvals.revoke_approval(project.project):
         click.echo(f"not trusted any more: {shown}", err=True)
         return DONE
     click.echo(f"{shown} is not trusted, so there is nothing to revoke", err=True)
-    return SAID_NO
+    return FAILED
 
 
-def _list_approvals(invocation: CommandContext, *, as_json: bool) -> int:
-    from dataclasses import replace
-    from pathlib import Path
-
-    from toolstead.app.trust.approvals import TrustStore, compare_snapshot
-    from toolstead.app.trust.approved import ProjectTrust
-    from toolstead.errors import TrustError
-    from toolstead.schema.visible import escape_unseen
-
-    places = invocation.find_places()
-    rows: list[tuple[str, float, int, str]] = []
-    for approval in TrustStore(places.data).all_approvals():
-        project = Path(approval.project)
-        try:
-            waiting = str(compare_snapshot(approval, ProjectTrust(replace(places, project=project)).take_snapshot()))
-        except TrustError as error:
-            waiting = str(error)
-        state = "gone" if not project.is_dir() else waiting and f"waits: {waiting}"
-        rows.append((approval.project, approval.approved_at, len(approval.files), state))
+def _list_approvals(places: Places, *, as_json: bool) -> None:
+    rows = [(approval, _describe_state(places, approval)) for approval in TrustStore(places.data).all_approvals()]
     if as_json:
-        keys = ("project", "approvedAt", "files", "state")
-        shown = [dict(zip(keys, (*row[:3], row[3] or "as approved"), strict=True)) for row in rows]
-        click.echo(json.dumps({"trusted": shown}, indent=2))
-    elif not rows:
+        listed = [
+            {
+                "project": approval.project,
+                "approvedAt": approval.approved_at,
+                "files": len(approval.files),
+                "state": state or "as approved",
+            }
+            for approval, state in rows
+        ]
+        click.echo(json.dumps({"trusted": listed}, indent=2))
+        return
+    if not rows:
         click.echo("no project is trusted; `toolstead trust` in one shows what it brings", err=True)
-    else:
-        for name, at, count, state in rows:
-            day = time.strftime("%Y-%m-%d %H:%M", time.localtime(at))
-            click.echo(escape_unseen(name))
-            click.echo(
-                f"  {count} {'file' if count == 1 else 'files'}, approved {day}" + (f"; {state}" if state else "")
-            )
-    return DONE
+    for approval, state in rows:
+        day = time.strftime("%Y-%m-%d %H:%M", time.localtime(approval.approved_at))
+        click.echo(escape_unseen(approval.project))
+        click.echo(f"  {count_noun(len(approval.files), 'file')}, approved {day}" + (f"; {state}" if state else ""))
+
+
+def _describe_state(places: Places, approval: TrustApproval) -> str:
+    """What happened to a project since it was approved; empty for nothing."""
+    project = Path(approval.project)
+    try:
+        waiting = str(compare_snapshot(approval, ProjectTrust(replace(places, project=project)).take_snapshot()))
+    except TrustError as error:
+        waiting = str(error)
+    return "gone" if not project.is_dir() else waiting and f"waits: {waiting}"

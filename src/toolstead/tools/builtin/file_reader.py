@@ -10,8 +10,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any, BinaryIO
 
-import msgspec
-
 from toolstead.errors import ToolError
 from toolstead.plugins.contract import PluginContext, Tool
 from toolstead.plugins.tool_meta import ToolMeta
@@ -46,18 +44,6 @@ _SCHEMA: Mapping[str, Any] = {
 }
 
 
-class _Part(msgspec.Struct, frozen=True, kw_only=True):
-    """Some lines of a file.
-
-    Attributes:
-        data: The lines, line ends included, at most a little more than may be shown.
-        lines: How many lines the file has, where its end was reached; else None.
-    """
-
-    data: bytes
-    lines: int | None
-
-
 def file_reader_tool(root: Path, private: Path | None = None) -> Tool:
     """The tool, for a project.
 
@@ -72,11 +58,10 @@ def file_reader_tool(root: Path, private: Path | None = None) -> Tool:
         last = int(input["endLine"]) if "endLine" in input else None
         if last is not None and last < first:
             raise ToolError(f"endLine {last} is before startLine {first}; give the first line and then the last one")
-        given_up, lines = threading.Event(), (first, last)
+        given_up = threading.Event()
+        open_file = partial(open_inside, root, path, private=private)
         try:
-            return await asyncio.to_thread(
-                _read, partial(open_inside, root, path, private=private), path, lines, given_up
-            )
+            return await asyncio.to_thread(_read, open_file, path, first, last, given_up)
         finally:
             given_up.set()
 
@@ -91,17 +76,16 @@ def file_reader_tool(root: Path, private: Path | None = None) -> Tool:
 
 
 def _read(
-    opened: Callable[[], BinaryIO], path: str, wanted: tuple[int, int | None], given_up: threading.Event
+    open_file: Callable[[], BinaryIO], path: str, first: int, last: int | None, given_up: threading.Event
 ) -> ToolResult:
-    first, last = wanted
-    with opened() as file:
-        part = _take_lines(_read_chunks(file, path, given_up), first, last)
-    if not part.data:
-        if part.lines == 0 and first == 1:
+    with open_file() as file:
+        data, count = _take_lines(_read_chunks(file, path, given_up), first, last)
+    if not data:
+        if count == 0 and first == 1:
             return ToolResult(content=(Text("[the file is empty]"),))
-        lines = "1 line" if part.lines == 1 else f"{part.lines:,} lines"
+        lines = "1 line" if count == 1 else f"{count:,} lines"
         raise ToolError(f"{quote_path(path)} has {lines}, so there is no line {first:,}")
-    shown, note = _bound_lines(part.data, first)
+    shown, note = _bound_lines(data, first)
     try:
         text = shown.decode()
     except UnicodeDecodeError:
@@ -118,31 +102,23 @@ def _read_chunks(file: BinaryIO, path: str, given_up: threading.Event) -> Iterat
         yield chunk
 
 
-def _take_lines(chunks: Iterator[bytes], first: int, last: int | None) -> _Part:
-    """Take the wanted lines of a file, holding no more of it than may be shown."""
-    before, ended = 0, True
-    data = bytearray()
-    to_skip, to_take = first - 1, None if last is None else last - first + 1
+def _take_lines(chunks: Iterator[bytes], first: int, last: int | None) -> tuple[bytes, int | None]:
+    """The wanted lines, hardly more than may be shown, and how many the file has, where its end was reached."""
+    before, ended, data = 0, True, bytearray()
     for chunk in chunks:
+        end = len(chunk) if last is None else _offset_after(chunk, last - before)
+        data += chunk[_offset_after(chunk, first - 1 - before) : end]
+        before += chunk.count(b"\n")
         ended = chunk.endswith(b"\n")
-        rest = chunk
-        if to_skip:
-            count = min(chunk.count(b"\n"), to_skip)
-            before, to_skip = before + count, to_skip - count
-            rest = b"" if to_skip else chunk[_offset_after(chunk, count) :]
-        if to_take is not None:
-            count = rest.count(b"\n")
-            if count >= to_take:
-                return _Part(data=bytes(data + rest[: _offset_after(rest, to_take)]), lines=None)
-            to_take -= count
-        data += rest
-        if len(data) > MOST_SHOWN:
-            return _Part(data=bytes(data), lines=None)
-    return _Part(data=bytes(data), lines=before + (0 if ended else 1))
+        if (last is not None and before >= last) or len(data) > MOST_SHOWN:
+            return bytes(data), None
+    return bytes(data), before + (0 if ended else 1)
 
 
 def _offset_after(chunk: bytes, lines: int) -> int:
-    """Where the line after so many lines begins."""
+    """Where the line after so many lines begins; the end of the chunk where it has fewer."""
+    if lines > chunk.count(b"\n"):
+        return len(chunk)
     at = 0
     for _ in range(lines):
         at = chunk.index(b"\n", at) + 1

@@ -17,13 +17,13 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import re
 import shutil
 import tempfile
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import BinaryIO
 
 from toolstead.errors import RefusedError, ToolError
 from toolstead.processes.program_run import ProgramResult, run_program
@@ -32,11 +32,13 @@ from toolstead.tools.confinement import LONGEST_PATH, open_inside, quote_path
 MOST_OUTPUT = 200_000
 """Bytes of git's answer that are shown; below what a caller is shown of any tool."""
 
+_FILTER = re.compile(r"filter\.(.+)\.(?:clean|process)", re.DOTALL)
+_MOST_FILTERED = 100
 _MOST_SETTINGS = 4 << 20
 _MOST_NAMES = 16 << 20
 _LARGEST_INDEX = 1 << 30
 _STEP = 1 << 20
-_PASSED_ON = ("HOME", "USER", "TMPDIR", "XDG_CONFIG_HOME")  # no language: what git says is read below
+_PASSED_ON = ("HOME", "USER", "TMPDIR", "XDG_CONFIG_HOME")  # no language: git's messages are read below
 _HARMLESS = frozenset(
     {
         "core.attributesfile",
@@ -81,17 +83,16 @@ class Git:
             ToolError: It is not installed.
         """
         folder = Path(os.path.realpath(root))
-        kept = [
+        path = os.pathsep.join(
             entry
             for entry in environ.get("PATH", os.defpath).split(os.pathsep)
             if Path(entry).is_absolute() and not _is_below(folder, Path(os.path.realpath(entry)))
-        ]
-        path = os.pathsep.join(kept)
+        )
         program = shutil.which("git", path=path)
         if program is None:
             raise ToolError("git is not installed here, or not in a folder that PATH names")
-        env = {name: environ[name] for name in _PASSED_ON if name in environ}
-        return cls(program=program, root=folder, env={**env, "PATH": path})
+        env = {name: environ[name] for name in _PASSED_ON if name in environ} | {"PATH": path}
+        return cls(program=program, root=folder, env=env)
 
     async def run(
         self, *arguments: str, limit: int = MOST_OUTPUT, env: Mapping[str, str] | None = None
@@ -148,11 +149,8 @@ class Git:
         listed = await self.run("config", "--list", "-z", limit=_MOST_SETTINGS)
         if listed.status != 0 or listed.cut:
             raise _not_readable(listed, self.root)
-        settings: list[tuple[str, str]] = []
-        for entry in os.fsdecode(listed.stdout).split("\0")[:-1]:
-            name, has_value, value = entry.partition("\n")
-            settings.append((name, value if has_value else "true"))
-        return settings
+        entries = [entry.partition("\n") for entry in os.fsdecode(listed.stdout).split("\0")[:-1]]
+        return [(name, value if has_value else "true") for name, has_value, value in entries]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -192,14 +190,14 @@ class Repository:
             parent = self.git.env.get("TMPDIR", "/tmp")  # noqa: S108 - a private folder is made in it
             with tempfile.TemporaryDirectory(prefix="toolstead-git-", dir=parent, ignore_cleanup_errors=True) as folder:
                 place = Path(folder)
-                await self._furnish_copy(place, head.stdout)
+                await self._write_stand_in(place, head.stdout)
                 yield StandIn(repository=self, place=place)
         except OSError as error:
             raise ToolError(
                 f"the repository cannot be read: {error.strerror}: {quote_path(str(error.filename))}"
             ) from None
 
-    async def _furnish_copy(self, place: Path, head: bytes) -> None:
+    async def _write_stand_in(self, place: Path, head: bytes) -> None:
         object_format = "sha256" if dict(self.settings).get("extensions.objectformat") == "sha256" else "sha1"
         (place / "config").write_text(
             f"[core]\nrepositoryformatversion = 1\nbare = false\n[extensions]\nobjectFormat = {object_format}\n"
@@ -211,7 +209,8 @@ class Repository:
         (place / "info").symlink_to(self.info)
         for shared in self.git_dir.glob("sharedindex.*"):
             (place / shared.name).symlink_to(shared)
-        await _copy_index(self.git_dir, place / "index")
+        if any(file.name == "index" for file in self.git_dir.iterdir()):  # else nothing was ever added
+            await _copy_index(self.git_dir, place / "index")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -240,8 +239,8 @@ class StandIn:
         Raises:
             ToolError: It failed; the text has git's own words.
         """
-        harmless = {name: value for name, value in self.repository.settings if name in _HARMLESS}
-        settings = {**harmless, "core.quotepath": "false"}
+        settings = {name: value for name, value in self.repository.settings if name in _HARMLESS}
+        settings["core.quotepath"] = "false"
         env = {
             "GIT_DIR": str(self.place),
             "GIT_WORK_TREE": str(self.repository.top),
@@ -257,6 +256,38 @@ class StandIn:
         if finished.status != 0 and not finished.cut:
             raise _not_readable(finished, self.repository.git.root)
         return finished
+
+    async def note_on_filters(self, changed: Sequence[str]) -> list[str]:
+        """A note on changed files that a content filter covers: filters are programs, so none is run.
+
+        Without its filter (git-lfs has one) a file can look changed although it is not.
+        """
+        matches = (_FILTER.fullmatch(name) for name, value in self.repository.settings if value)
+        drivers = {match[1] for match in matches if match}
+        if not drivers or not changed:
+            return []
+        found = await self.run("check-attr", "-z", "filter", "--", *changed[:_MOST_FILTERED])
+        fields = decode_output(found.stdout).split("\0")
+        covered = {name: driver for name, driver in zip(fields[0::3], fields[2::3], strict=False) if driver in drivers}
+        if not covered:
+            return []
+        names, example = ", ".join(sorted(set(covered.values()))), next(iter(covered))
+        effect = f"a file that one covers may be shown as changed although it is not, such as {example}"
+        return [f"[note: content filters ({names}) are not run, so {effect}]"]
+
+
+@asynccontextmanager
+async def open_stand_in(root: Path, environ: Mapping[str, str]) -> AsyncGenerator[StandIn]:
+    """A stand-in for the repository that a project lies in, removed on exit.
+
+    Raises:
+        ToolError: There is no repository, or it cannot be read.
+    """
+    repository = await Git.for_project(root, environ).find_repository()
+    if repository is None:
+        raise ToolError("the project is not a git repository")
+    async with repository.stand_in() as stand_in:
+        yield stand_in
 
 
 def decode_output(output: bytes) -> str:
@@ -288,19 +319,9 @@ def _belongs_here(top: Path, git_dir: Path, settings: Sequence[tuple[str, str]])
     return any(Path(os.path.realpath(git_dir / way)) == top for way in ways_back)
 
 
-def _open_index(git_dir: Path) -> BinaryIO | None:
-    """The index, or None where nothing was ever added."""
-    if not os.path.lexists(git_dir / "index"):
-        return None
-    return open_inside(git_dir, "index", named="the repository's own folder")
-
-
 async def _copy_index(git_dir: Path, target: Path) -> None:
     """Copy the index with its time: git compares it with the files' times to find files it must check."""
-    index = _open_index(git_dir)
-    if index is None:
-        return
-    with index, target.open("wb") as copy:
+    with open_inside(git_dir, "index", named="the repository's own folder") as index, target.open("wb") as copy:
         known = os.fstat(index.fileno())
         if known.st_size > _LARGEST_INDEX:
             raise ToolError(f"the repository's index has {known.st_size:,} bytes; at most {_LARGEST_INDEX:,} are read")
@@ -311,11 +332,11 @@ async def _copy_index(git_dir: Path, target: Path) -> None:
 
 
 def _not_readable(finished: ProgramResult, root: Path) -> ToolError:
-    said = decode_output(finished.stderr).strip()
-    if "dubious ownership" in said:
+    text = decode_output(finished.stderr).strip()
+    if "dubious ownership" in text:
         return ToolError(
             "git does not trust this repository, because its folder belongs to another user; "
             f"its user can allow it with: git config --global --add safe.directory {decode_output(os.fsencode(root))}"
         )
-    first = said.split("\n", 1)[0].removeprefix("fatal: ")[:500]
+    first = text.split("\n", 1)[0].removeprefix("fatal: ")[:500]
     return ToolError(f"git cannot read the repository: {first or f'exit status {finished.status}'}")

@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from toolstead.errors import ToolError
 from toolstead.plugins.contract import PluginContext, Tool
 from toolstead.plugins.tool_meta import ToolMeta
 from toolstead.types.content import Text
@@ -46,25 +45,20 @@ def git_diff_summary_tool(root: Path, environ: Mapping[str, str]) -> Tool:
     """
 
     async def summarise(_: PluginContext, input: dict[str, Any], __: ToolMeta) -> ToolResult:
-        # With them comes all that running a program needs, and only a call pays for it.
-        from toolstead.tools.builtin.git import MOST_OUTPUT, Git, whole_lines
-        from toolstead.tools.builtin.git_filters import note_on_filters
+        # With it comes all that running a program needs, and only a call pays for it.
+        from toolstead.tools.builtin.git import MOST_OUTPUT, open_stand_in, whole_lines
 
         staged = bool(input.get("staged", False))
-        repository = await Git.for_project(root, environ).find_repository()
-        if repository is None:
-            raise ToolError("the project is not a git repository")
-        async with repository.stand_in() as stand_in:
+        async with open_stand_in(root, environ) as stand_in:
             changed = [] if staged else await stand_in.changed_files()
             finished = await _summarise_diff(stand_in, staged)
-            note = await note_on_filters(stand_in, changed)
+            notes = await stand_in.note_on_filters(changed)
         summary = whole_lines(finished)
         if not summary:
             return ToolResult(content=(Text("no staged changes" if staged else "no unstaged changes"),))
-        notes = [Text(note)] if note else []
         if finished.cut:
-            notes.append(Text(f"[the summary is longer than {MOST_OUTPUT:,} bytes and cut here]"))
-        return ToolResult(content=(Text(summary), *notes))
+            notes.append(f"[the summary is longer than {MOST_OUTPUT:,} bytes and cut here]")
+        return ToolResult(content=(Text(summary), *map(Text, notes)))
 
     return Tool(
         name="git-diff-summary",

@@ -40,26 +40,21 @@ def git_status_tool(root: Path, environ: Mapping[str, str]) -> Tool:
     """
 
     async def show_status(_: PluginContext, input: dict[str, Any], __: ToolMeta) -> ToolResult:
-        # With them comes all that running a program needs, and only a call pays for it.
-        from toolstead.tools.builtin.git import MOST_OUTPUT, Git, whole_lines
-        from toolstead.tools.builtin.git_filters import note_on_filters
+        # With it comes all that running a program needs, and only a call pays for it.
+        from toolstead.tools.builtin.git import MOST_OUTPUT, open_stand_in, whole_lines
 
         path = input.get("path", ".")
         pathspecs = _build_pathspecs(root, path)
-        repository = await Git.for_project(root, environ).find_repository()
-        if repository is None:
-            raise ToolError("the project is not a git repository")
-        async with repository.stand_in() as stand_in:
+        async with open_stand_in(root, environ) as stand_in:
             changed = await stand_in.changed_files()
             finished = await stand_in.run("status", "--short", "--ignore-submodules=dirty", "--", *pathspecs)
-            note = await note_on_filters(stand_in, changed)
+            notes = await stand_in.note_on_filters(changed)
         listed = whole_lines(finished)
         if not listed:
             return ToolResult(content=(Text(_nothing_text(root, path, pathspecs)),))
-        notes = [Text(note)] if note else []
         if finished.cut:
-            notes.append(Text(f"[the list is longer than {MOST_OUTPUT:,} bytes and cut here; ask with a path]"))
-        return ToolResult(content=(Text(listed), *notes))
+            notes.append(f"[the list is longer than {MOST_OUTPUT:,} bytes and cut here; ask with a path]")
+        return ToolResult(content=(Text(listed), *map(Text, notes)))
 
     return Tool(
         name="git-status",

@@ -47,18 +47,20 @@ def workspace_info_tool(root: Path, environ: Mapping[str, str]) -> Tool:
     project = str(root.absolute())
 
     async def show_workspace(_: PluginContext, __: dict[str, Any], ___: ToolMeta) -> ToolResult:
-        from toolstead.tools.builtin.git import Git  # with all that running a program needs: only a call pays for it
+        # With it comes all that running a program needs, and only a call pays for it.
+        from toolstead.tools.builtin.git import Git, decode_output
 
         branch = remote_url = None
         repository = await Git.for_project(root, environ).find_repository()
         if repository is not None:
             branch = await repository.read_branch()
-            remote_url = repository.remote_url(branch)
+            address = repository.remote_url(branch)
+            remote_url = None if address is None else without_secrets(decode_output(os.fsencode(address)))
         return ToolResult.of_json(
             {
-                "projectPath": _mask_text(project),
+                "projectPath": decode_output(os.fsencode(project)),
                 "branch": branch,
-                "remoteUrl": None if remote_url is None else without_secrets(_mask_text(remote_url)),
+                "remoteUrl": remote_url,
             }
         )
 
@@ -97,9 +99,3 @@ def _mask_match(match: re.Match[str]) -> str:
             user = f"{name}:***@" if has_password else f"{name}@"
     place, has_query, _ = rest.partition("?")
     return f"{scheme}://{user}{place}{'?***' if has_query else ''}"
-
-
-def _mask_text(text: str) -> str:
-    from toolstead.tools.builtin.git import decode_output
-
-    return decode_output(os.fsencode(text))

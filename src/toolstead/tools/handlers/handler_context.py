@@ -5,12 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Protocol
 
-from toolstead.plugins.contract import PluginContext
-from toolstead.plugins.tool_meta import ToolMeta
 from toolstead.tools.handlers.pinned import Pinned
-from toolstead.types.result import ToolResult
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -20,7 +16,7 @@ class Surroundings:
     Attributes:
         root: The project's root: relative folders are relative to it, and commands run in it.
         environ: The user's environment, for `${NAME}` secrets and the allow-list of commands.
-        max_output: Bytes that are kept of an answer, unless the tool says otherwise.
+        max_output: Bytes that are kept of an answer, unless the tool sets another limit.
         allowed_hosts: Hosts (or host:port) that every http tool may reach, private ones included.
         proxy: The proxy of http tools; empty for none. The environment's proxies are ignored.
         pinned: For a project's own tools: its folder, and the approved copy that stands in for it.
@@ -35,18 +31,13 @@ class Surroundings:
     pinned: Pinned | None = None
     private: Path | None = None
 
+    def find_folder(self, given: str) -> Path:
+        """The folder that a tool file names; `~` is the user's home, and nothing the project's root."""
+        if given == "~" or given.startswith("~/"):
+            given = self.environ.get("HOME", "~") + given[1:]
+        return self.root / given
 
-class LoadedHandler(Protocol):
-    """A handler that passed every check of its file."""
-
-    async def __call__(self, ctx: PluginContext, input: dict[str, Any], meta: ToolMeta) -> str | ToolResult:
-        """Run it with validated arguments."""
-        ...
-
-    def preview_call(self, input: Mapping[str, Any]) -> dict[str, Any]:
-        """What would run for these arguments, as JSON; nothing is executed.
-
-        Raises:
-            ToolError: The arguments could not be filled in.
-        """
-        ...
+    def find_pinned(self, given: str) -> Path:
+        """The same, in the approved copy where it lies in the project's own folder."""
+        folder = self.find_folder(given)
+        return folder if self.pinned is None else self.pinned.pin_path(folder)

@@ -12,9 +12,10 @@ import logging
 import math
 import re
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -32,7 +33,7 @@ from toolstead.tools.handlers.http_url import (
     load_url,
     query_pairs,
 )
-from toolstead.tools.handlers.secrets import MASK, REFERENCE, Mask, expand_secrets, find_references, too_short
+from toolstead.tools.handlers.secrets import MASK, REFERENCE, Mask, expand_secrets
 from toolstead.tools.handlers.template import Placeholder, TemplateError
 from toolstead.types.result import Failure, ToolResult
 
@@ -51,7 +52,7 @@ _OURS = frozenset(
     | {"accept-encoding", "proxy-authorization", "proxy-connection"}
 )
 _CREDENTIALS = frozenset({"authorization", "cookie", "x-api-key"})
-_NO_HOSTS = AllowedHosts()
+_T = TypeVar("_T")
 
 
 class HttpConfig(msgspec.Struct, frozen=True, kw_only=True):
@@ -91,37 +92,36 @@ def load_http(
         raise TemplateError(f'"method": {config.method[:40]!r} is no method; {hint}')
     if not (math.isfinite(config.timeout) and config.timeout > 0):
         raise TemplateError(f'"timeout": a time above 0 is needed, not {config.timeout!r}')
-    template = _url_template(config.url, properties)
+    template = _parse_part('"url"', load_url, config.url, properties)
     secrets = _check_headers(config.headers, has_body=method not in _QUERY_METHODS) if config.headers else ()
-    own_hosts = _allowed_hosts('"allowedHosts"', config.allowed_hosts)
-    all_hosts = _allowed_hosts("[tools] allowed_hosts", surroundings.allowed_hosts)
-    bound_to = None
-    if isinstance(template.origin, Placeholder):
-        if secrets or any(name.lower() in _CREDENTIALS for name in config.headers):
-            bound_to = own_hosts
-        if bound_to is not None and not own_hosts:
-            raise TemplateError(
-                f'"headers" hold a secret, and {{{{{template.origin.name}}}}} decides who gets it; name the hosts that '
-                'may in "allowedHosts", or write the host into the url'
-            )
+    own_hosts = _parse_part('"allowedHosts"', AllowedHosts.parse_entries, config.allowed_hosts)
+    all_hosts = _parse_part("[tools] allowed_hosts", AllowedHosts.parse_entries, surroundings.allowed_hosts)
+    has_secret = bool(secrets) or any(name.lower() in _CREDENTIALS for name in config.headers)
+    slot = template.origin if has_secret and isinstance(template.origin, Placeholder) else None
+    if slot is not None and not own_hosts:
+        raise TemplateError(
+            f'"headers" hold a secret, and {{{{{slot.name}}}}} decides who gets it; name the hosts that '
+            'may in "allowedHosts", or write the host into the url'
+        )
     return HttpHandler(
         config=config,
         method=method,
         template=template,
         secrets=secrets,
-        bound_to=bound_to,
-        allowed=own_hosts | all_hosts if all_hosts else own_hosts,
+        bound_to=None if slot is None else own_hosts,
+        allowed=own_hosts | all_hosts,
         surroundings=surroundings,
         client=client,
         sleep=sleep,
     )
 
 
-class HttpHandler(msgspec.Struct, frozen=True, kw_only=True, eq=False):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HttpHandler:
     """Sends one request for each call. A value: two that were loaded from the same text are equal.
 
     Attributes:
-        config: What the file says.
+        config: What the file contains.
         method: In upper case.
         template: The address.
         secrets: The names that the headers take from the environment.
@@ -132,39 +132,25 @@ class HttpHandler(msgspec.Struct, frozen=True, kw_only=True, eq=False):
         sleep: Waits before a retry.
     """
 
-    config: HttpConfig
+    config: HttpConfig = field(hash=False)
     method: str
-    template: UrlTemplate
+    template: UrlTemplate = field(hash=False)
     secrets: tuple[str, ...]
     bound_to: AllowedHosts | None
     allowed: AllowedHosts
-    surroundings: Surroundings
+    surroundings: Surroundings = field(hash=False)
     client: GuardedClient
     sleep: Callable[[float], Awaitable[None]]
 
-    def __eq__(self, other: object) -> bool:
-        """Two of the same text are equal; all else of them follows from that and from what they are given."""
-        if not isinstance(other, HttpHandler):
-            return NotImplemented
-        return self._given_parts() == other._given_parts()
-
-    def __hash__(self) -> int:
-        return hash(self.config.url)
-
-    def _given_parts(self) -> tuple[Any, ...]:
-        return self.config, self.surroundings, self.client, self.sleep
-
     async def __call__(self, ctx: PluginContext, input: dict[str, Any], meta: ToolMeta) -> ToolResult:
         """Send the request for validated arguments."""
-        environ = self.surroundings.environ
-        for name in too_short(self.secrets, environ):
-            ctx.logger.warning("the secret %s is too short to be masked in results and logs", name)
-        mask = Mask.mask_names(self.secrets, environ)
+        mask = Mask.for_call(self.secrets, self.surroundings.environ, ctx.logger)
         request = self._build_request(input)
-        deadline = asyncio.timeout(self.config.timeout)
+        end = asyncio.get_running_loop().time() + self.config.timeout
+        deadline = asyncio.timeout_at(end)
         try:
             async with deadline:
-                return await self._send_request(request, mask, deadline)
+                return await self._send_request(request, mask, end)
         except ToolError as error:
             raise type(error)(mask(str(error))) from error
         except TimeoutError:
@@ -179,14 +165,14 @@ class HttpHandler(msgspec.Struct, frozen=True, kw_only=True, eq=False):
         headers = {name: REFERENCE.sub(MASK, value) for name, value in self.config.headers.items()}
         return {"method": self.method, "url": str(url), "headers": headers, "body": body}
 
-    async def _send_request(self, request: OutgoingRequest, mask: Mask, deadline: asyncio.Timeout) -> ToolResult:
+    async def _send_request(self, request: OutgoingRequest, mask: Mask, end: float) -> ToolResult:
         limit = self.config.max_output or self.surroundings.max_output
         for attempt in range(MOST_RETRIES + 1):
             async with self.client.stream_response(request, allowed=self.allowed) as response:
                 delay = None
                 if response.status_code in _RETRIED and self.method in IDEMPOTENT and attempt < MOST_RETRIES:
                     delay = retry_after(response.headers.get("retry-after", ""))
-                if delay is None or delay >= _seconds_left(deadline):
+                if delay is None or delay >= end - asyncio.get_running_loop().time():
                     return await read_answer(response, method=self.method, limit=limit, mask=mask)
             logger.debug("%s %s: retrying in %.1f s", self.method, request.url.place, delay)
             await self.sleep(delay)
@@ -215,13 +201,13 @@ class HttpHandler(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     def _fill_header(self, name: str, value: str) -> str:
         text = expand_secrets(value, self.surroundings.environ).strip(" \t")
         if not _VALUE.fullmatch(text):
-            named = ", ".join(find_references(value))
+            named = ", ".join(REFERENCE.findall(value))
             raise ToolError(f"the header {name} cannot be sent: {named} holds a line break or a character beyond ASCII")
         return text
 
 
 def retry_after(text: str) -> float | None:
-    """The seconds a `Retry-After` header asks to wait: a number, or a date; None when it says neither."""
+    """The seconds a `Retry-After` header asks to wait: a number, or a date; None for anything else."""
     text = text.strip()
     if text.isascii() and text.isdecimal():
         return float(text)
@@ -232,63 +218,41 @@ def retry_after(text: str) -> float | None:
     return max((when.replace(tzinfo=when.tzinfo or UTC) - datetime.now(UTC)).total_seconds(), 0.0)
 
 
-def _seconds_left(deadline: asyncio.Timeout) -> float:
-    """Seconds until a deadline."""
-    when = deadline.when()
-    return math.inf if when is None else when - asyncio.get_running_loop().time()
-
-
-def _url_template(text: str, properties: Collection[str]) -> UrlTemplate:
+def _parse_part(where: str, parse: Callable[..., _T], *given: object) -> _T:
     try:
-        return load_url(text, properties)
-    except TemplateError as error:
-        raise TemplateError(f'"url": {error}') from None
+        return parse(*given)
+    except ValueError as error:
+        raise TemplateError(f"{where}: {error}") from None
 
 
 def _check_headers(headers: Mapping[str, str], *, has_body: bool) -> tuple[str, ...]:
     """The secrets that the headers name.
 
     Raises:
-        TemplateError: A header could not be sent, or is not the tool's to say.
+        TemplateError: A header could not be sent, or is not the tool's to set.
     """
     seen: set[str] = set()
-    named: dict[str, None] = {}
     for name, value in headers.items():
         lower = name.lower()
-        if not _TOKEN.fullmatch(name):
-            reason = "is not a header name"
-        elif lower in seen:
-            reason = "is given twice"
-        elif lower in _OURS:
-            reason = "is set by toolstead itself; leave it out"
-        elif "{{" in value:
-            reason = "has a placeholder; headers are fixed, or take ${NAME} from the environment"
-        elif "${" in value and "${" in REFERENCE.sub("", value):
-            reason = "has a ${…} that names no environment variable; write it as in ${NAME}"
-        elif not _VALUE.fullmatch(value):
-            reason = "holds a line break or a character beyond ASCII"
-        elif lower == "content-type" and has_body and not _JSON_TYPE.fullmatch(value.strip()):
-            reason = f"is {value[:80]!r}, but the body is JSON; leave it out"
-        else:
-            seen.add(lower)
-            named.update(dict.fromkeys(find_references(value)) if "${" in value else ())
-            continue
-        raise TemplateError(f'"headers": {name[:80]!r} {reason}')
-    return tuple(named)
-
-
-def _allowed_hosts(where: str, entries: Sequence[str]) -> AllowedHosts:
-    if not entries:
-        return _NO_HOSTS
-    try:
-        return AllowedHosts.parse_entries(entries)
-    except ValueError as error:
-        raise TemplateError(f"{where}: {error}") from None
+        is_other_type = lower == "content-type" and has_body and not _JSON_TYPE.fullmatch(value.strip())
+        problems = {
+            "is not a header name": not _TOKEN.fullmatch(name),
+            "is given twice": lower in seen,
+            "is set by toolstead itself; leave it out": lower in _OURS,
+            "has a placeholder; headers are fixed, or take ${NAME} from the environment": "{{" in value,
+            "has a ${…} that names no environment variable; write it as in ${NAME}": "${" in REFERENCE.sub("", value),
+            "holds a line break or a character beyond ASCII": not _VALUE.fullmatch(value),
+            f"is {value[:80]!r}, but the body is JSON; leave it out": is_other_type,
+        }
+        found = [problem for problem, is_there in problems.items() if is_there]
+        if found:
+            raise TemplateError(f'"headers": {name[:80]!r} {found[0]}')
+        seen.add(lower)
+    return tuple(dict.fromkeys(name for value in headers.values() for name in REFERENCE.findall(value)))
 
 
 def _json_bytes(value: dict[str, Any]) -> bytes:
     try:
-        text = json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
-        return text.encode()
+        return json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode()
     except (TypeError, ValueError, RecursionError) as error:
         raise ToolError(f"the arguments cannot be sent as JSON: {error}") from None

@@ -64,32 +64,33 @@ async def read_answer(response: httpx2.Response, *, method: str, limit: int, mas
     """Turn an answer into a result of at most about `limit` bytes, with secrets masked.
 
     Raises:
-        ToolError: The body broke off, or is not encoded as it says.
+        ToolError: The body broke off, or is not encoded as its header names.
     """
     is_error = response.status_code >= 400
     limit = min(limit, ERROR_SHOWN) if is_error else limit
-    if method == "HEAD":
-        return ToolResult(content=(Text(_clip_text(mask(_show_head(response)), limit)),), is_error=is_error)
-    held = await _read(response, limit + mask.longest)
-    kind, charset = _type_of(response)
     status = _status_line(response)
+    if method == "HEAD":  # it is made for the headers
+        lines = [f"{name}: {value}" for name, value in response.headers.multi_items() if name != "set-cookie"]
+        text = _clip_text(mask("\n".join([status, *lines])), limit)
+        return ToolResult(content=(Text(text),), is_error=is_error)
+    held = await _read(response, limit + mask.longest)
+    content, structured = _show_body(held, response, limit, mask) if held.total else ([], None)
     if is_error:
-        shown, _ = _show_body(held, kind, charset, limit, mask)
-        parts = [Text(status), *shown]
-        text = "\n".join(part.text for part in parts if isinstance(part, Text))
-        return ToolResult(content=(Text(text),), is_error=True)
-    if not held.total:
+        texts = [part.text for part in content if isinstance(part, Text)]
+        return ToolResult(content=(Text("\n".join([status, *texts])),), is_error=True)
+    if not content:
         return ToolResult(content=(Text(f"{status} (no body)"),))
-    content, structured = _show_body(held, kind, charset, limit, mask)
     return ToolResult(content=tuple(content), structured=structured)
 
 
-def _show_body(held: _Held, kind: str, charset: str | None, limit: int, mask: Mask) -> tuple[list[Content], Any]:
+def _show_body(held: _Held, response: httpx2.Response, limit: int, mask: Mask) -> tuple[list[Content], Any]:
     """The parts to show, and the JSON value where there is one."""
-    if not held.total:
-        return [], None
+    charset, given = response.charset_encoding, response.headers.get("content-type", "")
+    kind = given.partition(";")[0].strip().lower()
+    kind = kind if _KIND.fullmatch(kind) else ""
     is_json = bool(_JSON.fullmatch(kind))
-    if is_json or _TEXT.fullmatch(kind) or (_is_unclear(kind, charset) and _looks_like_text(held)):
+    is_unclear = not kind or (charset is not None and kind.startswith("application/"))
+    if is_json or _TEXT.fullmatch(kind) or (is_unclear and _looks_like_text(held)):
         text, is_whole = _show_text(held, "utf-8" if is_json else charset, limit, mask)
         return [Text(text)], _json_value(text) if is_json and is_whole else None
     if kind.startswith("image/"):
@@ -110,8 +111,8 @@ async def _read(response: httpx2.Response, room: int) -> _Held:
                 data += part[: room - len(data)]
                 total += len(part)
                 if total > room + COUNTED:
-                    said = _said_length(response)
-                    return _Held(data=bytes(data), total=max(said, total), counted=said >= total)
+                    length = _content_length(response)
+                    return _Held(data=bytes(data), total=max(length, total), counted=length >= total)
     except httpx2.DecodingError as error:
         raise ToolError(f"{response.url.host} sent a body that is not encoded as it says: {error}") from None
     return _Held(data=bytes(data), total=total, counted=True)
@@ -125,8 +126,7 @@ def _show_text(held: _Held, charset: str | None, limit: int, mask: Mask) -> tupl
         return text, True
     if not held.is_whole and mask.longest:
         text = text[: -mask.longest]  # the end may hold the beginning of a secret
-    room = max(limit - 100, 0)
-    head = _clip_text(text, room)
+    head = _clip_text(text, max(limit - 100, 0))
     more = max(held.total - len(head.encode("utf-8", "replace")), 1)
     return f"{head}\n[toolstead: {'' if held.counted else 'at least '}{more:,} bytes more, left out]", False
 
@@ -137,16 +137,10 @@ def _json_value(text: str) -> Any:
         value = msgspec.json.decode(text)
     except (ValueError, RecursionError):
         return None
-    return value if _nesting_depth(value) <= _DEEPEST else None
-
-
-def _nesting_depth(value: Any) -> int:
-    """How deep lists and objects are nested."""
-    depth, level = 0, [value]
-    while level and depth <= _DEEPEST:
+    level = [value]
+    for _ in range(_DEEPEST):
         level = [inner for outer in level for inner in _inner_values(outer)]
-        depth += 1
-    return depth
+    return None if level else value
 
 
 def _inner_values(value: Any) -> Iterator[Any]:
@@ -156,12 +150,6 @@ def _inner_values(value: Any) -> Iterator[Any]:
         yield from cast("list[Any]", value)
 
 
-def _type_of(response: httpx2.Response) -> tuple[str, str | None]:
-    """The media type, empty for none, and the charset."""
-    kind = response.headers.get("content-type", "").partition(";")[0].strip().lower()
-    return kind if _KIND.fullmatch(kind) else "", response.charset_encoding
-
-
 def _find_codec(charset: str | None) -> str:
     """The codec for a charset; UTF-8 for one that is unknown, or no charset of text at all."""
     try:
@@ -169,11 +157,6 @@ def _find_codec(charset: str | None) -> str:
     except (LookupError, ValueError):
         return "utf-8"
     return name if _CHARSETS.fullmatch(name) else "utf-8"
-
-
-def _is_unclear(kind: str, charset: str | None) -> bool:
-    """Whether the type leaves open that this is text."""
-    return not kind or (charset is not None and kind.startswith("application/"))
 
 
 def _looks_like_text(held: _Held) -> bool:
@@ -192,16 +175,10 @@ def _status_line(response: httpx2.Response) -> str:
         return f"HTTP {response.status_code}"
 
 
-def _show_head(response: httpx2.Response) -> str:
-    """What a HEAD request is made for."""
-    lines = [f"{name}: {value}" for name, value in response.headers.multi_items() if name != "set-cookie"]
-    return "\n".join([_status_line(response), *lines])
-
-
-def _said_length(response: httpx2.Response) -> int:
+def _content_length(response: httpx2.Response) -> int:
     """The `Content-Length`, where it is the size of what we read; else 0."""
-    said = response.headers.get("content-length", "")
-    return int(said) if said.isdecimal() and len(said) < 19 and "content-encoding" not in response.headers else 0
+    text = response.headers.get("content-length", "")
+    return int(text) if text.isdecimal() and len(text) < 19 and "content-encoding" not in response.headers else 0
 
 
 def _show_size(held: _Held) -> str:

@@ -9,18 +9,19 @@ owns one; http tools and everything else that fetches on a model's behalf use it
 from __future__ import annotations
 
 import asyncio
+import functools
 import logging
 import ssl
 import time
 from collections.abc import AsyncGenerator, Mapping
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass, field, replace
-from types import TracebackType
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urljoin
 
 from toolstead.errors import RefusedError, SettingsError, ToolError
 from toolstead.tools.handlers.http_guard import AddressGuard, AllowedHosts, Resolver, system_resolver
-from toolstead.tools.handlers.http_url import LONGEST_URL, Url, join_location
+from toolstead.tools.handlers.http_url import LONGEST_URL, Url, parse_url
 
 if TYPE_CHECKING:
     import httpx2
@@ -55,7 +56,7 @@ class OutgoingRequest:
     body: bytes | None = field(default=None, repr=False)
 
 
-class GuardedClient:
+class GuardedClient(AbstractAsyncContextManager["GuardedClient", None]):
     """Sends requests. One for each stead; safe for any number of requests at once."""
 
     def __init__(
@@ -83,20 +84,18 @@ class GuardedClient:
             reason = "a proxy's address begins with http:// or https://"
             raise SettingsError(key="tools.proxy", origin="settings", reason=reason)
         self._guard = AddressGuard(resolver=resolver, by_name=bool(proxy))
-        self._proxy = proxy
-        self._ssl_context = ssl_context
-        self._max_connections = max_connections
-        self._max_idle = max_idle
+        self._create_network = functools.partial(
+            _create_network,
+            proxy=proxy,
+            ssl_context=ssl_context,
+            max_connections=max_connections,
+            max_idle=max_idle,
+        )
         self._network: HttpNetwork | None = None
         self._opening = asyncio.Lock()
         self._closed = False
 
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         await self.aclose()
 
     async def aclose(self) -> None:
@@ -160,20 +159,16 @@ class GuardedClient:
         if self._network is None:
             async with self._opening:
                 if self._network is None:  # in a worker: it takes half a second, and the loop has other work
-                    self._network = await asyncio.to_thread(self._open)
+                    self._network = await asyncio.to_thread(self._create_network)
         if self._closed:
             raise ToolError("no request can be sent: this stead is closing")
         return self._network
 
-    def _open(self) -> HttpNetwork:
-        from toolstead.tools.handlers.http_network import HttpNetwork
 
-        return HttpNetwork(
-            proxy=self._proxy,
-            ssl_context=self._ssl_context,
-            max_connections=self._max_connections,
-            max_idle=self._max_idle,
-        )
+def _create_network(**settings: Any) -> HttpNetwork:
+    from toolstead.tools.handlers.http_network import HttpNetwork
+
+    return HttpNetwork(**settings)
 
 
 def follow_redirect(request: OutgoingRequest, status: int, location: str) -> OutgoingRequest:
@@ -187,7 +182,7 @@ def follow_redirect(request: OutgoingRequest, status: int, location: str) -> Out
     """
     came_from = request.url
     try:
-        url = join_location(came_from, location)
+        url = parse_url(urljoin(str(came_from), location))
     except ValueError as error:
         raise RefusedError(f"{came_from.place} redirects to an address that is refused: {error}") from None
     if came_from.scheme == "https" and url.scheme != "https":
@@ -209,8 +204,7 @@ def _wire_headers(request: OutgoingRequest) -> list[tuple[str, str]]:
     """The headers to send; the caller's override the defaults."""
     own = {"accept": "*/*", "accept-encoding": "gzip, deflate", "user-agent": "toolstead"}
     if request.body is not None:
-        own["content-type"] = "application/json"
-        own["content-length"] = str(len(request.body))
+        own |= {"content-type": "application/json", "content-length": str(len(request.body))}
     own |= {name.lower(): value for name, value in request.headers.items()}
     return [("host", request.url.place), *own.items()]
 

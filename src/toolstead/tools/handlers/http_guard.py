@@ -25,7 +25,7 @@ _NAME = re.compile(r"(?!-)[a-z0-9_-]{1,63}(?<!-)(\.(?!-)[a-z0-9_-]{1,63}(?<!-))*
 _NUMBER = re.compile(r"(.*\.)?(\d+|0x[0-9a-f]*)")
 _ENTRY = re.compile(r"(?P<host>\[[^\[\]]*\]|[^\[\]:]+)(:(?P<port>\d{1,5}))?")
 
-# Names that mean this machine or its cloud whatever a resolver says; behind a proxy, only names can be looked at.
+# Names that mean this machine or its cloud whatever a resolver answers; behind a proxy, only names can be looked at.
 _LOCAL_NAMES = frozenset(
     {"localhost", "localhost.localdomain", "ip6-localhost", "ip6-loopback", "metadata", "metadata.google.internal"}
 )
@@ -83,7 +83,7 @@ def canonical_host(text: str) -> str:
     in brackets and is returned without.
 
     Raises:
-        ValueError: It is no host; the text says why.
+        ValueError: It is no host; the text has the reason.
     """
     if text.startswith("[") and text.endswith("]"):
         try:
@@ -106,17 +106,13 @@ def canonical_host(text: str) -> str:
 
 def why_refused(address: IPAddress) -> str | None:
     """What is wrong with an address, as words that follow "is"; None for one of the public internet."""
-    if isinstance(address, ipaddress.IPv6Address):
-        inside = _embedded_address(address)
-        if inside is not None:
-            why = why_refused(inside)
-            return why and f"{inside} inside IPv6, {why}"
-    for network, kind in _FORBIDDEN:
-        if address in network:
-            return kind
-    if address.version == 6 and address not in _GLOBAL_IPV6:
-        return "not an address of the public internet"
-    return None
+    inside = _embedded_address(address) if isinstance(address, ipaddress.IPv6Address) else None
+    if inside is not None:
+        why = why_refused(inside)
+        return why and f"{inside} inside IPv6, {why}"
+    is_outside = address.version == 6 and address not in _GLOBAL_IPV6
+    otherwise = "not an address of the public internet" if is_outside else None
+    return next((kind for network, kind in _FORBIDDEN if address in network), otherwise)
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,15 +162,11 @@ class AddressGuard:
         """
         exempt = allowed.names_host(host, port)
         literal = _literal_address(host)
-        if literal is not None:
-            if not exempt:
-                _refuse_private(host, port, literal)
-            return (str(literal),)
-        if not exempt and (host in _LOCAL_NAMES or host.endswith(".localhost")):
+        if literal is None and not exempt and (host in _LOCAL_NAMES or host.endswith(".localhost")):
             raise _refuse_host(host, port, "a name of this machine or its cloud")
-        if self.by_name:
+        if literal is None and self.by_name:
             return (host,)
-        addresses = await self._resolve_host(host, port)
+        addresses = await self._resolve_host(host, port) if literal is None else [literal]
         if not exempt:
             for address in addresses:  # one bad address among good ones is what rebinding looks like
                 _refuse_private(host, port, address)

@@ -12,7 +12,8 @@ import logging
 import os
 import ssl
 from collections.abc import AsyncGenerator, Iterable, Sequence
-from contextlib import aclosing
+from contextlib import aclosing, suppress
+from dataclasses import dataclass
 from errno import errorcode
 from typing import Any, cast
 
@@ -45,7 +46,7 @@ class HttpNetwork:
         self._pool = httpcore2.AsyncConnectionPool(
             ssl_context=ssl_context or httpx2.create_ssl_context(),
             proxy=_proxy_of(proxy) if proxy else None,
-            network_backend=_Backend() if proxy else _CheckedAddresses(),
+            network_backend=_CheckedAddresses(),
             max_connections=max_connections,
             max_keepalive_connections=max_idle,
             keepalive_expiry=_IDLE_SECONDS,
@@ -104,8 +105,8 @@ class HttpNetwork:
         await self._pool.aclose()
 
 
-class _Backend(httpcore2.AsyncNetworkBackend):
-    """Opens connections whose TLS handshake can be cancelled."""
+class _CheckedAddresses(httpcore2.AsyncNetworkBackend):
+    """Connects to addresses only. It is given no name to resolve but a proxy's, so nothing is resolved twice."""
 
     def __init__(self) -> None:
         self._network = cast("httpcore2.AsyncNetworkBackend", httpcore2.AnyIOBackend())  # a stub without anyio
@@ -118,46 +119,31 @@ class _Backend(httpcore2.AsyncNetworkBackend):
         local_address: str | None = None,
         socket_options: Iterable[httpcore2.SOCKET_OPTION] | None = None,
     ) -> httpcore2.AsyncNetworkStream:
-        return _Stream(await self._network.connect_tcp(host, port, timeout, local_address, socket_options))
+        *others, last = host.partition(_BETWEEN)[0].split(",")
+        for address in others:
+            with suppress(httpcore2.ConnectError, httpcore2.ConnectTimeout):
+                stream = await self._network.connect_tcp(address, port, HELD_BACK, local_address, socket_options)
+                return _Stream(stream)
+        return _Stream(await self._network.connect_tcp(last, port, timeout, local_address, socket_options))
 
     async def sleep(self, seconds: float) -> None:
         await self._network.sleep(seconds)
 
 
-class _CheckedAddresses(_Backend):
-    """Connects to addresses only. It is given no name to resolve, so nothing is resolved twice."""
-
-    async def connect_tcp(
-        self,
-        host: str,
-        port: int,
-        timeout: float | None = None,
-        local_address: str | None = None,
-        socket_options: Iterable[httpcore2.SOCKET_OPTION] | None = None,
-    ) -> httpcore2.AsyncNetworkStream:
-        *others, last = host.partition(_BETWEEN)[0].split(",")
-        for address in others:
-            try:
-                return await super().connect_tcp(address, port, HELD_BACK, local_address, socket_options)
-            except (httpcore2.ConnectError, httpcore2.ConnectTimeout):
-                continue
-        return await super().connect_tcp(last, port, timeout, local_address, socket_options)
-
-
+@dataclass(eq=False)
 class _Stream(httpcore2.AsyncNetworkStream):
     """A connection that is closed when its TLS handshake is cancelled; underneath, it would stay open."""
 
-    def __init__(self, stream: httpcore2.AsyncNetworkStream) -> None:
-        self._stream = stream
+    stream: httpcore2.AsyncNetworkStream
 
     async def read(self, max_bytes: int, timeout: float | None = None) -> bytes:
-        return await self._stream.read(max_bytes, timeout)
+        return await self.stream.read(max_bytes, timeout)
 
     async def write(self, buffer: bytes, timeout: float | None = None) -> None:
-        await self._stream.write(buffer, timeout)
+        await self.stream.write(buffer, timeout)
 
     async def aclose(self) -> None:
-        await self._stream.aclose()
+        await self.stream.aclose()
 
     async def start_tls(
         self,
@@ -166,32 +152,32 @@ class _Stream(httpcore2.AsyncNetworkStream):
         timeout: float | None = None,
     ) -> httpcore2.AsyncNetworkStream:
         try:
-            return _Stream(await self._stream.start_tls(ssl_context, server_hostname, timeout))
+            return _Stream(await self.stream.start_tls(ssl_context, server_hostname, timeout))
         except BaseException:
-            await self._stream.aclose()
+            await self.stream.aclose()
             raise
 
     def get_extra_info(self, info: str) -> Any:
-        return self._stream.get_extra_info(info)
+        return self.stream.get_extra_info(info)
 
 
+@dataclass(eq=False)
 class _Body(httpx2.AsyncByteStream):
     """An answer's body, its errors as sentences."""
 
-    def __init__(self, url: Url, answer: httpcore2.Response) -> None:
-        self._url = url
-        self._answer = answer
+    url: Url
+    answer: httpcore2.Response
 
     async def __aiter__(self) -> AsyncGenerator[bytes]:
         try:
-            async with aclosing(self._answer.aiter_stream()) as parts:
+            async with aclosing(self.answer.aiter_stream()) as parts:
                 async for part in parts:
                     yield part
         except (httpcore2.NetworkError, httpcore2.RemoteProtocolError) as error:
-            raise ToolError(f"the answer of {self._url.place} broke off: {_failure_reason(error)}") from error
+            raise ToolError(f"the answer of {self.url.place} broke off: {_failure_reason(error)}") from error
 
     async def aclose(self) -> None:
-        await self._answer.aclose()
+        await self.answer.aclose()
 
 
 def _proxy_of(address: str) -> httpcore2.Proxy:

@@ -12,12 +12,12 @@ import functools
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, cast
-from urllib.parse import quote, unquote, urljoin
+from urllib.parse import quote, unquote
 
 import msgspec
 from msgspec.structs import replace
 
-from toolstead.errors import RefusedError, ToolError, suggest
+from toolstead.errors import RefusedError
 from toolstead.tools.handlers.http_guard import canonical_host
 from toolstead.tools.handlers.template import (
     Piece,
@@ -25,8 +25,10 @@ from toolstead.tools.handlers.template import (
     TemplateError,
     checked_text,
     cut_template,
-    missing_parameter,
+    fill_piece,
+    show_slot,
     slot_names,
+    unknown_name,
 )
 
 LONGEST_URL = 65_536
@@ -76,7 +78,7 @@ class Url(msgspec.Struct, frozen=True, kw_only=True):
 
     def with_query(self, pairs: Iterable[tuple[str, str]]) -> Url:
         """The same address with more in its query."""
-        more = "&".join(f"{_percent_encode(name)}={_percent_encode(value)}" for name, value in pairs)
+        more = "&".join(f"{quote(name, safe='')}={quote(value, safe='')}" for name, value in pairs)
         return replace(self, query="&".join(filter(None, (self.query, more)))) if more else self
 
 
@@ -84,7 +86,7 @@ def parse_url(text: str) -> Url:
     """Take an address apart; a fragment is dropped.
 
     Raises:
-        ValueError: It is no http(s) address, or one with user info; the text says why.
+        ValueError: It is no http(s) address, or one with user info; the text has the reason.
     """
     found = _URL.match(text)
     scheme = found["scheme"].lower() if found is not None else ""
@@ -104,15 +106,6 @@ def parse_url(text: str) -> Url:
         path=quote(found["path"], safe=_SAFE_IN_PATH) or "/",
         query=None if query is None else quote(query, safe=_SAFE_IN_QUERY),
     )
-
-
-def join_location(url: Url, location: str) -> Url:
-    """The address a redirect leads to.
-
-    Raises:
-        ValueError: It is no http(s) address.
-    """
-    return parse_url(urljoin(str(url), location))
 
 
 class UrlTemplate(msgspec.Struct, frozen=True, kw_only=True):
@@ -140,7 +133,7 @@ class UrlTemplate(msgspec.Struct, frozen=True, kw_only=True):
         Raises:
             ToolError: A value is missing, or may not stand where it would.
         """
-        url = _origin_from(self.origin.name, arguments) if isinstance(self.origin, Placeholder) else self.origin
+        url = _fill_origin(self.origin, arguments) if isinstance(self.origin, Placeholder) else self.origin
         if self.path:
             segments = [_fill_segment(pieces, arguments) for pieces in _split_segments(self.path)]
             url = replace(url, path="/".join((url.path.rstrip("/"), *segments)))
@@ -160,7 +153,8 @@ def load_url(text: str, properties: Collection[str]) -> UrlTemplate:
     pieces = cut_template(text.strip())
     for piece in pieces:
         if isinstance(piece, Placeholder):
-            check_known(piece.name, properties)
+            if piece.name not in properties:
+                raise TemplateError(unknown_name(piece.name, properties, show_slot, show_slot))
         elif _UNSEEN.search(piece):
             raise TemplateError("blanks and control characters cannot stand in an address; write %20 for a blank")
     if not pieces:
@@ -170,29 +164,17 @@ def load_url(text: str, properties: Collection[str]) -> UrlTemplate:
     return UrlTemplate(origin=origin, path=path, query=query)
 
 
-def check_known(name: str, properties: Collection[str]) -> None:
-    """A placeholder must be a property.
-
-    Raises:
-        TemplateError: It is not; the text names the nearest.
-    """
-    if name not in properties:
-        otherwise = f"there are: {', '.join(properties) or 'none'}"
-        hint = suggest(name, properties, show=lambda known: f"{{{{{known}}}}}", otherwise=otherwise)
-        raise TemplateError(f"{{{{{name}}}}} is no property of the inputSchema; {hint}")
-
-
 def query_pairs(arguments: Mapping[str, Any]) -> list[tuple[str, str]]:
     """Arguments as a query: an array repeats its name, an object is compact JSON.
 
     Raises:
         ToolError: A value is too long, or has a null byte.
     """
-    pairs: list[tuple[str, str]] = []
-    for name, value in arguments.items():
-        values = cast("list[Any]", value) if isinstance(value, list) else [value]
-        pairs.extend((checked_text("a name", name), checked_text(name, item)) for item in values)
-    return pairs
+    return [
+        (checked_text("a name", name), checked_text(name, item))
+        for name, value in arguments.items()
+        for item in (cast("list[Any]", value) if isinstance(value, list) else [value])
+    ]
 
 
 def _split_origin(pieces: tuple[Piece, ...]) -> tuple[Url | Placeholder, list[Piece]]:
@@ -226,20 +208,13 @@ _parse_origin = functools.lru_cache(maxsize=512)(parse_url)  # the tools of a fi
 
 def _split_query(pieces: list[Piece]) -> tuple[list[Piece], list[Piece] | None]:
     """Path and query; the first ? of the template's own text divides them."""
-    path: list[Piece] = []
-    query: list[Piece] | None = None
-    for piece in pieces:
-        if isinstance(piece, str) and "#" in piece:
-            raise TemplateError("a fragment (#…) is never sent; leave it out, or write %23 for the character")
-        if query is not None:
-            query.append(piece)
-        elif isinstance(piece, str) and "?" in piece:
+    if any(isinstance(piece, str) and "#" in piece for piece in pieces):
+        raise TemplateError("a fragment (#…) is never sent; leave it out, or write %23 for the character")
+    for at, piece in enumerate(pieces):
+        if isinstance(piece, str) and "?" in piece:
             before, _, after = piece.partition("?")
-            path += [before] if before else []
-            query = [after] if after else []
-        else:
-            path.append(piece)
-    return path, query
+            return [*pieces[:at], *filter(None, [before])], [*filter(None, [after]), *pieces[at + 1 :]]
+    return pieces, None
 
 
 def _literals_encoded(pieces: Sequence[Piece], safe: str) -> list[Piece]:
@@ -259,10 +234,8 @@ def _split_segments(pieces: Sequence[Piece]) -> list[list[Piece]]:
     return segments[1:]
 
 
-def _origin_from(name: str, arguments: Mapping[str, Any]) -> Url:
-    if name not in arguments:
-        raise missing_parameter(name)
-    text = checked_text(name, arguments[name])
+def _fill_origin(slot: Placeholder, arguments: Mapping[str, Any]) -> Url:
+    name, text = slot.name, fill_piece(slot, arguments)
     right = "scheme://host[:port][/path], such as https://example.org"
     if _UNSEEN.search(text) or "\\" in text:
         raise RefusedError(f"{name!r} must be {right}; it contains a blank, a control character or a backslash")
@@ -287,20 +260,7 @@ def _fill_segment(pieces: Sequence[Piece], arguments: Mapping[str, Any]) -> str:
 
 
 def _fill_pieces(pieces: Sequence[Piece], arguments: Mapping[str, Any]) -> str:
-    text: list[str] = []
-    for piece in pieces:
-        if isinstance(piece, str):
-            text.append(piece)
-        elif piece.name in arguments:
-            text.append(_percent_encode(checked_text(piece.name, arguments[piece.name])))
-        else:
-            raise missing_parameter(piece.name)
-    return "".join(text)
-
-
-def _percent_encode(text: str) -> str:
-    """Percent-encoded, everything but letters, digits and - . _ ~."""
-    try:
-        return quote(text, safe="")
-    except UnicodeEncodeError:
-        raise ToolError("half of a surrogate pair cannot stand in an address; give whole characters") from None
+    """The text, with values percent-encoded: everything but letters, digits and - . _ ~."""
+    return "".join(
+        [piece if isinstance(piece, str) else quote(fill_piece(piece, arguments), safe="") for piece in pieces]
+    )

@@ -19,8 +19,8 @@ class Interpreter(msgspec.Struct, frozen=True, kw_only=True):
         flags: Those, and options whose value is code beside that of the operand.
         values: Options with a value that is no code, which is therefore no operand either.
         traits: What else is true of it. `operand`: the first operand is code, or names a program file. `rest`:
-            so is everything after the first operand, as for ssh. `spread`: its code option only says that the
-            first operand is code, so that options may stand between them. `loops`: `-n` and `-p` make it open
+            so is everything after the first operand, as for ssh. `spread`: its code option only makes
+            the first operand code, so that options may stand between them. `loops`: `-n` and `-p` make it open
             every operand, and `command |` is run for that. `bundled`: its first word may be options without a
             dash. `stdin`: it runs what it reads when it has no operand. `data`: its operands are no code, such
             as a database, so it still runs stdin.
@@ -181,11 +181,11 @@ RISKY_VARIABLE = re.compile(
 
 def _read_table(table: str) -> list[tuple[list[str], list[frozenset[str]]]]:
     """The programs and the fields of each line."""
-    rows: list[tuple[list[str], list[frozenset[str]]]] = []
-    for line in table.strip().replace("\n  ", " ").splitlines():
-        programs, _, fields = line.partition(" :")
-        rows.append((programs.split(), [frozenset(field.split()) for field in f"{fields} ".split("/ ")]))
-    return rows
+    lines = [line.partition(" :") for line in table.strip().replace("\n  ", " ").splitlines()]
+    return [
+        (programs.split(), [frozenset(field.split()) for field in f"{fields} ".split("/ ")])
+        for programs, _, fields in lines
+    ]
 
 
 def _build_wrapper(

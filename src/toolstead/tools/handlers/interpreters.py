@@ -11,8 +11,6 @@ import itertools
 import re
 from collections.abc import Iterator
 
-import msgspec
-
 from toolstead.tools.handlers.interpreter_table import FINDERS, INTERPRETERS, RISKY_VARIABLE, WRAPPERS, Interpreter
 from toolstead.tools.handlers.shell_syntax import Command, Word, make_word
 from toolstead.tools.handlers.template import Placeholder
@@ -28,33 +26,25 @@ _ASSIGNMENT = re.compile(r"[A-Za-z_]\w*=")
 _CLUSTER = re.compile(r"-[A-Za-z0-9]{2,}")
 
 
-class CodePlace(msgspec.Struct, frozen=True, kw_only=True):
-    """A parameter whose value would run as code, and why."""
-
-    parameter: str
-    reason: str
+CodePlace = tuple[Word, str]
+"""A word whose placeholders would be filled with code, and why."""
 
 
 def code_places(command: Command) -> Iterator[CodePlace]:
-    """Every placeholder of a command that would choose the program, or be run by it."""
-    called_in_order = [_program_name(word.literal) if word.literal is not None else "" for word in command]
-    if _LISTED.isdisjoint(called_in_order):  # only the place of the program itself can be one
-        yield from _whole_word(command[0], "it would choose the program")
-        return
+    """Every word of a command that would choose the program, or be run by it; only placeholders matter."""
+    called_in_order = [_program_name(word.literal or "") for word in command]
     programs = _find_programs(command)
     for start in programs:
-        program, words = command[start], command[start + 1 :]
+        program, called, words = command[start], called_in_order[start], command[start + 1 :]
         if program.literal is None:
-            yield from _whole_word(program, "it would choose the program")
-            continue
-        called = called_in_order[start]
+            yield program, "it would choose the program"
         if called in INTERPRETERS:
             yield from _code_of(called, words)
         if called in FINDERS:
             yield from _find_code(called, words)
     for word in command[: programs[-1]]:
         if RISKY_VARIABLE.match(word.start):
-            yield from _whole_word(word, f"{word.start.partition('=')[0]} says what programs run")
+            yield word, f"{word.start.partition('=')[0]} says what programs run"
     for at, called in enumerate(called_in_order):  # what runs them may be a wrapper that is not in the list
         if at and called in INTERPRETERS:
             yield from _flag_values(called, command[at + 1 :])
@@ -132,25 +122,20 @@ def _code_of(called: str, words: Command) -> Iterator[CodePlace]:
     if "loops" in traits and any(
         _has_letter(_strip_cluster(option, interpreter), "npaF") for option in _own_options(interpreter, words)
     ):
-        for word in words:
-            yield from _whole_word(word, f"{called} -n opens it, and would run `command |`")
+        yield from ((word, f"{called} -n opens it, and would run `command |`") for word in words)
     if called == "env" and any(
         _has_letter(option, "S") or _takes_next(option, interpreter.flags)
         for option in _own_options(interpreter, words)
     ):
-        for word in words:
-            yield from _whole_word(word, "env -S makes a command of it")
-    if "operand" not in traits and "rest" not in traits:
+        yield from ((word, "env -S makes a command of it") for word in words)
+    if traits.isdisjoint(("operand", "rest")):
         return
-    given_by_option = any(_is_option(option, interpreter.gives) for option in _own_options(interpreter, words))
-    seen_operand = given_by_option and "rest" not in traits
-    for word in _find_operands(interpreter, words):
-        if not seen_operand:
-            seen_operand = True
-            if "operand" in traits:
-                yield from _whole_word(word, f"{called} would run it")
-        elif "rest" in traits:
-            yield from _whole_word(word, f"{called} would run it")
+    is_given = "rest" not in traits and any(
+        _is_option(option, interpreter.gives) for option in _own_options(interpreter, words)
+    )
+    first = 0 if "operand" in traits and not is_given else 1
+    end = None if "rest" in traits else 1
+    yield from ((word, f"{called} would run it") for word in list(_find_operands(interpreter, words))[first:end])
 
 
 def _find_operands(interpreter: Interpreter, words: Command) -> Iterator[Word]:
@@ -191,19 +176,18 @@ def _flag_values(called: str, words: Command) -> Iterator[CodePlace]:
     flags = interpreter.flags
     bundle = words[0].literal if words and "bundled" in interpreter.traits else None
     if bundle and not bundle.startswith("-") and any(f"-{letter}" in flags for letter in bundle):
-        for word in words:
-            yield from _whole_word(word, f"{called} {bundle} would run it")
+        yield from ((word, f"{called} {bundle} would run it") for word in words)
     is_spread = "spread" in interpreter.traits
     for at, word in enumerate(words):
         literal = word.literal
         if literal is None:
             if word.start and _begins_code(word.start, interpreter):
-                yield from _whole_word(word, f"{called} {word.start.partition('=')[0]} would run it")
+                yield word, f"{called} {word.start.partition('=')[0]} would run it"
         elif literal in flags or (
             literal[:1] == "-" and (_takes_next(literal, flags) or (is_spread and _has_letter(literal, "c")))
         ):
             for following in words[at + 1 :]:
-                yield from _whole_word(following, f"{called} {literal} would run it")
+                yield following, f"{called} {literal} would run it"
                 if not (following.literal or "").startswith(("-", "+")):
                     break
 
@@ -215,13 +199,7 @@ def _begins_code(start: str, interpreter: Interpreter) -> bool:
         return True
     if start.startswith("--"):
         return any(flag.startswith(option) for flag in interpreter.flags)
-    if start.startswith("-"):
-        for letter in start[1:]:
-            if f"-{letter}" in interpreter.flags:
-                return True
-            if f"-{letter}" in interpreter.values:
-                return False
-    return False
+    return start.startswith("-") and f"-{_strip_cluster(start, interpreter)[-1]}" in interpreter.flags
 
 
 def _find_code(called: str, words: Command) -> Iterator[CodePlace]:
@@ -232,7 +210,7 @@ def _find_code(called: str, words: Command) -> Iterator[CodePlace]:
         elif word.literal in (";", "+"):
             running = False
         if running:
-            yield from _whole_word(word, f"{called} would run it")
+            yield word, f"{called} would run it"
 
 
 def _code_from_arguments(called: str, words: Command) -> str | None:
@@ -247,12 +225,12 @@ def _code_from_arguments(called: str, words: Command) -> str | None:
         pieces = [piece for piece in (before, Placeholder(""), after) if piece]
         fed.append(make_word(tuple(pieces)) if found else word)
     fed += [] if mark else [make_word((Placeholder(""),))]
-    is_code = any(place.parameter == "" for place in code_places(tuple(fed)))
+    is_code = any("" in word.slots for word, _ in code_places(tuple(fed)))
     return _program_name(words[at].literal or "") if is_code else None
 
 
 def _replaced_text(options: list[str]) -> str:
-    """What `xargs` replaces in its command, where it does: `{}` unless `-I` says otherwise."""
+    """What `xargs` replaces in its command, where it does: `{}` unless `-I` gives another text."""
     for option, following in itertools.pairwise([*options, ""]):
         if option == "-I" or _takes_next(option, frozenset({"-I"})):
             return following
@@ -284,8 +262,6 @@ def _takes_next(literal: str, options: frozenset[str]) -> bool:
     """Whether a word is one of the options, also shortened, or at the end of a cluster such as `-lc`."""
     if literal in options:
         return True
-    if not literal.startswith("-"):
-        return False
     if literal.startswith("--"):
         return len(literal) > 2 and any(option.startswith(literal) for option in options)
     return bool(_CLUSTER.fullmatch(literal)) and f"-{literal[-1]}" in options
@@ -305,20 +281,14 @@ def _is_plain(literal: str, plain: frozenset[str]) -> bool:
 
 def _strip_cluster(option: str, interpreter: Interpreter) -> str:
     """A cluster of short options without the value that may be joined to its last one."""
-    for at, letter in enumerate(option[1:], start=2):
-        if f"-{letter}" in interpreter.flags | interpreter.values:
-            return option[:at]
-    return option
+    with_value = interpreter.flags | interpreter.values
+    ends = (at for at, letter in enumerate(option[1:], start=2) if f"-{letter}" in with_value)
+    return option[: next(ends, None)]
 
 
 def _has_letter(literal: str, letters: str) -> bool:
     """Whether one of the letters stands in a cluster of short options."""
     return literal.startswith("-") and literal[1:2] != "-" and any(letter in literal[1:] for letter in letters)
-
-
-def _whole_word(word: Word, reason: str) -> Iterator[CodePlace]:
-    for name in word.slots:
-        yield CodePlace(parameter=name, reason=reason)
 
 
 @functools.lru_cache(maxsize=4_096)

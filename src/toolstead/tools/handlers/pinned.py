@@ -76,11 +76,9 @@ class Pinned:
 
     def pin_variable(self, value: str, folder: Path) -> str:
         """A value of the environment: a path, or several with `:` between them."""
-        return "".join(self._pin_text(part, folder) for part in _PARTS.split(value)) if self._is_in(value) else value
+        return "".join(self._pin_text(part, folder) for part in _PARTS.split(value))
 
     def _pin_command(self, command: Command, folder: Path, *, feeds_code: bool) -> Command:
-        if not any(self._names_it(word) for word in command):
-            return command
         moved = tuple(self._pin_word(word, folder) for word in command)
         for at, word in enumerate(command):
             if self._names_it(word) and (feeds_code or _is_code(command, at)):
@@ -126,8 +124,7 @@ class Pinned:
             return word
         if first.startswith("-") and not self._is_moved(first, folder):  # such as `-I.toolstead/lib`
             raise TemplateError(self._refusal_text("an option"))
-        moved = "".join(self._pin_text(part, folder) for part in _PARTS.split(first))
-        return make_word((moved, *word.pieces[1:]), quoted=word.quoted)
+        return make_word((self.pin_variable(first, folder), *word.pieces[1:]), quoted=word.quoted)
 
     def _pin_text(self, text: str, folder: Path) -> str:
         if not self._is_in(text):
@@ -146,4 +143,4 @@ def _feeds_code(pipeline: Pipeline, at: int) -> bool:
 def _is_code(command: Command, at: int) -> bool:
     """Whether a program would run this word as code: checked as if it were a placeholder."""
     probe = make_word((Placeholder("?"),), quoted=True)
-    return any(place.parameter == "?" for place in code_places((*command[:at], probe, *command[at + 1 :])))
+    return any("?" in word.slots for word, _ in code_places((*command[:at], probe, *command[at + 1 :])))

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import codecs
 import functools
+import logging
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from toolstead.errors import ToolError
@@ -21,16 +22,11 @@ _LONGEST_SPELLING = 12  # two times \\uXXXX
 _SHORT_ESCAPES = {"\n": "n", "\r": "r", "\t": "t", "\b": "b", "\f": "f"}
 
 
-def find_references(text: str) -> list[str]:
-    """The names that a text takes from the environment."""
-    return REFERENCE.findall(text)
-
-
 def expand_secrets(text: str, environ: Mapping[str, str]) -> str:
     """The text with every `${NAME}` replaced.
 
     Raises:
-        ToolError: A name is not set; it says which.
+        ToolError: A name is not set; the text has it.
     """
 
     def find_value(found: re.Match[str]) -> str:
@@ -47,6 +43,13 @@ class Mask:
     """Replaces secret values in text."""
 
     values: tuple[str, ...] = ()
+
+    @classmethod
+    def for_call(cls, names: Sequence[str], environ: Mapping[str, str], log: logging.Logger) -> Mask:
+        """The mask for a call that uses these names; a value too short to be masked is warned about."""
+        for name in too_short(names, environ):
+            log.warning("the secret %s is too short to be masked in results and logs", name)
+        return cls.mask_names(names, environ)
 
     @classmethod
     def mask_names(cls, names: Iterable[str], environ: Mapping[str, str]) -> Mask:

@@ -1,29 +1,33 @@
-"""The shell handler: a command template that runs without a shell.
+"""The shell handler: a command template whose programs run joined by real pipes, without a shell.
 
-Exit 0: stdout is the answer and stderr goes to the log. Anything else: an error with stdout,
-stderr and the exit status.
+All of them end when the call does. Exit 0: stdout is the answer and stderr goes to the log. Anything else: an
+error with stdout, stderr and the exit status.
 """
 
 from __future__ import annotations
 
 import logging
+import os
 import re
 import shlex
+import subprocess
 from collections.abc import Collection, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, nullcontext
+from contextlib import ExitStack, nullcontext
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
+from toolstead.errors import ToolError
 from toolstead.plugins.contract import PluginContext
 from toolstead.plugins.tool_meta import ToolMeta
 from toolstead.processes.capture import Capture, OnLines
 from toolstead.processes.line_progress import LineProgress
-from toolstead.processes.mark import MARK
+from toolstead.processes.mark import MARK, make_mark
+from toolstead.processes.owner import ChildProcess, ProcessOwner
 from toolstead.tools.handlers.handler_context import Surroundings
-from toolstead.tools.handlers.pipeline import Setting, run_pipeline
-from toolstead.tools.handlers.secrets import REFERENCE, Mask, MaskedStream, expand_secrets, find_references, too_short
+from toolstead.tools.handlers.secrets import REFERENCE, Mask, MaskedStream, expand_secrets
 from toolstead.tools.handlers.shell_argv import (
     Argv,
     Parameters,
@@ -45,6 +49,7 @@ from toolstead.types.result import Failure, ToolResult
 
 ALLOWED_ENVIRONMENT = frozenset({"PATH", "HOME", "LANG", "TZ", "TERM", "TMPDIR", "USER"})
 LONGEST_STDIN = 4_194_304
+NOT_FOUND, NOT_EXECUTABLE = 127, 126
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _ROOM_FOR_NOTES = 512
 _MOST_STDERR = 65_536
@@ -54,7 +59,7 @@ class ShellConfig(msgspec.Struct, frozen=True, kw_only=True):
     """The configuration of a shell handler."""
 
     command: str
-    cwd: str | None = None
+    cwd: str = ""
     env: Mapping[str, str] = msgspec.field(default_factory=dict[str, str])
     stdin: str | None = None
     max_output: int | None = None
@@ -83,7 +88,7 @@ def load_shell(
     for key, names in (("allowLeadingDash", config.allow_leading_dash), ("allowScript", config.allow_script)):
         for name in names:
             if name not in properties:
-                raise TemplateError(unknown_name(repr(name), name, properties), key=(key,))
+                raise TemplateError(unknown_name(name, properties), key=(key,))
     parameters = Parameters(
         names=properties,
         required=required,
@@ -93,19 +98,10 @@ def load_shell(
     )
     template = load_template(config.command, parameters, stdin_slots=slot_names(stdin) if stdin else ())
     if surroundings.pinned is not None:
-        folder = working_folder(surroundings, config.cwd)
+        folder = surroundings.find_folder(config.cwd)
         surroundings.pinned.check_variables(config.env, folder)
-        template = Template(config.command, parameters, surroundings.pinned.pin_script(template.script, folder, stdin))
+        template = Template(surroundings.pinned.pin_script(template.script, folder, stdin), parameters)
     return ShellHandler(config, template, stdin, surroundings)
-
-
-def working_folder(surroundings: Surroundings, given: str | None) -> Path:
-    """The folder that `cwd` names; the project's root when it names none."""
-    if given is None:
-        return surroundings.root
-    if given == "~" or given.startswith("~/"):
-        given = surroundings.environ.get("HOME", "~") + given[1:]
-    return surroundings.root / given
 
 
 def _stdin_pieces(text: str) -> tuple[Piece, ...]:
@@ -117,52 +113,48 @@ def _stdin_pieces(text: str) -> tuple[Piece, ...]:
 
 def _check_env(env: Mapping[str, str]) -> None:
     for name, value in env.items():
-        if not _VARIABLE.fullmatch(name):
-            reason = "no name of a variable: letters, digits and _, not beginning with a digit"
-        elif name == MARK:
-            reason = "set by toolstead itself, to find what a call has started; leave it out"
-        elif "${" in REFERENCE.sub("", value):
-            reason = "a ${…} that names no variable; write it as in ${NAME}"
-        else:
-            continue
-        raise TemplateError(reason, key=("env", name))
+        problems = {
+            "no name of a variable: letters, digits and _, not beginning with a digit": not _VARIABLE.fullmatch(name),
+            "set by toolstead itself, to find what a call has started; leave it out": name == MARK,
+            "a ${…} that names no variable; write it as in ${NAME}": "${" in REFERENCE.sub("", value),
+        }
+        found = [problem for problem, is_there in problems.items() if is_there]
+        if found:
+            raise TemplateError(found[0], key=("env", name))
 
 
+@dataclass(frozen=True, slots=True)
 class ShellHandler:
-    """Runs one command template."""
+    """Runs one command template. Two of the same text are equal, so that an edit elsewhere in a file changes neither.
 
-    def __init__(
-        self, config: ShellConfig, template: Template, stdin: tuple[Piece, ...] | None, surroundings: Surroundings
-    ) -> None:
-        self._config = config
-        self._template = template
-        self._stdin = stdin
-        self._surroundings = surroundings
-        self._secrets = [name for value in config.env.values() for name in find_references(value)]
+    Attributes:
+        config: What the file contains.
+        template: The command.
+        stdin: What the first program reads.
+        surroundings: The environment, and what the user allows.
+    """
 
-    def __eq__(self, other: object) -> bool:
-        """Two that were loaded from the same text are equal, so that an edit elsewhere in the file changes neither."""
-        if not isinstance(other, ShellHandler):
-            return NotImplemented
-        return self._config == other._config and self._surroundings == other._surroundings
-
-    def __hash__(self) -> int:
-        return hash(self._config.command)
+    config: ShellConfig = field(hash=False)
+    template: Template = field(compare=False)
+    stdin: tuple[Piece, ...] | None
+    surroundings: Surroundings = field(hash=False)
 
     async def __call__(self, ctx: PluginContext, input: dict[str, Any], meta: ToolMeta) -> ToolResult:
         """Run the command with validated arguments."""
         commands = self._fill_commands(input)
-        stdin = self._fill_stdin(input)
+        stdin = (
+            None if self.stdin is None else fill_template(self.stdin, input, LONGEST_STDIN).encode("utf-8", "replace")
+        )
         for name in suspicious_parameters(input):
             ctx.logger.info("%r holds characters a shell would act on; no shell is started", name)
-        surroundings = self._surroundings
-        for name in too_short(self._secrets, surroundings.environ):
-            ctx.logger.warning("the secret %s is too short to be masked in results and logs", name)
-        mask = Mask.mask_names(self._secrets, surroundings.environ)
-        limit = max((self._config.max_output or surroundings.max_output) - _ROOM_FOR_NOTES, _ROOM_FOR_NOTES)
-        async with _report_lines(meta if self._config.stream else None) as progress:
+        config, surroundings = self.config, self.surroundings
+        secrets = [name for value in config.env.values() for name in REFERENCE.findall(value)]
+        mask = Mask.for_call(secrets, surroundings.environ, ctx.logger)
+        limit = max((config.max_output or surroundings.max_output) - _ROOM_FOR_NOTES, _ROOM_FOR_NOTES)
+        wants_lines = config.stream and meta.wants_progress
+        async with LineProgress(meta.report_progress) if wants_lines else nullcontext() as progress:
             setting = Setting(
-                cwd=self._working_folder(),
+                cwd=surroundings.find_pinned(config.cwd),
                 env=self._build_environment(),
                 stdout=_make_capture(limit, mask, progress.take_lines if progress is not None else None),
                 stderr=_make_capture(min(limit, _MOST_STDERR), mask),
@@ -176,18 +168,22 @@ class ShellHandler:
         """The argument vectors that would run, as a script a person can read."""
         commands = self._fill_commands(input)
         lines: list[str] = []
-        for step, pipeline in zip(self._template.script, commands, strict=True):
+        for step, pipeline in zip(self.template.script, commands, strict=True):
             joined = " | ".join(shlex.join(argv) for argv in pipeline)
             lines.append(joined if not lines else f"{step.after} {joined}")
-        shown: dict[str, Any] = {"command": " ".join(lines), "argv": commands, "cwd": str(self._working_folder())}
-        if self._stdin is not None:
-            shown["stdin"] = fill_template(self._stdin, input, LONGEST_STDIN)
+        shown: dict[str, Any] = {
+            "command": " ".join(lines),
+            "argv": commands,
+            "cwd": str(self.surroundings.find_pinned(self.config.cwd)),
+        }
+        if self.stdin is not None:
+            shown["stdin"] = fill_template(self.stdin, input, LONGEST_STDIN)
         return shown
 
     async def _run(self, commands: list[list[Argv]], setting: Setting, stdin: bytes | None) -> int:
         """Run the steps by the rules of `;`, `&&` and `||`; the status is the last one's that ran."""
         status = 0
-        for step, pipeline in zip(self._template.script, commands, strict=True):
+        for step, pipeline in zip(self.template.script, commands, strict=True):
             if (step.after == "&&" and status != 0) or (step.after == "||" and status == 0):
                 continue
             status = await run_pipeline(pipeline, setting, stdin)
@@ -195,26 +191,17 @@ class ShellHandler:
         return status
 
     def _fill_commands(self, input: Mapping[str, Any]) -> list[list[Argv]]:
-        parameters = self._template.parameters
-        return [[build_argv(command, input, parameters) for command in step.pipeline] for step in self._template.script]
-
-    def _fill_stdin(self, input: Mapping[str, Any]) -> bytes | None:
-        return (
-            None if self._stdin is None else fill_template(self._stdin, input, LONGEST_STDIN).encode("utf-8", "replace")
-        )
-
-    def _working_folder(self) -> Path:
-        folder, pinned = working_folder(self._surroundings, self._config.cwd), self._surroundings.pinned
-        return folder if pinned is None else pinned.pin_path(folder)
+        parameters = self.template.parameters
+        return [[build_argv(command, input, parameters) for command in step.pipeline] for step in self.template.script]
 
     def _build_environment(self) -> dict[str, str]:
-        environ = self._surroundings.environ
+        environ = self.surroundings.environ
         allowed = {
             name: value for name, value in environ.items() if name in ALLOWED_ENVIRONMENT or name.startswith("LC_")
         }
-        own = {name: expand_secrets(value, environ) for name, value in self._config.env.items()}
-        if (pinned := self._surroundings.pinned) is not None:
-            folder = working_folder(self._surroundings, self._config.cwd)
+        own = {name: expand_secrets(value, environ) for name, value in self.config.env.items()}
+        if (pinned := self.surroundings.pinned) is not None:
+            folder = self.surroundings.find_folder(self.config.cwd)
             own = {name: pinned.pin_variable(value, folder) for name, value in own.items()}
         return {**allowed, **own}
 
@@ -234,6 +221,82 @@ def _make_capture(limit: int, mask: Mask, on_lines: OnLines | None = None) -> Ca
     return Capture(limit, on_lines, MaskedStream(mask) if mask.values else None)
 
 
-def _report_lines(meta: ToolMeta | None) -> AbstractAsyncContextManager[LineProgress | None]:
-    """Send lines to the caller as progress, if it receives any."""
-    return LineProgress(meta.report_progress) if meta is not None and meta.wants_progress else nullcontext()
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Setting:
+    """Where and how processes run.
+
+    Attributes:
+        cwd: Their folder.
+        env: Their whole environment.
+        stdout: Takes what the last process writes.
+        stderr: Takes what all of them write there.
+        mark: In the environment of every process of one call.
+    """
+
+    cwd: Path
+    env: Mapping[str, str]
+    stdout: Capture
+    stderr: Capture
+    mark: str = field(default_factory=make_mark)
+
+
+async def run_pipeline(commands: Sequence[Sequence[str]], setting: Setting, stdin: bytes | None = None) -> int:
+    """Run commands joined by pipes; the answer is the last one's exit status.
+
+    A program that cannot be started counts as status 127 or 126, and the commands beside it see
+    their pipe end, as in a shell. Whatever ends this call ends every process.
+
+    Args:
+        commands: The argument vectors.
+        setting: Where and how.
+        stdin: What the first one reads; without it, nothing.
+
+    Raises:
+        ToolError: A program cannot be started for a reason that no shell has a status for.
+    """
+    async with ProcessOwner(cwd=setting.cwd, env=setting.env, mark=setting.mark) as owner:
+        try:
+            last = _start_commands(owner, setting, commands, stdin)
+        except OSError as error:  # such as no descriptor left
+            raise ToolError(f"{commands[0][0]} cannot be started: {error.strerror}") from None
+        await owner.wait_for_exits()
+    return last if isinstance(last, int) else last.returncode or 0
+
+
+def _start_commands(
+    owner: ProcessOwner, setting: Setting, commands: Sequence[Sequence[str]], stdin: bytes | None
+) -> ChildProcess | int:
+    """Start every command; the answer is about the last one. Nothing is awaited."""
+    with ExitStack() as theirs:  # the children's ends, closed here once they have them
+        _, errors = owner.open_output(theirs, setting.stderr.take_part)
+        upstream = subprocess.DEVNULL
+        if stdin is not None:
+            pipe, upstream = owner.open_input(theirs)
+            pipe.write(stdin)
+            pipe.end_input()
+        for argv in commands[:-1]:
+            following, output = os.pipe()
+            theirs.callback(os.close, following)
+            theirs.callback(os.close, output)
+            _start_command(owner, setting, argv, stdin=upstream, stdout=output, stderr=errors)
+            upstream = following
+        _, output = owner.open_output(theirs, setting.stdout.take_part)
+        return _start_command(owner, setting, commands[-1], stdin=upstream, stdout=output, stderr=errors)
+
+
+def _start_command(
+    owner: ProcessOwner, setting: Setting, argv: Sequence[str], *, stdin: int, stdout: int, stderr: int
+) -> ChildProcess | int:
+    """Start one command; the answer is its process, or the status that stands for a failed start."""
+    try:
+        return owner.spawn([word.encode() for word in argv], stdin=stdin, stdout=stdout, stderr=stderr)
+    except (FileNotFoundError, NotADirectoryError):
+        if not setting.cwd.is_dir():
+            raise ToolError(f"the folder {str(setting.cwd)!r} that this tool runs in does not exist") from None
+        setting.stderr.take_part(f"{argv[0]}: program not found; install it, or give its path\n".encode())
+        return NOT_FOUND
+    except PermissionError as error:
+        setting.stderr.take_part(f"{argv[0]}: cannot be run: {error.strerror}\n".encode())
+        return NOT_EXECUTABLE
+    except OSError as error:  # such as more arguments than the system takes
+        raise ToolError(f"{argv[0]} cannot be started: {error.strerror}") from None

@@ -21,7 +21,8 @@ from toolstead.tools.handlers.template import (
     Placeholder,
     TemplateError,
     checked_text,
-    missing_parameter,
+    fill_piece,
+    show_slot,
     unknown_name,
     value_text,
 )
@@ -42,22 +43,11 @@ class Parameters(msgspec.Struct, frozen=True, kw_only=True):
     allow_script: Collection[str] = ()
 
 
-class Template:
-    """A command template that passed every check; of thousands few are called, so each is kept as text until then."""
+class Template(msgspec.Struct, frozen=True):
+    """A command template that passed every check."""
 
-    __slots__ = ("_script", "_text", "parameters")
-
-    def __init__(self, text: str, parameters: Parameters, script: Script | None = None) -> None:
-        self._text = text
-        self._script = script
-        self.parameters = parameters
-
-    @property
-    def script(self) -> Script:
-        """The commands, and how they follow each other."""
-        if self._script is None:
-            self._script = parse(self._text)
-        return self._script
+    script: Script
+    parameters: Parameters
 
 
 def load_template(text: str, parameters: Parameters, *, stdin_slots: Collection[str] = ()) -> Template:
@@ -72,7 +62,7 @@ def load_template(text: str, parameters: Parameters, *, stdin_slots: Collection[
         for command in step.pipeline:
             _check_command(command, parameters)
         _check_pipeline(step.pipeline, stdin_slots if step is script[0] else (), parameters)
-    return Template(text, parameters)
+    return Template(script, parameters)
 
 
 def build_argv(command: Command, arguments: Mapping[str, Any], parameters: Parameters) -> Argv:
@@ -109,35 +99,28 @@ def build_argv(command: Command, arguments: Mapping[str, Any], parameters: Param
 
 def suspicious_parameters(arguments: Mapping[str, Any]) -> list[str]:
     """Parameters whose values hold characters a shell would act on; harmless here, and worth a log line."""
-    return [name for name, value in arguments.items() if METACHARACTERS.search(_told_apart(value))]
+    return [name for name, value in arguments.items() if METACHARACTERS.search(_plain_text(value))]
 
 
-def _told_apart(value: Any) -> str:
+def _plain_text(value: Any) -> str:
     """A value's text, or an array's without the signs that make it JSON."""
-    return " ".join(map(_told_apart, cast("list[Any]", value))) if isinstance(value, list) else value_text(value)
+    return " ".join(map(_plain_text, cast("list[Any]", value))) if isinstance(value, list) else value_text(value)
 
 
 def _fill_word(word: Word, arguments: Mapping[str, Any]) -> list[tuple[str, str | None]]:
     """The arguments a word becomes, each with the parameter that decides its first character, where one does."""
     alone = word.only_slot
-    if alone is not None:
-        if alone not in arguments:
-            if word.quoted:
-                raise missing_parameter(alone)
-            return []
+    if alone is not None and alone in arguments:
         value = arguments[alone]
         values = cast("list[Any]", value) if isinstance(value, list) else [value]
         return [(checked_text(alone, item), alone) for item in values]
+    if alone is not None and not word.quoted:
+        return []
     text, leader = "", None
     for piece in word.pieces:
-        if isinstance(piece, Placeholder):
-            if piece.name not in arguments:
-                raise missing_parameter(piece.name)
-            part = checked_text(piece.name, arguments[piece.name])
-            leader = leader if text else piece.name  # an empty value lets through a dash that follows it
-        else:
-            part = piece
-        text += part
+        if isinstance(piece, Placeholder) and not text:  # an empty value lets through a dash that follows it
+            leader = piece.name
+        text += fill_piece(piece, arguments)
     return [(text, leader)]
 
 
@@ -149,24 +132,23 @@ def _check_command(command: Command, parameters: Parameters) -> None:
         raise TemplateError(f"{program!r} is no program")
     if not any(word.literal is None for word in command):
         return
-    for place in code_places(command):
-        _check_known(place.parameter, parameters)
-        if place.parameter not in parameters.allow_script:
+    for name, reason in [(name, reason) for word, reason in code_places(command) for name in word.slots]:
+        _check_known(name, parameters)
+        if name not in parameters.allow_script:
             raise TemplateError(
-                f"{{{{{place.parameter}}}}} stands where its value would run as code: {place.reason}; pass the value "
-                f'as an argument or "stdin" instead, or accept the risk with "allowScript": ["{place.parameter}"]'
+                f"{{{{{name}}}}} stands where its value would run as code: {reason}; pass the value "
+                f'as an argument or "stdin" instead, or accept the risk with "allowScript": ["{name}"]'
             )
     for at, word in enumerate(command):
-        if word.literal is not None:
-            continue
         for name in word.slots:
             _check_known(name, parameters)
         alone = word.only_slot
         if alone is None or word.quoted or alone in parameters.required or alone in parameters.with_default:
             continue
-        if at and _is_option(command[at - 1]):
+        before = (command[at - 1].literal or "") if at else ""
+        if before.startswith("-") and before != "--":
             raise TemplateError(
-                f"{{{{{alone}}}}} is optional and follows {command[at - 1].literal!r}: left out, it would shift the "
+                f"{{{{{alone}}}}} is optional and follows {before!r}: left out, it would shift the "
                 f'options; give {alone!r} a "default", or name it in "required"'
             )
 
@@ -202,8 +184,4 @@ def _check_pipeline(pipeline: Pipeline, stdin_slots: Collection[str], parameters
 
 def _check_known(name: str, parameters: Parameters, key: tuple[str, ...] = ()) -> None:
     if name not in parameters.names:
-        raise TemplateError(unknown_name(f"{{{{{name}}}}}", name, parameters.names), key=key)
-
-
-def _is_option(word: Word) -> bool:
-    return word.literal is not None and word.literal.startswith("-") and word.literal != "--"
+        raise TemplateError(unknown_name(name, parameters.names, show_slot), key=key)

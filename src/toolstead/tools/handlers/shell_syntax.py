@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import functools
 import re
+from collections.abc import Iterator
 from typing import Literal, cast
 
 import msgspec
@@ -16,7 +17,6 @@ import msgspec
 from toolstead.tools.handlers.template import Piece, Placeholder, TemplateError, cut_template, slot_name
 
 Operator = Literal["|", "||", "&&", ";"]
-_LONGEST_REMEMBERED = 80
 
 _REFUSED = {
     ">": "redirection (`>`) is not supported: the output is the tool's answer",
@@ -31,6 +31,13 @@ _REFUSED = {
     "#": "comments (`#`) are not supported: quote it as '#' to pass it on",
     "&": "background jobs (`&`) are not supported: use && or ;",
     "\n": "a line break is not supported: join commands with ; or &&, or quote it",
+    "~": "`~` is not expanded in commands: write the path, or quote it as '~'",
+    "{": "`{{` is never closed; a placeholder looks like {{name}}",
+    "'": "a single quote (') is never closed",
+    "\\": "a backslash at the end escapes nothing; remove it, or quote it as '\\'",
+    '"': 'a double quote (") is never closed',
+    ";;": "a command is missing between `;` and `;`",
+    "|&": "`|&` is not supported: stderr always goes to the log",
 }
 _ITEM = re.compile(
     r"""[ \t\r]*+ (
@@ -47,7 +54,7 @@ _ITEM = re.compile(
     )""",
     re.VERBOSE | re.DOTALL,
 )
-_OPERATORS = frozenset({"|", "||", "&&", ";", ";;", "|&"})
+_OPERATORS = frozenset({"|", "||", "&&", ";"})
 _TOKEN = re.compile(
     r"""
       (?P<plain>[^\s'"\\|;&<>*?\[$`()\#{~]+)
@@ -137,18 +144,17 @@ def parse(template: str) -> Script:
     return tuple(steps)
 
 
-def _split_words(text: str) -> list[Word | Operator]:
-    """Cut a template into words and operators."""
-    found: list[Word | Operator] = []
+def _split_words(text: str) -> Iterator[Word | Operator]:
     for raw in _ITEM.findall(text):
+        if raw in (";;", "|&"):
+            raise TemplateError(_REFUSED[raw])
         if raw in _OPERATORS:
-            found.append(_checked_operator(raw))
-        # Options and placeholders recur in thousands of templates; a longer text hardly does.
-        elif (word := _remembered_word(raw) if len(raw) <= _LONGEST_REMEMBERED else _read_word(raw)) is not None:
-            found.append(word)
-    return found
+            yield cast("Operator", raw)
+        elif (word := _read_word(raw)) is not None:
+            yield word
 
 
+@functools.lru_cache(maxsize=4_096)  # options and placeholders recur in thousands of templates
 def _read_word(raw: str) -> Word | None:
     """Parse one word; None where it has only line continuations."""
     pieces: list[Piece] = []
@@ -156,9 +162,7 @@ def _read_word(raw: str) -> Word | None:
     for token in _TOKEN.finditer(raw):
         kind, inside = token.lastgroup, token.group(token.lastindex or 0)
         match kind:
-            case "plain":
-                if len(inside) == len(raw):
-                    return Word((raw,), False, raw, None, (), raw)
+            case "plain" | "escaped":
                 pieces.append(inside)
             case "slot":
                 pieces.append(Placeholder(slot_name(inside)))
@@ -166,8 +170,6 @@ def _read_word(raw: str) -> Word | None:
                 pieces.extend(cut_template(inside))
             case "double":
                 pieces.extend(_in_double(inside))
-            case "escaped":
-                pieces.append(inside)
             case "continued":  # a line that goes on: nothing is there, not even a blank
                 continue
             case _:
@@ -176,13 +178,8 @@ def _read_word(raw: str) -> Word | None:
     return make_word(_join_pieces(pieces), quoted=quoted) if begun else None
 
 
-_remembered_word = functools.lru_cache(maxsize=4_096)(_read_word)
-
-
 def _in_double(inside: str) -> tuple[Piece, ...]:
     """What stands in double quotes: placeholders, four characters that a backslash escapes, lines that go on."""
-    if "\\" not in inside:
-        return cut_template(inside)
     return tuple(
         _ESCAPED_IN_DOUBLE.sub(r"\1", piece) if isinstance(piece, str) else piece for piece in cut_template(inside)
     )
@@ -190,8 +187,6 @@ def _in_double(inside: str) -> tuple[Piece, ...]:
 
 def _join_pieces(pieces: list[Piece]) -> tuple[Piece, ...]:
     """The pieces of a word with adjacent texts joined, and empty ones left out."""
-    if len(pieces) == 1 and pieces[0]:
-        return (pieces[0],)
     joined: list[Piece] = []
     for piece in pieces:
         if isinstance(piece, str) and joined and isinstance(joined[-1], str):
@@ -201,32 +196,11 @@ def _join_pieces(pieces: list[Piece]) -> tuple[Piece, ...]:
     return tuple(joined)
 
 
-def _checked_operator(operator: str) -> Operator:
-    if operator == ";;":
-        raise TemplateError("a command is missing between `;` and `;`")
-    if operator == "|&":
-        raise TemplateError("`|&` is not supported: stderr always goes to the log")
-    return cast("Operator", operator)
-
-
 def _read_other(text: str, at: int, *, begun: bool) -> str:
     """A character that is neither text, quote nor operator: taken literally, or refused with the reason."""
     character = text[at]
-    match character:
-        case "{":
-            if text.startswith("{{", at):
-                raise TemplateError("`{{` is never closed; a placeholder looks like {{name}}")
-            return character
-        case "~":
-            if not begun:
-                raise TemplateError("`~` is not expanded in commands: write the path, or quote it as '~'")
-            return character
-        case "'":
-            raise TemplateError("a single quote (') is never closed")
-        case "\\":
-            raise TemplateError("a backslash at the end escapes nothing; remove it, or quote it as '\\'")
-        case '"':
-            refused = re.match(r'"(?:[^"\\$`]|\\.)*([$`])', text[at:], re.DOTALL)
-            raise TemplateError(_REFUSED[refused.group(1)] if refused else 'a double quote (") is never closed')
-        case _:
-            raise TemplateError(_REFUSED.get(character, f"{character!r} is not supported: quote it"))
+    if (character == "{" and not text.startswith("{{", at)) or (character == "~" and begun):
+        return character
+    in_quotes = re.match(r'"(?:[^"\\$`]|\\.)*([$`])', text[at:], re.DOTALL)
+    refused = in_quotes.group(1) if in_quotes else character
+    raise TemplateError(_REFUSED.get(refused, f"{refused!r} is not supported: quote it"))

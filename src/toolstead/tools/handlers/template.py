@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any
 
 import msgspec
@@ -41,10 +41,17 @@ class TemplateError(ValueError):
         super().__init__(reason)
 
 
-def unknown_name(named: str, name: str, known: Collection[str]) -> str:
-    """What to say about a name that is no property; the nearest one is suggested."""
-    hint = suggest(name, known, otherwise=f"there are: {', '.join(known) or 'none'}")
-    return f"{named} is no property of the inputSchema; {hint}"
+def unknown_name(
+    name: str, known: Collection[str], show: Callable[[str], str] = repr, show_known: Callable[[str], str] = repr
+) -> str:
+    """The message about a name that is no property; the nearest one is suggested."""
+    hint = suggest(name, known, show=show_known, otherwise=f"there are: {', '.join(known) or 'none'}")
+    return f"{show(name)} is no property of the inputSchema; {hint}"
+
+
+def show_slot(name: str) -> str:
+    """A parameter as it stands in a template."""
+    return f"{{{{{name}}}}}"
 
 
 def cut_template(text: str) -> tuple[Piece, ...]:
@@ -106,29 +113,30 @@ def checked_text(name: str, value: Any, longest: int = LONGEST_VALUE) -> str:
     return text
 
 
-def missing_parameter(name: str) -> ToolError:
-    """The error for a parameter without a value and without a default."""
-    return ToolError(
-        f'{name!r} is missing, and the tool has no default for it; give a value (or add a "default" for {name!r} '
-        "to the tool's inputSchema)"
-    )
+def fill_piece(piece: Piece, arguments: Mapping[str, Any], longest: int = LONGEST_VALUE) -> str:
+    """The text of one piece.
+
+    Raises:
+        ToolError: Its parameter has neither a value nor a default, or a value that may not stand here.
+    """
+    if isinstance(piece, str):
+        return piece
+    name = piece.name
+    if name not in arguments:
+        raise ToolError(
+            f'{name!r} is missing, and the tool has no default for it; give a value (or add a "default" for {name!r} '
+            "to the tool's inputSchema)"
+        )
+    return checked_text(name, arguments[name], longest)
 
 
-def fill_template(pieces: tuple[Piece, ...], arguments: Mapping[str, Any], longest: int = LONGEST_VALUE) -> str:
+def fill_template(pieces: Iterable[Piece], arguments: Mapping[str, Any], longest: int = LONGEST_VALUE) -> str:
     """The text with every slot filled.
 
     Raises:
         ToolError: A parameter has no value, or one that may not stand here.
     """
-    text: list[str] = []
-    for piece in pieces:
-        if isinstance(piece, str):
-            text.append(piece)
-        elif piece.name in arguments:
-            text.append(checked_text(piece.name, arguments[piece.name], longest))
-        else:
-            raise missing_parameter(piece.name)
-    return "".join(text)
+    return "".join([fill_piece(piece, arguments, longest) for piece in pieces])
 
 
 def slot_names(pieces: Iterable[Piece]) -> list[str]:

@@ -22,10 +22,13 @@ from toolstead.tools.sources.loaded_file import Example, LoadedFile
 from toolstead.types.tool import Annotations, Provenance
 
 if TYPE_CHECKING:
-    from toolstead.tools.handlers.handler_context import LoadedHandler, Surroundings
-    from toolstead.tools.handlers.http import HttpConfig
+    from toolstead.tools.handlers.file_read import FileReadHandler
+    from toolstead.tools.handlers.handler_context import Surroundings
+    from toolstead.tools.handlers.http import HttpConfig, HttpHandler
     from toolstead.tools.handlers.http_client import GuardedClient
-    from toolstead.tools.handlers.shell import ShellConfig
+    from toolstead.tools.handlers.shell import ShellConfig, ShellHandler
+
+    LoadedHandler = ShellHandler | HttpHandler | FileReadHandler
 
 logger = logging.getLogger(__name__)
 
@@ -317,7 +320,7 @@ def _import_file_read():
 def _shell_config(given: dict[str, Any], make_config: type[ShellConfig]) -> ShellConfig:
     return make_config(
         command=given["command"],
-        cwd=given.get("cwd"),
+        cwd=given.get("cwd", ""),
         env=given.get("env", {}),
         stdin=given.get("stdin"),
         max_output=given.get("maxOutput"),

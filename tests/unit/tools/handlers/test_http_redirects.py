@@ -80,7 +80,34 @@ def test_a_body_is_taken_from_http_to_https_of_the_same_host() -> None:
         follow_redirect(request("POST", "http://a.example:8080/x", b"{}"), 308, "https://a.example/x")
 
 
-@pytest.mark.parametrize("location", ["ftp://b.example/", "https://u:p@b.example/", "javascript:alert(1)"])
+@pytest.mark.parametrize(
+    "location",
+    [
+        "ftp://b.example/",
+        "https://u@b.example/",
+        "https://u:p@127.0.0.1/",
+        "javascript:alert(1)",
+        "http://[::1",
+        "http:///x",
+    ],
+)
 def test_a_redirect_to_no_http_address_is_refused(location: str) -> None:
     with pytest.raises(RefusedError, match=r"a\.example redirects to an address that is refused"):
         follow_redirect(request(), 302, location)
+
+
+@pytest.mark.parametrize(
+    ("location", "url"),
+    [
+        ("/y", "http://a.example/y"),
+        ("y?z=1#f", "http://a.example/b/y?z=1"),
+        ("../y", "http://a.example/y"),
+        ("//b.example/y", "http://b.example/y"),
+        ("http://B.example:80/", "http://b.example/"),
+        ("https://b.example/ü y", "https://b.example/%C3%BC%20y"),
+        ("/\\b.example", "http://a.example/%5Cb.example"),
+        ("", "http://a.example/b/c?d"),
+    ],
+)
+def test_a_redirect_leads_where_a_browser_would_go(location: str, url: str) -> None:
+    assert str(follow_redirect(request(url="http://a.example/b/c?d"), 302, location).url) == url

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from toolstead.errors import RefusedError, ToolError
-from toolstead.tools.handlers.http_url import Url, join_location, load_url, parse_url, query_pairs
+from toolstead.tools.handlers.http_url import Url, load_url, parse_url, query_pairs
 from toolstead.tools.handlers.template import LONGEST_VALUE, TemplateError
 
 pytestmark = [pytest.mark.promise("R2"), pytest.mark.promise("R8")]
@@ -235,29 +235,3 @@ def test_a_query_is_added_to_the_one_that_is_there() -> None:
 def test_a_query_takes_no_null_bytes_and_no_over_long_values(value: Any) -> None:
     with pytest.raises(ToolError):
         query_pairs({"a": value})
-
-
-@pytest.mark.parametrize(
-    ("location", "url"),
-    [
-        ("/y", "https://a.example/y"),
-        ("y?z=1#f", "https://a.example/b/y?z=1"),
-        ("../y", "https://a.example/y"),
-        ("//b.example/y", "https://b.example/y"),
-        ("http://B.example:80/", "http://b.example/"),
-        ("https://b.example/ü y", "https://b.example/%C3%BC%20y"),
-        ("/\\b.example", "https://a.example/%5Cb.example"),
-        ("", "https://a.example/b/c?d"),
-    ],
-)
-def test_a_redirect_leads_where_a_browser_would_go(location: str, url: str) -> None:
-    assert str(join_location(parse_url("https://a.example/b/c?d"), location)) == url
-
-
-@pytest.mark.parametrize(
-    "location",
-    ["ftp://b.example/", "javascript:x", "https://u@b.example/", "https://u:p@127.0.0.1/", "http://[::1", "http:///x"],
-)
-def test_a_redirect_to_no_http_address_is_refused(location: str) -> None:
-    with pytest.raises(ValueError, match=r"."):
-        join_location(parse_url("https://a.example/b/c?d"), location)

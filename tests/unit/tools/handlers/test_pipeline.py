@@ -26,7 +26,7 @@ from toolstead.errors import ToolError
 from toolstead.processes import owner
 from toolstead.processes.capture import Capture
 from toolstead.processes.mark import MARK
-from toolstead.tools.handlers.pipeline import Setting, run_pipeline
+from toolstead.tools.handlers.shell import Setting, run_pipeline
 
 pytestmark = [pytest.mark.promise("R2"), pytest.mark.usefixtures("nothing_left")]
 
@@ -216,7 +216,7 @@ IN_ANOTHER_LOCALE = """
 import asyncio, sys
 from pathlib import Path
 from toolstead.processes.capture import Capture
-from toolstead.tools.handlers.pipeline import Setting, run_pipeline
+from toolstead.tools.handlers.shell import Setting, run_pipeline
 assert sys.getfilesystemencoding() == "ascii"
 here = Setting(cwd=Path("/"), env={"PATH": sys.argv[1]}, stdout=Capture(100), stderr=Capture(100))
 asyncio.run(run_pipeline([["printf", "%s", "\\u20ac"]], here))

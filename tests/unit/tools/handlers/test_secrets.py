@@ -11,7 +11,7 @@ from urllib.parse import quote
 import pytest
 
 from toolstead.errors import ToolError
-from toolstead.tools.handlers.secrets import MASK, Mask, MaskedStream, expand_secrets, find_references, too_short
+from toolstead.tools.handlers.secrets import MASK, REFERENCE, Mask, MaskedStream, expand_secrets, too_short
 
 pytestmark = pytest.mark.promise("R2")
 
@@ -29,7 +29,7 @@ def streamed(using: Mask, parts: list[bytes]) -> str:
 
 
 def test_references_are_replaced_and_an_unset_one_is_named() -> None:
-    assert find_references("Bearer ${A} ${B_2} $C ${} ${2D} {E}") == ["A", "B_2"]
+    assert REFERENCE.findall("Bearer ${A} ${B_2} $C ${} ${2D} {E}") == ["A", "B_2"]
     assert expand_secrets("x${A}y${A}", {"A": "${B}", "B": "never"}) == "x${B}y${B}"
     with pytest.raises(ToolError, match=r"the environment variable NOPE is not set; .*export NOPE=…"):
         expand_secrets("${A}${NOPE}", {"A": "1"})

@@ -12,7 +12,7 @@ import uvloop
 
 from tests.virtual_time import VirtualLoop
 from toolstead.concurrency.suspended_coroutine import keep_forever
-from toolstead.console.cli.ending import PATIENCE, run_to_the_end
+from toolstead.console.cli.invocation import PATIENCE, run_to_the_end
 
 
 async def forever() -> None:
@@ -113,7 +113,7 @@ def test_an_error_of_the_command_is_its_own_and_the_rest_is_ended_all_the_same()
     assert tasks[0].cancelled()
 
 
-def test_whoever_does_not_wait_for_that_either_gets_away(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_interrupt_ends_that_wait_too(monkeypatch: pytest.MonkeyPatch) -> None:
     kept: list[object] = []
     tasks: list[asyncio.Task[None]] = []
 
@@ -121,7 +121,7 @@ def test_whoever_does_not_wait_for_that_either_gets_away(monkeypatch: pytest.Mon
         kept.append(task)
         keep_forever(task)
 
-    monkeypatch.setattr("toolstead.console.cli.ending.keep_forever", keep)
+    monkeypatch.setattr("toolstead.console.cli.invocation.keep_forever", keep)
 
     async def main() -> None:
         tasks.append(asyncio.create_task(stubborn()))
