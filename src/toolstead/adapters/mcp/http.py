@@ -57,7 +57,7 @@ class McpEndpoint:
             ctx.method == "notifications/initialized"
             and connection.session_id is not None
             and connection.initialize_accepted
-            and not self._sessions.knows_session(connection.session_id)
+            and (forget := self._sessions.learn_session(connection.session_id)) is not None
         ):
-            connection.exit_stack.callback(self._sessions.learn_session(connection.session_id))
+            connection.exit_stack.callback(forget)
         return result

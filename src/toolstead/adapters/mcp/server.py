@@ -17,8 +17,7 @@ from mcp.shared.exceptions import MCPError
 
 from toolstead.adapters.mcp.caller_side import McpCallerSide, set_log_level
 from toolstead.adapters.mcp.connection import connection_of
-from toolstead.adapters.mcp.fast_path.answers import PAGE
-from toolstead.adapters.mcp.fast_path.calls import NAME, call_id_in
+from toolstead.adapters.mcp.fast_path.calls import NAME, PAGE, call_id_in
 from toolstead.adapters.mcp.notices import Notices
 from toolstead.adapters.mcp.single_cancellation import run_cancelled_once
 from toolstead.adapters.mcp.wire import is_modern, result_for, tool_for

@@ -19,8 +19,8 @@ from typing import TYPE_CHECKING, Protocol
 from toolstead.adapters.importing import import_module
 from toolstead.adapters.mcp.descriptors import Lines, TooLongError, Wire, claim_descriptors
 from toolstead.adapters.mcp.fast_path.calls import FastPath
+from toolstead.adapters.mcp.fast_path.sdk_queue import SdkQueue
 from toolstead.adapters.mcp.fast_path.stdio import StdioFastPath
-from toolstead.adapters.mcp.sdk_queue import SdkQueue
 
 if TYPE_CHECKING:
     from toolstead.adapters.mcp.server import ToolsteadServer

@@ -11,24 +11,24 @@ import asyncio
 import time
 from collections import deque
 from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any, Final, Literal, cast
 
 from msgspec import UNSET
 
 from toolstead.adapters.http.asgi import (
-    JSON_TYPE,
     ASGIApp,
     BufferedBody,
     Headers,
+    HttpResponse,
     Receive,
     Scope,
     Send,
     TrackedResponse,
 )
 from toolstead.adapters.http.disconnect import DisconnectWatch
-from toolstead.adapters.mcp.fast_path.answers import render_answer, render_refusal
-from toolstead.adapters.mcp.fast_path.calls import FastPath
+from toolstead.adapters.mcp.fast_path.calls import FastPath, render_answer, render_refusal
 from toolstead.adapters.mcp.fast_path.keep_alive import STREAM, KeepAlive, render_event
 from toolstead.adapters.mcp.fast_path.messages import (
     HANDSHAKE_VERSIONS,
@@ -37,8 +37,6 @@ from toolstead.adapters.mcp.fast_path.messages import (
     HandshakeMessage,
     ListTools,
     MessageId,
-    ModernCallTool,
-    ModernListTools,
     ModernMessage,
     NoMessage,
     cancelled_id,
@@ -55,19 +53,16 @@ _MOST_ENDED = 1_000
 _CANCELLED = -32800
 _REFUSED = 400
 """From this status on, the SDK has refused the request."""
-_JSON: Final[Headers] = (JSON_TYPE,)
 _MODERN: Final = MODERN_VERSION.encode()
 _HANDSHAKE: Final = frozenset({None, *(version.encode() for version in HANDSHAKE_VERSIONS)})
 
 
+@dataclass(slots=True)
 class SessionCall:
     """One running call of a session."""
 
-    __slots__ = ("ended", "task")
-
-    def __init__(self, task: asyncio.Task[Any]) -> None:
-        self.task = task
-        self.ended: Literal["", "cancelled", "session"] = ""
+    task: asyncio.Task[Any]
+    ended: Literal["", "cancelled", "session"] = ""
 
     def end_call(self, why: Literal["cancelled", "session"]) -> None:
         """Cancel it, once."""
@@ -76,16 +71,19 @@ class SessionCall:
             self.task.cancel()
 
 
+@dataclass(slots=True)
 class HandshakeSession:
-    """A handshake session, owned by the SDK."""
+    """A handshake session, owned by the SDK.
 
-    __slots__ = ("calls", "headers", "seen_by_sdk_at")
+    Attributes:
+        headers: Those of its answers.
+        calls: Its running calls, by the id of the request.
+        seen_by_sdk_at: When the SDK last saw a request of it.
+    """
 
-    def __init__(self, id: str) -> None:
-        self.calls: dict[str, SessionCall] = {}
-        self.headers: Headers = (*STREAM, (b"mcp-session-id", id.encode("latin-1")))
-        self.seen_by_sdk_at = time.monotonic()
-        """When the SDK last saw a request of it."""
+    headers: Headers
+    calls: dict[str, SessionCall] = field(default_factory=dict[str, SessionCall])
+    seen_by_sdk_at: float = field(default_factory=time.monotonic)
 
 
 class HandshakeSessions:
@@ -96,18 +94,18 @@ class HandshakeSessions:
         # A client may end a session before the SDK reports it as initialized; then it must not be added.
         self._ended: deque[bytes] = deque(maxlen=_MOST_ENDED)
 
-    def learn_session(self, id: str) -> Callable[[], None]:
-        """Add an initialized session; call the returned function when it has ended."""
+    def learn_session(self, id: str) -> Callable[[], None] | None:
+        """Add an initialized session; None if it is known, or has ended.
+
+        Call the returned function when it ends.
+        """
         key = id.encode("latin-1")
-        self._known[key] = HandshakeSession(id)
+        if key in self._known or key in self._ended:
+            return None
+        self._known[key] = HandshakeSession((*STREAM, (b"mcp-session-id", key)))
         return lambda: self.forget_session(key)
 
-    def knows_session(self, id: str) -> bool:
-        """Whether a session is tracked, or has ended."""
-        key = id.encode("latin-1")
-        return key in self._known or key in self._ended
-
-    def get(self, key: bytes | None) -> HandshakeSession | None:
+    def find_session(self, key: bytes | None) -> HandshakeSession | None:
         """The session of a request; None when it is not known (yet)."""
         return None if key is None else self._known.get(key)
 
@@ -151,7 +149,7 @@ class HttpFastPath:
                         return
                 elif (
                     version in _HANDSHAKE
-                    and (session := self._sessions.get(headers.get(b"mcp-session-id")))
+                    and (session := self._sessions.find_session(headers.get(b"mcp-session-id")))
                     and await self._answer_handshake(read_handshake(body), session, send)
                 ):
                     return
@@ -167,33 +165,28 @@ class HttpFastPath:
     ) -> bool:
         """Answer a request; False if it must go to the SDK. A client that disconnects cancels its call."""
         match message:
-            case ModernCallTool(id=id, params=params) if (
+            case CallToolMessage(params=params) if (
                 headers.get(b"mcp-method") == b"tools/call"
                 and headers.get(b"mcp-name") == params.name.encode()
                 and self._fast_path.is_plain(params.name)
             ):
-                call = self._fast_path.call(id, params.name, params.arguments, params.meta.call_id, modern=True)
-                said: Any = start_coroutine(call)  # most calls finish in one step and need no watcher
-                if type(said) is not SuspendedCoroutine:
-                    if said is not None:
-                        await _send_answer(send, _JSON, said)
-                    return said is not None
-                with DisconnectWatch(receive), KeepAlive(send) as alive:
-                    said = await said.resume()
-                    if said is None:
-                        return False
-                    if await alive.stop():
-                        await _send_last(send, render_event(said))
-                    else:
-                        await _send_answer(send, _JSON, said)
-                return True  # also when the client has disconnected
-            case ModernListTools(id=id, params=params) if headers.get(b"mcp-method") == b"tools/list":
-                page = self._fast_path.tools_page(params.cursor, modern=True)
-                if page is not None:
-                    await _send_answer(send, _JSON, render_answer(id, page))
-                return page is not None
+                # Most calls finish in one step and need no watcher.
+                answer: Any = start_coroutine(self._fast_path.call(message, modern=True))
+                if type(answer) is SuspendedCoroutine:
+                    with DisconnectWatch(receive), KeepAlive(send) as alive:
+                        answer = await answer.resume()
+                        if answer is not None:
+                            await alive.end_with(HttpResponse(200, answer), render_event(answer))
+                        return answer is not None
+                    return True  # the client has disconnected
+            case ListTools(id=id, params=params) if headers.get(b"mcp-method") == b"tools/list":
+                page = self._fast_path.render_page(params.cursor, modern=True)
+                answer = None if page is None else render_answer(id, page)
             case _:
                 return False
+        if answer is not None:
+            await HttpResponse(200, answer).send(send)
+        return answer is not None
 
     async def _answer_handshake(self, message: HandshakeMessage, session: HandshakeSession, send: Send) -> bool:
         """Answer a request; False if it must go to the SDK."""
@@ -203,20 +196,17 @@ class HttpFastPath:
             case CallToolMessage(id=id, params=params) if (
                 self._fast_path.is_plain(params.name) and str(id) not in session.calls
             ):
-                call = self._fast_path.call(id, params.name, params.arguments, params.meta.call_id, modern=False)
-                said: Any = start_coroutine(call)
-                if type(said) is SuspendedCoroutine:
-                    return await self._finish_call(id, session, said.resume(), send)
-                if said is not None:
-                    await _send_answer(send, session.headers, render_event(said))
-                return said is not None
+                answer: Any = start_coroutine(self._fast_path.call(message, modern=False))
+                if type(answer) is SuspendedCoroutine:
+                    return await self._finish_call(id, session, answer.resume(), send)
             case ListTools(id=id, params=params):
-                page = self._fast_path.tools_page(params.cursor, modern=False)
-                if page is not None:
-                    await _send_answer(send, session.headers, render_event(render_answer(id, page)))
-                return page is not None
+                page = self._fast_path.render_page(params.cursor, modern=False)
+                answer = None if page is None else render_answer(id, page)
             case _:
                 return False
+        if answer is not None:
+            await HttpResponse(200, render_event(answer), session.headers).send(send)
+        return answer is not None
 
     async def _finish_call(
         self, id: MessageId, session: HandshakeSession, work: Awaitable[bytes | None], send: Send
@@ -226,9 +216,9 @@ class HttpFastPath:
         key = str(id)
         call = session.calls[key] = SessionCall(task)
         with KeepAlive(send, session.headers) as alive:
-            said: bytes | None = None
+            answer: bytes | None = None
             try:
-                said = await work
+                answer = await work
             except asyncio.CancelledError:
                 if not call.ended or task.uncancel():
                     raise
@@ -238,34 +228,21 @@ class HttpFastPath:
             finally:
                 del session.calls[key]
             if call.ended:
-                said = render_refusal(id, _CANCELLED, "Request cancelled") if call.ended == "cancelled" else b""
-            if said is None:
+                answer = render_refusal(id, _CANCELLED, "Request cancelled") if call.ended == "cancelled" else b""
+            if answer is None:
                 return False
-            frame = render_event(said) if said else b""
-            if await alive.stop():
-                await _send_last(send, frame)
-            else:
-                await _send_answer(send, session.headers, frame)
+            frame = render_event(answer) if answer else b""
+            await alive.end_with(HttpResponse(200, frame, session.headers), frame)
         return True
 
     def _after_sdk(self, headers: Headers, body: bytes) -> None:
         """Note that the SDK accepted a request of a session: it is not idle, and one of our calls may be cancelled."""
-        session = self._sessions.get(_find_session_id(headers))
+        session = self._sessions.find_session(_find_session_id(headers))
         if session is None:
             return
         session.seen_by_sdk_at = time.monotonic()
         if session.calls and (asked := cancelled_id(body)) is not None and (call := session.calls.get(str(asked))):
             call.end_call("cancelled")
-
-
-async def _send_answer(send: Send, headers: Headers, body: bytes) -> None:
-    length = (b"content-length", b"%d" % len(body))
-    await send({"type": "http.response.start", "status": 200, "headers": [*headers, length]})
-    await send({"type": "http.response.body", "body": body, "more_body": False})
-
-
-async def _send_last(send: Send, body: bytes) -> None:
-    await send({"type": "http.response.body", "body": body, "more_body": False})
 
 
 def _find_session_id(headers: Headers) -> bytes | None:

@@ -10,7 +10,7 @@ from contextlib import suppress
 from types import TracebackType
 from typing import Final, Self
 
-from toolstead.adapters.http.asgi import Headers, Send
+from toolstead.adapters.http.asgi import Headers, HttpResponse, Send
 
 PING: Final = 15.0
 """Seconds of silence, the same as in the SDK."""
@@ -30,49 +30,45 @@ def render_event(message: bytes) -> bytes:
 class KeepAlive:
     """While open, sends a keep-alive after every interval of silence."""
 
-    __slots__ = ("_headers", "_loop", "_over", "_send", "_sending", "_timer")
+    __slots__ = ("_headers", "_is_over", "_send", "_sending", "_timer")
 
     def __init__(self, send: Send, headers: Headers = STREAM) -> None:
         self._send = send
         self._headers = headers
-        self._loop = asyncio.get_running_loop()
-        self._timer: asyncio.TimerHandle | None = None
+        self._is_over = asyncio.Event()
         self._sending: asyncio.Task[None] | None = None
-        self._over: asyncio.Event | None = None
+        self._timer = asyncio.get_running_loop().call_later(PING, self._begin_stream)
 
     def __enter__(self) -> Self:
-        self._timer = self._loop.call_later(PING, self._begin_stream)
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
+        self._timer.cancel()
         if self._sending is not None:
             self._sending.cancel()
 
-    async def stop(self) -> bool:
-        """Stop the keep-alives. Return whether the response has started as a stream, and so must end as one.
+    async def end_with(self, answer: HttpResponse, frame: bytes) -> None:
+        """Stop the keep-alives and answer; if the response has started as a stream, it ends with the frame.
 
         The stream task is notified, not cancelled: a call that ends during the first keep-alive would see no stream.
         """
-        if self._timer is not None:
-            self._timer.cancel()
-        if self._sending is None or self._over is None:
-            return False
-        self._over.set()
+        self._timer.cancel()
+        if self._sending is None:
+            await answer.send(self._send)
+            return
+        self._is_over.set()
         await self._sending
-        return True
+        await self._send({"type": "http.response.body", "body": frame, "more_body": False})
 
     def _begin_stream(self) -> None:
-        self._over = asyncio.Event()
-        self._sending = self._loop.create_task(self._send_beats(self._over), name="toolstead-mcp-keep-alive")
+        self._sending = asyncio.get_running_loop().create_task(self._send_beats(), name="toolstead-mcp-keep-alive")
 
-    async def _send_beats(self, over: asyncio.Event) -> None:
+    async def _send_beats(self) -> None:
         await self._send({"type": "http.response.start", "status": 200, "headers": list(self._headers)})
-        while not over.is_set():
+        while not self._is_over.is_set():
             await self._send({"type": "http.response.body", "body": b": ping\r\n\r\n", "more_body": True})
             with suppress(TimeoutError):
                 async with asyncio.timeout(PING):
-                    await over.wait()
+                    await self._is_over.wait()
