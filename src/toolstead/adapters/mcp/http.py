@@ -12,7 +12,7 @@ from mcp.server.context import CallNext, HandlerResult, ServerRequestContext
 from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 
 from toolstead.adapters.http.asgi import ASGIApp, Receive, Scope, Send
-from toolstead.adapters.mcp.connection import connection_of
+from toolstead.adapters.mcp.caller_side import connection_of
 from toolstead.adapters.mcp.fast_path.calls import FastPath
 from toolstead.adapters.mcp.fast_path.http import HandshakeSessions, HttpFastPath
 from toolstead.adapters.mcp.server import ToolsteadServer
