@@ -68,9 +68,6 @@ class HttpApplication:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request; any failure inside still ends it properly."""
-        if scope["type"] != "http":
-            await _answer_other(scope, receive, send)
-            return
         task = cast("asyncio.Task[None]", asyncio.current_task())
         response = TrackedResponse(send)
         mount = self._mounts.get(scope["path"])
@@ -96,13 +93,3 @@ class HttpApplication:
             await response.end_response(problem_response(CRASH, detail, instance=scope["path"], id=crash))
         finally:
             self.stopping.leave_request(task)
-
-
-async def _answer_other(scope: Scope, receive: Receive, send: Send) -> None:
-    """Handle other ASGI scopes: lifespan, and WebSockets, which are not supported."""
-    if scope["type"] == "lifespan":
-        while (message := await receive())["type"] != "lifespan.shutdown":
-            await send({"type": f"{message['type']}.complete"})
-        await send({"type": "lifespan.shutdown.complete"})
-    elif scope["type"] == "websocket":
-        await send({"type": "websocket.close", "code": 1000})

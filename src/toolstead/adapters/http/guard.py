@@ -11,7 +11,6 @@ from collections.abc import Mapping, Sequence
 
 from toolstead.adapters.http.asgi import BufferedBody, Headers, HttpResponse, Receive, Scope, TrackedResponse
 from toolstead.adapters.http.body import TooLargeError, drain_body, read_body
-from toolstead.adapters.http.cors import allow_page, answer_preflight
 from toolstead.adapters.http.names import ServerNames
 from toolstead.adapters.http.options import ServerOptions
 from toolstead.adapters.http.problem import (
@@ -33,6 +32,10 @@ logger = logging.getLogger(__name__)
 CLOSE = (b"connection", b"close")
 RETRY_AFTER = (b"retry-after", b"5")
 CHALLENGE = (b"www-authenticate", b'Bearer realm="toolstead"')
+_VARY = (b"vary", b"Origin")
+_PAGE_METHODS = (b"access-control-allow-methods", b"GET, POST, PUT, PATCH, DELETE")
+_PAGE_READABLE = (b"access-control-expose-headers", b"Mcp-Session-Id, Retry-After, WWW-Authenticate")
+_PREFLIGHT_AGE = (b"access-control-max-age", b"600")
 _ONCE = (b"host", b"origin", b"authorization", b"cookie", b"content-type", b"content-length")
 _JSON = re.compile(rb"application/json\s*(?:;\s*charset=\"?utf-?8\"?\s*)?;?", re.IGNORECASE)
 
@@ -71,7 +74,7 @@ class RequestGuard:
         has_body = b"transfer-encoding" in headers or headers.get(b"content-length", b"0").strip() != b"0"
         origin = headers.get(b"origin")
         if origin is not None and self._names.is_listed_page(origin):
-            response.extra_headers = allow_page(origin)
+            response.extra_headers = ((b"access-control-allow-origin", origin), _PAGE_READABLE, _VARY)
         refusal = self._check_head(scope, raw, headers)
         if refusal is not None:
             await _send_refusal(refusal, receive, response, has_body=has_body)
@@ -116,7 +119,7 @@ class RequestGuard:
             if not self._names.is_listed_page(origin):
                 return _refuse_origin(path, origin)
             if scope["method"] == "OPTIONS" and b"access-control-request-method" in headers:
-                return answer_preflight(headers)
+                return _answer_preflight(headers)
         is_page = scope["method"] == "GET" and not path.startswith(self._programs)
         if is_page and self._private.is_shown_in(scope["query_string"]):
             return _move_token_to_cookie(scope, self._private, host)
@@ -125,6 +128,16 @@ class RequestGuard:
                 return _move_token_to_cookie(scope, self._token, host)
             return _refuse_without_token(path)
         return None
+
+
+def _answer_preflight(headers: Mapping[bytes, bytes]) -> HttpResponse:
+    """Answer a CORS preflight request: allow the page, with the headers it requested.
+
+    Cookies are not allowed: a page of another origin sends the token in `Authorization`.
+    """
+    wanted = headers.get(b"access-control-request-headers", b"")
+    allowed = ((b"access-control-allow-headers", wanted),) if wanted else ()
+    return HttpResponse(204, b"", (_PAGE_METHODS, *allowed, _PREFLIGHT_AGE))
 
 
 def _refuse_host(path: str, host: bytes) -> HttpResponse:

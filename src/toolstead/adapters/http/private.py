@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 
-from toolstead.adapters.http.asgi import Handler, HttpRequest, HttpResponse, Sendable
+from toolstead.adapters.http.asgi import Handler, HttpRequest, Sendable
 from toolstead.adapters.http.names import ServerNames
 from toolstead.adapters.http.options import ServerOptions
 from toolstead.adapters.http.problem import PRIVATE, make_readable, problem_response
@@ -19,7 +19,7 @@ logger = logging.getLogger(__name__)
 
 
 class PrivateAccess:
-    """Checks the private token.
+    """Checks the private token; without one, no request passes.
 
     Raises:
         ServeError: The options name a host, an origin or a token that could never match.
@@ -30,14 +30,22 @@ class PrivateAccess:
         self._names = ServerNames(options)
 
     def protect_handler(self, handler: Handler) -> Handler:
-        """Wrap a handler so that it needs the private token; other requests get an explaining refusal."""
+        """Wrap a handler so that it needs the private token; the refusal of other requests reveals nothing about it."""
 
         async def answer_request(request: HttpRequest) -> Sendable | None:
-            return await handler(request) if self.is_admitted(request) else refuse_stranger(request)
+            if self._is_admitted(request):
+                return await handler(request)
+            logger.warning("refused a request for %r: it needs the private token", make_readable(request.path, 100))
+            detail = (
+                "Only a person may do this, so it needs the private token that this server created at its start. "
+                "The console and the command line read it from server.json in the data folder; the settings' token is "
+                "not enough."
+            )
+            return problem_response(PRIVATE, detail, instance=request.path)
 
         return answer_request
 
-    def is_admitted(self, request: HttpRequest) -> bool:
+    def _is_admitted(self, request: HttpRequest) -> bool:
         """Whether a request has the private token. The cookie counts only for pages of this server."""
         headers = dict(request.scope["headers"])  # the guard has refused duplicates
         origin = headers.get(b"origin")
@@ -45,18 +53,3 @@ class PrivateAccess:
             # An allowed page may call, but the browser would send the user's cookie with any request of the page.
             headers.pop(b"cookie", None)
         return self._token.is_shown_by(headers)
-
-
-def refuse_stranger(request: HttpRequest) -> HttpResponse:
-    """The refusal; it reveals nothing about the route."""
-    logger.warning("refused a request for %r: it needs the private token", make_readable(request.path, 100))
-    detail = (
-        "Only a person may do this, so it needs the private token that this server created at its start. The "
-        "console and the command line read it from server.json in the data folder; the settings' token is not enough."
-    )
-    return problem_response(PRIVATE, detail, instance=request.path)
-
-
-async def refuse_everybody(request: HttpRequest) -> HttpResponse:
-    """Guards the private routes of a server without a private token."""
-    return refuse_stranger(request)

@@ -62,15 +62,10 @@ async def serve(
     Raises:
         ServeError: The bind needs a token, the address cannot be used, or the port is taken.
     """
-    sockets = await open_sockets(options)
-    server = EmbeddedServer(app, sockets, stopping=app.stopping, stop=stop, grace=grace)
-    try:
-        async with lifespan or nullcontext():
-            with nullcontext() if stop is not None else server.take_signals():
-                await server.run_until_stopped(lambda: on_ready(format_address(options, sockets[0])))
-    finally:
-        for bound in sockets:
-            bound.close()
+    async with open_sockets(options) as sockets, lifespan or nullcontext():
+        server = EmbeddedServer(app, sockets, stopping=app.stopping, stop=stop, grace=grace)
+        with nullcontext() if stop is not None else server.take_signals():
+            await server.run_until_stopped(lambda: on_ready(format_address(options, sockets[0])))
 
 
 @asynccontextmanager
@@ -81,18 +76,13 @@ async def serve_on_loopback(app: ASGIApp, *, protocol: type[BoundedProtocol] = B
         app: Answers; nothing guards it.
         protocol: What each connection is.
     """
-    options = ServerOptions(port=0)
-    sockets = await open_sockets(options)
-    server = EmbeddedServer(app, sockets, protocol=protocol)
-    try:
+    async with open_sockets(ServerOptions(port=0)) as sockets:
+        server = EmbeddedServer(app, sockets, protocol=protocol)
         await server.open()
         try:
             yield sockets[0].getsockname()[1]
         finally:
             await server.shutdown()
-    finally:
-        for bound in sockets:
-            bound.close()
 
 
 class EmbeddedServer(uvicorn.Server):

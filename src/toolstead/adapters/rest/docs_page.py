@@ -15,7 +15,7 @@ from html import escape
 from typing import Any, cast
 
 from toolstead.adapters.rest.docs_style import STYLE
-from toolstead.adapters.rest.problem_kinds import KINDS
+from toolstead.adapters.rest.problems import KINDS
 
 STYLE_HASH = "sha256-" + base64.b64encode(hashlib.sha256(STYLE.encode()).digest()).decode()
 

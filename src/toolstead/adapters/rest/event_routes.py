@@ -8,12 +8,10 @@ from msgspec.structs import replace
 
 from toolstead.adapters.http.asgi import HttpRequest, Sendable
 from toolstead.adapters.http.problem import BAD_QUERY
-from toolstead.adapters.http.routing import Endpoint
 from toolstead.adapters.http.stopping import Stopping
-from toolstead.adapters.rest.openapi import answers_with, describe_operation, path_parameter, query_parameter
-from toolstead.adapters.rest.problem_kinds import STORAGE, UNKNOWN_RUN, UNKNOWN_THREAD
+from toolstead.adapters.rest.openapi import answers_with, path_parameter, query_parameter, route
+from toolstead.adapters.rest.problems import STORAGE, UNKNOWN_RUN, UNKNOWN_THREAD
 from toolstead.adapters.rest.query import event_id, read_query, single_value, wrong_parameter
-from toolstead.adapters.rest.refusals import Opened, with_orchestrator
 from toolstead.adapters.rest.sse import EventStreamAnswer, EventStreamHead
 from toolstead.errors import InvocationError, NotFoundError
 from toolstead.orchestrator.feed import Feed
@@ -23,37 +21,64 @@ from toolstead.orchestrator.store import EventFilter
 MOST_TYPES = 50
 
 
+_STREAM = {
+    "200": {
+        "description": "Server-sent events: `event` is the type, `id` the event's id, `data` an `Event`.",
+        "content": {
+            "text/event-stream": {
+                "schema": {
+                    "type": "string",
+                    "description": "`event:`, `id:` and `data:` lines, and comments as heartbeat.",
+                }
+            }
+        },
+    }
+}
+_AFTER = [
+    query_parameter("after", "Only what came after the event of this id; 0 for everything there is.", "0"),
+    {
+        **query_parameter("Last-Event-ID", "The same, as browsers send it when they come back. It wins.", None),
+        "in": "header",
+    },
+]
+_THREAD = query_parameter("thread", "Only events of this thread.", None)
+_RUN = query_parameter("run", "Only events of this run.", None)
+_TASK = query_parameter("task", "Only events of this task.", None)
+_TYPE = query_parameter("type", "Only events of this type; several with commas, or by repeating it.", None)
+
+
 class EventRoutes:
     """The event log over HTTP."""
 
-    def __init__(self, opened: Opened, stopping: Stopping) -> None:
-        self._opened = opened
+    def __init__(self, stopping: Stopping) -> None:
         self._stopping = stopping
 
-    def list_endpoints(self) -> list[Endpoint]:
-        """The routes, in the order the documentation shows them."""
-        of = self._opened
-        return [
-            Endpoint(method="GET", path="/api/events", handler=with_orchestrator(of, self.stream_all), operation=_ALL),
-            Endpoint(
-                method="GET",
-                path="/api/threads/{id}/events",
-                handler=with_orchestrator(of, self.stream_thread),
-                operation=_OF_THREAD,
-            ),
-            Endpoint(
-                method="GET",
-                path="/api/runs/{id}/events",
-                handler=with_orchestrator(of, self.stream_run),
-                operation=_OF_RUN,
-            ),
-        ]
-
+    @route(
+        "GET",
+        "/api/events",
+        "events",
+        "Follow all events",
+        "A stream (server-sent events) of what happens, from now on; with `after` or `Last-Event-ID`, from that event "
+        "on. Ids are opaque, in the order of what was stored, and stay valid over restarts. Calls outside a run that "
+        "go well are told only to who listens: they have no id. A client that takes nothing for half a minute is cut "
+        "off, and may come back with the last id it saw.",
+        parameters=[_THREAD, _RUN, _TASK, _TYPE, *_AFTER],
+        responses={**_STREAM, **answers_with(BAD_QUERY, STORAGE)},
+    )
     async def stream_all(self, conversations: Orchestrator, request: HttpRequest) -> Sendable:
         """`GET /api/events`: from now on, unless an id is given."""
         wanted, after = _read(request, "thread", "run", "task")
         return await self._build_stream(conversations, request, wanted, after)
 
+    @route(
+        "GET",
+        "/api/threads/{id}/events",
+        "threadEvents",
+        "Follow a thread",
+        "The same for one thread, from its first event on.",
+        parameters=[path_parameter("id", "The thread's id.", "thread_1"), _RUN, _TASK, _TYPE, *_AFTER],
+        responses={**_STREAM, **answers_with(UNKNOWN_THREAD, BAD_QUERY, STORAGE)},
+    )
     async def stream_thread(self, conversations: Orchestrator, request: HttpRequest) -> Sendable:
         """`GET /api/threads/{id}/events`: from the thread's first event, unless an id is given."""
         wanted, after = _read(request, "run", "task")
@@ -71,6 +96,16 @@ class EventRoutes:
 
         return await self._build_stream(conversations, request, wanted, after or "", has_ended=has_ended)
 
+    @route(
+        "GET",
+        "/api/runs/{id}/events",
+        "runEvents",
+        "Follow a run",
+        "The same for one run, from its first event on. It ends with exactly one of `completed`, `error` and "
+        "`cancelled`, and then the stream closes; also when the run had ended before.",
+        parameters=[path_parameter("id", "The run's id.", "run_1"), _THREAD, _TASK, _TYPE, *_AFTER],
+        responses={**_STREAM, **answers_with(UNKNOWN_RUN, BAD_QUERY, STORAGE)},
+    )
     async def stream_run(self, conversations: Orchestrator, request: HttpRequest) -> Sendable:
         """`GET /api/runs/{id}/events`: the same for a run; it closes after the run's end."""
         wanted, after = _read(request, "thread", "task")
@@ -130,7 +165,7 @@ def _read(request: HttpRequest, *filters: str) -> tuple[EventFilter, str | None]
     """Which events are wanted, and after which id.
 
     Raises:
-        BodyError: A parameter or the id is wrong.
+        RequestError: A parameter or the id is wrong.
     """
     query = read_query(request, *filters, "type", "after")
     types = frozenset(name.strip() for value in query.get("type", ()) for name in value.split(",") if name.strip())
@@ -143,55 +178,3 @@ def _read(request: HttpRequest, *filters: str) -> tuple[EventFilter, str | None]
         types=types or None,
     )
     return wanted, event_id(request, query)
-
-
-_STREAM = {
-    "200": {
-        "description": "Server-sent events: `event` is the type, `id` the event's id, `data` an `Event`.",
-        "content": {
-            "text/event-stream": {
-                "schema": {
-                    "type": "string",
-                    "description": "`event:`, `id:` and `data:` lines, and comments as heartbeat.",
-                }
-            }
-        },
-    }
-}
-_AFTER = [
-    query_parameter("after", "Only what came after the event of this id; 0 for everything there is.", "0"),
-    {
-        **query_parameter("Last-Event-ID", "The same, as browsers send it when they come back. It wins.", None),
-        "in": "header",
-    },
-]
-_THREAD = query_parameter("thread", "Only events of this thread.", None)
-_RUN = query_parameter("run", "Only events of this run.", None)
-_TASK = query_parameter("task", "Only events of this task.", None)
-_TYPE = query_parameter("type", "Only events of this type; several with commas, or by repeating it.", None)
-
-_ALL = describe_operation(
-    "events",
-    "Follow all events",
-    "A stream (server-sent events) of what happens, from now on; with `after` or `Last-Event-ID`, from that event on. "
-    "Ids are opaque, in the order of what was stored, and stay valid over restarts. Calls outside a run that go well "
-    "are told only to who listens: they have no id. A client that takes nothing for half a minute is cut off, and may "
-    "come back with the last id it saw.",
-    parameters=[_THREAD, _RUN, _TASK, _TYPE, *_AFTER],
-    responses={**_STREAM, **answers_with(BAD_QUERY, STORAGE)},
-)
-_OF_THREAD = describe_operation(
-    "threadEvents",
-    "Follow a thread",
-    "The same for one thread, from its first event on.",
-    parameters=[path_parameter("id", "The thread's id.", "thread_1"), _RUN, _TASK, _TYPE, *_AFTER],
-    responses={**_STREAM, **answers_with(UNKNOWN_THREAD, BAD_QUERY, STORAGE)},
-)
-_OF_RUN = describe_operation(
-    "runEvents",
-    "Follow a run",
-    "The same for one run, from its first event on. It ends with exactly one of `completed`, `error` and `cancelled`, "
-    "and then the stream closes; also when the run had ended before.",
-    parameters=[path_parameter("id", "The run's id.", "run_1"), _THREAD, _TASK, _TYPE, *_AFTER],
-    responses={**_STREAM, **answers_with(UNKNOWN_RUN, BAD_QUERY, STORAGE)},
-)

@@ -5,13 +5,13 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable
-from typing import Protocol, cast
+from typing import cast
 
-from toolstead.adapters.http.asgi import Receive, Send
+from toolstead.adapters.http.asgi import Receive, Send, encode_json
 from toolstead.adapters.http.disconnect import DisconnectWatch
 from toolstead.adapters.http.stopping import Stopping
-from toolstead.adapters.rest.result_json import encode_anything
 from toolstead.errors import StorageError
+from toolstead.orchestrator.feed import EventReader
 from toolstead.types.event import Event
 
 logger = logging.getLogger(__name__)
@@ -28,28 +28,6 @@ _BEAT = b": still here\n\n"
 _BROKEN = b": the database does not answer; come back with the last id\n\n"
 
 
-class Events(Protocol):
-    """Events in order; StopAsyncIteration at the end.
-
-    Attributes:
-        missed: How many could not be held for a slow client, and are not stored.
-    """
-
-    missed: int
-
-    async def __anext__(self) -> Event:
-        """The next one."""
-        ...
-
-    def finish(self) -> None:
-        """Give what is stored by now, then end."""
-        ...
-
-    def close(self) -> None:
-        """Nobody reads any more."""
-        ...
-
-
 class EventStreamHead:
     """The answer to `HEAD`: what a stream would begin with, and no stream."""
 
@@ -64,7 +42,7 @@ class EventStreamAnswer:
 
     def __init__(
         self,
-        events: Events,
+        events: EventReader,
         *,
         receive: Receive,
         stopping: Stopping,
@@ -142,4 +120,4 @@ def render_frame(event: Event) -> bytes:
     """An event as the wire has it; one that was not stored has no id to come back with."""
     kind = event.type.replace("\r", " ").replace("\n", " ")
     numbered = f"id: {event.id}\n" if event.id else ""
-    return f"event: {kind}\n{numbered}data: ".encode("utf-8", "replace") + encode_anything(event.to_json()) + b"\n\n"
+    return f"event: {kind}\n{numbered}data: ".encode("utf-8", "replace") + encode_json(event.to_json()) + b"\n\n"

@@ -137,23 +137,23 @@ class CallToolMessage(_Request, tag="tools/call"):
     params: Arguments
 
 
-class _List(_Request):
+class _ListRequest(_Request):
     params: Cursor = field(default_factory=Cursor)
 
 
-class ListTools(_List, tag="tools/list"):
+class ListTools(_ListRequest, tag="tools/list"):
     """`tools/list`."""
 
 
-class ListPrompts(_List, tag="prompts/list"):
+class ListPrompts(_ListRequest, tag="prompts/list"):
     """`prompts/list`: some clients send it without checking the capabilities."""
 
 
-class ListResources(_List, tag="resources/list"):
+class ListResources(_ListRequest, tag="resources/list"):
     """As `prompts/list`."""
 
 
-class ListTemplates(_List, tag="resources/templates/list"):
+class ListTemplates(_ListRequest, tag="resources/templates/list"):
     """As `prompts/list`."""
 
 

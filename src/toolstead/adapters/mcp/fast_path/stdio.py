@@ -103,12 +103,9 @@ class StdioFastPath:
         match message:
             case AnyMessage(jsonrpc="2.0", id=int() | str() as id, method="initialize", params=dict() | None):
                 self._modern, self._introducing = False, str(id)
-            case AnyMessage(jsonrpc="2.0", id=int() | str(), method=str(), params=dict() | None as params):
-                match params:
-                    case {"_meta": {"io.modelcontextprotocol/protocolVersion": _}}:
-                        self._modern = True
-                    case _:
-                        self._modern = False
+            case AnyMessage(jsonrpc="2.0", id=int() | str(), method=str(), params=dict() | None):
+                meta: Any = (message.params or {}).get("_meta")
+                self._modern = isinstance(meta, dict) and "io.modelcontextprotocol/protocolVersion" in meta
             case _:
                 pass
         return False
