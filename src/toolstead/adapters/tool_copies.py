@@ -63,7 +63,11 @@ class ToolCopies(Generic[Copy]):
         made = [one.copy for one in held]
         self._sets[id(tools)] = (tools, held, made)
         while len(self._sets) > MOST_SETS or (len(self._tools) > MOST_TOOLS and len(self._sets) > 1):
-            self._forget_oldest()
+            _, (_, dropped, _) = self._sets.popitem(last=False)
+            for one in dropped:
+                one.sets -= 1
+                if not one.sets:
+                    self._tools.pop(id(one.tool), None)
         return made
 
     def _copy_of(self, tool: ToolInfo) -> _KeptCopy[Copy]:
@@ -77,10 +81,3 @@ class ToolCopies(Generic[Copy]):
             self._logged.add((tool.name, changes))
             logger.info("the schema of %r goes to %s adapted: %s", tool.name, self._reader, "; ".join(changes))
         return _KeptCopy(tool, copy)
-
-    def _forget_oldest(self) -> None:
-        _, (_, held, _) = self._sets.popitem(last=False)
-        for one in held:
-            one.sets -= 1
-            if not one.sets:
-                self._tools.pop(id(one.tool), None)

@@ -13,8 +13,8 @@ from typing import Any
 
 from toolstead.adapters.http.asgi import Handler, HttpRequest, HttpResponse, Receive, Scope, Send
 from toolstead.adapters.http.body import RequestError
+from toolstead.adapters.http.guard import PrivateAccess
 from toolstead.adapters.http.options import ServerOptions
-from toolstead.adapters.http.private import PrivateAccess
 from toolstead.adapters.http.problem import BAD_METHOD, NOT_FOUND, problem_response
 from toolstead.errors import suggest
 

@@ -14,7 +14,7 @@ import signal
 import socket
 from collections.abc import AsyncGenerator, Callable, Generator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager, nullcontext, suppress
-from typing import Any, cast
+from typing import cast
 
 import uvicorn
 
@@ -207,9 +207,8 @@ class EmbeddedServer(uvicorn.Server):
     def take_signals(self) -> Generator[None]:
         """Let SIGTERM and SIGINT end the server; restore the previous handlers afterwards."""
         loop = asyncio.get_running_loop()
-        before: dict[int, Any] = {}
-        for number in (signal.SIGINT, signal.SIGTERM):
-            before[number] = signal.getsignal(number)
+        before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+        for number in before:
             loop.add_signal_handler(number, self._take_signal)
         try:
             yield

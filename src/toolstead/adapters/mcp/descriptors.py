@@ -8,7 +8,7 @@ import stat
 import sys
 import threading
 from collections.abc import AsyncGenerator, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from typing import Self
 
 from toolstead.errors import ServeError
@@ -212,11 +212,9 @@ class Wire(asyncio.BaseProtocol):
             if now in (0, left):
                 return
             left = now
-            try:
+            with suppress(TimeoutError):
                 async with asyncio.timeout(patience):
                     await self._taken.wait()
-            except TimeoutError:
-                continue
 
     def pause_writing(self) -> None:
         """The pipe is full."""

@@ -13,8 +13,8 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable
-from contextlib import ExitStack, suppress
-from typing import TYPE_CHECKING, Protocol
+from contextlib import suppress
+from typing import TYPE_CHECKING
 
 from toolstead.adapters.importing import import_module
 from toolstead.adapters.mcp.descriptors import Lines, TooLongError, Wire, claim_descriptors
@@ -34,20 +34,8 @@ START_PATIENCE = 30.0
 _SDK_SIDE = "toolstead.adapters.mcp.sdk_side"
 
 
-class CreateStdioServer(Protocol):
-    """Creates the SDK's server."""
-
-    def __call__(self, *, tells_changes: bool) -> ToolsteadServer:
-        """Create a new server.
-
-        Args:
-            tells_changes: Whether the server itself notifies handshake clients that the tools changed.
-        """
-        ...
-
-
 async def serve_stdio(
-    create_server: CreateStdioServer,
+    create_server: Callable[[], ToolsteadServer],
     *,
     fast_path: FastPath | None,
     max_message: int,
@@ -56,7 +44,7 @@ async def serve_stdio(
     """Serve one client on this process's stdin and stdout until it closes stdin.
 
     Args:
-        create_server: Creates the SDK's server when a message needs it.
+        create_server: Creates the SDK's server when a message needs it. With a fast path it must not notify of changes.
         fast_path: Answers what it can; without one the SDK answers everything.
         max_message: Bytes a message may have.
         on_answer: Called once, when the first answer was written.
@@ -73,7 +61,7 @@ class StdioConnection:
 
     def __init__(
         self,
-        create_server: CreateStdioServer,
+        create_server: Callable[[], ToolsteadServer],
         fast_path: FastPath | None,
         descriptors: tuple[int, int],
         *,
@@ -92,7 +80,6 @@ class StdioConnection:
             lost=self._note_gone,
         )
         self._sdk = SdkQueue(self._serve_sdk, lines)
-        self._shared = fast_path
         self._fast_path = None if fast_path is None else StdioFastPath(fast_path, self._write_line, self._sdk)
         self._moved = asyncio.Event()
         self._over: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -101,14 +88,11 @@ class StdioConnection:
 
     async def run(self) -> None:
         """Serve until the client closes stdin or disconnects."""
-        with ExitStack() as stack:
-            if self._shared is not None and self._fast_path is not None:
-                stack.callback(self._shared.subscribe_changes(self._fast_path.tools_changed))
-            try:
-                async with self._wire, self._lines:
-                    await self._over
-            finally:
-                await self._close()
+        try:
+            async with self._wire, self._lines:
+                await self._over
+        finally:
+            await self._close()
 
     def _take_line(self, line: bytes | TooLongError) -> None:
         if isinstance(line, TooLongError) or self._fast_path is None or not self._fast_path.take_line(line):
@@ -163,8 +147,7 @@ class StdioConnection:
             module = await asyncio.to_thread(import_module, _SDK_SIDE)
             self._loading = False
             self._moved.set()
-            server = self._create_server(tells_changes=self._fast_path is None)
-            await module.SdkSide(server, queue, self._write_for_sdk, self._fast_path).run()
+            await module.SdkSide(self._create_server(), queue, self._write_for_sdk, self._fast_path).run()
         except Exception as error:  # noqa: BLE001 - ends the connection, which raises it
             self._finish_conversation(error)
         else:

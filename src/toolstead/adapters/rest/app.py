@@ -8,10 +8,10 @@ from __future__ import annotations
 from functools import partial
 from pathlib import Path
 
-from toolstead.adapters.http.application import HttpApplication, Mount
+from toolstead.adapters.http.application import HttpApplication
 from toolstead.adapters.http.asgi import ASGIApp, Scope
+from toolstead.adapters.http.guard import PrivateAccess
 from toolstead.adapters.http.options import ServerOptions
-from toolstead.adapters.http.private import PrivateAccess
 from toolstead.adapters.http.routing import Routes
 from toolstead.adapters.http.stopping import Stopping
 from toolstead.adapters.rest.approval_routes import ApprovalRoutes
@@ -71,7 +71,7 @@ def create_app(
         endpoints += list_endpoints(EventRoutes(stopping), converse)
     if plugins is not None:
         plugin_routes = PluginRoutes(plugins)
-        endpoints += list_endpoints(plugin_routes, plugin_routes.explain_failures)
+        endpoints += list_endpoints(plugin_routes, plugin_routes.wrap_handler)
     if approvals is not None:
         endpoints += list_endpoints(ApprovalRoutes(approvals), partial(explain_failures, unknown=UNKNOWN_APPROVAL))
     with_token, with_mcp = bool(options.token), mcp is not None
@@ -80,7 +80,8 @@ def create_app(
         Routes(endpoints, private=PrivateAccess(options)),
         options=options,
         stopping=stopping,
-        mounts={} if mcp is None else {MCP_PATH: Mount(mcp, _is_mcp_stream)},
+        mounts={} if mcp is None else {MCP_PATH: mcp},
+        is_stream=_is_mcp_stream,
         programs=(MCP_PATH, "/api/"),
     )
 

@@ -112,9 +112,7 @@ class EventRoutes:
         run_id, shown, store = request.params["id"], wanted.types, conversations.store
         types = None if shown is None else shown | LAST_EVENTS  # its end is looked for, shown or not
         wanted = replace(wanted, run_id=run_id, types=types)
-        if request.scope["method"] == "HEAD":
-            await store.read_run(run_id)
-            return EventStreamHead()
+        await store.read_run(run_id)
 
         async def has_ended() -> bool:
             try:
@@ -122,21 +120,8 @@ class EventRoutes:
             except NotFoundError:
                 return True
 
-        reader = await _feed_of(conversations).open_reader(wanted, after=after or "")
-        # Asked after the reader was there: an end that comes after this answer comes to the reader, too.
-        try:
-            if (await store.read_run(run_id)).has_ended:
-                reader.finish()
-        except BaseException:
-            reader.close()
-            raise
-        return EventStreamAnswer(
-            reader,
-            receive=request.receive,
-            stopping=self._stopping,
-            shown=shown,
-            last=LAST_EVENTS,
-            has_ended=has_ended,
+        return await self._build_stream(
+            conversations, request, wanted, after or "", has_ended=has_ended, shown=shown, last=LAST_EVENTS
         )
 
     async def _build_stream(
@@ -147,11 +132,22 @@ class EventRoutes:
         after: str | None,
         *,
         has_ended: Callable[[], Awaitable[bool]] | None = None,
+        shown: frozenset[str] | None = None,
+        last: frozenset[str] = frozenset(),
     ) -> Sendable:
         if request.scope["method"] == "HEAD":
             return EventStreamHead()
         reader = await _feed_of(conversations).open_reader(wanted, after=after)
-        return EventStreamAnswer(reader, receive=request.receive, stopping=self._stopping, has_ended=has_ended)
+        # Asked after the reader was there: an end that comes after this answer comes to the reader, too.
+        try:
+            if has_ended is not None and await has_ended():
+                reader.finish()
+        except BaseException:
+            reader.close()
+            raise
+        return EventStreamAnswer(
+            reader, receive=request.receive, stopping=self._stopping, shown=shown, last=last, has_ended=has_ended
+        )
 
 
 def _feed_of(conversations: Orchestrator) -> Feed:

@@ -128,19 +128,17 @@ class PluginRoutes:
         plugin = await self._plugins.reset_plugin(request.params["name"])
         return HttpResponse.of_json(plugin)
 
-    def explain_failures(self, handler: Callable[[HttpRequest], Awaitable[HttpResponse]]) -> Handler:
+    def wrap_handler(self, handler: Callable[[HttpRequest], Awaitable[HttpResponse]]) -> Handler:
         """Wrap a handler so that expected failures become problem documents."""
 
         async def answer_request(request: HttpRequest) -> Sendable | None:
             try:
                 return await handler(request)
             except NotFoundError as error:
-                return self._unknown_plugin(request, error.id)
+                known = [plugin["name"] for plugin in self._plugins.show_plugins()]
+                hint = suggest(error.id, known, otherwise="GET /api/plugins lists them.")
+                detail = f"There is no plugin {error.id[:100]!r}; {hint}"
+                nearest = find_nearest(error.id, known)
+                return problem_response(UNKNOWN_PLUGIN, detail, instance=request.path, nearest=nearest)
 
         return explain_failures(answer_request, unknown=None)
-
-    def _unknown_plugin(self, request: HttpRequest, name: str) -> HttpResponse:
-        known = [plugin["name"] for plugin in self._plugins.show_plugins()]
-        hint = suggest(name, known, otherwise="GET /api/plugins lists them.")
-        detail = f"There is no plugin {name[:100]!r}; {hint}"
-        return problem_response(UNKNOWN_PLUGIN, detail, instance=request.path, nearest=find_nearest(name, known))

@@ -112,12 +112,11 @@ KINDS = (
     STOPPING,
 )
 
-_UNKNOWN = {"thread": UNKNOWN_THREAD, "run": UNKNOWN_RUN, "result": UNKNOWN_RESULT, "approval": UNKNOWN_APPROVAL}
-_ELSEWHERE = {
-    "thread": "GET /api/threads lists them",
-    "run": "the answer to a message has its run's id",
-    "result": "a tool's result has the handle of its whole content",
-    "approval": "GET /api/approvals lists the pending ones",
+_UNKNOWN = {
+    "thread": (UNKNOWN_THREAD, "GET /api/threads lists them"),
+    "run": (UNKNOWN_RUN, "the answer to a message has its run's id"),
+    "result": (UNKNOWN_RESULT, "a tool's result has the handle of its whole content"),
+    "approval": (UNKNOWN_APPROVAL, "GET /api/approvals lists the pending ones"),
 }
 
 Opened = Callable[[], Awaitable[Orchestrator]]
@@ -148,8 +147,9 @@ def explain_failures(handler: Handler, *, unknown: ProblemKind | None = NOT_FOUN
         try:
             return await handler(request)
         except NotFoundError as error:
-            detail = f"There is no {error.kind} {error.id[:200]!r}; {_ELSEWHERE[error.kind]}."
-            return problem_response(_UNKNOWN[error.kind], detail, instance=request.path)
+            kind, hint = _UNKNOWN[error.kind]
+            detail = f"There is no {error.kind} {error.id[:200]!r}; {hint}."
+            return problem_response(kind, detail, instance=request.path)
         except ApprovalDecidedError as error:
             return problem_response(
                 APPROVAL_DECIDED,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from typing import cast
 
 from toolstead.adapters.http.asgi import Receive, Send, encode_json
@@ -71,9 +72,8 @@ class EventStreamAnswer:
     async def send(self, send: Send) -> None:
         """Tell events until an end comes."""
         self._stopping.enter_request(cast("asyncio.Task[None]", asyncio.current_task()), stream=True)
-        watch = DisconnectWatch(self._receive)
         try:
-            with watch:
+            with DisconnectWatch(self._receive) as watch:
                 await send({"type": "http.response.start", "status": 200, "headers": list(HEADERS)})
                 await send({"type": "http.response.body", "body": _HELLO, "more_body": True})
                 if not self._stopping.begun:
@@ -86,7 +86,10 @@ class EventStreamAnswer:
     async def _send_events(self, send: Send) -> None:
         try:
             while True:
-                event = await self._next_event()
+                event = None  # stays None when it is time for a heartbeat
+                with suppress(TimeoutError):
+                    async with asyncio.timeout(HEARTBEAT):
+                        event = await self._events.__anext__()
                 if self._events.missed > self._missed:
                     count, self._missed = self._events.missed - self._missed, self._events.missed
                     note = f": {count} events that are not stored were missed\n\n".encode()
@@ -106,14 +109,6 @@ class EventStreamAnswer:
         except StorageError as error:
             logger.warning("a stream of events ends early: %s", error)
             await send({"type": "http.response.body", "body": _BROKEN, "more_body": True})
-
-    async def _next_event(self) -> Event | None:
-        """The next event, or None when it is time to say that the stream is still there."""
-        try:
-            async with asyncio.timeout(HEARTBEAT):
-                return await self._events.__anext__()
-        except TimeoutError:
-            return None
 
 
 def render_frame(event: Event) -> bytes:

@@ -128,17 +128,15 @@ class FastPath:
 
     def _render_pages(self, generation: Generation, *, modern: bool) -> dict[str | None, bytes]:
         """Every page by its cursor: the last name of the page before."""
-        shown = [_render_tool(tool.info, modern=modern) for tool in generation.tools.values()]
+        tools = [_render_tool(info, modern=modern) for info in generation.infos]
+        end = b',"ttlMs":0,"cacheScope":"private",' + self._stamp if modern else b"}"
         pages: dict[str | None, bytes] = {}
         cursor: str | None = None
-        for start in range(0, len(shown) or 1, PAGE):
-            body = b'{"tools":' + _encode_json(shown[start : start + PAGE])
-            last = start + PAGE >= len(shown)
-            following = None if last else shown[start + PAGE - 1]["name"]
-            if following is not None:
-                body += b',"nextCursor":' + _encode(following)
-            end = b',"ttlMs":0,"cacheScope":"private",' + self._stamp if modern else b"}"
-            pages[cursor] = body + end
+        for start in range(0, len(tools) or 1, PAGE):
+            page = tools[start : start + PAGE]
+            following = page[-1]["name"] if start + PAGE < len(tools) else None
+            more = b"" if following is None else b',"nextCursor":' + _encode(following)
+            pages[cursor] = b'{"tools":' + _encode_json(page) + more + end
             cursor = following
         return pages
 

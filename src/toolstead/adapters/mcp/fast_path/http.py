@@ -11,9 +11,11 @@ import asyncio
 import time
 from collections import deque
 from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import Any, Final, Literal, cast
+from types import TracebackType
+from typing import Any, Final, Literal, Self, cast
 
 from msgspec import UNSET
 
@@ -29,7 +31,6 @@ from toolstead.adapters.http.asgi import (
 )
 from toolstead.adapters.http.disconnect import DisconnectWatch
 from toolstead.adapters.mcp.fast_path.calls import FastPath, render_answer, render_refusal
-from toolstead.adapters.mcp.fast_path.keep_alive import STREAM, KeepAlive, render_event
 from toolstead.adapters.mcp.fast_path.messages import (
     HANDSHAKE_VERSIONS,
     MODERN_VERSION,
@@ -45,6 +46,14 @@ from toolstead.adapters.mcp.fast_path.messages import (
 )
 from toolstead.concurrency.suspended_coroutine import SuspendedCoroutine, start_coroutine
 
+PING: Final = 15.0
+"""Seconds of silence, the same as in the SDK."""
+STREAM: Final[Headers] = (
+    (b"content-type", b"text/event-stream"),
+    (b"cache-control", b"no-cache, no-transform"),
+    (b"connection", b"keep-alive"),
+    (b"x-accel-buffering", b"no"),
+)
 LET_THROUGH = 300.0
 """Seconds after which a session's next request goes to the SDK, so that it does not end the session as idle."""
 
@@ -55,6 +64,61 @@ _REFUSED = 400
 """From this status on, the SDK has refused the request."""
 _MODERN: Final = MODERN_VERSION.encode()
 _HANDSHAKE: Final = frozenset({None, *(version.encode() for version in HANDSHAKE_VERSIONS)})
+
+
+def _render_event(message: bytes) -> bytes:
+    """A message as an event of a stream."""
+    return b"event: message\r\ndata: " + message + b"\r\n\r\n"
+
+
+class KeepAlive:
+    """While open, sends a keep-alive after every interval of silence: a proxy closes an idle connection.
+
+    Most calls finish long before and only pay for a timer.
+    """
+
+    __slots__ = ("_headers", "_is_over", "_send", "_sending", "_timer")
+
+    def __init__(self, send: Send, headers: Headers = STREAM) -> None:
+        self._send = send
+        self._headers = headers
+        self._is_over = asyncio.Event()
+        self._sending: asyncio.Task[None] | None = None
+        self._timer = asyncio.get_running_loop().call_later(PING, self._begin_stream)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._timer.cancel()
+        if self._sending is not None:
+            self._sending.cancel()
+
+    async def end_with(self, answer: HttpResponse, frame: bytes) -> None:
+        """Stop the keep-alives and answer; if the response has started as a stream, it ends with the frame.
+
+        The stream task is notified, not cancelled: a call that ends during the first keep-alive would see no stream.
+        """
+        self._timer.cancel()
+        if self._sending is None:
+            await answer.send(self._send)
+            return
+        self._is_over.set()
+        await self._sending
+        await self._send({"type": "http.response.body", "body": frame, "more_body": False})
+
+    def _begin_stream(self) -> None:
+        self._sending = asyncio.get_running_loop().create_task(self._send_beats(), name="toolstead-mcp-keep-alive")
+
+    async def _send_beats(self) -> None:
+        await self._send({"type": "http.response.start", "status": 200, "headers": list(self._headers)})
+        while not self._is_over.is_set():
+            await self._send({"type": "http.response.body", "body": b": ping\r\n\r\n", "more_body": True})
+            with suppress(TimeoutError):
+                async with asyncio.timeout(PING):
+                    await self._is_over.wait()
 
 
 @dataclass(slots=True)
@@ -176,7 +240,7 @@ class HttpFastPath:
                     with DisconnectWatch(receive), KeepAlive(send) as alive:
                         answer = await answer.resume()
                         if answer is not None:
-                            await alive.end_with(HttpResponse(200, answer), render_event(answer))
+                            await alive.end_with(HttpResponse(200, answer), _render_event(answer))
                         return answer is not None
                     return True  # the client has disconnected
             case ListTools(id=id, params=params) if headers.get(b"mcp-method") == b"tools/list":
@@ -205,7 +269,7 @@ class HttpFastPath:
             case _:
                 return False
         if answer is not None:
-            await HttpResponse(200, render_event(answer), session.headers).send(send)
+            await HttpResponse(200, _render_event(answer), session.headers).send(send)
         return answer is not None
 
     async def _finish_call(
@@ -231,7 +295,7 @@ class HttpFastPath:
                 answer = render_refusal(id, _CANCELLED, "Request cancelled") if call.ended == "cancelled" else b""
             if answer is None:
                 return False
-            frame = render_event(answer) if answer else b""
+            frame = _render_event(answer) if answer else b""
             await alive.end_with(HttpResponse(200, frame, session.headers), frame)
         return True
 

@@ -7,6 +7,7 @@ valid. The protocol versions have the same messages; they differ in what `_meta`
 from __future__ import annotations
 
 import re
+from contextlib import suppress
 from itertools import accumulate
 from typing import Any, Final, Literal, TypeAlias
 
@@ -37,28 +38,14 @@ class _Implementation(Struct):
     icons: None = None
 
 
-class _Elicitation(Struct):
-    form: _Object | None = None
-    url: _Object | None = None
-
-
-class _Sampling(Struct):
-    context: _Object | None = None
-    tools: _Object | None = None
-
-
-class _Roots(Struct):
-    listChanged: bool | None = None  # noqa: N815 - as on the wire
-
-
 class _Capabilities(Struct):
     """Capabilities of a client. The SDK checks tasks and every other shape."""
 
-    elicitation: _Elicitation | None = None
+    elicitation: dict[str, _Object] | None = None
     experimental: dict[str, _Object] | None = None
     extensions: dict[str, _Object] | None = None
-    roots: _Roots | None = None
-    sampling: _Sampling | None = None
+    roots: dict[str, bool] | None = None
+    sampling: dict[str, _Object] | None = None
     tasks: None = None
 
 
@@ -169,24 +156,11 @@ class Cancelled(_Message, tag="notifications/cancelled"):
     params: _Cancelling
 
 
-class _CancellingSomehow(Struct):
-    requestId: MessageId  # noqa: N815 - as on the wire
-
-
-class CancelledSomehow(Struct):
-    """The same as the SDK accepts it: wider than the protocol's."""
-
-    jsonrpc: Literal["2.0"]
-    method: Literal["notifications/cancelled"]
-    params: _CancellingSomehow
-    id: Any = UNSET
-
-
 class AnyMessage(Struct):
     """The part of a JSON-RPC message that identifies its answer, and decides the protocol version."""
 
     jsonrpc: Any = None
-    id: MessageId | None = None
+    id: MessageId | UnsetType | None = UNSET
     method: str | None = None
     params: Any = None
 
@@ -210,7 +184,6 @@ _NO_BRACKETS = re.compile(rb'"(?:[^"\\]|\\.)*"?|[^\[\]{}"]+', re.DOTALL)
 _LONG_NUMBER = re.compile(rb"(?<!\d)\d{%d}" % _LONGEST_NUMBER)
 _decode_handshake = msgspec.json.Decoder(HandshakeMessage).decode
 _decode_modern = msgspec.json.Decoder(ModernMessage).decode
-_decode_cancelled = msgspec.json.Decoder(CancelledSomehow).decode
 _decode_any = msgspec.json.Decoder(AnyMessage).decode
 
 
@@ -234,12 +207,19 @@ def read_any(data: bytes) -> AnyMessage:
 
 
 def cancelled_id(data: bytes) -> MessageId | None:
-    """The request that a message cancels, if the fast path accepts it in no other form."""
-    try:
-        message = _decode_cancelled(check_skipped(data))
-    except NoMessage:
-        return None
-    return message.params.requestId if message.id is UNSET else None
+    """The request that a message cancels in any form that the SDK accepts, which is wider than the protocol's."""
+    with suppress(*NoMessage):
+        match read_any(data):
+            case AnyMessage(
+                jsonrpc="2.0",
+                id=msgspec.UNSET,
+                method="notifications/cancelled",
+                params={"requestId": int() | str() as asked},
+            ) if not isinstance(asked, bool):
+                return asked
+            case _:
+                pass
+    return None
 
 
 def check_skipped(data: bytes) -> bytes:

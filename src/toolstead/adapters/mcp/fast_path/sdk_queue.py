@@ -82,7 +82,7 @@ class SdkQueue:
         match message:
             case AnyMessage(id=str() | int() as id, method=str() as method) if method != _ENDLESS:
                 self.unanswered.add(str(id))
-            case AnyMessage(id=None, method="notifications/cancelled", params={"requestId": str() | int() as id}):
+            case AnyMessage(method="notifications/cancelled", params={"requestId": str() | int() as id}):
                 self.unanswered.discard(str(id))  # it will not be answered
             case _:
                 pass

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import secrets
 from collections.abc import Callable, Mapping
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 import msgspec
 from msgspec import UNSET
@@ -29,7 +29,6 @@ from toolstead.adapters.mcp.fast_path.messages import (
     NoMessage,
     Ping,
     SharedMessage,
-    Unserved,
     cancelled_id,
     read_any,
     read_handshake,
@@ -64,6 +63,7 @@ class StdioFastPath:
         self._fast_path = fast_path
         self._write = write
         self._sdk = sdk
+        self._unsubscribe = fast_path.subscribe_changes(self._tools_changed)
         self._modern: bool | None = None
         self._opening: bytes | None = None
         self._version: str | None = None
@@ -104,7 +104,7 @@ class StdioFastPath:
             case AnyMessage(jsonrpc="2.0", id=int() | str() as id, method="initialize", params=dict() | None):
                 self._modern, self._introducing = False, str(id)
             case AnyMessage(jsonrpc="2.0", id=int() | str(), method=str(), params=dict() | None):
-                meta: Any = (message.params or {}).get("_meta")
+                meta: Any = cast("dict[str, Any]", message.params or {}).get("_meta")
                 self._modern = isinstance(meta, dict) and "io.modelcontextprotocol/protocolVersion" in meta
             case _:
                 pass
@@ -131,7 +131,7 @@ class StdioFastPath:
             lines.append(self._initialized)
         return lines
 
-    def tools_changed(self) -> None:
+    def _tools_changed(self) -> None:
         """Notify a handshake client, on its only path; a burst becomes one or two notices."""
         if self._modern is not False or self._initialized is None:
             return
@@ -149,6 +149,7 @@ class StdioFastPath:
 
     async def close(self) -> None:
         """Cancel the running calls and wait for them."""
+        self._unsubscribe()
         if self._notice is not None:
             self._notice.cancel()
         calls = {task for _, task in self._calls.values()} | self._ending
@@ -159,7 +160,7 @@ class StdioFastPath:
         self._notice = None
         if self._has_more_changes:
             self._has_more_changes = False
-            self.tools_changed()
+            self._tools_changed()
 
     def _take_handshake(self, message: HandshakeMessage, line: bytes) -> bool:
         if message.params.meta.version is not UNSET:
@@ -172,9 +173,9 @@ class StdioFastPath:
                     return self._modern is None and self._hand_over(line)
                 self._modern, self._opening = False, line
                 result, self._version = self._fast_path.render_initialize(params.protocolVersion)
-                return self._send_answer(id, result)
+                return self._send_unless_taken(id, render_answer(id, result))
             case Ping(id=id):
-                return self._modern is False and self._send_answer(id, b"{}")
+                return self._modern is False and self._send_unless_taken(id, render_answer(id, b"{}"))
             case Initialized():
                 if self._version is None and self._introducing is None:
                     return False
@@ -191,7 +192,7 @@ class StdioFastPath:
                 return False
             self._opening = line
         if isinstance(message, Discover):
-            ours = self._send_answer(message.id, self._fast_path.discovered)
+            ours = self._send_unless_taken(message.id, render_answer(message.id, self._fast_path.discovered))
         else:
             ours = self._take_shared(message, line, modern=True)
         if not ours and self._modern is None:
@@ -208,28 +209,24 @@ class StdioFastPath:
                     self._calls[str(id)] = id, call
                 return ours
             case ListTools(id=id, params=params):
-                return self._send_answer(id, self._fast_path.render_page(params.cursor, modern=modern))
+                page = self._fast_path.render_page(params.cursor, modern=modern)
+                return page is not None and self._send_unless_taken(id, render_answer(id, page))
             case Cancelled(params=params):
                 return self._cancel_call(params.requestId)
             case _:
-                return self._refuse_unserved(message)
+                method = str(message.__struct_config__.tag)
+                refusal = render_refusal(message.id, _METHOD_NOT_FOUND, "Method not found", method)
+                return self._send_unless_taken(message.id, refusal)
 
     def _is_free(self, id: MessageId) -> bool:
         """Whether no request with this id is running; the SDK handles duplicate ids."""
         key = str(id)
         return key not in self._calls and key not in self._sdk.unanswered
 
-    def _send_answer(self, id: MessageId, result: bytes | None) -> bool:
-        if result is None or not self._is_free(id):
+    def _send_unless_taken(self, id: MessageId, answer: bytes) -> bool:
+        if not self._is_free(id):
             return False
-        self._write(render_answer(id, result))
-        return True
-
-    def _refuse_unserved(self, message: Unserved) -> bool:
-        if not self._is_free(message.id):
-            return False
-        method = str(message.__struct_config__.tag)
-        self._write(render_refusal(message.id, _METHOD_NOT_FOUND, "Method not found", method))
+        self._write(answer)
         return True
 
     def _cancel_call(self, id: MessageId) -> bool:
