@@ -24,9 +24,9 @@ LIMIT = 1 << 20
 async def converse(stead: Toolstead, reads: socket.socket, writes: socket.socket, *, fast_path: bool) -> None:
     """One client, until it closes what is read."""
     with reads, writes:
-        create_server = partial(serving.create_server, stead._parts, "default")
+        create_server = partial(serving.create_server, stead._parts, "default", tells_changes=not fast_path)
         shared = serving.create_fast_path(stead._parts) if fast_path else None
-        await StdioConnection(create_server, shared, lambda: None).run(reads.fileno(), writes.fileno(), LIMIT)
+        await StdioConnection(create_server, shared, (reads.fileno(), writes.fileno()), max_message=LIMIT).run()
 
 
 async def main(*, fast_path: bool) -> None:

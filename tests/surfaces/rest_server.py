@@ -13,12 +13,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from toolstead.adapters.http.application import HttpApplication
 from toolstead.adapters.http.asgi import ASGIApp
 from toolstead.adapters.http.options import ServerOptions
 from toolstead.adapters.http.server import serve
-from toolstead.adapters.rest.app import RestApp, create_app
+from toolstead.adapters.rest.app import create_app
 from toolstead.adapters.rest.plugin_routes import PluginControl
-from toolstead.adapters.rest.refusals import Opened
+from toolstead.adapters.rest.problems import Opened
 from toolstead.orchestrator.approvals import Approvals
 from toolstead.orchestrator.event_log import EventLog
 from toolstead.plugins.contract import PluginContext, Tool
@@ -96,6 +97,10 @@ class Client:
         finally:
             await connection.close()
 
+    async def document(self) -> Any:
+        """The OpenAPI document."""
+        return (await self.get("/openapi.json")).json
+
     def leave(self) -> None:
         """Close every connection."""
         for writer in self.made:
@@ -106,7 +111,7 @@ class Client:
 class Live(Client):
     """A running server."""
 
-    app: RestApp
+    app: HttpApplication
     registry: Registry
     dispatcher: Dispatcher
     events: EventLog

@@ -28,7 +28,7 @@ from tests.surfaces.http_wire import Answer, Header, HttpWire, json_of
 from tests.surfaces.message_parts import ME
 from toolstead import PluginContext, Tool, ToolMeta, Toolstead
 from toolstead.adapters.mcp.descriptors import Lines, TooLongError
-from toolstead.adapters.mcp.fast_path import keep_alive
+from toolstead.adapters.mcp.fast_path import http as fast_path_http
 from toolstead.adapters.mcp.fast_path.http import HandshakeSessions
 from toolstead.app.server_file import ServerAddress
 
@@ -80,7 +80,7 @@ class Tools:
         return "waited"
 
     async def ends_with_the_first_sign(self, ctx: PluginContext, input: dict[str, Any], meta: ToolMeta) -> str:
-        await asyncio.sleep(keep_alive.PING)  # a timer that is due in the same turn of the loop as the fast path's
+        await asyncio.sleep(fast_path_http.PING)  # a timer that is due in the same turn of the loop as the fast path's
         return "in time"
 
 
@@ -148,7 +148,7 @@ async def test_text_of_a_kind_of_its_own_is_text(modern: bool, fast_path: bool, 
 async def test_a_call_that_ends_with_the_first_sign_of_life_is_answered(
     modern: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(keep_alive, "PING", 0.05)
+    monkeypatch.setattr(fast_path_http, "PING", 0.05)
     async with door(Tools(), tmp_path, fast_path=True) as address, HttpWire(address) as wire:
         for _ in range(5):
             answer = await called(wire, "ends_with_the_first_sign", modern=modern)
@@ -248,9 +248,10 @@ async def test_a_session_that_says_often_that_it_is_initialized_is_learned_of_on
     learned: list[str] = []
 
     class Counting(HandshakeSessions):
-        def learn_session(self, id: str) -> Callable[[], None]:
-            learned.append(id)
-            return super().learn_session(id)
+        def learn_session(self, id: str) -> Callable[[], None] | None:
+            forget = super().learn_session(id)
+            learned.extend([id] if forget is not None else [])
+            return forget
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("toolstead.adapters.mcp.http.HandshakeSessions", Counting)

@@ -158,6 +158,7 @@ async def after_the_end(address: str) -> list[Any]:
 
 
 async def test_streamed_answers_do_not_wait_for_a_slow_acknowledgement() -> None:
-    (bound,) = await open_sockets(ServerOptions(port=0))
-    with bound:  # asyncio turns Nagle's algorithm off only on sockets that say that they are TCP
+    async with open_sockets(ServerOptions(port=0)) as (
+        bound,
+    ):  # asyncio turns Nagle's algorithm off only on sockets that say that they are TCP
         assert bound.proto == socket.IPPROTO_TCP

@@ -162,7 +162,7 @@ async def test_a_watch_ends_with_its_call_although_the_client_stays() -> None:
 
     async with nothing_left():
         with DisconnectWatch(stays) as watch:
-            while watch._watcher is None:
+            while not isinstance(watch._pending, asyncio.Task):
                 await asyncio.sleep(0)
         assert not watch.gone
 

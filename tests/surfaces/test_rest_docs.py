@@ -17,7 +17,7 @@ from tests.surfaces.rest_server import SAY, Live
 from tests.surfaces.rest_server import running as running_with
 from toolstead.adapters.http.asgi import Receive, Scope, Send
 from toolstead.adapters.http.options import ServerOptions
-from toolstead.adapters.rest.problem_kinds import KINDS
+from toolstead.adapters.rest.problems import KINDS
 from toolstead.errors import StorageError
 from toolstead.orchestrator.approvals import Approvals
 from toolstead.orchestrator.event_log import EventLog
@@ -93,14 +93,15 @@ async def test_the_openapi_document_is_valid_and_describes_exactly_the_routes_th
 
 async def test_every_route_of_the_document_is_there_and_no_other_method_is() -> None:
     async with running(SAY, mcp=mcp) as live:
-        for method, path in routes_of(live.app.document):
+        routes = routes_of(await live.document())
+        for method, path in routes:
             bodies = {"/api/plugins/{name}": {"enabled": True}, "/api/approvals/{id}": {"decision": "deny"}}
             private = {"Authorization": f"Bearer {PRIVATE}"}
             reply = await live.ask(method, path.replace("{name}", "say"), bodies.get(path), private)
             reached = reply.status in (200, 307) or reply.problem["type"] == "/docs#storage"
             assert reached, (method, path)
-        for path in {path for _, path in routes_of(live.app.document)} - {"/mcp"}:
-            described = {method for method, found in routes_of(live.app.document) if found == path}
+        for path in {path for _, path in routes} - {"/mcp"}:
+            described = {method for method, found in routes if found == path}
             allowed = (await live.ask("OPTIONS", path.replace("{name}", "x"))).headers["allow"].split(", ")
             overlap = {"GET"} if path == "/api/tools/reload" else set()  # a tool may be called that
             assert set(allowed) - {"HEAD", "OPTIONS"} == described | overlap
@@ -108,7 +109,7 @@ async def test_every_route_of_the_document_is_there_and_no_other_method_is() -> 
 
 async def test_every_example_fits_the_shape_it_stands_beside() -> None:
     async with running(SAY, mcp=mcp) as live:
-        document = live.app.document
+        document = await live.document()
         checked = 0
         for media in _media(document["paths"]):
             if "example" in media:
@@ -143,7 +144,7 @@ async def test_the_page_shows_every_route_with_an_example_that_names_the_address
     async with running(SAY, mcp=mcp) as live:
         page = await _page(live)
         text = "".join(page.text)
-        for method, path in routes_of(live.app.document):
+        for method, path in routes_of(await live.document()):
             assert path in text
             assert method in text
         assert f"curl http://127.0.0.1:{live.port}/api/tools" in text
@@ -189,7 +190,7 @@ async def test_the_root_leads_to_the_documentation() -> None:
 async def test_the_http_page_lists_every_route_every_problem_and_every_setting() -> None:
     text = HTTP_PAGE.read_text("utf-8")
     async with running(SAY, mcp=mcp) as live:
-        assert set(ROUTE.findall(text)) == routes_of(live.app.document)
+        assert set(ROUTE.findall(text)) == routes_of(await live.document())
     for kind in KINDS:
         assert f"| {kind.status} | `{kind.slug}` |" in text
     for setting in ServerOptions.__dataclass_fields__.keys() - {"private_token"}:  # which is made, not set

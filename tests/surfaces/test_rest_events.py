@@ -8,6 +8,7 @@ import os
 import signal
 import socket
 from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -324,11 +325,12 @@ async def stuck(client: SteadClient, path: str) -> socket.socket:
 async def narrow(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[SteadClient]:
     """A server whose connections hold little on the way: a client that does not read is noticed early."""
 
-    async def narrow_sockets(options: ServerOptions) -> list[socket.socket]:
-        sockets = await open_sockets(options)
-        for bound in sockets:
-            bound.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4_096)
-        return sockets
+    @asynccontextmanager
+    async def narrow_sockets(options: ServerOptions) -> AsyncIterator[list[socket.socket]]:
+        async with open_sockets(options) as sockets:
+            for bound in sockets:
+                bound.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4_096)
+            yield sockets
 
     monkeypatch.setattr(server, "open_sockets", narrow_sockets)
     async with serving(tmp_path) as client:

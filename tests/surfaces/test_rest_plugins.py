@@ -19,8 +19,8 @@ async def change(live: Live, body: Any, name: str = "shouty") -> Reply:
     return await live.ask("PATCH", f"/api/plugins/{name}", body, HEADERS)
 
 
-def fits(live: Live, shape: str, value: Any) -> None:
-    schema = {"$ref": f"#/components/schemas/{shape}", "components": live.app.document["components"]}
+async def fits(live: Live, shape: str, value: Any) -> None:
+    schema = {"$ref": f"#/components/schemas/{shape}", "components": (await live.document())["components"]}
     assert not [error.message for error in jsonschema_rs.validator_for(schema).iter_errors(value)]
 
 
@@ -31,7 +31,7 @@ async def test_plugins_are_listed_with_what_they_bring_and_what_is_wrong_with_th
     async with running(SAY, plugins=plugins) as live:
         reply = await live.get("/api/plugins")
         assert (reply.status, reply.json) == (200, {"plugins": plugins.show_plugins()})
-        fits(live, "PluginList", reply.json)
+        await fits(live, "PluginList", reply.json)
 
 
 async def test_no_plugins_are_an_empty_list_and_without_a_control_there_is_no_route() -> None:
@@ -48,7 +48,7 @@ async def test_a_plugin_is_switched_set_and_reset() -> None:
     async with running(SAY, plugins=plugins, private_token=PRIVATE) as live:
         off = await change(live, {"enabled": False})
         assert (off.status, off.json["enabled"], off.json["state"]) == (200, False, "disabled")
-        fits(live, "Plugin", off.json)
+        await fits(live, "Plugin", off.json)
         loud = await change(live, {"settings": {"volume": 11}})
         assert (loud.json["settings"], loud.json["enabled"]) == ({"volume": 11}, False)
         both = await change(live, {"enabled": True, "settings": {"volume": None}})

@@ -177,7 +177,8 @@ def test_every_server_has_a_private_token_of_its_own_that_is_not_shown() -> None
 
 async def test_the_document_and_the_page_say_which_routes_are_private_and_not_the_token() -> None:
     async with running(SAY, plugins=FakePlugins(), private_token=PRIVATE) as live:
-        paths = live.app.document["paths"]
+        document = await live.document()
+        paths = document["paths"]
         private = {
             (method, path)
             for path, methods in paths.items()
@@ -187,7 +188,7 @@ async def test_the_document_and_the_page_say_which_routes_are_private_and_not_th
         table = {(found.method.lower(), found.path) for found in live.app.routes.endpoints if found.private}
         assert private == table >= {("patch", "/api/plugins/{name}"), ("post", "/api/plugins/{name}/reset")}
         assert all("403" in paths[path][method]["responses"] for method, path in private)
-        assert "privateToken" in live.app.document["components"]["securitySchemes"]
+        assert "privateToken" in document["components"]["securitySchemes"]
         page = (await live.get("/docs")).body.decode()
         assert "Bearer PRIVATE_TOKEN" in page
         for path in ("/docs", "/openapi.json", "/api/health", "/api/plugins", "/api/tools"):

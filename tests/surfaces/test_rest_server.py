@@ -147,9 +147,10 @@ async def test_a_port_held_by_another_toolstead_says_so(token: str) -> None:
 
 
 async def test_a_port_is_held_from_the_moment_it_is_opened() -> None:
-    (first,) = await port.open_sockets(ServerOptions(port=0))
-    with first, pytest.raises(ServeError, match="is taken by"):
-        await port.open_sockets(ServerOptions(port=first.getsockname()[1]))
+    async with port.open_sockets(ServerOptions(port=0)) as (first,):
+        with pytest.raises(ServeError, match="is taken by"):
+            async with port.open_sockets(ServerOptions(port=first.getsockname()[1])):
+                pass
 
 
 @pytest.mark.parametrize("answers", [False, True])
@@ -193,7 +194,8 @@ async def test_a_port_that_needs_rights_is_a_sentence(monkeypatch: pytest.Monkey
 
     monkeypatch.setattr(port, "_bind_socket", refuse)
     with pytest.raises(ServeError, match=r"port 80 needs privileges .* above 1023"):
-        await port.open_sockets(ServerOptions(port=80))
+        async with port.open_sockets(ServerOptions(port=80)):
+            pass
 
 
 async def test_calls_in_flight_finish_when_the_server_ends() -> None:

@@ -22,9 +22,9 @@ from toolstead.types.tool import Problem, Provenance, Source
 PNG = b"\x89PNG\r\n\x1a\n\x00\xff"
 
 
-def fits(live: Live, shape: str, value: Any) -> bool:
+async def fits(live: Live, shape: str, value: Any) -> bool:
     """Whether a value has the shape that the documentation shows."""
-    schema = {"$ref": f"#/components/schemas/{shape}", "components": live.app.document["components"]}
+    schema = {"$ref": f"#/components/schemas/{shape}", "components": (await live.document())["components"]}
     validator = jsonschema_rs.validator_for(schema)
     assert not [error.message for error in validator.iter_errors(value)]
     return True
@@ -67,7 +67,7 @@ async def test_the_list_shows_every_tool_with_its_source_and_the_counts_by_sourc
         assert reply.status == 200
         assert reply.headers["content-type"] == "application/json"
         listed = reply.json
-        assert fits(live, "ToolList", listed)
+        assert await fits(live, "ToolList", listed)
         assert [entry["name"] for entry in listed["tools"]] == ["built", "filed", "asked", "far", "say"]
         assert listed["counts"] == {"total": 5, "builtin": 1, "plugin": 2, "agent": 1, "mcp": 1}
         assert listed["generation"] == live.registry.current.number
@@ -94,7 +94,7 @@ async def test_one_tool_is_shown_as_in_the_list_and_an_unknown_one_is_not_found(
     async with running(SAY) as live:
         shown = await live.get("/api/tools/say")
         assert shown.status == 200
-        assert fits(live, "Tool", shown.json)
+        assert await fits(live, "Tool", shown.json)
         assert shown.json == (await live.get("/api/tools")).json["tools"][0]
         missing = await live.get("/api/tools/sya")
         assert missing.status == 404
@@ -116,7 +116,7 @@ async def test_a_reload_says_what_was_added_changed_and_removed_and_what_was_set
         shelf.put(named("comes"))
         reply = await live.ask("POST", "/api/tools/reload")
         assert reply.status == 200
-        assert fits(live, "Reload", reply.json)
+        assert await fits(live, "Reload", reply.json)
         assert reply.json == {
             "success": True,
             "toolCount": 3,
@@ -135,7 +135,7 @@ async def test_a_call_answers_with_the_text_and_how_long_it_took() -> None:
     async with running(SAY) as live:
         reply = await live.call("say", {"text": "grüß 😀"})
         assert reply.status == 200
-        assert fits(live, "CallResult", reply.json)
+        assert await fits(live, "CallResult", reply.json)
         assert reply.json["content"] == [{"type": "text", "text": "grüß 😀"}]
         assert reply.json["isError"] is False
         assert reply.json["durationMs"] >= 0
@@ -183,7 +183,7 @@ async def test_arguments_that_do_not_fit_are_an_answer_a_model_can_read_a_log_li
     async with running(SAY) as live:
         reply = await live.call("say", {"text": 5}, threadId="t7")
         assert reply.status == 200
-        assert fits(live, "CallResult", reply.json)
+        assert await fits(live, "CallResult", reply.json)
         assert reply.json["isError"] is True
         assert "/text: expected string, got number 5" in reply.json["content"][0]["text"]
         assert "say failed (invalid_arguments) in thread t7" in caplog.text
@@ -219,7 +219,7 @@ async def test_every_kind_of_content_has_mcps_shape() -> None:
 
     async with running(tool("all", all_kinds)) as live:
         answer = (await live.call("all")).json
-        assert fits(live, "CallResult", answer)
+        assert await fits(live, "CallResult", answer)
         data = base64.b64encode(PNG).decode()
         assert answer["content"] == [
             {"type": "text", "text": "hello"},
@@ -278,7 +278,7 @@ async def test_numbers_beyond_64_bits_arrive_as_they_are() -> None:
 async def test_health_says_version_and_generation_and_that_nothing_can_be_invoked_here() -> None:
     async with running(SAY) as live:
         reply = await live.get("/api/health")
-        assert fits(live, "Health", reply.json)
+        assert await fits(live, "Health", reply.json)
         sessions = dict.fromkeys(("idle", "live", "hits", "misses", "rebuilt", "evicted"), 0)
         assert reply.json == {
             "status": "ok",

@@ -8,18 +8,15 @@ from __future__ import annotations
 
 import importlib
 import threading
-from collections.abc import Generator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from types import ModuleType
 
 _LOCK = threading.RLock()
 
 
-@contextmanager
-def import_lock() -> Generator[None]:
-    """While open, nobody else imports. Nothing may be waited for in it that waits for an import."""
-    with _LOCK:
-        yield
+def import_lock() -> AbstractContextManager[object]:
+    """While it is held, no other worker imports. Nothing may be waited for in it that waits for an import."""
+    return _LOCK
 
 
 def import_module(module: str) -> ModuleType:

@@ -1,7 +1,6 @@
-"""Tools as somebody else is told of them: each copy made once, and the log says once what differs in it.
+"""Copies of tools for a reader with other rules: each is made once, and the log names once what differs in it.
 
-The canonical schema stays what arguments are validated against; whoever would refuse it, or drop a part of it, gets a
-copy.
+Arguments are validated against the canonical schema. A reader that would refuse it, or drop a part of it, gets a copy.
 """
 
 from __future__ import annotations
@@ -9,6 +8,7 @@ from __future__ import annotations
 import logging
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 from toolstead.types.tool import ToolInfo
@@ -24,15 +24,13 @@ Make = Callable[[ToolInfo], tuple[Copy, tuple[str, ...]]]
 """Makes the copy of a tool, and says what differs from the original."""
 
 
+@dataclass(slots=True)
 class _KeptCopy(Generic[Copy]):
     """A copy, and in how many sets it is."""
 
-    __slots__ = ("copy", "sets", "tool")
-
-    def __init__(self, tool: ToolInfo, copy: Copy) -> None:
-        self.tool = tool
-        self.copy = copy
-        self.sets = 0
+    tool: ToolInfo
+    copy: Copy
+    sets: int = 0
 
 
 class ToolCopies(Generic[Copy]):
@@ -50,7 +48,7 @@ class ToolCopies(Generic[Copy]):
         # By identity, with the object itself beside its copy, so that no other one can have the same identity.
         self._sets: OrderedDict[int, tuple[Sequence[ToolInfo], list[_KeptCopy[Copy]], list[Copy]]] = OrderedDict()
         self._tools: dict[int, _KeptCopy[Copy]] = {}
-        self._told: set[tuple[str, tuple[str, ...]]] = set()
+        self._logged: set[tuple[str, tuple[str, ...]]] = set()
 
     def copies_of(self, tools: Sequence[ToolInfo]) -> list[Copy]:
         """The copies of some tools, in their order; the same list for the same sequence."""
@@ -65,7 +63,11 @@ class ToolCopies(Generic[Copy]):
         made = [one.copy for one in held]
         self._sets[id(tools)] = (tools, held, made)
         while len(self._sets) > MOST_SETS or (len(self._tools) > MOST_TOOLS and len(self._sets) > 1):
-            self._forget_oldest()
+            _, (_, dropped, _) = self._sets.popitem(last=False)
+            for one in dropped:
+                one.sets -= 1
+                if not one.sets:
+                    self._tools.pop(id(one.tool), None)
         return made
 
     def _copy_of(self, tool: ToolInfo) -> _KeptCopy[Copy]:
@@ -73,21 +75,9 @@ class ToolCopies(Generic[Copy]):
         if kept is not None:
             return kept
         copy, changes = self._make(tool)
-        if changes:
-            self._log_changes(tool.name, changes)
+        if changes and (tool.name, changes) not in self._logged:
+            if len(self._logged) >= MOST_TOOLS:
+                self._logged.clear()
+            self._logged.add((tool.name, changes))
+            logger.info("the schema of %r goes to %s adapted: %s", tool.name, self._reader, "; ".join(changes))
         return _KeptCopy(tool, copy)
-
-    def _forget_oldest(self) -> None:
-        _, (_, held, _) = self._sets.popitem(last=False)
-        for one in held:
-            one.sets -= 1
-            if not one.sets:
-                self._tools.pop(id(one.tool), None)
-
-    def _log_changes(self, name: str, changes: tuple[str, ...]) -> None:
-        if (name, changes) in self._told:
-            return
-        if len(self._told) >= MOST_TOOLS:
-            self._told.clear()
-        self._told.add((name, changes))
-        logger.info("the schema of %r goes to %s adapted: %s", name, self._reader, "; ".join(changes))

@@ -6,7 +6,6 @@ import asyncio
 import logging
 import secrets
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import cast
 
 from toolstead.adapters.http.asgi import ASGIApp, Receive, Scope, Send, TrackedResponse
@@ -17,19 +16,6 @@ from toolstead.adapters.http.routing import Routes
 from toolstead.adapters.http.stopping import Stopping
 
 logger = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True, slots=True)
-class Mount:
-    """An ASGI application that answers one path.
-
-    Attributes:
-        app: Answers.
-        is_stream: Whether a request stays open until it is ended.
-    """
-
-    app: ASGIApp
-    is_stream: Callable[[Scope], bool]
 
 
 class HttpApplication:
@@ -49,7 +35,8 @@ class HttpApplication:
         *,
         options: ServerOptions,
         stopping: Stopping,
-        mounts: Mapping[str, Mount] | None = None,
+        mounts: Mapping[str, ASGIApp] | None = None,
+        is_stream: Callable[[Scope], bool] = lambda _: False,
         programs: Sequence[str] = (),
     ) -> None:
         """Put the parts together.
@@ -59,26 +46,25 @@ class HttpApplication:
             options: Who may call, and how much may be sent.
             stopping: Shared with streams that must end when the server does.
             mounts: Applications by the exact path that they answer, behind the same guard.
+            is_stream: Whether a request to one of them stays open until it is ended.
             programs: Path prefixes for programs, not pages: they accept no token in the URL.
         """
         self.routes = routes
         self.stopping = stopping
-        self._mounts = dict(mounts or {})
+        self._mounts = mounts or {}
+        self._is_stream = is_stream
         self._guard = RequestGuard(options, stopping, programs=programs)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request; any failure inside still ends it properly."""
-        if scope["type"] != "http":
-            await _answer_other(scope, receive, send)
-            return
         task = cast("asyncio.Task[None]", asyncio.current_task())
         response = TrackedResponse(send)
         mount = self._mounts.get(scope["path"])
-        self.stopping.enter_request(task, stream=mount is not None and mount.is_stream(scope))
+        self.stopping.enter_request(task, stream=mount is not None and self._is_stream(scope))
         try:
             admitted = await self._guard.admit_request(scope, receive, response)
             if admitted is not None:
-                await (self.routes if mount is None else mount.app)(scope, admitted, response)
+                await (self.routes if mount is None else mount)(scope, admitted, response)
         except asyncio.CancelledError:
             if not self.stopping.was_cut(task):
                 raise
@@ -96,13 +82,3 @@ class HttpApplication:
             await response.end_response(problem_response(CRASH, detail, instance=scope["path"], id=crash))
         finally:
             self.stopping.leave_request(task)
-
-
-async def _answer_other(scope: Scope, receive: Receive, send: Send) -> None:
-    """Handle other ASGI scopes: lifespan, and WebSockets, which are not supported."""
-    if scope["type"] == "lifespan":
-        while (message := await receive())["type"] != "lifespan.shutdown":
-            await send({"type": f"{message['type']}.complete"})
-        await send({"type": "lifespan.shutdown.complete"})
-    elif scope["type"] == "websocket":
-        await send({"type": "websocket.close", "code": 1000})

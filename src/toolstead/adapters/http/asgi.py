@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Awaitable, Callable, MutableMapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -17,6 +18,18 @@ Headers = Sequence[tuple[bytes, bytes]]
 
 JSON_TYPE = (b"content-type", b"application/json")
 _encode = msgspec.json.Encoder().encode
+
+
+def encode_json(value: Any) -> bytes:
+    """A JSON value on one line, with a question mark for what UTF-8 cannot encode.
+
+    Tools and models may return anything, so it accepts any content.
+    """
+    try:
+        return _encode(value)
+    except (UnicodeEncodeError, TypeError):
+        # Lone surrogates, which UTF-8 cannot encode, and subclasses of JSON's types.
+        return json.dumps(value, ensure_ascii=False).encode("utf-8", "replace")
 
 
 @dataclass(slots=True)
@@ -65,7 +78,7 @@ class HttpResponse:
     @classmethod
     def of_json(cls, value: Any, status: int = 200) -> HttpResponse:
         """Answer with a JSON value."""
-        return cls(status, _encode(value))
+        return cls(status, encode_json(value))
 
     async def send(self, send: Send, *, last: bool = True) -> None:
         """Write it out; `last=False` leaves the exchange open after the last byte."""

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import re
-from collections.abc import Callable
+from contextlib import suppress
 from typing import TypeVar
 
 import msgspec
 
-from toolstead.adapters.http.asgi import HttpResponse, Receive
+from toolstead.adapters.http.asgi import HttpRequest, HttpResponse, Receive
 from toolstead.adapters.http.problem import BAD_BODY, BAD_JSON, problem_response
 from toolstead.errors import suggest
+from toolstead.types.sent import StructType
 
 LINGER = 2.0
 """Seconds that a refused client may keep sending, so that it can read the refusal."""
@@ -24,8 +26,8 @@ class TooLargeError(Exception):
     """The body is larger than allowed; the text has the size and the limit."""
 
 
-class BodyError(Exception):
-    """The body is not JSON or does not fit the route; caught where requests are answered.
+class RequestError(Exception):
+    """The body or a parameter does not fit the route; the route table answers with the problem document.
 
     Attributes:
         answer: The problem document.
@@ -65,44 +67,41 @@ async def drain_body(receive: Receive) -> None:
     Closing at once would reset the connection under a client that is still writing, and the
     refusal would be lost with it.
     """
-    try:
+    with suppress(TimeoutError):
         async with asyncio.timeout(LINGER):
             while (message := await receive())["type"] != "http.disconnect" and message.get("more_body", False):
                 pass
-    except TimeoutError:
-        return
 
 
-def body_decoder(shape: type[_T]) -> Callable[[bytes, str], _T]:
-    """Create a decoder for bodies of one shape: `decode(body, path)`.
+async def decode_body(request: HttpRequest, shape: type[_T]) -> _T:
+    """The body of a request, as a Struct.
 
     An empty body is an empty object. Of two members with the same name the last one counts, as in
     Python and in browsers.
+
+    Raises:
+        RequestError: It is not JSON, or does not fit.
     """
-    decode = msgspec.json.Decoder(shape).decode
-    members = tuple(field.encode_name for field in msgspec.structs.fields(shape))
-
-    def read(body: bytes, path: str) -> _T:
-        try:
-            return decode(body or b"{}")
-        except RecursionError:
-            raise BodyError(
-                problem_response(BAD_JSON, "The JSON is nested too deeply to be read.", instance=path)
-            ) from None
-        except UnicodeDecodeError as error:
-            detail = f"The body is not UTF-8: {error.reason}."
-            raise BodyError(problem_response(BAD_JSON, detail, instance=path)) from None
-        except msgspec.ValidationError as error:
-            raise BodyError(problem_response(BAD_BODY, _explain_mismatch(str(error), members), instance=path)) from None
-        except msgspec.DecodeError as error:
-            raise BodyError(problem_response(BAD_JSON, f"{error}.", instance=path)) from None
-
-    return read
+    try:
+        return _decoder_of(shape).decode(await request.read_body() or b"{}")
+    except RecursionError:
+        kind, detail = BAD_JSON, "The JSON is nested too deeply to be read."
+    except UnicodeDecodeError as error:
+        kind, detail = BAD_JSON, f"The body is not UTF-8: {error.reason}."
+    except msgspec.ValidationError as error:
+        kind, detail = BAD_BODY, _explain_mismatch(str(error), shape)
+    except msgspec.DecodeError as error:
+        kind, detail = BAD_JSON, f"{error}."
+    raise RequestError(problem_response(kind, detail, instance=request.path))
 
 
-def _explain_mismatch(text: str, members: tuple[str, ...]) -> str:
+_decoder_of = functools.cache(msgspec.json.Decoder)
+
+
+def _explain_mismatch(text: str, shape: StructType) -> str:
     """An error message of msgspec, with a JSON pointer and the nearest member."""
     if unknown := _UNKNOWN.fullmatch(text):
+        members = [field.encode_name for field in msgspec.structs.fields(shape)]
         hint = suggest(unknown[1], members, otherwise=f"the body may have {' and '.join(map(repr, members))}.")
         return f"The body has a member {unknown[1][:100]!r} that this route does not accept; {hint}"
     what, _, place = text.partition(" - at `$")

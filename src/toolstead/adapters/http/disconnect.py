@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from types import TracebackType
-from typing import Self
+from typing import Self, cast
 
 from toolstead.adapters.http.asgi import Receive
 
@@ -20,39 +20,30 @@ class DisconnectWatch:
         gone: Whether the client disconnected.
     """
 
-    __slots__ = ("_receive", "_start", "_task", "_watcher", "gone")
+    __slots__ = ("_pending", "_receive", "_task", "gone")
 
     def __init__(self, receive: Receive) -> None:
         self.gone = False
         self._receive = receive
-        self._task: asyncio.Task[object] | None = None
-        self._watcher: asyncio.Task[None] | None = None
-        self._start: asyncio.Handle | None = None
+        self._task = cast("asyncio.Task[object]", asyncio.current_task())
+        # First the scheduled start of the watcher, then the watcher.
+        self._pending: asyncio.Handle | asyncio.Task[None] = asyncio.get_running_loop().call_soon(self._start_waiting)
 
     def __enter__(self) -> Self:
-        self._task = asyncio.current_task()
-        self._start = asyncio.get_running_loop().call_soon(self._start_waiting)
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> bool:
         """Stop watching, and absorb the cancellation that this watch sent."""
-        if self._start is not None:
-            self._start.cancel()
-        if self._watcher is not None:
-            self._watcher.cancel()
-        if not self.gone or self._task is None:
-            return False
-        return self._task.uncancel() == 0 and kind is asyncio.CancelledError
+        self._pending.cancel()
+        return self.gone and self._task.uncancel() == 0 and kind is asyncio.CancelledError
 
     def _start_waiting(self) -> None:
-        self._start = None
-        self._watcher = asyncio.get_running_loop().create_task(self._wait_for_disconnect())
+        self._pending = asyncio.get_running_loop().create_task(self._wait_for_disconnect())
 
     async def _wait_for_disconnect(self) -> None:
         while (await self._receive())["type"] != "http.disconnect":
             pass
         self.gone = True
-        if self._task is not None:
-            self._task.cancel()
+        self._task.cancel()

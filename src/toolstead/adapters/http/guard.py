@@ -1,6 +1,7 @@
 """The guard in front of every route and mount: Host, Origin, token, size and type of the body.
 
-The order matters: a refused client learns nothing, and no body is read before its sender is admitted.
+The order matters: a refused client learns nothing, and no body is read before its sender is admitted. Private routes
+need the private token besides.
 """
 
 from __future__ import annotations
@@ -9,9 +10,18 @@ import logging
 import re
 from collections.abc import Mapping, Sequence
 
-from toolstead.adapters.http.asgi import BufferedBody, Headers, HttpResponse, Receive, Scope, TrackedResponse
+from toolstead.adapters.http.asgi import (
+    BufferedBody,
+    Handler,
+    Headers,
+    HttpRequest,
+    HttpResponse,
+    Receive,
+    Scope,
+    Sendable,
+    TrackedResponse,
+)
 from toolstead.adapters.http.body import TooLargeError, drain_body, read_body
-from toolstead.adapters.http.cors import allow_page, answer_preflight
 from toolstead.adapters.http.names import ServerNames
 from toolstead.adapters.http.options import ServerOptions
 from toolstead.adapters.http.problem import (
@@ -20,6 +30,7 @@ from toolstead.adapters.http.problem import (
     BAD_ORIGIN,
     BAD_TYPE,
     NO_TOKEN,
+    PRIVATE,
     STOPPING,
     TOO_LARGE,
     make_readable,
@@ -33,6 +44,10 @@ logger = logging.getLogger(__name__)
 CLOSE = (b"connection", b"close")
 RETRY_AFTER = (b"retry-after", b"5")
 CHALLENGE = (b"www-authenticate", b'Bearer realm="toolstead"')
+_VARY = (b"vary", b"Origin")
+_PAGE_METHODS = (b"access-control-allow-methods", b"GET, POST, PUT, PATCH, DELETE")
+_PAGE_READABLE = (b"access-control-expose-headers", b"Mcp-Session-Id, Retry-After, WWW-Authenticate")
+_PREFLIGHT_AGE = (b"access-control-max-age", b"600")
 _ONCE = (b"host", b"origin", b"authorization", b"cookie", b"content-type", b"content-length")
 _JSON = re.compile(rb"application/json\s*(?:;\s*charset=\"?utf-?8\"?\s*)?;?", re.IGNORECASE)
 
@@ -71,7 +86,7 @@ class RequestGuard:
         has_body = b"transfer-encoding" in headers or headers.get(b"content-length", b"0").strip() != b"0"
         origin = headers.get(b"origin")
         if origin is not None and self._names.is_listed_page(origin):
-            response.extra_headers = allow_page(origin)
+            response.extra_headers = ((b"access-control-allow-origin", origin), _PAGE_READABLE, _VARY)
         refusal = self._check_head(scope, raw, headers)
         if refusal is not None:
             await _send_refusal(refusal, receive, response, has_body=has_body)
@@ -116,7 +131,7 @@ class RequestGuard:
             if not self._names.is_listed_page(origin):
                 return _refuse_origin(path, origin)
             if scope["method"] == "OPTIONS" and b"access-control-request-method" in headers:
-                return answer_preflight(headers)
+                return _answer_preflight(headers)
         is_page = scope["method"] == "GET" and not path.startswith(self._programs)
         if is_page and self._private.is_shown_in(scope["query_string"]):
             return _move_token_to_cookie(scope, self._private, host)
@@ -125,6 +140,56 @@ class RequestGuard:
                 return _move_token_to_cookie(scope, self._token, host)
             return _refuse_without_token(path)
         return None
+
+
+class PrivateAccess:
+    """Protects the private routes: only requests with the private token pass, and none where there is no such token.
+
+    The server creates that token at its start and writes it only to `server.json`, which the console and the command
+    line read. MCP clients, tools and runtimes have at most the general token, so a model cannot approve its own calls.
+
+    Raises:
+        ServeError: The options name a host, an origin or a token that could never match.
+    """
+
+    def __init__(self, options: ServerOptions) -> None:
+        self._token = AccessToken(options.private_token)
+        self._names = ServerNames(options)
+
+    def protect_handler(self, handler: Handler) -> Handler:
+        """Wrap a handler so that it needs the private token; the refusal of other requests reveals nothing about it."""
+
+        async def answer_request(request: HttpRequest) -> Sendable | None:
+            if self._is_admitted(request):
+                return await handler(request)
+            logger.warning("refused a request for %r: it needs the private token", make_readable(request.path, 100))
+            detail = (
+                "Only a person may do this, so it needs the private token that this server created at its start. "
+                "The console and the command line read it from server.json in the data folder; the settings' token is "
+                "not enough."
+            )
+            return problem_response(PRIVATE, detail, instance=request.path)
+
+        return answer_request
+
+    def _is_admitted(self, request: HttpRequest) -> bool:
+        """Whether a request has the private token. The cookie counts only for pages of this server."""
+        headers = dict(request.scope["headers"])  # the guard has refused duplicates
+        origin = headers.get(b"origin")
+        if origin is not None and not self._names.is_own_page(origin, headers[b"host"]):
+            # An allowed page may call, but the browser would send the user's cookie with any request of the page.
+            headers.pop(b"cookie", None)
+        return self._token.is_shown_by(headers)
+
+
+def _answer_preflight(headers: Mapping[bytes, bytes]) -> HttpResponse:
+    """Answer a CORS preflight request: allow the page, with the headers it requested.
+
+    Cookies are not allowed: a page of another origin sends the token in `Authorization`.
+    """
+    wanted = headers.get(b"access-control-request-headers", b"")
+    allowed = ((b"access-control-allow-headers", wanted),) if wanted else ()
+    return HttpResponse(204, b"", (_PAGE_METHODS, *allowed, _PREFLIGHT_AGE))
 
 
 def _refuse_host(path: str, host: bytes) -> HttpResponse:
@@ -168,12 +233,8 @@ async def _send_refusal(answer: HttpResponse, receive: Receive, response: Tracke
 
 def _find_repeated(headers: Headers) -> str | None:
     """The first header that is duplicated and must not be."""
-    seen: set[bytes] = set()
-    for name, _ in headers:
-        if name in seen and name in _ONCE:
-            return name.decode()
-        seen.add(name)
-    return None
+    names = [name for name, _ in headers]
+    return next((name.decode() for name in names if name in _ONCE and names.count(name) > 1), None)
 
 
 def _refuse_type(scope: Scope, headers: Mapping[bytes, bytes]) -> HttpResponse:

@@ -46,9 +46,12 @@ class ServerNames:
         if split is None:
             return False
         name, port = split
-        if is_loopback(name) or name == self._bound or (name, "") in self._hosts or (name, port) in self._hosts:
-            return True
-        return self._any_address and parse_address(name) is not None
+        return (
+            is_loopback(name)
+            or name == self._bound
+            or not self._hosts.isdisjoint({(name, ""), (name, port)})
+            or (self._any_address and parse_address(name) is not None)
+        )
 
     def _is_listed_page(self, origin: bytes) -> bool:
         """Whether `Origin` is a page of another origin that the settings allow."""
@@ -65,17 +68,15 @@ def _is_own_page(origin: bytes, host: bytes) -> bool:
         return False
     default = _DEFAULT_PORTS[matched[1]]
     page, server = _split_authority(matched[2]), _split_authority(host.decode("latin-1").strip().lower())
-    if page is None or server is None:
-        return False
-    return (page[0], page[1] or default) == (server[0], server[1] or default)
+    return (
+        page is not None and server is not None and (page[0], page[1] or default) == (server[0], server[1] or default)
+    )
 
 
 def _split_authority(authority: str) -> tuple[str, str] | None:
     """Host and port of an authority; the port may be empty."""
     matched = _AUTHORITY.fullmatch(authority)
-    if matched is None:
-        return None
-    return matched[1] or matched[2], matched[3] or ""
+    return None if matched is None else (matched[1] or matched[2], matched[3] or "")
 
 
 def _parse_host_entry(entry: str) -> tuple[str, str]:

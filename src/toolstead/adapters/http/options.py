@@ -6,13 +6,9 @@ import ipaddress
 import secrets
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import partial
 
 WILDCARDS = frozenset({"", "0.0.0.0", "::"})  # noqa: S104 - named to be treated with care
-
-
-def create_token() -> str:
-    """Create a random token."""
-    return secrets.token_urlsafe(32)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,7 +32,7 @@ class ServerOptions:
     allowed_hosts: Sequence[str] = ()
     allowed_origins: Sequence[str] = ()
     max_body: int = 4_194_304
-    private_token: str = field(default_factory=create_token, repr=False)
+    private_token: str = field(default_factory=partial(secrets.token_urlsafe, 32), repr=False)
 
 
 def is_loopback(host: str) -> bool:

@@ -7,7 +7,8 @@ import errno
 import http.client
 import socket
 import sys
-from collections.abc import Iterator
+from collections.abc import AsyncGenerator, Iterator
+from contextlib import ExitStack, asynccontextmanager, closing
 from pathlib import Path
 
 import msgspec
@@ -20,8 +21,9 @@ _PROBE = 1.0
 _ABSENT = (errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT)
 
 
-async def open_sockets(options: ServerOptions) -> list[socket.socket]:
-    """Bind and listen on every address of the host.
+@asynccontextmanager
+async def open_sockets(options: ServerOptions) -> AsyncGenerator[list[socket.socket]]:
+    """Bind and listen on every address of the host; close all sockets at the end.
 
     Raises:
         ServeError: The bind needs a token, the address cannot be used, or the port is taken.
@@ -35,12 +37,12 @@ async def open_sockets(options: ServerOptions) -> list[socket.socket]:
             f'binding {options.host or outside[0]!r} lets other machines in, so a token is needed: set token = "auto" '
             "(or a secret of your own) under [server], or TOOLSTEAD_TOKEN, or bind 127.0.0.1"
         )
-    sockets: list[socket.socket] = []
-    port = options.port
-    try:
+    with ExitStack() as opened:
+        sockets: list[socket.socket] = []
+        port = options.port
         for family, address in addresses:
             try:
-                bound = _bind_socket(family, address, port, alone=len(addresses) == 1)
+                bound = opened.enter_context(_bind_socket(family, address, port, alone=len(addresses) == 1))
             except OSError as error:
                 if error.errno in _ABSENT and len(addresses) > 1:
                     continue  # `localhost` has an IPv6 address on machines without IPv6, too
@@ -49,11 +51,7 @@ async def open_sockets(options: ServerOptions) -> list[socket.socket]:
             port = bound.getsockname()[1]
         if not sockets:
             raise ServeError(f"server.host: {options.host!r} has no address that this machine can use")
-    except BaseException:
-        for bound in sockets:
-            bound.close()
-        raise
-    return sockets
+        yield sockets
 
 
 def format_address(options: ServerOptions, bound: socket.socket) -> str:
@@ -65,17 +63,15 @@ def format_address(options: ServerOptions, bound: socket.socket) -> str:
 
 
 async def _resolve_host(options: ServerOptions) -> list[tuple[socket.AddressFamily, str]]:
-    loop = asyncio.get_running_loop()
     try:
-        found = await loop.getaddrinfo(
+        found = await asyncio.get_running_loop().getaddrinfo(
             options.host or None, options.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
         )
     except (OSError, UnicodeError) as error:
         raise ServeError(
             f"server.host: {options.host!r} is neither an address nor a name this machine can resolve ({error})"
         ) from error
-    addresses = {(family, str(address[0])): None for family, _, _, _, address in found}
-    return list(addresses)
+    return list(dict.fromkeys((family, str(address[0])) for family, _, _, _, address in found))
 
 
 def _bind_socket(family: socket.AddressFamily, address: str, port: int, *, alone: bool) -> socket.socket:
@@ -114,17 +110,15 @@ def _find_holder(host: str, port: int) -> str:
 
 
 def _probe_toolstead(host: str, port: int) -> str | None:
-    connection = http.client.HTTPConnection(host, port, timeout=_PROBE)
     try:
-        connection.request("GET", "/api/health")
-        response = connection.getresponse()
-        if 'realm="toolstead"' in response.headers.get("www-authenticate", ""):
-            return "a toolstead server"
-        health = msgspec.json.decode(response.read(65_536), type=_Health)
+        with closing(http.client.HTTPConnection(host, port, timeout=_PROBE)) as connection:
+            connection.request("GET", "/api/health")
+            response = connection.getresponse()
+            if 'realm="toolstead"' in response.headers.get("www-authenticate", ""):
+                return "a toolstead server"
+            health = msgspec.json.decode(response.read(65_536), type=_Health)
     except (OSError, http.client.HTTPException, msgspec.MsgspecError, UnicodeDecodeError):
         return None
-    finally:
-        connection.close()
     return f"a toolstead {health.version} server"
 
 

@@ -1,20 +1,24 @@
 """The route table: method and path → handler, with each route's description beside it.
 
-Matching is a look-up, not a search: a fixed path by its text, a path with placeholders by the number of its segments.
-Other paths go to the longest matching prefix, for files. The OpenAPI document is built from the same table.
+A fixed path goes before one with placeholders. Other paths go to the longest matching prefix, for files. The OpenAPI
+document is built from the same table.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from toolstead.adapters.http.asgi import Handler, HttpRequest, HttpResponse, Receive, Scope, Send
-from toolstead.adapters.http.private import PrivateAccess, refuse_everybody
+from toolstead.adapters.http.body import RequestError
+from toolstead.adapters.http.guard import PrivateAccess
+from toolstead.adapters.http.options import ServerOptions
 from toolstead.adapters.http.problem import BAD_METHOD, NOT_FOUND, problem_response
 from toolstead.errors import suggest
 
+_PLACEHOLDER = re.compile(r"\\\{(\w+)\\\}")
 REMAINDER = "remainder"
 """The parameter with the rest of the path, for the handler of a prefix."""
 
@@ -38,23 +42,6 @@ class Endpoint:
     private: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class _Pattern:
-    """A path with placeholders, split into fixed and free segments."""
-
-    fixed: tuple[tuple[int, str], ...]
-    free: tuple[tuple[int, str], ...]
-    handler: Handler
-
-    def match_segments(self, segments: Sequence[str]) -> dict[str, str] | None:
-        """The values of the placeholders in a path, or None when it does not match."""
-        for index, text in self.fixed:
-            if segments[index] != text:
-                return None
-        params = {name: segments[index] for index, name in self.free}
-        return params if all(params.values()) else None
-
-
 class Routes:
     """Answers a request with the handler of its route.
 
@@ -73,15 +60,13 @@ class Routes:
     ) -> None:
         self.endpoints = tuple(endpoints)
         self._prefixes = sorted((prefixes or {}).items(), key=lambda entry: len(entry[0]), reverse=True)
-        self._fixed: dict[tuple[str, str], Handler] = {}
-        self._open: dict[tuple[str, int], list[_Pattern]] = {}
-        for endpoint in self.endpoints:
-            handler = endpoint.handler
-            if endpoint.private:
-                handler = private.protect_handler(handler) if private is not None else refuse_everybody
+        private = private or PrivateAccess(ServerOptions(private_token=""))
+        self._routes: dict[str, list[tuple[re.Pattern[str], Handler]]] = {"GET": [], "HEAD": []}
+        for endpoint in sorted(endpoints, key=lambda endpoint: "{" in endpoint.path):
+            handler = private.protect_handler(endpoint.handler) if endpoint.private else endpoint.handler
+            pattern = re.compile(_PLACEHOLDER.sub(r"(?P<\1>[^/]+)", re.escape(endpoint.path)))
             for method in ("GET", "HEAD") if endpoint.method == "GET" else (endpoint.method,):
-                self._add_route(method, endpoint.path, handler)
-        self._methods = sorted({"GET", "HEAD", *(method for method, _ in (*self._fixed, *self._open))})
+                self._routes.setdefault(method, []).append((pattern, handler))
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Find the route, run its handler, write its answer."""
@@ -92,28 +77,18 @@ class Routes:
             answer = self._answer_without_handler(method, path)
         else:
             handler, params = found
-            answer = await handler(HttpRequest(scope, receive, params))
+            try:
+                answer = await handler(HttpRequest(scope, receive, params))
+            except RequestError as error:
+                answer = error.answer
         if answer is not None:
             await answer.send(send)
 
-    def _add_route(self, method: str, path: str, handler: Handler) -> None:
-        if "{" not in path:
-            self._fixed[method, path] = handler
-            return
-        segments = list(enumerate(path.split("/")))
-        fixed = tuple((index, text) for index, text in segments if not text.startswith("{"))
-        free = tuple((index, text[1:-1]) for index, text in segments if text.startswith("{"))
-        self._open.setdefault((method, len(segments)), []).append(_Pattern(fixed, free, handler))
-
     def _find_handler(self, method: str, path: str) -> tuple[Handler, dict[str, str]] | None:
-        handler = self._fixed.get((method, path))
-        if handler is not None:
-            return handler, {}
-        segments = path.split("/")
-        for pattern in self._open.get((method, len(segments)), ()):
-            params = pattern.match_segments(segments)
-            if params is not None:
-                return pattern.handler, params
+        for pattern, handler in self._routes.get(method, ()):
+            found = pattern.fullmatch(path)
+            if found is not None:
+                return handler, found.groupdict()
         if method in ("GET", "HEAD"):
             for prefix, handler in self._prefixes:
                 if path.startswith(prefix):
@@ -122,7 +97,7 @@ class Routes:
 
     def _answer_without_handler(self, method: str, path: str) -> HttpResponse:
         """The answer to `OPTIONS`, to a method the route does not have, or to an unknown path."""
-        methods = [name for name in self._methods if self._find_handler(name, path) is not None]
+        methods = [name for name in sorted(self._routes) if self._find_handler(name, path) is not None]
         if not methods:
             known = [endpoint.path for endpoint in self.endpoints]
             hint = suggest(path, known, show=str, otherwise="/docs lists every route.")

@@ -14,7 +14,7 @@ import signal
 import socket
 from collections.abc import AsyncGenerator, Callable, Generator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager, nullcontext, suppress
-from typing import Any, cast
+from typing import cast
 
 import uvicorn
 
@@ -62,15 +62,10 @@ async def serve(
     Raises:
         ServeError: The bind needs a token, the address cannot be used, or the port is taken.
     """
-    sockets = await open_sockets(options)
-    server = EmbeddedServer(app, sockets, stopping=app.stopping, stop=stop, grace=grace)
-    try:
-        async with lifespan or nullcontext():
-            with nullcontext() if stop is not None else server.take_signals():
-                await server.run_until_stopped(lambda: on_ready(format_address(options, sockets[0])))
-    finally:
-        for bound in sockets:
-            bound.close()
+    async with open_sockets(options) as sockets, lifespan or nullcontext():
+        server = EmbeddedServer(app, sockets, stopping=app.stopping, stop=stop, grace=grace)
+        with nullcontext() if stop is not None else server.take_signals():
+            await server.run_until_stopped(lambda: on_ready(format_address(options, sockets[0])))
 
 
 @asynccontextmanager
@@ -81,18 +76,13 @@ async def serve_on_loopback(app: ASGIApp, *, protocol: type[BoundedProtocol] = B
         app: Answers; nothing guards it.
         protocol: What each connection is.
     """
-    options = ServerOptions(port=0)
-    sockets = await open_sockets(options)
-    server = EmbeddedServer(app, sockets, protocol=protocol)
-    try:
+    async with open_sockets(ServerOptions(port=0)) as sockets:
+        server = EmbeddedServer(app, sockets, protocol=protocol)
         await server.open()
         try:
             yield sockets[0].getsockname()[1]
         finally:
             await server.shutdown()
-    finally:
-        for bound in sockets:
-            bound.close()
 
 
 class EmbeddedServer(uvicorn.Server):
@@ -217,9 +207,8 @@ class EmbeddedServer(uvicorn.Server):
     def take_signals(self) -> Generator[None]:
         """Let SIGTERM and SIGINT end the server; restore the previous handlers afterwards."""
         loop = asyncio.get_running_loop()
-        before: dict[int, Any] = {}
-        for number in (signal.SIGINT, signal.SIGTERM):
-            before[number] = signal.getsignal(number)
+        before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+        for number in before:
             loop.add_signal_handler(number, self._take_signal)
         try:
             yield

@@ -125,6 +125,4 @@ def _list_names(folder: Path) -> Iterator[str]:
 
 def _has_match(given: str | None, etag: str) -> bool:
     """Whether `If-None-Match` has the file's ETag; weak and strong match alike (RFC 9110 §13.1.2)."""
-    if given is None:
-        return False
-    return given == "*" or etag in {one.strip().removeprefix("W/") for one in given.split(",")}
+    return given is not None and (given == "*" or etag in {one.strip().removeprefix("W/") for one in given.split(",")})

@@ -7,6 +7,7 @@ took too long are cancelled), then the server closes its sockets.
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterable
 
 
 class Stopping:
@@ -14,8 +15,7 @@ class Stopping:
 
     def __init__(self) -> None:
         self.begun = False
-        self._requests: set[asyncio.Task[None]] = set()
-        self._streams: set[asyncio.Task[None]] = set()
+        self._requests: dict[asyncio.Task[None], bool] = {}
         self._cut: set[asyncio.Task[None]] = set()
 
     @property
@@ -25,37 +25,27 @@ class Stopping:
 
     def enter_request(self, task: asyncio.Task[None], *, stream: bool = False) -> None:
         """Track a request, or mark it as a stream: one that stays open until it is ended."""
-        self._requests.add(task)
-        if stream:
-            self._streams.add(task)
+        self._requests[task] = stream
 
     def leave_request(self, task: asyncio.Task[None]) -> None:
         """Remove an answered request."""
-        self._requests.discard(task)
-        if self._streams:
-            self._streams.discard(task)
-        if self._cut:
-            self._cut.discard(task)
+        self._requests.pop(task, None)
+        self._cut.discard(task)
 
     def begin_stop(self) -> None:
         """Refuse new requests from now on, and end the streams."""
-        if self.begun:
-            return
         self.begun = True
-        for task in tuple(self._streams):
-            self._cancel_task(task)
+        self._cancel_requests(task for task, is_stream in self._requests.items() if is_stream)
 
     def cut_requests(self) -> None:
         """Cancel every request in flight."""
-        self.begun = True
-        for task in tuple(self._requests):
-            self._cancel_task(task)
+        self._cancel_requests(self._requests)
 
     def was_cut(self, task: asyncio.Task[None]) -> bool:
         """Whether a cancellation came from the shutdown, and not from a disconnect."""
         return task in self._cut
 
-    def _cancel_task(self, task: asyncio.Task[None]) -> None:
-        if task not in self._cut:
+    def _cancel_requests(self, tasks: Iterable[asyncio.Task[None]]) -> None:
+        for task in set(tasks) - self._cut:
             self._cut.add(task)
             task.cancel()

@@ -41,16 +41,12 @@ class AccessToken:
         if authorization is not None:
             scheme, _, shown = authorization.strip().partition(b" ")
             return scheme.lower() == b"bearer" and hmac.compare_digest(shown.strip(), self._token)
-        cookies = headers.get(b"cookie")
-        if cookies is None:
-            return False
-        return any(hmac.compare_digest(found, self._digest) for found in _COOKIE.findall(cookies))
+        cookies = _COOKIE.findall(headers.get(b"cookie", b""))
+        return any(hmac.compare_digest(found, self._digest) for found in cookies)
 
     def is_shown_in(self, query: bytes) -> bool:
         """Whether a query string has the token as `token=`."""
-        if not self.needed:
-            return False
-        return any(
+        return self.needed and any(
             hmac.compare_digest(value.encode(), self._token) for key, value in _parse_query(query) if key == "token"
         )
 

@@ -12,11 +12,11 @@ from collections.abc import Mapping
 from typing import Any, get_args
 
 import mcp_types
+from mcp.server.connection import Connection
 from mcp.server.context import ServerRequestContext
 from mcp.shared.exceptions import MCPDeprecationWarning, MCPError, NoBackChannelError
 from pydantic import ValidationError
 
-from toolstead.adapters.mcp.connection import connection_of
 from toolstead.adapters.mcp.wire import is_modern
 from toolstead.errors import NoClientError
 from toolstead.types.content import whole_json, whole_text
@@ -25,10 +25,18 @@ from toolstead.types.tool import JSONSchema
 
 _LEVELS: tuple[mcp_types.LoggingLevel, ...] = get_args(mcp_types.LoggingLevel)
 _LEVEL = "toolstead.log-level"
-_LEVEL_UNLESS_SAID = "info"
+_DEFAULT_LEVEL = "info"
 
 _ASKING = mcp_types.ClientCapabilities(elicitation=mcp_types.ElicitationCapability())
 _LENDING = mcp_types.ClientCapabilities(sampling=mcp_types.SamplingCapability())
+
+
+def connection_of(request: ServerRequestContext[Any, Any]) -> Connection:
+    """The connection behind a message: it lasts as long as the client, a session only as long as the request.
+
+    Reads a private attribute of the SDK, the only one that is needed.
+    """
+    return request.session._connection  # noqa: SLF001 # pyright: ignore[reportPrivateUsage] - no public way
 
 
 class McpCallerSide:
@@ -73,10 +81,7 @@ class McpCallerSide:
             )
         except (MCPError, ValidationError) as error:
             raise NoClientError(f"this client cannot be asked: {self._error_reason(error)}") from None
-        told: dict[str, Any] = {"action": answer.action}
-        if answer.content is not None:
-            told["content"] = answer.content
-        return told
+        return {"action": answer.action, **({} if answer.content is None else {"content": answer.content})}
 
     async def sample(self, prompt: str, max_tokens: int) -> str:
         """Have the client's model answer.
@@ -115,7 +120,7 @@ class McpCallerSide:
     def _wants_level(self, level: mcp_types.LoggingLevel) -> bool:
         if is_modern(self._request.protocol_version):
             return True  # each request names its level, and the SDK filters by it
-        wanted: mcp_types.LoggingLevel = connection_of(self._request).state.get(_LEVEL, _LEVEL_UNLESS_SAID)
+        wanted: mcp_types.LoggingLevel = connection_of(self._request).state.get(_LEVEL, _DEFAULT_LEVEL)
         return _LEVELS.index(level) >= _LEVELS.index(wanted)
 
     def _need_capability(self, capability: mcp_types.ClientCapabilities, refusal: str) -> None:

@@ -8,7 +8,7 @@ import stat
 import sys
 import threading
 from collections.abc import AsyncGenerator, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from typing import Self
 
 from toolstead.errors import ServeError
@@ -107,7 +107,7 @@ class Lines(asyncio.Protocol):
         while not self._reasons and (end := data.find(b"\n", start)) >= 0:
             line = data[start:end]
             start = end + 1
-            self._take(self._whole_line(line) if self._size else self._bounded_line(line))
+            self._take(self._end_line(line))
         if self._reasons:
             self._held += data[start:]
         elif start < len(data):
@@ -116,17 +116,12 @@ class Lines(asyncio.Protocol):
     def eof_received(self) -> None:
         """Handle the end of input; an unterminated line counts as a line."""
         if self._size:
-            self._take(self._whole_line(b""))
-        self._note_end()
+            self._take(self._end_line(b""))
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Report the end of input, once."""
-        self._note_end()
-
-    def _note_end(self) -> None:
-        end, self._end = self._end, None
-        if end is not None:
-            end()
+        """Report the end of input."""
+        if self._end is not None:
+            self._end()
 
     def _keep_part(self, part: bytes) -> None:
         """Buffer the beginning of a line; if it is already too long, only count it."""
@@ -136,17 +131,15 @@ class Lines(asyncio.Protocol):
         else:
             self._parts.append(part)
 
-    def _whole_line(self, last: bytes) -> bytes | TooLongError:
-        self._keep_part(last)
-        line, size = b"".join(self._parts), self._size
-        self._parts.clear()
-        self._size = 0
-        return line if size <= self._limit else self._too_long(size)
-
-    def _bounded_line(self, line: bytes) -> bytes | TooLongError:
-        return line if len(line) <= self._limit else self._too_long(len(line))
-
-    def _too_long(self, size: int) -> TooLongError:
+    def _end_line(self, last: bytes) -> bytes | TooLongError:
+        line, size = last, len(last)
+        if self._size:
+            self._keep_part(last)
+            line, size = b"".join(self._parts), self._size
+            self._parts.clear()
+            self._size = 0
+        if size <= self._limit:
+            return line
         return TooLongError(f"message of {size:,} bytes is too long; at most {self._limit:,} are accepted")
 
 
@@ -157,9 +150,9 @@ class Wire(asyncio.BaseProtocol):
         self,
         descriptor: int,
         *,
-        full: Callable[[], None] = lambda: None,
-        free: Callable[[], None] = lambda: None,
-        lost: Callable[[Exception | None], None] = lambda _: None,
+        full: Callable[[], None],
+        free: Callable[[], None],
+        lost: Callable[[Exception | None], None],
     ) -> None:
         """Prepare to write.
 
@@ -219,11 +212,9 @@ class Wire(asyncio.BaseProtocol):
             if now in (0, left):
                 return
             left = now
-            try:
+            with suppress(TimeoutError):
                 async with asyncio.timeout(patience):
                     await self._taken.wait()
-            except TimeoutError:
-                continue
 
     def pause_writing(self) -> None:
         """The pipe is full."""

@@ -12,7 +12,7 @@ from mcp.server.context import CallNext, HandlerResult, ServerRequestContext
 from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 
 from toolstead.adapters.http.asgi import ASGIApp, Receive, Scope, Send
-from toolstead.adapters.mcp.connection import connection_of
+from toolstead.adapters.mcp.caller_side import connection_of
 from toolstead.adapters.mcp.fast_path.calls import FastPath
 from toolstead.adapters.mcp.fast_path.http import HandshakeSessions, HttpFastPath
 from toolstead.adapters.mcp.server import ToolsteadServer
@@ -57,7 +57,7 @@ class McpEndpoint:
             ctx.method == "notifications/initialized"
             and connection.session_id is not None
             and connection.initialize_accepted
-            and not self._sessions.knows_session(connection.session_id)
+            and (forget := self._sessions.learn_session(connection.session_id)) is not None
         ):
-            connection.exit_stack.callback(self._sessions.learn_session(connection.session_id))
+            connection.exit_stack.callback(forget)
         return result

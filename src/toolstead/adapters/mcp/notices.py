@@ -16,7 +16,7 @@ from mcp.server.connection import Connection
 from mcp.server.context import CallNext, HandlerResult, ServerRequestContext
 from mcp.server.subscriptions import InMemorySubscriptionBus, ListenHandler, ToolsListChanged
 
-from toolstead.adapters.mcp.connection import connection_of
+from toolstead.adapters.mcp.caller_side import connection_of
 from toolstead.tools.registry import Registry
 
 PAUSE = 0.05

@@ -16,8 +16,8 @@ from pydantic import ValidationError
 from pydantic_core import from_json
 
 from toolstead.adapters.mcp.descriptors import TooLongError
+from toolstead.adapters.mcp.fast_path.sdk_queue import SdkQueue
 from toolstead.adapters.mcp.fast_path.stdio import StdioFastPath
-from toolstead.adapters.mcp.sdk_queue import SdkQueue
 from toolstead.adapters.mcp.server import ToolsteadServer
 
 logger = logging.getLogger(__name__)

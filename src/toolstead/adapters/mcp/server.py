@@ -15,16 +15,14 @@ from mcp.server.lowlevel import NotificationOptions, Server
 from mcp.server.models import InitializationOptions
 from mcp.shared.exceptions import MCPError
 
-from toolstead.adapters.mcp.caller_side import McpCallerSide, set_log_level
-from toolstead.adapters.mcp.connection import connection_of
-from toolstead.adapters.mcp.fast_path.answers import PAGE
-from toolstead.adapters.mcp.fast_path.calls import NAME, call_id_in
+from toolstead.adapters.mcp.caller_side import McpCallerSide, connection_of, set_log_level
+from toolstead.adapters.mcp.fast_path.calls import NAME, PAGE, call_id_in
 from toolstead.adapters.mcp.notices import Notices
 from toolstead.adapters.mcp.single_cancellation import run_cancelled_once
 from toolstead.adapters.mcp.wire import is_modern, result_for, tool_for
+from toolstead.adapters.tool_copies import ToolCopies
 from toolstead.errors import UnknownToolError
 from toolstead.tools.dispatch import Dispatcher
-from toolstead.tools.generation import ToolView
 from toolstead.tools.registry import Registry
 from toolstead.types.call import Caller
 
@@ -64,13 +62,17 @@ def create_server(
         agent: The agent whose view of the tools it serves; all tools by default.
         tells_changes: Whether it notifies handshake clients that tools changed; on stdio the fast path does.
     """
-    shelf = _RenderedTools()
+    # Rendered once for each protocol version, as long as the tools stay the same.
+    rendered = {
+        modern: ToolCopies(lambda info, modern=modern: (tool_for(info, modern=modern), ()), "MCP clients")
+        for modern in (False, True)
+    }
     notices = Notices(registry)
 
     async def list_tools(
         request: Request, params: mcp_types.PaginatedRequestParams | None
     ) -> mcp_types.ListToolsResult:
-        tools = shelf.list_tools(registry.find_view(agent), modern=is_modern(request.protocol_version))
+        tools = rendered[is_modern(request.protocol_version)].copies_of(registry.find_view(agent).infos)
         return _build_page(tools, params.cursor if params is not None else None)
 
     async def call_tool(request: Request, params: mcp_types.CallToolRequestParams) -> mcp_types.CallToolResult:
@@ -121,23 +123,6 @@ async def _ask_for_handshake(ctx: Request, call_next: CallNext) -> HandlerResult
         raise MCPError(
             code=error.code, message=f"{ctx.method}: this connection is not initialized; send `initialize` first"
         ) from None
-
-
-class _RenderedTools:
-    """The tools of the newest view as MCP types, built once for each protocol version."""
-
-    def __init__(self) -> None:
-        self._view: ToolView | None = None
-        self._rendered: dict[bool, list[mcp_types.Tool]] = {}
-
-    def list_tools(self, view: ToolView, *, modern: bool) -> list[mcp_types.Tool]:
-        if view is not self._view:
-            self._view, self._rendered = view, {}
-        rendered = self._rendered.get(modern)
-        if rendered is None:
-            rendered = [tool_for(info, modern=modern) for info in view.infos]
-            self._rendered[modern] = rendered
-        return rendered
 
 
 def _build_page(tools: list[mcp_types.Tool], cursor: str | None) -> mcp_types.ListToolsResult:

@@ -13,14 +13,14 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable
-from contextlib import ExitStack
-from typing import TYPE_CHECKING, Protocol
+from contextlib import suppress
+from typing import TYPE_CHECKING
 
 from toolstead.adapters.importing import import_module
 from toolstead.adapters.mcp.descriptors import Lines, TooLongError, Wire, claim_descriptors
 from toolstead.adapters.mcp.fast_path.calls import FastPath
+from toolstead.adapters.mcp.fast_path.sdk_queue import SdkQueue
 from toolstead.adapters.mcp.fast_path.stdio import StdioFastPath
-from toolstead.adapters.mcp.sdk_queue import SdkQueue
 
 if TYPE_CHECKING:
     from toolstead.adapters.mcp.server import ToolsteadServer
@@ -34,29 +34,17 @@ START_PATIENCE = 30.0
 _SDK_SIDE = "toolstead.adapters.mcp.sdk_side"
 
 
-class CreateStdioServer(Protocol):
-    """Creates the SDK's server."""
-
-    def __call__(self, *, tells_changes: bool) -> ToolsteadServer:
-        """Create a new server.
-
-        Args:
-            tells_changes: Whether the server itself notifies handshake clients that the tools changed.
-        """
-        ...
-
-
 async def serve_stdio(
-    create_server: CreateStdioServer,
+    create_server: Callable[[], ToolsteadServer],
     *,
     fast_path: FastPath | None,
     max_message: int,
-    on_answer: Callable[[], object] = lambda: None,
+    on_answer: Callable[[], object],
 ) -> None:
     """Serve one client on this process's stdin and stdout until it closes stdin.
 
     Args:
-        create_server: Creates the SDK's server when a message needs it.
+        create_server: Creates the SDK's server when a message needs it. With a fast path it must not notify of changes.
         fast_path: Answers what it can; without one the SDK answers everything.
         max_message: Bytes a message may have.
         on_answer: Called once, when the first answer was written.
@@ -64,58 +52,54 @@ async def serve_stdio(
     Raises:
         ServeError: stdin or stdout is closed.
     """
-    async with claim_descriptors() as (wire_in, wire_out):
-        await StdioConnection(create_server, fast_path, on_answer).run(wire_in, wire_out, max_message)
+    async with claim_descriptors() as claimed:
+        await StdioConnection(create_server, fast_path, claimed, max_message=max_message, on_answer=on_answer).run()
 
 
 class StdioConnection:
     """Routes one client's messages to the fast path or the SDK, and the answers back."""
 
     def __init__(
-        self, create_server: CreateStdioServer, fast_path: FastPath | None, on_answer: Callable[[], object]
+        self,
+        create_server: Callable[[], ToolsteadServer],
+        fast_path: FastPath | None,
+        descriptors: tuple[int, int],
+        *,
+        max_message: int,
+        on_answer: Callable[[], object] = lambda: None,
     ) -> None:
+        """Connect the parts; `run` begins to read from the first descriptor. The second one is written to."""
+        wire_in, wire_out = descriptors
         self._create_server = create_server
         self._on_answer: Callable[[], object] | None = on_answer
-        self._shared = fast_path
-        self._fast_path: StdioFastPath | None = None
-        self._sdk: SdkQueue | None = None
-        self._lines: Lines | None = None
-        self._wire: Wire | None = None
-        self._moved = asyncio.Event()
-        self._over: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._ending: asyncio.Task[None] | None = None
-        self._loading = False
-
-    async def run(self, wire_in: int, wire_out: int, max_message: int) -> None:
-        """Serve until the client closes stdin or disconnects."""
-        lines = self._lines = Lines(wire_in, max_message, self._take_line, self._input_ended)
-        wire = self._wire = Wire(
+        self._lines = lines = Lines(wire_in, max_message, self._take_line, self._input_ended)
+        self._wire = Wire(
             wire_out,
             full=lambda: lines.pause_reading("the client does not read"),
             free=lambda: lines.go_on("the client does not read"),
             lost=self._note_gone,
         )
-        sdk = self._sdk = SdkQueue(self._serve_sdk, lines)
-        with ExitStack() as stack:
-            if self._shared is not None:
-                fast_path = self._fast_path = StdioFastPath(self._shared, self._write_line, sdk)
-                stack.callback(self._shared.subscribe_changes(fast_path.tools_changed))
-            try:
-                async with wire, lines:
-                    await self._over
-            finally:
-                await self._close()
+        self._sdk = SdkQueue(self._serve_sdk, lines)
+        self._fast_path = None if fast_path is None else StdioFastPath(fast_path, self._write_line, self._sdk)
+        self._moved = asyncio.Event()
+        self._over: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._ending: asyncio.Task[None] | None = None
+        self._loading = False
+
+    async def run(self) -> None:
+        """Serve until the client closes stdin or disconnects."""
+        try:
+            async with self._wire, self._lines:
+                await self._over
+        finally:
+            await self._close()
 
     def _take_line(self, line: bytes | TooLongError) -> None:
-        if self._sdk is None or (
-            isinstance(line, bytes) and self._fast_path is not None and self._fast_path.take_line(line)
-        ):
-            return
-        self._sdk.put_line(line)
+        if isinstance(line, TooLongError) or self._fast_path is None or not self._fast_path.take_line(line):
+            self._sdk.put_line(line)
 
     def _write_line(self, line: bytes) -> None:
-        if self._wire is not None:
-            self._wire.write(line)
+        self._wire.write(line)
         self._moved.set()
         if self._on_answer is not None:
             on_answer, self._on_answer = self._on_answer, None
@@ -126,26 +110,16 @@ class StdioConnection:
 
     async def _end_input(self) -> None:
         """Answer pending requests before closing: a script closes stdin right after its last request."""
-        while self._is_busy():
-            self._moved.clear()
-            patience = START_PATIENCE if self._loading else GRACE
-            try:
-                async with asyncio.timeout(patience):
+        with suppress(TimeoutError):
+            while self._sdk.unanswered or (self._fast_path is not None and self._fast_path.is_busy):
+                self._moved.clear()
+                async with asyncio.timeout(START_PATIENCE if self._loading else GRACE):
                     await self._moved.wait()
-            except TimeoutError:
-                break
         if self._fast_path is not None:
             self._fast_path.give_up()
-        if self._sdk is not None and self._sdk.has_begun:
-            await self._sdk.end_input()
-        if self._wire is not None:
-            await self._wire.wait_until_empty(GRACE)
+        await self._sdk.end_input()
+        await self._wire.wait_until_empty(GRACE)
         self._finish_conversation()
-
-    def _is_busy(self) -> bool:
-        return (self._fast_path is not None and self._fast_path.is_busy) or (
-            self._sdk is not None and bool(self._sdk.unanswered)
-        )
 
     def _note_gone(self, error: Exception | None) -> None:
         logger.warning("stdio: the client disconnected: %s", error)
@@ -164,8 +138,7 @@ class StdioConnection:
             self._ending.cancel()
         if self._fast_path is not None:
             await self._fast_path.close()
-        if self._sdk is not None:
-            await self._sdk.close()
+        await self._sdk.close()
 
     async def _serve_sdk(self, queue: SdkQueue) -> None:
         """Run the SDK's side, from its import to the end of the connection."""
@@ -174,20 +147,18 @@ class StdioConnection:
             module = await asyncio.to_thread(import_module, _SDK_SIDE)
             self._loading = False
             self._moved.set()
-            server = self._create_server(tells_changes=self._fast_path is None)
-            await module.SdkSide(server, queue, self._say_for_sdk, self._fast_path).run()
+            await module.SdkSide(self._create_server(), queue, self._write_for_sdk, self._fast_path).run()
         except Exception as error:  # noqa: BLE001 - ends the connection, which raises it
             self._finish_conversation(error)
         else:
             if self._ending is None:
                 self._finish_conversation()
 
-    async def _say_for_sdk(self, line: bytes) -> None:
+    async def _write_for_sdk(self, line: bytes) -> None:
         """Write a line, and wait while the write buffer is full.
 
         Raises:
             OSError: The client closed its end.
         """
         self._write_line(line)
-        if self._wire is not None:
-            await self._wire.wait_until_taken()
+        await self._wire.wait_until_taken()

@@ -20,7 +20,7 @@ from toolstead.types.content import (
 )
 from toolstead.types.result import ToolResult
 from toolstead.types.sent import base64_text
-from toolstead.types.tool import Annotations, JSONSchema, ToolInfo
+from toolstead.types.tool import NO_HINTS, Annotations, ToolInfo
 
 
 def is_modern(version: str) -> bool:
@@ -35,7 +35,7 @@ def tool_for(info: ToolInfo, *, modern: bool) -> mcp_types.Tool:
     type is left out there; the text content has the same value.
     """
     output = info.output_schema
-    if output is not None and not (modern or _is_object(output)):
+    if output is not None and not (modern or output.get("type") == "object"):
         output = None
     return mcp_types.Tool(
         name=info.name,
@@ -59,12 +59,8 @@ def result_for(result: ToolResult, *, modern: bool) -> mcp_types.CallToolResult:
     )
 
 
-def _is_object(schema: JSONSchema) -> bool:
-    return schema.get("type") == "object"
-
-
 def _wire_annotations(given: Annotations) -> mcp_types.ToolAnnotations | None:
-    if given == Annotations():
+    if given == NO_HINTS:
         return None
     return mcp_types.ToolAnnotations(
         read_only_hint=given.read_only,

@@ -5,20 +5,21 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 
-from toolstead.adapters.http.application import HttpApplication, Mount
+from toolstead.adapters.http.application import HttpApplication
 from toolstead.adapters.http.asgi import ASGIApp, Scope
+from toolstead.adapters.http.guard import PrivateAccess
 from toolstead.adapters.http.options import ServerOptions
-from toolstead.adapters.http.private import PrivateAccess
 from toolstead.adapters.http.routing import Routes
 from toolstead.adapters.http.stopping import Stopping
 from toolstead.adapters.rest.approval_routes import ApprovalRoutes
 from toolstead.adapters.rest.event_routes import EventRoutes
-from toolstead.adapters.rest.openapi import Document
+from toolstead.adapters.rest.openapi import list_endpoints
 from toolstead.adapters.rest.pages import Pages, State, no_state
 from toolstead.adapters.rest.plugin_routes import PluginControl, PluginRoutes
-from toolstead.adapters.rest.refusals import Opened
+from toolstead.adapters.rest.problems import UNKNOWN_APPROVAL, Opened, explain_failures, with_orchestrator
 from toolstead.adapters.rest.run_routes import ReadResult, RunRoutes
 from toolstead.adapters.rest.thread_routes import ThreadRoutes
 from toolstead.adapters.rest.tool_routes import ToolRoutes
@@ -36,14 +37,13 @@ def create_app(
     options: ServerOptions,
     version: str,
     mcp: ASGIApp | None = None,
-    stopping: Stopping | None = None,
     conversations: Opened | None = None,
     project: Path | None = None,
     results: ReadResult | None = None,
     state: State = no_state,
     plugins: PluginControl | None = None,
     approvals: Approvals | None = None,
-) -> RestApp:
+) -> HttpApplication:
     """Build the application.
 
     Args:
@@ -52,7 +52,6 @@ def create_app(
         options: Who may call, and how much may be sent.
         version: Toolstead's version, for health and the documentation.
         mcp: Answers `/mcp`, behind the same guard.
-        stopping: Shared with streams that must end with the server; a new one by default.
         conversations: Opens threads and runs; without it there are no such routes.
         project: The folder in which runs work; the current one by default.
         results: Reads the result of a handle; from the database by default.
@@ -63,37 +62,28 @@ def create_app(
     Raises:
         ServeError: The options name a host, an origin or a token that could never match.
     """
-    stopping = stopping or Stopping()
-    pages = Pages(registry, version, state)
-    endpoints = ToolRoutes(registry, dispatcher).list_endpoints()
+    stopping = Stopping()
+    endpoints = list_endpoints(ToolRoutes(registry, dispatcher))
     if conversations is not None:
-        endpoints += ThreadRoutes(conversations).list_endpoints()
-        endpoints += RunRoutes(conversations, project=project or Path.cwd(), results=results).list_endpoints()
-        endpoints += EventRoutes(conversations, stopping).list_endpoints()
+        converse = partial(with_orchestrator, conversations)
+        endpoints += list_endpoints(ThreadRoutes(), converse)
+        endpoints += list_endpoints(RunRoutes(project or Path.cwd(), results), converse)
+        endpoints += list_endpoints(EventRoutes(stopping), converse)
     if plugins is not None:
-        endpoints += PluginRoutes(plugins).list_endpoints()
+        plugin_routes = PluginRoutes(plugins)
+        endpoints += list_endpoints(plugin_routes, plugin_routes.wrap_handler)
     if approvals is not None:
-        endpoints += ApprovalRoutes(approvals).list_endpoints()
-    endpoints += pages.list_endpoints()
-    pages.describe_routes(endpoints, with_token=bool(options.token), with_mcp=mcp is not None)
-    routes = Routes(endpoints, private=PrivateAccess(options))
-    return RestApp(routes, pages=pages, options=options, mcp=mcp, stopping=stopping)
-
-
-class RestApp(HttpApplication):
-    """REST, its documentation and `/mcp` as one ASGI application."""
-
-    def __init__(
-        self, routes: Routes, *, pages: Pages, options: ServerOptions, mcp: ASGIApp | None, stopping: Stopping
-    ) -> None:
-        mounts = {} if mcp is None else {MCP_PATH: Mount(mcp, _is_mcp_stream)}
-        super().__init__(routes, options=options, stopping=stopping, mounts=mounts, programs=(MCP_PATH, "/api/"))
-        self._pages = pages
-
-    @property
-    def document(self) -> Document:
-        """The OpenAPI document."""
-        return self._pages.document
+        endpoints += list_endpoints(ApprovalRoutes(approvals), partial(explain_failures, unknown=UNKNOWN_APPROVAL))
+    with_token, with_mcp = bool(options.token), mcp is not None
+    endpoints += list_endpoints(Pages(registry, version, state, endpoints, with_token=with_token, with_mcp=with_mcp))
+    return HttpApplication(
+        Routes(endpoints, private=PrivateAccess(options)),
+        options=options,
+        stopping=stopping,
+        mounts={} if mcp is None else {MCP_PATH: mcp},
+        is_stream=_is_mcp_stream,
+        programs=(MCP_PATH, "/api/"),
+    )
 
 
 def _is_mcp_stream(scope: Scope) -> bool:

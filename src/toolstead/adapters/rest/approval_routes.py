@@ -8,14 +8,11 @@ from typing import Annotated, Any
 import msgspec
 
 from toolstead.adapters.http.asgi import HttpRequest, HttpResponse
-from toolstead.adapters.http.body import body_decoder
+from toolstead.adapters.http.body import decode_body
 from toolstead.adapters.http.problem import BAD_BODY, BAD_JSON
-from toolstead.adapters.http.routing import Endpoint
 from toolstead.adapters.rest.answers import ApprovalAnswer, ApprovalList, ReadableCall
-from toolstead.adapters.rest.openapi import body_of, describe_answer, describe_operation, path_parameter
-from toolstead.adapters.rest.problem_kinds import APPROVAL_DECIDED, STORAGE, UNKNOWN_APPROVAL
-from toolstead.adapters.rest.refusals import explain_failures
-from toolstead.adapters.rest.result_json import encode_anything
+from toolstead.adapters.rest.openapi import body_of, describe_answer, path_parameter, route
+from toolstead.adapters.rest.problems import APPROVAL_DECIDED, STORAGE, UNKNOWN_APPROVAL
 from toolstead.orchestrator.approvals import Approvals
 from toolstead.orchestrator.resolutions import LONGEST_REASON
 from toolstead.schema.visible import escape_unseen
@@ -34,39 +31,6 @@ class ApprovalBody(msgspec.Struct, forbid_unknown_fields=True, rename="camel"):
     decision: ApprovalDecision
     input: dict[str, Any] | None = None
     reason: Annotated[str, msgspec.Meta(extra_json_schema={"maxLength": LONGEST_REASON})] | None = None
-
-
-class ApprovalRoutes:
-    """Approvals over HTTP."""
-
-    def __init__(self, approvals: Approvals) -> None:
-        self._approvals = approvals
-        self._read = body_decoder(ApprovalBody)
-
-    def list_endpoints(self) -> list[Endpoint]:
-        """The routes, in the order the documentation shows them."""
-        listing, decide = (
-            explain_failures(one, unknown=UNKNOWN_APPROVAL) for one in (self.list_approvals, self.decide_approval)
-        )
-        return [
-            Endpoint(method="GET", path="/api/approvals", handler=listing, operation=_LIST, private=True),
-            Endpoint(method="POST", path="/api/approvals/{id}", handler=decide, operation=_DECIDE, private=True),
-        ]
-
-    async def list_approvals(self, _: HttpRequest) -> HttpResponse:
-        """`GET /api/approvals`."""
-        waiting = await self._approvals.pending_approvals()
-        return HttpResponse(
-            200, encode_anything(ApprovalList(approvals=[_show_approval(approval) for approval in waiting]).to_json())
-        )
-
-    async def decide_approval(self, request: HttpRequest) -> HttpResponse:
-        """`POST /api/approvals/{id}`."""
-        body = self._read(await request.read_body(), request.path)
-        decided = await self._approvals.decide_approval(
-            request.params["id"], body.decision, input=body.input, reason=body.reason or ""
-        )
-        return HttpResponse(200, encode_anything(_show_approval(decided).to_json()))
 
 
 def _show_approval(approval: Approval) -> ApprovalAnswer:
@@ -97,33 +61,60 @@ _DECIDED = msgspec.structs.replace(
     decided_at=1790000011.5,
 )
 
-_LIST = describe_operation(
-    "listApprovals",
-    "List the pending approvals",
-    "The calls that wait for a person's decision, from every process on the database.",
-    responses=describe_answer(
-        ApprovalList, "What waits.", STORAGE, example={"approvals": [_show_approval(_WAITING).to_json()]}
-    ),
-)
-_DECIDE = describe_operation(
-    "decideApproval",
-    "Allow or deny a pending call",
-    "The first decision counts. `input` replaces the arguments, and must fit the tool's schema; the model reads the "
-    "reason of a denial.",
-    parameters=[path_parameter("id", "The approval's id.", "approval_1")],
-    requestBody=body_of(
-        ApprovalBody,
-        {"decision": "allow", "input": {"to": "ada@example.com"}, "reason": "to her alone"},
-        required=True,
-    ),
-    responses=describe_answer(
-        ApprovalAnswer,
-        "The decided approval.",
-        BAD_JSON,
-        BAD_BODY,
-        UNKNOWN_APPROVAL,
-        APPROVAL_DECIDED,
-        STORAGE,
-        example=_show_approval(_DECIDED).to_json(),
-    ),
-)
+
+class ApprovalRoutes:
+    """Approvals over HTTP."""
+
+    def __init__(self, approvals: Approvals) -> None:
+        self._approvals = approvals
+
+    @route(
+        "GET",
+        "/api/approvals",
+        "listApprovals",
+        "List the pending approvals",
+        "The calls that wait for a person's decision, from every process on the database.",
+        responses=describe_answer(
+            ApprovalList, "What waits.", STORAGE, example={"approvals": [_show_approval(_WAITING).to_json()]}
+        ),
+        private=True,
+    )
+    async def list_approvals(self, _: HttpRequest) -> HttpResponse:
+        """`GET /api/approvals`."""
+        waiting = await self._approvals.pending_approvals()
+        return HttpResponse.of_json(
+            ApprovalList(approvals=[_show_approval(approval) for approval in waiting]).to_json()
+        )
+
+    @route(
+        "POST",
+        "/api/approvals/{id}",
+        "decideApproval",
+        "Allow or deny a pending call",
+        "The first decision counts. `input` replaces the arguments, and must fit the tool's schema; the model reads "
+        "the reason of a denial.",
+        parameters=[path_parameter("id", "The approval's id.", "approval_1")],
+        requestBody=body_of(
+            ApprovalBody,
+            {"decision": "allow", "input": {"to": "ada@example.com"}, "reason": "to her alone"},
+            required=True,
+        ),
+        responses=describe_answer(
+            ApprovalAnswer,
+            "The decided approval.",
+            BAD_JSON,
+            BAD_BODY,
+            UNKNOWN_APPROVAL,
+            APPROVAL_DECIDED,
+            STORAGE,
+            example=_show_approval(_DECIDED).to_json(),
+        ),
+        private=True,
+    )
+    async def decide_approval(self, request: HttpRequest) -> HttpResponse:
+        """`POST /api/approvals/{id}`."""
+        body = await decode_body(request, ApprovalBody)
+        decided = await self._approvals.decide_approval(
+            request.params["id"], body.decision, input=body.input, reason=body.reason or ""
+        )
+        return HttpResponse.of_json(_show_approval(decided).to_json())

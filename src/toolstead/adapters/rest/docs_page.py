@@ -10,12 +10,12 @@ import base64
 import hashlib
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from html import escape
 from typing import Any, cast
 
 from toolstead.adapters.rest.docs_style import STYLE
-from toolstead.adapters.rest.problem_kinds import KINDS
+from toolstead.adapters.rest.problems import KINDS
 
 STYLE_HASH = "sha256-" + base64.b64encode(hashlib.sha256(STYLE.encode()).digest()).decode()
 
@@ -39,7 +39,11 @@ def render_page(document: Json, *, origin: str, with_token: bool) -> str:
         with_token: Whether the examples need a token.
     """
     info = document["info"]
-    operations = list(_list_operations(document))
+    operations = [
+        (method, path, operation)
+        for path, methods in document["paths"].items()
+        for method, operation in methods.items()
+    ]
     articles = "".join(
         _render_operation(document, *found, origin=origin, with_token=with_token) for found in operations
     )
@@ -53,25 +57,24 @@ def render_page(document: Json, *, origin: str, with_token: bool) -> str:
         f"<code>{kind.slug}</code></dt><dd>{_render_words(kind.advice)}</dd>"
         for kind in KINDS
     )
+    token_note = (
+        "This server needs its token: <code>Authorization: Bearer TOKEN</code>."
+        if with_token
+        else "This server needs no token, because only this machine can reach it."
+    )
     return (
         '<!doctype html><html lang="en"><head><meta charset="utf-8">'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
         f'<title>Toolstead HTTP API</title><link rel="icon" href="{_ICON}"><style>{STYLE}</style></head><body>'
         f'<div class="frame">{_render_menu(document, operations)}<main>'
         f"<h1>{escape(info['title'])} HTTP API</h1><p>{_render_words(info['description'])}</p>"
-        f"<p>{_token_note(with_token=with_token)} As an OpenAPI document: "
+        f"<p>{token_note} As an OpenAPI document: "
         '<a href="/openapi.json"><code>/openapi.json</code></a>.</p>'
         f'<h2 id="routes">Routes</h2>{articles}<h2 id="shapes">Shapes</h2>'
         f'<p><span class="must">*</span> marks members that are always present.</p>{shapes}'
         f'<h2 id="problems">Problems</h2><article><dl>{problems}</dl></article>'
         "</main></div></body></html>"
     )
-
-
-def _list_operations(document: Json) -> Iterator[tuple[str, str, Json]]:
-    for path, methods in document["paths"].items():
-        for method, operation in methods.items():
-            yield method, path, operation
 
 
 def _render_menu(document: Json, operations: list[tuple[str, str, Json]]) -> str:
@@ -231,9 +234,3 @@ def _render_words(text: str) -> str:
     """Text with `code` and links to problems marked up."""
     shown = _CODE.sub(r"<code>\1</code>", escape(text, quote=False))
     return _LINK.sub(lambda found: f'<a href="{found[2].removeprefix("/docs")}">{found[1]}</a>', shown)
-
-
-def _token_note(*, with_token: bool) -> str:
-    if with_token:
-        return "This server needs its token: <code>Authorization: Bearer TOKEN</code>."
-    return "This server needs no token, because only this machine can reach it."

@@ -5,15 +5,18 @@ Operations name the Structs of their request and response bodies, whose schemas 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeVar
 
+from toolstead.adapters.http.asgi import Handler
 from toolstead.adapters.http.problem import BAD_TYPE, PRIVATE, TOO_LARGE, ProblemKind
+from toolstead.adapters.http.routing import Endpoint
 from toolstead.adapters.rest.answers import ProblemDocument
 from toolstead.types.event import Event
 from toolstead.types.sent import StructType
 
 Document = dict[str, Any]
+_Handling = TypeVar("_Handling", bound=Callable[..., Any])
 
 PRIVATE_SCHEME = "privateToken"
 
@@ -48,7 +51,35 @@ def describe_operation(
     return shown
 
 
-def for_people(described: Mapping[str, Any]) -> Document:
+def route(
+    method: str, path: str, name: str, summary: str, description: str, *, private: bool = False, **operation: Any
+) -> Callable[[_Handling], _Handling]:
+    """Mark a method as the handler of a route, with its OpenAPI operation; `describe_operation` takes the rest."""
+    described = describe_operation(name, summary, description, **operation)
+    described = _describe_private(described) if private else described
+
+    def mark(handling: _Handling) -> _Handling:
+        handling.__dict__["endpoint"] = {"method": method, "path": path, "operation": described, "private": private}
+        return handling
+
+    return mark
+
+
+def list_endpoints(routes: object, wrap: Callable[[Any], Handler] = lambda handling: handling) -> list[Endpoint]:
+    """The routes of an object in the order of their methods, which is the documentation's order.
+
+    Args:
+        routes: Some of its methods are marked with `route`.
+        wrap: Makes a handler of such a method.
+    """
+    return [
+        Endpoint(handler=wrap(getattr(routes, name)), **member.__dict__["endpoint"])
+        for name, member in vars(type(routes)).items()
+        if "endpoint" in getattr(member, "__dict__", ())
+    ]
+
+
+def _describe_private(described: Mapping[str, Any]) -> Document:
     """The description of a private route: the same, with the token it needs and the answer without it."""
     responses: Document = {**answers_with(PRIVATE), **described["responses"]}
     good = [status for status in responses if status.startswith("2")]
@@ -125,20 +156,18 @@ def mcp_paths() -> Document:
     }
 
 
-def build_document(
-    routes: Sequence[tuple[str, str, Mapping[str, Any]]], *, version: str, with_token: bool, with_mcp: bool
-) -> Document:
+def build_document(endpoints: Sequence[Endpoint], *, version: str, with_token: bool, with_mcp: bool) -> Document:
     """The document for these routes.
 
     Args:
-        routes: Method, path and operation of each.
+        endpoints: Every route.
         version: Toolstead's version.
         with_token: Whether this server needs a token.
         with_mcp: Whether `/mcp` is mounted.
     """
     paths: dict[str, Document] = {}
-    for method, path, described in routes:
-        paths.setdefault(path, {})[method.lower()] = dict(described)
+    for endpoint in endpoints:
+        paths.setdefault(endpoint.path, {})[endpoint.method.lower()] = dict(endpoint.operation)
     if with_mcp:
         paths["/mcp"] = mcp_paths()
     document: Document = {
@@ -166,7 +195,7 @@ def build_document(
     if with_token:
         schemes["token"] = {"type": "http", "scheme": "bearer", "description": "The server's token."}
         document["security"] = [{"token": []}, {PRIVATE_SCHEME: []}]
-    if with_token or any("security" in described for _, _, described in routes):
+    if with_token or any(endpoint.private for endpoint in endpoints):
         about = "Created by the server at every start, for the user's own programs; opens every route."
         schemes[PRIVATE_SCHEME] = {"type": "http", "scheme": "bearer", "description": about}
         document["components"]["securitySchemes"] = schemes

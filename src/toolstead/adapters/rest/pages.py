@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import html
 from collections.abc import Callable, Mapping
-from functools import cached_property, partial
+from functools import cached_property
 from typing import Any
 
 from toolstead.adapters.http.asgi import HttpRequest, HttpResponse
 from toolstead.adapters.http.routing import Endpoint
 from toolstead.adapters.rest.answers import HealthAnswer
 from toolstead.adapters.rest.docs_page import STYLE_HASH, render_page
-from toolstead.adapters.rest.openapi import Document, build_document, describe_answer, describe_operation, for_people
+from toolstead.adapters.rest.openapi import Document, build_document, describe_answer, route
 from toolstead.tools.registry import Registry
 
 _POLICY = (
@@ -42,40 +42,63 @@ def no_state() -> Mapping[str, Any]:
 class Pages:
     """Health and documentation over HTTP."""
 
-    def __init__(self, registry: Registry, version: str, state: State = no_state) -> None:
+    def __init__(
+        self,
+        registry: Registry,
+        version: str,
+        state: State,
+        endpoints: list[Endpoint],
+        *,
+        with_token: bool,
+        with_mcp: bool,
+    ) -> None:
+        """Prepare the pages.
+
+        Args:
+            registry: Whose generation health reports.
+            version: Toolstead's version.
+            state: The runtime and the sessions, for health.
+            endpoints: All routes of the server; read at the first request, when these pages are among them.
+            with_token: Whether the server needs a token.
+            with_mcp: Whether `/mcp` is mounted.
+        """
         self._registry = registry
         self._version = version
         self._state = state
-        self._build: Callable[[], Document] = dict
-        self._with_token = False
-
-    def list_endpoints(self) -> list[Endpoint]:
-        """The routes, in the order the documentation shows them."""
-        return [
-            Endpoint(method="GET", path="/api/health", handler=self.get_health, operation=_HEALTH),
-            Endpoint(method="GET", path="/openapi.json", handler=self.get_document, operation=_OPENAPI),
-            Endpoint(method="GET", path="/docs", handler=self.get_docs, operation=_DOCS),
-            Endpoint(method="GET", path="/", handler=self.redirect_root, operation=_ROOT),
-        ]
+        self._endpoints = endpoints
+        self._with_token = with_token
+        self._with_mcp = with_mcp
 
     @cached_property
-    def document(self) -> Document:
+    def _document(self) -> Document:
         """The OpenAPI document; built at the first request, because that takes some 50 ms."""
-        return self._build()
+        return build_document(
+            self._endpoints, version=self._version, with_token=self._with_token, with_mcp=self._with_mcp
+        )
 
     @cached_property
     def _rendered_page(self) -> bytes:
-        return render_page(self.document, origin=_ORIGIN.decode(), with_token=self._with_token).encode()
+        return render_page(self._document, origin=_ORIGIN.decode(), with_token=self._with_token).encode()
 
-    def describe_routes(self, endpoints: list[Endpoint], *, with_token: bool, with_mcp: bool) -> None:
-        """Set the routes that the document and the page describe: all those of the server."""
-        routes = [
-            (endpoint.method, endpoint.path, for_people(endpoint.operation) if endpoint.private else endpoint.operation)
-            for endpoint in endpoints
-        ]
-        self._build = partial(build_document, routes, version=self._version, with_token=with_token, with_mcp=with_mcp)
-        self._with_token = with_token
-
+    @route(
+        "GET",
+        "/api/health",
+        "health",
+        "Check that the server is up",
+        "Answers as soon as the port is open; does not query the database.",
+        responses=describe_answer(
+            HealthAnswer,
+            "It is.",
+            example={
+                "status": "ok",
+                "version": "0.1.0",
+                "generation": 1,
+                "runtime": "kernel",
+                "runtimeReason": "ANTHROPIC_API_KEY is set",
+                "sessions": _NO_SESSIONS,
+            },
+        ),
+    )
     async def get_health(self, _: HttpRequest) -> HttpResponse:
         """`GET /api/health`."""
         generation = self._registry.current.number
@@ -83,47 +106,41 @@ class Pages:
             {"status": "ok", "version": self._version, "generation": generation, **self._state()}
         )
 
+    @route(
+        "GET",
+        "/openapi.json",
+        "openapi",
+        "Read the OpenAPI document",
+        "Describes exactly the routes that this server has.",
+        responses={
+            "200": {"description": "OpenAPI 3.1.", "content": {"application/json": {"schema": {"type": "object"}}}}
+        },
+    )
     async def get_document(self, _: HttpRequest) -> HttpResponse:
         """`GET /openapi.json`."""
-        return HttpResponse.of_json(self.document)
+        return HttpResponse.of_json(self._document)
 
+    @route(
+        "GET",
+        "/docs",
+        "docs",
+        "Read this page",
+        "Rendered by the server from the OpenAPI document; needs no network and no script.",
+        responses={"200": {"description": "HTML.", "content": {"text/html": {"schema": {"type": "string"}}}}},
+    )
     async def get_docs(self, request: HttpRequest) -> HttpResponse:
         """`GET /docs`, with the request's own address in the examples."""
         origin = f"http://{html.escape(request.host)}".encode()
         return HttpResponse(200, self._rendered_page.replace(_ORIGIN, origin), PAGE_HEADERS)
 
+    @route(
+        "GET",
+        "/",
+        "root",
+        "Go to the documentation",
+        "",
+        responses={"307": {"description": "To `/docs`."}},
+    )
     async def redirect_root(self, _: HttpRequest) -> HttpResponse:
         """`GET /`: the documentation, as long as there is no console."""
         return HttpResponse(307, b"", ((b"location", b"/docs"), (b"cache-control", b"no-store")))
-
-
-_HEALTH = describe_operation(
-    "health",
-    "Check that the server is up",
-    "Answers as soon as the port is open; does not query the database.",
-    responses=describe_answer(
-        HealthAnswer,
-        "It is.",
-        example={
-            "status": "ok",
-            "version": "0.1.0",
-            "generation": 1,
-            "runtime": "kernel",
-            "runtimeReason": "ANTHROPIC_API_KEY is set",
-            "sessions": _NO_SESSIONS,
-        },
-    ),
-)
-_OPENAPI = describe_operation(
-    "openapi",
-    "Read the OpenAPI document",
-    "Describes exactly the routes that this server has.",
-    responses={"200": {"description": "OpenAPI 3.1.", "content": {"application/json": {"schema": {"type": "object"}}}}},
-)
-_DOCS = describe_operation(
-    "docs",
-    "Read this page",
-    "Rendered by the server from the OpenAPI document; needs no network and no script.",
-    responses={"200": {"description": "HTML.", "content": {"text/html": {"schema": {"type": "string"}}}}},
-)
-_ROOT = describe_operation("root", "Go to the documentation", "", responses={"307": {"description": "To `/docs`."}})

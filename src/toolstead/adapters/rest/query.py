@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from urllib.parse import parse_qsl
 
 from toolstead.adapters.http.asgi import HttpRequest
-from toolstead.adapters.http.body import BodyError
+from toolstead.adapters.http.body import RequestError
 from toolstead.adapters.http.problem import BAD_QUERY, problem_response
 from toolstead.errors import suggest
 
@@ -21,7 +21,7 @@ def read_query(request: HttpRequest, *names: str) -> Mapping[str, list[str]]:
     """The parameters by name; an empty one counts as absent.
 
     Raises:
-        BodyError: One is unknown or too long, or the query is malformed.
+        RequestError: One is unknown or too long, or the query is malformed.
     """
     query: bytes = request.scope["query_string"]
     try:
@@ -51,7 +51,7 @@ def single_value(request: HttpRequest, query: Mapping[str, list[str]], name: str
     """The one value of a parameter, or None.
 
     Raises:
-        BodyError: It was given more than once.
+        RequestError: It was given more than once.
     """
     values = query.get(name, ())
     if len(values) > 1:
@@ -65,7 +65,7 @@ def event_id(request: HttpRequest, query: Mapping[str, list[str]]) -> str | None
     The header wins, because a browser that reconnects repeats its original URL.
 
     Raises:
-        BodyError: It is not an event id.
+        RequestError: It is not an event id.
     """
     given = request.find_header(b"last-event-id") or single_value(request, query, "after")
     if not given:
@@ -82,7 +82,7 @@ def idempotency_key(request: HttpRequest) -> str | None:
     """The idempotency key, if there is one.
 
     Raises:
-        BodyError: It is too long, or has other than visible ASCII characters.
+        RequestError: It is too long, or has other than visible ASCII characters.
     """
     given = request.find_header(b"idempotency-key")
     if given is not None and _KEY.fullmatch(given) is None:
@@ -90,6 +90,6 @@ def idempotency_key(request: HttpRequest) -> str | None:
     return given
 
 
-def wrong_parameter(request: HttpRequest, detail: str) -> BodyError:
+def wrong_parameter(request: HttpRequest, detail: str) -> RequestError:
     """The refusal of a parameter or a header."""
-    return BodyError(problem_response(BAD_QUERY, detail, instance=request.path))
+    return RequestError(problem_response(BAD_QUERY, detail, instance=request.path))

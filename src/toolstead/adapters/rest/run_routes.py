@@ -10,12 +10,11 @@ from typing import Annotated, Any
 import msgspec
 
 from toolstead.adapters.http.asgi import HttpRequest, HttpResponse
-from toolstead.adapters.http.body import BodyError, body_decoder
+from toolstead.adapters.http.body import RequestError, decode_body
 from toolstead.adapters.http.problem import BAD_BODY, BAD_JSON, problem_response
-from toolstead.adapters.http.routing import Endpoint
 from toolstead.adapters.rest.answers import Prewarmed, RunAccepted
-from toolstead.adapters.rest.openapi import body_of, describe_answer, describe_operation, path_parameter
-from toolstead.adapters.rest.problem_kinds import (
+from toolstead.adapters.rest.openapi import body_of, describe_answer, path_parameter, route
+from toolstead.adapters.rest.problems import (
     NO_RUNTIME,
     STORAGE,
     UNKNOWN_RESULT,
@@ -23,8 +22,6 @@ from toolstead.adapters.rest.problem_kinds import (
     UNKNOWN_THREAD,
 )
 from toolstead.adapters.rest.query import idempotency_key, wrong_parameter
-from toolstead.adapters.rest.refusals import Opened, with_orchestrator
-from toolstead.adapters.rest.result_json import encode_anything
 from toolstead.adapters.rest.thread_routes import Name
 from toolstead.adapters.rest.tool_routes import NoBody, ThreadId
 from toolstead.errors import RefusedError, ToolError
@@ -77,45 +74,55 @@ class PrewarmBody(msgspec.Struct, forbid_unknown_fields=True, rename="camel"):
     thread_id: ThreadId
 
 
+_DONE = Run(
+    id="run_1",
+    thread_id="thread_1",
+    prompt="Hello",
+    created_at=1790000001.0,
+    owner="",
+    agent="main",
+    runtime="scripted",
+    status="completed",
+    result="Hello to you, too.",
+    usage=Usage(input_tokens=12, output_tokens=5, cost=0.0001),
+    started_at=1790000001.5,
+    ended_at=1790000002.25,
+)
+_CANCELLED = msgspec.structs.replace(
+    _DONE, status="cancelled", result=None, error=RunError(code="cancelled", message="it was cancelled")
+)
+_ID = path_parameter("id", "The run's id.", "run_1")
+
+
 class RunRoutes:
     """Runs over HTTP."""
 
-    def __init__(self, opened: Opened, *, project: Path, results: ReadResult | None = None) -> None:
-        self._opened = opened
+    def __init__(self, project: Path, results: ReadResult | None) -> None:
         self._project = project
         self._results = results
-        self._read_run = body_decoder(RunBody)
-        self._read_prewarm = body_decoder(PrewarmBody)
-        self._read_nothing = body_decoder(NoBody)
 
-    def list_endpoints(self) -> list[Endpoint]:
-        """The routes, in the order the documentation shows them."""
-        of = self._opened
-        return [
-            Endpoint(method="POST", path="/api/runs", handler=with_orchestrator(of, self.start_run), operation=_START),
-            Endpoint(
-                method="GET", path="/api/runs/{id}", handler=with_orchestrator(of, self.show_run), operation=_SHOW
-            ),
-            Endpoint(
-                method="POST",
-                path="/api/runs/{id}/cancel",
-                handler=with_orchestrator(of, self.cancel_run),
-                operation=_CANCEL,
-            ),
-            Endpoint(
-                method="POST", path="/api/prewarm", handler=with_orchestrator(of, self.prewarm), operation=_PREWARM
-            ),
-            Endpoint(
-                method="GET",
-                path="/api/results/{handle}",
-                handler=with_orchestrator(of, self.show_result),
-                operation=_RESULT,
-            ),
-        ]
-
+    @route(
+        "POST",
+        "/api/runs",
+        "startRun",
+        "Start a run",
+        "Stores the prompt as a message, in a new thread unless one is named, and queues the run that answers it. "
+        "`GET /api/runs/{id}/events` streams its events.",
+        requestBody=body_of(RunBody, {"prompt": "Hello", "cwd": ".", "timeout": 60}, required=True),
+        responses=describe_answer(
+            RunAccepted,
+            "The run is queued.",
+            BAD_JSON,
+            BAD_BODY,
+            NO_RUNTIME,
+            STORAGE,
+            example={"runId": "run_1", "threadId": "thread_1"},
+            status=202,
+        ),
+    )
     async def start_run(self, conversations: Orchestrator, request: HttpRequest) -> HttpResponse:
         """`POST /api/runs`."""
-        body = self._read_run(await request.read_body(), request.path)
+        body = await decode_body(request, RunBody)
         key = idempotency_key(request)
         if key is not None and body.thread_id is None:
             raise wrong_parameter(
@@ -136,21 +143,74 @@ class RunRoutes:
         thread_id = body.thread_id or (await conversations.store.read_run(accepted.run_id)).thread_id
         return HttpResponse.of_json(RunAccepted(run_id=accepted.run_id, thread_id=thread_id), 202)
 
+    @route(
+        "GET",
+        "/api/runs/{id}",
+        "showRun",
+        "Show a run",
+        "Its current state, or how it ended.",
+        parameters=[_ID],
+        responses=describe_answer(Run, "The run.", UNKNOWN_RUN, STORAGE, example=_DONE.to_json()),
+    )
     async def show_run(self, conversations: Orchestrator, request: HttpRequest) -> HttpResponse:
         """`GET /api/runs/{id}`."""
-        return _run_answer(await conversations.store.read_run(request.params["id"]))
+        return HttpResponse.of_json((await conversations.store.read_run(request.params["id"])).to_json())
 
+    @route(
+        "POST",
+        "/api/runs/{id}/cancel",
+        "cancelRun",
+        "Cancel a run",
+        "Interrupts a running run and drops a queued one, whichever process owns it. Answers with the run once it has "
+        "ended; a run that had already ended is unchanged.",
+        parameters=[_ID],
+        responses=describe_answer(Run, "The run at its end.", UNKNOWN_RUN, STORAGE, example=_CANCELLED.to_json()),
+    )
     async def cancel_run(self, conversations: Orchestrator, request: HttpRequest) -> HttpResponse:
         """`POST /api/runs/{id}/cancel`: answers when the run has ended."""
-        self._read_nothing(await request.read_body(), request.path)
-        return _run_answer(await conversations.cancel(request.params["id"]))
+        await decode_body(request, NoBody)
+        return HttpResponse.of_json((await conversations.cancel(request.params["id"])).to_json())
 
+    @route(
+        "POST",
+        "/api/prewarm",
+        "prewarm",
+        "Warm up a thread's session",
+        "Opens the session that the thread's next message will need.",
+        requestBody=body_of(PrewarmBody, {"threadId": "thread_1"}, required=True),
+        responses=describe_answer(
+            Prewarmed,
+            "Whether it is open.",
+            BAD_JSON,
+            UNKNOWN_THREAD,
+            BAD_BODY,
+            NO_RUNTIME,
+            STORAGE,
+            example={"warm": True, "runtime": "scripted"},
+            status=202,
+        ),
+    )
     async def prewarm(self, conversations: Orchestrator, request: HttpRequest) -> HttpResponse:
         """`POST /api/prewarm`."""
-        body = self._read_prewarm(await request.read_body(), request.path)
+        body = await decode_body(request, PrewarmBody)
         warm, runtime = await conversations.prewarm(body.thread_id)
         return HttpResponse.of_json(Prewarmed(warm=warm, runtime=runtime), 202)
 
+    @route(
+        "GET",
+        "/api/results/{handle}",
+        "showResult",
+        "Fetch a whole result",
+        "The whole result of a tool whose caller got only a part and a handle.",
+        parameters=[path_parameter("handle", "The handle.", "result_1")],
+        responses=describe_answer(
+            ToolResult,
+            "The whole result.",
+            UNKNOWN_RESULT,
+            STORAGE,
+            example={"content": [{"type": "text", "text": "All of it."}], "isError": False},
+        ),
+    )
     async def show_result(self, conversations: Orchestrator, request: HttpRequest) -> HttpResponse:
         """`GET /api/results/{handle}`: returns the stored JSON unchanged."""
         handle = request.params["handle"]
@@ -162,99 +222,12 @@ class RunRoutes:
         """A folder inside the project, with its links followed, relative to the project.
 
         Raises:
-            BodyError: It is outside, or not a folder.
+            RequestError: It is outside, or not a folder.
         """
         try:
             resolved = resolve_inside(self._project, cwd)
             if not resolved.is_dir():
                 raise RefusedError(f"there is no folder {quote_path(cwd)} in the project; it must exist")
         except (ToolError, OSError) as error:
-            raise BodyError(problem_response(BAD_BODY, f"/cwd: {error}.", instance=request.path)) from None
+            raise RequestError(problem_response(BAD_BODY, f"/cwd: {error}.", instance=request.path)) from None
         return str(resolved.relative_to(os.path.realpath(self._project)))
-
-
-def _run_answer(run: Run) -> HttpResponse:
-    return HttpResponse(200, encode_anything(run.to_json()))
-
-
-_DONE = Run(
-    id="run_1",
-    thread_id="thread_1",
-    prompt="Hello",
-    created_at=1790000001.0,
-    owner="",
-    agent="main",
-    runtime="scripted",
-    status="completed",
-    result="Hello to you, too.",
-    usage=Usage(input_tokens=12, output_tokens=5, cost=0.0001),
-    started_at=1790000001.5,
-    ended_at=1790000002.25,
-)
-_CANCELLED = msgspec.structs.replace(
-    _DONE, status="cancelled", result=None, error=RunError(code="cancelled", message="it was cancelled")
-)
-_ID = path_parameter("id", "The run's id.", "run_1")
-
-_START = describe_operation(
-    "startRun",
-    "Start a run",
-    "Stores the prompt as a message, in a new thread unless one is named, and queues the run that answers it. "
-    "`GET /api/runs/{id}/events` streams its events.",
-    requestBody=body_of(RunBody, {"prompt": "Hello", "cwd": ".", "timeout": 60}, required=True),
-    responses=describe_answer(
-        RunAccepted,
-        "The run is queued.",
-        BAD_JSON,
-        BAD_BODY,
-        NO_RUNTIME,
-        STORAGE,
-        example={"runId": "run_1", "threadId": "thread_1"},
-        status=202,
-    ),
-)
-_SHOW = describe_operation(
-    "showRun",
-    "Show a run",
-    "Its current state, or how it ended.",
-    parameters=[_ID],
-    responses=describe_answer(Run, "The run.", UNKNOWN_RUN, STORAGE, example=_DONE.to_json()),
-)
-_CANCEL = describe_operation(
-    "cancelRun",
-    "Cancel a run",
-    "Interrupts a running run and drops a queued one, whichever process owns it. Answers with the run once it has "
-    "ended; a run that had already ended is unchanged.",
-    parameters=[_ID],
-    responses=describe_answer(Run, "The run at its end.", UNKNOWN_RUN, STORAGE, example=_CANCELLED.to_json()),
-)
-_PREWARM = describe_operation(
-    "prewarm",
-    "Warm up a thread's session",
-    "Opens the session that the thread's next message will need.",
-    requestBody=body_of(PrewarmBody, {"threadId": "thread_1"}, required=True),
-    responses=describe_answer(
-        Prewarmed,
-        "Whether it is open.",
-        BAD_JSON,
-        UNKNOWN_THREAD,
-        BAD_BODY,
-        NO_RUNTIME,
-        STORAGE,
-        example={"warm": True, "runtime": "scripted"},
-        status=202,
-    ),
-)
-_RESULT = describe_operation(
-    "showResult",
-    "Fetch a whole result",
-    "The whole result of a tool whose caller got only a part and a handle.",
-    parameters=[path_parameter("handle", "The handle.", "result_1")],
-    responses=describe_answer(
-        ToolResult,
-        "The whole result.",
-        UNKNOWN_RESULT,
-        STORAGE,
-        example={"content": [{"type": "text", "text": "All of it."}], "isError": False},
-    ),
-)

@@ -5,13 +5,14 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable
-from typing import Protocol, cast
+from contextlib import suppress
+from typing import cast
 
-from toolstead.adapters.http.asgi import Receive, Send
+from toolstead.adapters.http.asgi import Receive, Send, encode_json
 from toolstead.adapters.http.disconnect import DisconnectWatch
 from toolstead.adapters.http.stopping import Stopping
-from toolstead.adapters.rest.result_json import encode_anything
 from toolstead.errors import StorageError
+from toolstead.orchestrator.feed import EventReader
 from toolstead.types.event import Event
 
 logger = logging.getLogger(__name__)
@@ -28,28 +29,6 @@ _BEAT = b": still here\n\n"
 _BROKEN = b": the database does not answer; come back with the last id\n\n"
 
 
-class Events(Protocol):
-    """Events in order; StopAsyncIteration at the end.
-
-    Attributes:
-        missed: How many could not be held for a slow client, and are not stored.
-    """
-
-    missed: int
-
-    async def __anext__(self) -> Event:
-        """The next one."""
-        ...
-
-    def finish(self) -> None:
-        """Give what is stored by now, then end."""
-        ...
-
-    def close(self) -> None:
-        """Nobody reads any more."""
-        ...
-
-
 class EventStreamHead:
     """The answer to `HEAD`: what a stream would begin with, and no stream."""
 
@@ -64,7 +43,7 @@ class EventStreamAnswer:
 
     def __init__(
         self,
-        events: Events,
+        events: EventReader,
         *,
         receive: Receive,
         stopping: Stopping,
@@ -93,9 +72,8 @@ class EventStreamAnswer:
     async def send(self, send: Send) -> None:
         """Tell events until an end comes."""
         self._stopping.enter_request(cast("asyncio.Task[None]", asyncio.current_task()), stream=True)
-        watch = DisconnectWatch(self._receive)
         try:
-            with watch:
+            with DisconnectWatch(self._receive) as watch:
                 await send({"type": "http.response.start", "status": 200, "headers": list(HEADERS)})
                 await send({"type": "http.response.body", "body": _HELLO, "more_body": True})
                 if not self._stopping.begun:
@@ -108,7 +86,10 @@ class EventStreamAnswer:
     async def _send_events(self, send: Send) -> None:
         try:
             while True:
-                event = await self._next_event()
+                event = None  # stays None when it is time for a heartbeat
+                with suppress(TimeoutError):
+                    async with asyncio.timeout(HEARTBEAT):
+                        event = await self._events.__anext__()
                 if self._events.missed > self._missed:
                     count, self._missed = self._events.missed - self._missed, self._events.missed
                     note = f": {count} events that are not stored were missed\n\n".encode()
@@ -129,17 +110,9 @@ class EventStreamAnswer:
             logger.warning("a stream of events ends early: %s", error)
             await send({"type": "http.response.body", "body": _BROKEN, "more_body": True})
 
-    async def _next_event(self) -> Event | None:
-        """The next event, or None when it is time to say that the stream is still there."""
-        try:
-            async with asyncio.timeout(HEARTBEAT):
-                return await self._events.__anext__()
-        except TimeoutError:
-            return None
-
 
 def render_frame(event: Event) -> bytes:
     """An event as the wire has it; one that was not stored has no id to come back with."""
     kind = event.type.replace("\r", " ").replace("\n", " ")
     numbered = f"id: {event.id}\n" if event.id else ""
-    return f"event: {kind}\n{numbered}data: ".encode("utf-8", "replace") + encode_anything(event.to_json()) + b"\n\n"
+    return f"event: {kind}\n{numbered}data: ".encode("utf-8", "replace") + encode_json(event.to_json()) + b"\n\n"

@@ -7,23 +7,20 @@ from typing import Annotated
 
 import msgspec
 
-from toolstead.adapters.http.asgi import JSON_TYPE, HttpRequest, HttpResponse
-from toolstead.adapters.http.body import body_decoder
+from toolstead.adapters.http.asgi import JSON_TYPE, HttpRequest, HttpResponse, encode_json
+from toolstead.adapters.http.body import decode_body
 from toolstead.adapters.http.problem import BAD_BODY, BAD_JSON, BAD_QUERY
-from toolstead.adapters.http.routing import Endpoint
 from toolstead.adapters.rest.answers import MessageAccepted, ThreadAnswer, ThreadList
 from toolstead.adapters.rest.openapi import (
     answers_with,
     body_of,
     describe_answer,
-    describe_operation,
     path_parameter,
     query_parameter,
+    route,
 )
-from toolstead.adapters.rest.problem_kinds import NO_RUNTIME, STORAGE, UNKNOWN_THREAD
+from toolstead.adapters.rest.problems import NO_RUNTIME, STORAGE, UNKNOWN_THREAD
 from toolstead.adapters.rest.query import idempotency_key, read_query, single_value, wrong_parameter
-from toolstead.adapters.rest.refusals import Opened, no_content, with_orchestrator
-from toolstead.adapters.rest.result_json import encode_anything
 from toolstead.errors import NotFoundError
 from toolstead.orchestrator.ids import Ids
 from toolstead.orchestrator.orchestrator import Orchestrator, RunRequest
@@ -73,77 +70,157 @@ class MessageBody(msgspec.Struct, forbid_unknown_fields=True, rename="camel"):
     steer: bool | None = None
 
 
+_THREAD = Thread(id="thread_1", created_at=1790000000.0, title="Hello")
+_SAID = Message(id="msg_1", thread_id="thread_1", role="user", content="Hello", created_at=1790000001.5)
+_EXAMPLE = _THREAD.to_json()
+_WITH_MESSAGES = ThreadAnswer(thread=_THREAD, messages=[_SAID]).to_json()
+_ID = path_parameter("id", "The thread's id.", "thread_1")
+
+
 class ThreadRoutes:
     """Conversations over HTTP."""
 
-    def __init__(self, opened: Opened) -> None:
-        self._opened = opened
+    def __init__(self) -> None:
         self._ids = Ids()
-        self._read_thread = body_decoder(ThreadBody)
-        self._read_message = body_decoder(MessageBody)
 
-    def list_endpoints(self) -> list[Endpoint]:
-        """The routes, in the order the documentation shows them."""
-        of, one = self._opened, "/api/threads/{id}"
-        return [
-            Endpoint(
-                method="GET", path="/api/threads", handler=with_orchestrator(of, self.list_threads), operation=_LIST
-            ),
-            Endpoint(
-                method="POST", path="/api/threads", handler=with_orchestrator(of, self.create_thread), operation=_BEGIN
-            ),
-            Endpoint(method="GET", path=one, handler=with_orchestrator(of, self.show_thread), operation=_SHOW),
-            Endpoint(method="PATCH", path=one, handler=with_orchestrator(of, self.change_thread), operation=_CHANGE),
-            Endpoint(method="DELETE", path=one, handler=with_orchestrator(of, self.delete_thread), operation=_DELETE),
-            Endpoint(
-                method="POST", path=f"{one}/messages", handler=with_orchestrator(of, self.post_message), operation=_SAY
-            ),
-        ]
-
+    @route(
+        "GET",
+        "/api/threads",
+        "listThreads",
+        "List the threads",
+        "The newest first, without their messages.",
+        parameters=[
+            query_parameter("limit", f"How many, at most {MOST_LISTED}; {_USUALLY_LISTED} by default.", None),
+            query_parameter("before", "The id of the last thread on the previous page.", None),
+        ],
+        responses=describe_answer(ThreadList, "The threads.", BAD_QUERY, STORAGE, example={"threads": [_EXAMPLE]}),
+    )
     async def list_threads(self, conversations: Orchestrator, request: HttpRequest) -> HttpResponse:
         """`GET /api/threads`."""
         query = read_query(request, "limit", "before")
-        limit, before = (
-            single_value(request, query, "limit") or str(_USUALLY_LISTED),
-            single_value(request, query, "before"),
-        )
+        limit = single_value(request, query, "limit") or str(_USUALLY_LISTED)
+        before = single_value(request, query, "before")
         if not (limit.isascii() and limit.isdigit() and 1 <= int(limit) <= MOST_LISTED):
             raise wrong_parameter(request, f"limit: must be a whole number from 1 to {MOST_LISTED}.")
         try:
             threads = await conversations.store.list_threads(limit=int(limit), before=before)
         except NotFoundError as error:
             raise wrong_parameter(request, f"before: there is no thread {error.id!r}.") from None
-        return HttpResponse(200, encode_anything(ThreadList(threads=threads).to_json()))
+        return HttpResponse.of_json(ThreadList(threads=threads).to_json())
 
+    @route(
+        "POST",
+        "/api/threads",
+        "beginThread",
+        "Create a thread",
+        "The body overrides the settings for this thread.",
+        requestBody=body_of(ThreadBody, {"title": "Hello"}),
+        responses=describe_answer(
+            ThreadAnswer,
+            "The new thread.",
+            BAD_JSON,
+            BAD_BODY,
+            STORAGE,
+            example={**_EXAMPLE, "messages": []},
+            status=201,
+        ),
+    )
     async def create_thread(self, conversations: Orchestrator, request: HttpRequest) -> HttpResponse:
         """`POST /api/threads`."""
-        body = self._read_thread(await request.read_body(), request.path)
-        thread = Thread(id=self._ids.new_id("thread"), created_at=time.time(), **body.given_fields())
+        given = await decode_body(request, ThreadBody)
+        thread = Thread(id=self._ids.new_id("thread"), created_at=time.time(), **given.given_fields())
         await conversations.store.create_thread(thread)
         place = (b"location", f"/api/threads/{thread.id}".encode())
-        return HttpResponse(
-            201, encode_anything(ThreadAnswer(thread=thread, messages=[]).to_json()), (JSON_TYPE, place)
-        )
+        body = encode_json(ThreadAnswer(thread=thread, messages=[]).to_json())
+        return HttpResponse(201, body, (JSON_TYPE, place))
 
+    @route(
+        "GET",
+        "/api/threads/{id}",
+        "showThread",
+        "Show a thread",
+        "With its messages, oldest first.",
+        parameters=[_ID],
+        responses=describe_answer(ThreadAnswer, "The thread.", UNKNOWN_THREAD, STORAGE, example=_WITH_MESSAGES),
+    )
     async def show_thread(self, conversations: Orchestrator, request: HttpRequest) -> HttpResponse:
         """`GET /api/threads/{id}`."""
         return await _thread_answer(conversations, await conversations.store.read_thread(request.params["id"]))
 
+    @route(
+        "PATCH",
+        "/api/threads/{id}",
+        "changeThread",
+        "Change a thread",
+        "Its title, and the agent, model and runtime of its next messages.",
+        parameters=[_ID],
+        requestBody=body_of(ThreadChange, {"title": "Greetings"}),
+        responses=describe_answer(
+            ThreadAnswer,
+            "The changed thread.",
+            BAD_JSON,
+            UNKNOWN_THREAD,
+            BAD_BODY,
+            STORAGE,
+            example={**_WITH_MESSAGES, "title": "Greetings"},
+        ),
+    )
     async def change_thread(self, conversations: Orchestrator, request: HttpRequest) -> HttpResponse:
         """`PATCH /api/threads/{id}`."""
-        body = self._read_thread(await request.read_body(), request.path)
+        body = await decode_body(request, ThreadChange)
         return await _thread_answer(
             conversations, await conversations.store.update_thread(request.params["id"], **body.given_fields())
         )
 
+    @route(
+        "DELETE",
+        "/api/threads/{id}",
+        "deleteThread",
+        "Delete a thread",
+        "Ends its runs, and deletes its messages, runs and events permanently.",
+        parameters=[_ID],
+        responses={"204": {"description": "The thread is deleted."}, **answers_with(UNKNOWN_THREAD, STORAGE)},
+    )
     async def delete_thread(self, conversations: Orchestrator, request: HttpRequest) -> HttpResponse:
         """`DELETE /api/threads/{id}`: what runs in it is ended first."""
         await conversations.delete_thread(request.params["id"])
-        return no_content()
+        return HttpResponse(204, b"", ())
 
+    @route(
+        "POST",
+        "/api/threads/{id}/messages",
+        "sendMessage",
+        "Send a message",
+        "Stores the message and queues it: each thread answers one message at a time, in order of arrival. It is plain "
+        "text: nothing in it is interpreted as a command. With `steer` it is given to the run that is under way in the "
+        "thread; if there is none, it is queued like any other. With `Idempotency-Key` a repeated request counts once, "
+        "and gets the same answer.",
+        parameters=[
+            _ID,
+            {
+                **query_parameter(
+                    "Idempotency-Key", "A text of your choice, such as a UUID; unique within the thread.", None
+                ),
+                "in": "header",
+            },
+        ],
+        requestBody=body_of(MessageBody, {"content": "Hello"}, required=True),
+        responses=describe_answer(
+            MessageAccepted,
+            "The message is stored.",
+            BAD_JSON,
+            UNKNOWN_THREAD,
+            BAD_BODY,
+            BAD_QUERY,
+            NO_RUNTIME,
+            STORAGE,
+            example={"messageId": "msg_1", "runId": "run_1"},
+            status=202,
+        ),
+    )
     async def post_message(self, conversations: Orchestrator, request: HttpRequest) -> HttpResponse:
         """`POST /api/threads/{id}/messages`."""
-        body = self._read_message(await request.read_body(), request.path)
+        body = await decode_body(request, MessageBody)
         key = idempotency_key(request)
         thread_id = request.params["id"]
         wanted = RunRequest(prompt=body.content, thread_id=thread_id, idempotency_key=key, thread_must_exist=True)
@@ -153,91 +230,4 @@ class ThreadRoutes:
 
 async def _thread_answer(conversations: Orchestrator, thread: Thread) -> HttpResponse:
     messages = await conversations.store.list_messages(thread.id)
-    return HttpResponse(200, encode_anything(ThreadAnswer(thread=thread, messages=messages).to_json()))
-
-
-_THREAD = Thread(id="thread_1", created_at=1790000000.0, title="Hello")
-_SAID = Message(id="msg_1", thread_id="thread_1", role="user", content="Hello", created_at=1790000001.5)
-_EXAMPLE = _THREAD.to_json()
-_WITH_MESSAGES = ThreadAnswer(thread=_THREAD, messages=[_SAID]).to_json()
-_ID = path_parameter("id", "The thread's id.", "thread_1")
-
-_LIST = describe_operation(
-    "listThreads",
-    "List the threads",
-    "The newest first, without their messages.",
-    parameters=[
-        query_parameter("limit", f"How many, at most {MOST_LISTED}; {_USUALLY_LISTED} by default.", None),
-        query_parameter("before", "The id of the last thread on the previous page.", None),
-    ],
-    responses=describe_answer(ThreadList, "The threads.", BAD_QUERY, STORAGE, example={"threads": [_EXAMPLE]}),
-)
-_BEGIN = describe_operation(
-    "beginThread",
-    "Create a thread",
-    "The body overrides the settings for this thread.",
-    requestBody=body_of(ThreadBody, {"title": "Hello"}),
-    responses=describe_answer(
-        ThreadAnswer, "The new thread.", BAD_JSON, BAD_BODY, STORAGE, example={**_EXAMPLE, "messages": []}, status=201
-    ),
-)
-_SHOW = describe_operation(
-    "showThread",
-    "Show a thread",
-    "With its messages, oldest first.",
-    parameters=[_ID],
-    responses=describe_answer(ThreadAnswer, "The thread.", UNKNOWN_THREAD, STORAGE, example=_WITH_MESSAGES),
-)
-_CHANGE = describe_operation(
-    "changeThread",
-    "Change a thread",
-    "Its title, and the agent, model and runtime of its next messages.",
-    parameters=[_ID],
-    requestBody=body_of(ThreadChange, {"title": "Greetings"}),
-    responses=describe_answer(
-        ThreadAnswer,
-        "The changed thread.",
-        BAD_JSON,
-        UNKNOWN_THREAD,
-        BAD_BODY,
-        STORAGE,
-        example={**_WITH_MESSAGES, "title": "Greetings"},
-    ),
-)
-_DELETE = describe_operation(
-    "deleteThread",
-    "Delete a thread",
-    "Ends its runs, and deletes its messages, runs and events permanently.",
-    parameters=[_ID],
-    responses={"204": {"description": "The thread is deleted."}, **answers_with(UNKNOWN_THREAD, STORAGE)},
-)
-_SAY = describe_operation(
-    "sendMessage",
-    "Send a message",
-    "Stores the message and queues it: each thread answers one message at a time, in order of arrival. It is plain "
-    "text: nothing in it is interpreted as a command. With `steer` it is given to the run that is under way in the "
-    "thread; if there is none, it is queued like any other. With `Idempotency-Key` a repeated request counts once, "
-    "and gets the same answer.",
-    parameters=[
-        _ID,
-        {
-            **query_parameter(
-                "Idempotency-Key", "A text of your choice, such as a UUID; unique within the thread.", None
-            ),
-            "in": "header",
-        },
-    ],
-    requestBody=body_of(MessageBody, {"content": "Hello"}, required=True),
-    responses=describe_answer(
-        MessageAccepted,
-        "The message is stored.",
-        BAD_JSON,
-        UNKNOWN_THREAD,
-        BAD_BODY,
-        BAD_QUERY,
-        NO_RUNTIME,
-        STORAGE,
-        example={"messageId": "msg_1", "runId": "run_1"},
-        status=202,
-    ),
-)
+    return HttpResponse.of_json(ThreadAnswer(thread=thread, messages=messages).to_json())

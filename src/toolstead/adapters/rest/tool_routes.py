@@ -9,14 +9,12 @@ from typing import Annotated, Any
 import msgspec
 
 from toolstead.adapters.http.asgi import HttpRequest, HttpResponse
-from toolstead.adapters.http.body import BodyError, body_decoder
+from toolstead.adapters.http.body import decode_body
 from toolstead.adapters.http.disconnect import DisconnectWatch
 from toolstead.adapters.http.problem import BAD_BODY, BAD_JSON, problem_response
-from toolstead.adapters.http.routing import Endpoint
 from toolstead.adapters.rest.answers import CallResult, ToolCounts, ToolList
-from toolstead.adapters.rest.openapi import body_of, describe_answer, describe_operation, path_parameter
-from toolstead.adapters.rest.problem_kinds import UNKNOWN_TOOL
-from toolstead.adapters.rest.result_json import encode_result
+from toolstead.adapters.rest.openapi import body_of, describe_answer, path_parameter, route
+from toolstead.adapters.rest.problems import UNKNOWN_TOOL
 from toolstead.errors import UnknownToolError
 from toolstead.tools.dispatch import Dispatcher
 from toolstead.tools.generation import Generation
@@ -62,18 +60,20 @@ class ToolRoutes:
         self._registry = registry
         self._dispatcher = dispatcher
         self._listed: tuple[Generation, bytes] | None = None
-        self._read_call = body_decoder(CallBody)
-        self._read_nothing = body_decoder(NoBody)
 
-    def list_endpoints(self) -> list[Endpoint]:
-        """The routes, in the order the documentation shows them."""
-        return [
-            Endpoint(method="GET", path="/api/tools", handler=self.list_tools, operation=_LIST),
-            Endpoint(method="GET", path="/api/tools/{name}", handler=self.show_tool, operation=_SHOW),
-            Endpoint(method="POST", path="/api/tools/{name}/call", handler=self.call_tool, operation=_CALL),
-            Endpoint(method="POST", path="/api/tools/reload", handler=self.reload_tools, operation=_RELOAD),
-        ]
-
+    @route(
+        "GET",
+        "/api/tools",
+        "listTools",
+        "List the tools",
+        "Every tool that can be called now, in a stable order, with the counts by source. `generation` counts up with "
+        "each change of the registry; `quarantined` lists what failed to load, and why.",
+        responses=describe_answer(
+            ToolList,
+            "The tools.",
+            example={"tools": [_EXAMPLE], "counts": _COUNTS, "generation": 1, "quarantined": []},
+        ),
+    )
     async def list_tools(self, _: HttpRequest) -> HttpResponse:
         """`GET /api/tools`, encoded once for each generation."""
         current = self._registry.current
@@ -81,6 +81,15 @@ class ToolRoutes:
             self._listed = (current, msgspec.json.encode(_list_tools(current).to_json()))
         return HttpResponse(200, self._listed[1])
 
+    @route(
+        "GET",
+        "/api/tools/{name}",
+        "showTool",
+        "Show one tool",
+        "The same entry as in the list. A tool that is blocked or switched off is not listed.",
+        parameters=[_NAME],
+        responses=describe_answer(ToolInfo, "The tool.", UNKNOWN_TOOL, example=_EXAMPLE),
+    )
     async def show_tool(self, request: HttpRequest) -> HttpResponse:
         """`GET /api/tools/{name}`."""
         try:
@@ -89,12 +98,28 @@ class ToolRoutes:
             return _unknown_tool(error, request)
         return HttpResponse.of_json(tool.info.to_json())
 
+    @route(
+        "POST",
+        "/api/tools/{name}/call",
+        "callTool",
+        "Call a tool",
+        "Validates the arguments against the tool's schema, and applies its deadline and size limit. A tool that "
+        "fails, and invalid arguments, are results too: status 200, `isError: true`, and a text that says what to "
+        "correct. Closing the connection cancels the call.",
+        parameters=[_NAME],
+        requestBody=body_of(CallBody, {"input": {"path": "."}, "threadId": "t1"}),
+        responses=describe_answer(
+            CallResult,
+            "The tool's result.",
+            BAD_JSON,
+            UNKNOWN_TOOL,
+            BAD_BODY,
+            example={"content": [{"type": "text", "text": "On branch main"}], "isError": False, "durationMs": 11.27},
+        ),
+    )
     async def call_tool(self, request: HttpRequest) -> HttpResponse | None:
         """`POST /api/tools/{name}/call`."""
-        try:
-            body = self._read_call(await request.read_body(), request.path)
-        except BodyError as error:
-            return error.answer
+        body = await decode_body(request, CallBody)
         caller = ANONYMOUS if body.thread_id is None else Caller(thread_id=body.thread_id)
         started = time.perf_counter()
         with DisconnectWatch(request.receive):
@@ -102,15 +127,36 @@ class ToolRoutes:
                 result = await self._dispatcher.call(request.params["name"], body.input, caller)
             except UnknownToolError as error:
                 return _unknown_tool(error, request)
-            return HttpResponse(200, encode_result(result, (time.perf_counter() - started) * 1000))
+            # A `CallResult`, put together here: that takes a third less than its own `to_json`.
+            duration = round((time.perf_counter() - started) * 1000, 3)
+            return HttpResponse.of_json({**result.to_json(), "durationMs": duration})
         return None  # the client has disconnected
 
+    @route(
+        "POST",
+        "/api/tools/reload",
+        "reloadTools",
+        "Reload the tool sources",
+        "Builds the next generation and swaps it in; calls in flight end on the one they began with. `errors` lists "
+        "what could not be loaded; everything else is available.",
+        responses=describe_answer(
+            Reloaded,
+            "What changed.",
+            BAD_JSON,
+            BAD_BODY,
+            example={
+                "success": True,
+                "toolCount": 5,
+                "errors": [],
+                "added": ["list-todos"],
+                "removed": [],
+                "changed": [],
+            },
+        ),
+    )
     async def reload_tools(self, request: HttpRequest) -> HttpResponse:
         """`POST /api/tools/reload`."""
-        try:
-            self._read_nothing(await request.read_body(), request.path)
-        except BodyError as error:
-            return error.answer
+        await decode_body(request, NoBody)
         return HttpResponse.of_json((await self._registry.reload()).to_reloaded().to_json())
 
 
@@ -124,60 +170,3 @@ def _unknown_tool(error: UnknownToolError, request: HttpRequest) -> HttpResponse
     text = str(error)
     detail = f"{text[:1].upper()}{text[1:]}{'' if error.nearest else '; GET /api/tools lists what can be called.'}"
     return problem_response(UNKNOWN_TOOL, detail, instance=request.path, nearest=error.nearest)
-
-
-_LIST = describe_operation(
-    "listTools",
-    "List the tools",
-    "Every tool that can be called now, in a stable order, with the counts by source. `generation` counts up with "
-    "each change of the registry; `quarantined` lists what failed to load, and why.",
-    responses=describe_answer(
-        ToolList,
-        "The tools.",
-        example={"tools": [_EXAMPLE], "counts": _COUNTS, "generation": 1, "quarantined": []},
-    ),
-)
-_SHOW = describe_operation(
-    "showTool",
-    "Show one tool",
-    "The same entry as in the list. A tool that is blocked or switched off is not listed.",
-    parameters=[_NAME],
-    responses=describe_answer(ToolInfo, "The tool.", UNKNOWN_TOOL, example=_EXAMPLE),
-)
-_CALL = describe_operation(
-    "callTool",
-    "Call a tool",
-    "Validates the arguments against the tool's schema, and applies its deadline and size limit. A tool that fails, "
-    "and invalid arguments, are results too: status 200, `isError: true`, and a text that says what to correct. "
-    "Closing the connection cancels the call.",
-    parameters=[_NAME],
-    requestBody=body_of(CallBody, {"input": {"path": "."}, "threadId": "t1"}),
-    responses=describe_answer(
-        CallResult,
-        "The tool's result.",
-        BAD_JSON,
-        UNKNOWN_TOOL,
-        BAD_BODY,
-        example={"content": [{"type": "text", "text": "On branch main"}], "isError": False, "durationMs": 11.27},
-    ),
-)
-_RELOAD = describe_operation(
-    "reloadTools",
-    "Reload the tool sources",
-    "Builds the next generation and swaps it in; calls in flight end on the one they began with. `errors` lists what "
-    "could not be loaded; everything else is available.",
-    responses=describe_answer(
-        Reloaded,
-        "What changed.",
-        BAD_JSON,
-        BAD_BODY,
-        example={
-            "success": True,
-            "toolCount": 5,
-            "errors": [],
-            "added": ["list-todos"],
-            "removed": [],
-            "changed": [],
-        },
-    ),
-)

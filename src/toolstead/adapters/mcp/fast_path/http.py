@@ -11,25 +11,26 @@ import asyncio
 import time
 from collections import deque
 from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import Any, Final, Literal, cast
+from types import TracebackType
+from typing import Any, Final, Literal, Self, cast
 
 from msgspec import UNSET
 
 from toolstead.adapters.http.asgi import (
-    JSON_TYPE,
     ASGIApp,
     BufferedBody,
     Headers,
+    HttpResponse,
     Receive,
     Scope,
     Send,
     TrackedResponse,
 )
 from toolstead.adapters.http.disconnect import DisconnectWatch
-from toolstead.adapters.mcp.fast_path.answers import render_answer, render_refusal
-from toolstead.adapters.mcp.fast_path.calls import FastPath
-from toolstead.adapters.mcp.fast_path.keep_alive import STREAM, KeepAlive, render_event
+from toolstead.adapters.mcp.fast_path.calls import FastPath, render_answer, render_refusal
 from toolstead.adapters.mcp.fast_path.messages import (
     HANDSHAKE_VERSIONS,
     MODERN_VERSION,
@@ -37,8 +38,6 @@ from toolstead.adapters.mcp.fast_path.messages import (
     HandshakeMessage,
     ListTools,
     MessageId,
-    ModernCallTool,
-    ModernListTools,
     ModernMessage,
     NoMessage,
     cancelled_id,
@@ -47,6 +46,14 @@ from toolstead.adapters.mcp.fast_path.messages import (
 )
 from toolstead.concurrency.suspended_coroutine import SuspendedCoroutine, start_coroutine
 
+PING: Final = 15.0
+"""Seconds of silence, the same as in the SDK."""
+STREAM: Final[Headers] = (
+    (b"content-type", b"text/event-stream"),
+    (b"cache-control", b"no-cache, no-transform"),
+    (b"connection", b"keep-alive"),
+    (b"x-accel-buffering", b"no"),
+)
 LET_THROUGH = 300.0
 """Seconds after which a session's next request goes to the SDK, so that it does not end the session as idle."""
 
@@ -55,19 +62,71 @@ _MOST_ENDED = 1_000
 _CANCELLED = -32800
 _REFUSED = 400
 """From this status on, the SDK has refused the request."""
-_JSON: Final[Headers] = (JSON_TYPE,)
 _MODERN: Final = MODERN_VERSION.encode()
 _HANDSHAKE: Final = frozenset({None, *(version.encode() for version in HANDSHAKE_VERSIONS)})
 
 
+def _render_event(message: bytes) -> bytes:
+    """A message as an event of a stream."""
+    return b"event: message\r\ndata: " + message + b"\r\n\r\n"
+
+
+class KeepAlive:
+    """While open, sends a keep-alive after every interval of silence: a proxy closes an idle connection.
+
+    Most calls finish long before and only pay for a timer.
+    """
+
+    __slots__ = ("_headers", "_is_over", "_send", "_sending", "_timer")
+
+    def __init__(self, send: Send, headers: Headers = STREAM) -> None:
+        self._send = send
+        self._headers = headers
+        self._is_over = asyncio.Event()
+        self._sending: asyncio.Task[None] | None = None
+        self._timer = asyncio.get_running_loop().call_later(PING, self._begin_stream)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._timer.cancel()
+        if self._sending is not None:
+            self._sending.cancel()
+
+    async def end_with(self, answer: HttpResponse, frame: bytes) -> None:
+        """Stop the keep-alives and answer; if the response has started as a stream, it ends with the frame.
+
+        The stream task is notified, not cancelled: a call that ends during the first keep-alive would see no stream.
+        """
+        self._timer.cancel()
+        if self._sending is None:
+            await answer.send(self._send)
+            return
+        self._is_over.set()
+        await self._sending
+        await self._send({"type": "http.response.body", "body": frame, "more_body": False})
+
+    def _begin_stream(self) -> None:
+        self._sending = asyncio.get_running_loop().create_task(self._send_beats(), name="toolstead-mcp-keep-alive")
+
+    async def _send_beats(self) -> None:
+        await self._send({"type": "http.response.start", "status": 200, "headers": list(self._headers)})
+        while not self._is_over.is_set():
+            await self._send({"type": "http.response.body", "body": b": ping\r\n\r\n", "more_body": True})
+            with suppress(TimeoutError):
+                async with asyncio.timeout(PING):
+                    await self._is_over.wait()
+
+
+@dataclass(slots=True)
 class SessionCall:
     """One running call of a session."""
 
-    __slots__ = ("ended", "task")
-
-    def __init__(self, task: asyncio.Task[Any]) -> None:
-        self.task = task
-        self.ended: Literal["", "cancelled", "session"] = ""
+    task: asyncio.Task[Any]
+    ended: Literal["", "cancelled", "session"] = ""
 
     def end_call(self, why: Literal["cancelled", "session"]) -> None:
         """Cancel it, once."""
@@ -76,16 +135,19 @@ class SessionCall:
             self.task.cancel()
 
 
+@dataclass(slots=True)
 class HandshakeSession:
-    """A handshake session, owned by the SDK."""
+    """A handshake session, owned by the SDK.
 
-    __slots__ = ("calls", "headers", "seen_by_sdk_at")
+    Attributes:
+        headers: Those of its answers.
+        calls: Its running calls, by the id of the request.
+        seen_by_sdk_at: When the SDK last saw a request of it.
+    """
 
-    def __init__(self, id: str) -> None:
-        self.calls: dict[str, SessionCall] = {}
-        self.headers: Headers = (*STREAM, (b"mcp-session-id", id.encode("latin-1")))
-        self.seen_by_sdk_at = time.monotonic()
-        """When the SDK last saw a request of it."""
+    headers: Headers
+    calls: dict[str, SessionCall] = field(default_factory=dict[str, SessionCall])
+    seen_by_sdk_at: float = field(default_factory=time.monotonic)
 
 
 class HandshakeSessions:
@@ -96,18 +158,18 @@ class HandshakeSessions:
         # A client may end a session before the SDK reports it as initialized; then it must not be added.
         self._ended: deque[bytes] = deque(maxlen=_MOST_ENDED)
 
-    def learn_session(self, id: str) -> Callable[[], None]:
-        """Add an initialized session; call the returned function when it has ended."""
+    def learn_session(self, id: str) -> Callable[[], None] | None:
+        """Add an initialized session; None if it is known, or has ended.
+
+        Call the returned function when it ends.
+        """
         key = id.encode("latin-1")
-        self._known[key] = HandshakeSession(id)
+        if key in self._known or key in self._ended:
+            return None
+        self._known[key] = HandshakeSession((*STREAM, (b"mcp-session-id", key)))
         return lambda: self.forget_session(key)
 
-    def knows_session(self, id: str) -> bool:
-        """Whether a session is tracked, or has ended."""
-        key = id.encode("latin-1")
-        return key in self._known or key in self._ended
-
-    def get(self, key: bytes | None) -> HandshakeSession | None:
+    def find_session(self, key: bytes | None) -> HandshakeSession | None:
         """The session of a request; None when it is not known (yet)."""
         return None if key is None else self._known.get(key)
 
@@ -151,7 +213,7 @@ class HttpFastPath:
                         return
                 elif (
                     version in _HANDSHAKE
-                    and (session := self._sessions.get(headers.get(b"mcp-session-id")))
+                    and (session := self._sessions.find_session(headers.get(b"mcp-session-id")))
                     and await self._answer_handshake(read_handshake(body), session, send)
                 ):
                     return
@@ -167,33 +229,28 @@ class HttpFastPath:
     ) -> bool:
         """Answer a request; False if it must go to the SDK. A client that disconnects cancels its call."""
         match message:
-            case ModernCallTool(id=id, params=params) if (
+            case CallToolMessage(params=params) if (
                 headers.get(b"mcp-method") == b"tools/call"
                 and headers.get(b"mcp-name") == params.name.encode()
                 and self._fast_path.is_plain(params.name)
             ):
-                call = self._fast_path.call(id, params.name, params.arguments, params.meta.call_id, modern=True)
-                said: Any = start_coroutine(call)  # most calls finish in one step and need no watcher
-                if type(said) is not SuspendedCoroutine:
-                    if said is not None:
-                        await _send_answer(send, _JSON, said)
-                    return said is not None
-                with DisconnectWatch(receive), KeepAlive(send) as alive:
-                    said = await said.resume()
-                    if said is None:
-                        return False
-                    if await alive.stop():
-                        await _send_last(send, render_event(said))
-                    else:
-                        await _send_answer(send, _JSON, said)
-                return True  # also when the client has disconnected
-            case ModernListTools(id=id, params=params) if headers.get(b"mcp-method") == b"tools/list":
-                page = self._fast_path.tools_page(params.cursor, modern=True)
-                if page is not None:
-                    await _send_answer(send, _JSON, render_answer(id, page))
-                return page is not None
+                # Most calls finish in one step and need no watcher.
+                answer: Any = start_coroutine(self._fast_path.call(message, modern=True))
+                if type(answer) is SuspendedCoroutine:
+                    with DisconnectWatch(receive), KeepAlive(send) as alive:
+                        answer = await answer.resume()
+                        if answer is not None:
+                            await alive.end_with(HttpResponse(200, answer), _render_event(answer))
+                        return answer is not None
+                    return True  # the client has disconnected
+            case ListTools(id=id, params=params) if headers.get(b"mcp-method") == b"tools/list":
+                page = self._fast_path.render_page(params.cursor, modern=True)
+                answer = None if page is None else render_answer(id, page)
             case _:
                 return False
+        if answer is not None:
+            await HttpResponse(200, answer).send(send)
+        return answer is not None
 
     async def _answer_handshake(self, message: HandshakeMessage, session: HandshakeSession, send: Send) -> bool:
         """Answer a request; False if it must go to the SDK."""
@@ -203,20 +260,17 @@ class HttpFastPath:
             case CallToolMessage(id=id, params=params) if (
                 self._fast_path.is_plain(params.name) and str(id) not in session.calls
             ):
-                call = self._fast_path.call(id, params.name, params.arguments, params.meta.call_id, modern=False)
-                said: Any = start_coroutine(call)
-                if type(said) is SuspendedCoroutine:
-                    return await self._finish_call(id, session, said.resume(), send)
-                if said is not None:
-                    await _send_answer(send, session.headers, render_event(said))
-                return said is not None
+                answer: Any = start_coroutine(self._fast_path.call(message, modern=False))
+                if type(answer) is SuspendedCoroutine:
+                    return await self._finish_call(id, session, answer.resume(), send)
             case ListTools(id=id, params=params):
-                page = self._fast_path.tools_page(params.cursor, modern=False)
-                if page is not None:
-                    await _send_answer(send, session.headers, render_event(render_answer(id, page)))
-                return page is not None
+                page = self._fast_path.render_page(params.cursor, modern=False)
+                answer = None if page is None else render_answer(id, page)
             case _:
                 return False
+        if answer is not None:
+            await HttpResponse(200, _render_event(answer), session.headers).send(send)
+        return answer is not None
 
     async def _finish_call(
         self, id: MessageId, session: HandshakeSession, work: Awaitable[bytes | None], send: Send
@@ -226,9 +280,9 @@ class HttpFastPath:
         key = str(id)
         call = session.calls[key] = SessionCall(task)
         with KeepAlive(send, session.headers) as alive:
-            said: bytes | None = None
+            answer: bytes | None = None
             try:
-                said = await work
+                answer = await work
             except asyncio.CancelledError:
                 if not call.ended or task.uncancel():
                     raise
@@ -238,34 +292,21 @@ class HttpFastPath:
             finally:
                 del session.calls[key]
             if call.ended:
-                said = render_refusal(id, _CANCELLED, "Request cancelled") if call.ended == "cancelled" else b""
-            if said is None:
+                answer = render_refusal(id, _CANCELLED, "Request cancelled") if call.ended == "cancelled" else b""
+            if answer is None:
                 return False
-            frame = render_event(said) if said else b""
-            if await alive.stop():
-                await _send_last(send, frame)
-            else:
-                await _send_answer(send, session.headers, frame)
+            frame = _render_event(answer) if answer else b""
+            await alive.end_with(HttpResponse(200, frame, session.headers), frame)
         return True
 
     def _after_sdk(self, headers: Headers, body: bytes) -> None:
         """Note that the SDK accepted a request of a session: it is not idle, and one of our calls may be cancelled."""
-        session = self._sessions.get(_find_session_id(headers))
+        session = self._sessions.find_session(_find_session_id(headers))
         if session is None:
             return
         session.seen_by_sdk_at = time.monotonic()
         if session.calls and (asked := cancelled_id(body)) is not None and (call := session.calls.get(str(asked))):
             call.end_call("cancelled")
-
-
-async def _send_answer(send: Send, headers: Headers, body: bytes) -> None:
-    length = (b"content-length", b"%d" % len(body))
-    await send({"type": "http.response.start", "status": 200, "headers": [*headers, length]})
-    await send({"type": "http.response.body", "body": body, "more_body": False})
-
-
-async def _send_last(send: Send, body: bytes) -> None:
-    await send({"type": "http.response.body", "body": body, "more_body": False})
 
 
 def _find_session_id(headers: Headers) -> bytes | None:

@@ -7,6 +7,7 @@ valid. The protocol versions have the same messages; they differ in what `_meta`
 from __future__ import annotations
 
 import re
+from contextlib import suppress
 from itertools import accumulate
 from typing import Any, Final, Literal, TypeAlias
 
@@ -22,7 +23,6 @@ MessageId: TypeAlias = int | str
 _Object: TypeAlias = dict[str, Any]
 _Level: TypeAlias = Literal["debug", "info", "notice", "warning", "error", "critical", "alert", "emergency"]
 
-_VERSION_KEY: Final = "io.modelcontextprotocol/protocolVersion"
 CALL_ID_KEY: Final = "claudecode/toolUseId"
 """Where Claude Code sends the model's own id of a call."""
 
@@ -38,45 +38,22 @@ class _Implementation(Struct):
     icons: None = None
 
 
-class _Elicitation(Struct):
-    form: _Object | None = None
-    url: _Object | None = None
-
-
-class _Sampling(Struct):
-    context: _Object | None = None
-    tools: _Object | None = None
-
-
-class _Roots(Struct):
-    listChanged: bool | None = None  # noqa: N815 - as on the wire
-
-
 class _Capabilities(Struct):
     """Capabilities of a client. The SDK checks tasks and every other shape."""
 
-    elicitation: _Elicitation | None = None
+    elicitation: dict[str, _Object] | None = None
     experimental: dict[str, _Object] | None = None
     extensions: dict[str, _Object] | None = None
-    roots: _Roots | None = None
-    sampling: _Sampling | None = None
+    roots: dict[str, bool] | None = None
+    sampling: dict[str, _Object] | None = None
     tasks: None = None
 
 
 class Meta(Struct):
-    """`_meta` of a request in the handshake versions."""
+    """`_meta` of a request. `version` and `capabilities` are there in the modern protocol version only."""
 
-    progressToken: MessageId | UnsetType = UNSET  # noqa: N815 - as on the wire
-    call_id: Any = field(default=None, name=CALL_ID_KEY)
-    version: Any = field(default=UNSET, name=_VERSION_KEY)
-    """Belongs to the other protocol version: the SDK refuses a request that has it."""
-
-
-class ModernMeta(Struct):
-    """`_meta` of a request in the modern protocol version."""
-
-    version: Literal["2026-07-28"] = field(name=_VERSION_KEY)
-    capabilities: _Capabilities = field(name="io.modelcontextprotocol/clientCapabilities")
+    version: Any = field(default=UNSET, name="io.modelcontextprotocol/protocolVersion")
+    capabilities: _Capabilities | UnsetType = field(default=UNSET, name="io.modelcontextprotocol/clientCapabilities")
     client: _Implementation | None = field(default=None, name="io.modelcontextprotocol/clientInfo")
     level: _Level | None = field(default=None, name="io.modelcontextprotocol/logLevel")
     progressToken: MessageId | UnsetType = UNSET  # noqa: N815 - as on the wire
@@ -89,102 +66,82 @@ class Nothing(Struct, forbid_unknown_fields=True):
     meta: Meta = field(default_factory=Meta, name="_meta")
 
 
-class Cursor(Struct, forbid_unknown_fields=True):
+class Cursor(Nothing, forbid_unknown_fields=True):
     """Parameters of a list."""
 
     cursor: str | None = None
-    meta: Meta = field(default_factory=Meta, name="_meta")
 
 
-class Arguments(Struct, forbid_unknown_fields=True):
+class Arguments(Nothing, forbid_unknown_fields=True, kw_only=True):
     """Parameters of a call."""
 
     name: str
     arguments: _Object | None = None
-    meta: Meta = field(default_factory=Meta, name="_meta")
 
 
-class Introduction(Struct, forbid_unknown_fields=True):
+class Introduction(Nothing, forbid_unknown_fields=True, kw_only=True):
     """Parameters of `initialize`."""
 
     protocolVersion: str  # noqa: N815 - as on the wire
     capabilities: _Capabilities
     clientInfo: _Implementation  # noqa: N815 - as on the wire
-    meta: Meta = field(default_factory=Meta, name="_meta")
 
 
-class ModernNothing(Struct, forbid_unknown_fields=True):
-    """Parameters of a modern request that needs no others."""
-
-    meta: ModernMeta = field(name="_meta")
-
-
-class ModernCursor(Struct, forbid_unknown_fields=True):
-    """Parameters of a modern list."""
-
-    meta: ModernMeta = field(name="_meta")
-    cursor: str | None = None
-
-
-class ModernArguments(Struct, forbid_unknown_fields=True):
-    """Parameters of a modern call."""
-
-    name: str
-    meta: ModernMeta = field(name="_meta")
-    arguments: _Object | None = None
+class _Cancelling(Nothing, forbid_unknown_fields=True, kw_only=True):
+    requestId: MessageId  # noqa: N815 - as on the wire
+    reason: str | None = None
 
 
 class _Message(Struct, tag_field="method", forbid_unknown_fields=True):
     jsonrpc: Literal["2.0"]
 
 
-class Initialize(_Message, tag="initialize"):
+class _Request(_Message):
+    id: MessageId
+
+
+class Initialize(_Request, tag="initialize"):
     """`initialize`."""
 
-    id: MessageId
     params: Introduction
 
 
-class Ping(_Message, tag="ping"):
+class Ping(_Request, tag="ping"):
     """`ping`."""
 
-    id: MessageId
     params: Nothing = field(default_factory=Nothing)
 
 
-class ListTools(_Message, tag="tools/list"):
-    """`tools/list`."""
+class Discover(_Request, tag="server/discover"):
+    """`server/discover`."""
 
-    id: MessageId
-    params: Cursor = field(default_factory=Cursor)
+    params: Nothing
 
 
-class CallToolMessage(_Message, tag="tools/call"):
+class CallToolMessage(_Request, tag="tools/call"):
     """`tools/call`."""
 
-    id: MessageId
     params: Arguments
 
 
-class ListPrompts(_Message, tag="prompts/list"):
+class _ListRequest(_Request):
+    params: Cursor = field(default_factory=Cursor)
+
+
+class ListTools(_ListRequest, tag="tools/list"):
+    """`tools/list`."""
+
+
+class ListPrompts(_ListRequest, tag="prompts/list"):
     """`prompts/list`: some clients send it without checking the capabilities."""
 
-    id: MessageId
-    params: Cursor = field(default_factory=Cursor)
 
-
-class ListResources(_Message, tag="resources/list"):
+class ListResources(_ListRequest, tag="resources/list"):
     """As `prompts/list`."""
 
-    id: MessageId
-    params: Cursor = field(default_factory=Cursor)
 
-
-class ListTemplates(_Message, tag="resources/templates/list"):
+class ListTemplates(_ListRequest, tag="resources/templates/list"):
     """As `prompts/list`."""
-
-    id: MessageId
-    params: Cursor = field(default_factory=Cursor)
 
 
 class Initialized(_Message, tag="notifications/initialized"):
@@ -193,97 +150,28 @@ class Initialized(_Message, tag="notifications/initialized"):
     params: Nothing = field(default_factory=Nothing)
 
 
-class _Cancelling(Struct, forbid_unknown_fields=True):
-    requestId: MessageId  # noqa: N815 - as on the wire
-    reason: str | None = None
-    meta: Meta = field(default_factory=Meta, name="_meta")
-
-
 class Cancelled(_Message, tag="notifications/cancelled"):
     """`notifications/cancelled`."""
 
     params: _Cancelling
 
 
-class _CancellingSomehow(Struct):
-    requestId: MessageId  # noqa: N815 - as on the wire
+class AnyMessage(Struct):
+    """The part of a JSON-RPC message that identifies its answer, and decides the protocol version."""
+
+    jsonrpc: Any = None
+    id: MessageId | UnsetType | None = UNSET
+    method: str | None = None
+    params: Any = None
 
 
-class CancelledSomehow(Struct):
-    """The same as the SDK accepts it: wider than the protocol's."""
-
-    jsonrpc: Literal["2.0"]
-    method: Literal["notifications/cancelled"]
-    params: _CancellingSomehow
-    id: Any = UNSET
-
-
-class Discover(_Message, tag="server/discover"):
-    """`server/discover`."""
-
-    id: MessageId
-    params: ModernNothing
-
-
-class ModernListTools(_Message, tag="tools/list"):
-    """`tools/list`."""
-
-    id: MessageId
-    params: ModernCursor
-
-
-class ModernCallTool(_Message, tag="tools/call"):
-    """`tools/call`."""
-
-    id: MessageId
-    params: ModernArguments
-
-
-class ModernListPrompts(_Message, tag="prompts/list"):
-    """`prompts/list`: some clients send it without checking the capabilities."""
-
-    id: MessageId
-    params: ModernCursor
-
-
-class ModernListResources(_Message, tag="resources/list"):
-    """As `prompts/list`."""
-
-    id: MessageId
-    params: ModernCursor
-
-
-class ModernListTemplates(_Message, tag="resources/templates/list"):
-    """As `prompts/list`."""
-
-    id: MessageId
-    params: ModernCursor
-
-
-Unserved = ListPrompts | ListResources | ListTemplates | ModernListPrompts | ModernListResources | ModernListTemplates
+Unserved = ListPrompts | ListResources | ListTemplates
 """Requests for features that this server does not have."""
-HandshakeMessage = (
-    Initialize
-    | Ping
-    | ListTools
-    | CallToolMessage
-    | ListPrompts
-    | ListResources
-    | ListTemplates
-    | Initialized
-    | Cancelled
-)
-ModernMessage = (
-    Discover
-    | ModernListTools
-    | ModernCallTool
-    | ModernListPrompts
-    | ModernListResources
-    | ModernListTemplates
-    | Cancelled
-)
+SharedMessage = CallToolMessage | ListTools | Unserved | Cancelled
+HandshakeMessage = SharedMessage | Initialize | Ping | Initialized
+ModernMessage = SharedMessage | Discover
 NoMessage = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
-"""What the two decoders raise for messages that the fast path does not accept."""
+"""What the decoders raise for messages that the fast path does not accept."""
 
 _DEEPEST = 180
 """Nesting depth that every parser accepts: the SDK's limit is 200."""
@@ -296,7 +184,7 @@ _NO_BRACKETS = re.compile(rb'"(?:[^"\\]|\\.)*"?|[^\[\]{}"]+', re.DOTALL)
 _LONG_NUMBER = re.compile(rb"(?<!\d)\d{%d}" % _LONGEST_NUMBER)
 _decode_handshake = msgspec.json.Decoder(HandshakeMessage).decode
 _decode_modern = msgspec.json.Decoder(ModernMessage).decode
-_decode_cancelled = msgspec.json.Decoder(CancelledSomehow).decode
+_decode_any = msgspec.json.Decoder(AnyMessage).decode
 
 
 def read_handshake(data: bytes) -> HandshakeMessage:
@@ -306,16 +194,32 @@ def read_handshake(data: bytes) -> HandshakeMessage:
 
 def read_modern(data: bytes) -> ModernMessage:
     """The message, if it is surely valid; raises one of `NoMessage` otherwise."""
-    return _decode_modern(check_skipped(data))
+    message = _decode_modern(check_skipped(data))
+    meta = message.params.meta
+    if type(message) is not Cancelled and (meta.version != MODERN_VERSION or meta.capabilities is UNSET):
+        raise msgspec.ValidationError("not a request of the modern protocol version")
+    return message
+
+
+def read_any(data: bytes) -> AnyMessage:
+    """The parts of any message; raises one of `NoMessage` if it is none."""
+    return _decode_any(check_skipped(data))
 
 
 def cancelled_id(data: bytes) -> MessageId | None:
-    """The request that a message cancels, if the fast path accepts it in no other form."""
-    try:
-        message = _decode_cancelled(check_skipped(data))
-    except NoMessage:
-        return None
-    return message.params.requestId if message.id is UNSET else None
+    """The request that a message cancels in any form that the SDK accepts, which is wider than the protocol's."""
+    with suppress(*NoMessage):
+        match read_any(data):
+            case AnyMessage(
+                jsonrpc="2.0",
+                id=msgspec.UNSET,
+                method="notifications/cancelled",
+                params={"requestId": int() | str() as asked},
+            ) if not isinstance(asked, bool):
+                return asked
+            case _:
+                pass
+    return None
 
 
 def check_skipped(data: bytes) -> bytes:

@@ -8,37 +8,33 @@ from __future__ import annotations
 
 import asyncio
 import secrets
-from collections.abc import Callable
-from typing import Any, Literal, Protocol
+from collections.abc import Callable, Mapping
+from typing import Any, Literal, cast
 
 import msgspec
 from msgspec import UNSET
 
-from toolstead.adapters.mcp.fast_path.answers import LIST_CHANGED, render_answer, render_refusal
-from toolstead.adapters.mcp.fast_path.calls import FastPath
+from toolstead.adapters.mcp.fast_path.calls import LIST_CHANGED, FastPath, render_answer, render_refusal
 from toolstead.adapters.mcp.fast_path.messages import (
+    AnyMessage,
     CallToolMessage,
     Cancelled,
     Discover,
     HandshakeMessage,
     Initialize,
     Initialized,
-    ListPrompts,
-    ListResources,
-    ListTemplates,
     ListTools,
     MessageId,
-    ModernCallTool,
-    ModernListTools,
     ModernMessage,
     NoMessage,
     Ping,
-    Unserved,
+    SharedMessage,
     cancelled_id,
-    check_skipped,
+    read_any,
     read_handshake,
     read_modern,
 )
+from toolstead.adapters.mcp.fast_path.sdk_queue import SdkQueue
 from toolstead.concurrency.owned_tasks import cancel_tasks
 
 PAUSE = 0.05
@@ -48,32 +44,6 @@ _CONNECTION_CLOSED = -32000
 _METHOD_NOT_FOUND = -32601
 
 
-class Elsewhere(Protocol):
-    """The SDK's side of the connection."""
-
-    def put_line(self, line: bytes) -> None:
-        """Give it a message."""
-        ...
-
-    def is_asked(self, id: str) -> bool:
-        """Whether it has a request with this id that is not answered."""
-        ...
-
-    @property
-    def has_begun(self) -> bool:
-        """Whether it was given anything yet."""
-        ...
-
-
-class _Request(msgspec.Struct):
-    """The part of a request that decides the protocol version."""
-
-    jsonrpc: Literal["2.0"]
-    id: MessageId
-    method: str
-    params: dict[str, Any] | None = None
-
-
 class StdioFastPath:
     """Answers the messages of one client that the fast path accepts.
 
@@ -81,18 +51,19 @@ class StdioFastPath:
         private_id: The id under which the handshake is replayed to the SDK; the answer to it is dropped.
     """
 
-    def __init__(self, fast_path: FastPath, say: Callable[[bytes], None], elsewhere: Elsewhere) -> None:
+    def __init__(self, fast_path: FastPath, write: Callable[[bytes], None], sdk: SdkQueue) -> None:
         """Start before the client's first message.
 
         Args:
             fast_path: Lists and calls.
-            say: Writes an answer.
-            elsewhere: Takes every other message.
+            write: Writes an answer.
+            sdk: Takes every other message.
         """
         self.private_id = f"toolstead-{secrets.token_hex(8)}"
         self._fast_path = fast_path
-        self._say = say
-        self._elsewhere = elsewhere
+        self._write = write
+        self._sdk = sdk
+        self._unsubscribe = fast_path.subscribe_changes(self._tools_changed)
         self._modern: bool | None = None
         self._opening: bytes | None = None
         self._version: str | None = None
@@ -101,7 +72,7 @@ class StdioFastPath:
         self._calls: dict[str, tuple[MessageId, asyncio.Task[None]]] = {}
         self._ending: set[asyncio.Task[None]] = set()
         self._notice: asyncio.TimerHandle | None = None
-        self._more_news = False
+        self._has_more_changes = False
 
     @property
     def is_busy(self) -> bool:
@@ -120,39 +91,34 @@ class StdioFastPath:
             return self._take_handshake(read_handshake(line), line)
         except NoMessage:
             if self._calls and (asked := cancelled_id(line)) is not None and str(asked) in self._calls:
-                return self._cancel(asked)
+                return self._cancel_call(asked)
             return self._modern is None and self._hand_over(line)
 
     def _hand_over(self, line: bytes) -> Literal[False]:
         """Note a message that goes to the SDK; the first request decides the protocol version here too."""
         try:
-            request = msgspec.json.decode(check_skipped(line), type=_Request)
+            message = read_any(line)
         except NoMessage:
             return False
-        meta: Any = (request.params or {}).get("_meta")
-        self._modern = (
-            request.method != "initialize"
-            and isinstance(meta, dict)
-            and "io.modelcontextprotocol/protocolVersion" in meta
-        )
-        if request.method == "initialize":
-            self._introducing = str(request.id)
-        return False
-
-    def learn_answer(self, id: str, result: Any) -> None:
-        """Note the SDK's answer to a request, in case it was the handshake."""
-        if id != self._introducing:
-            return
-        self._introducing = None
-        match result:
-            case {"protocolVersion": str() as version}:
-                self._version = version
+        match message:
+            case AnyMessage(jsonrpc="2.0", id=int() | str() as id, method="initialize", params=dict() | None):
+                self._modern, self._introducing = False, str(id)
+            case AnyMessage(jsonrpc="2.0", id=int() | str(), method=str(), params=dict() | None):
+                meta: Any = cast("dict[str, Any]", message.params or {}).get("_meta")
+                self._modern = isinstance(meta, dict) and "io.modelcontextprotocol/protocolVersion" in meta
             case _:
                 pass
+        return False
+
+    def learn_answer(self, id: str, result: Mapping[str, Any]) -> None:
+        """Note the SDK's answer to a request, in case it was the handshake."""
+        if id == self._introducing:
+            self._introducing = None
+            self._version = result.get("protocolVersion")
 
     def replay_opening(self) -> list[bytes]:
         """The handshake that the fast path answered, to be replayed to the SDK first."""
-        said: list[bytes] = []
+        lines: list[bytes] = []
         if self._opening is not None:
             # The parts stay bytes: the SDK accepts numbers that msgspec cannot represent.
             opening: dict[str, Any] = _parts_of(self._opening)
@@ -160,29 +126,30 @@ class StdioFastPath:
                 meta = _parts_of(_parts_of(opening["params"])["_meta"])
                 meta.pop("progressToken", None)
                 opening = {"jsonrpc": "2.0", "method": "server/discover", "params": {"_meta": meta}}
-            said.append(msgspec.json.encode({**opening, "id": self.private_id}))
+            lines.append(msgspec.json.encode({**opening, "id": self.private_id}))
         if self._initialized is not None:
-            said.append(self._initialized)
-        return said
+            lines.append(self._initialized)
+        return lines
 
-    def tools_changed(self) -> None:
+    def _tools_changed(self) -> None:
         """Notify a handshake client, on its only path; a burst becomes one or two notices."""
         if self._modern is not False or self._initialized is None:
             return
         if self._notice is not None:
-            self._more_news = True
+            self._has_more_changes = True
             return
-        self._say(LIST_CHANGED)
+        self._write(LIST_CHANGED)
         self._notice = asyncio.get_running_loop().call_later(PAUSE, self._pause_is_over)
 
     def give_up(self) -> None:
         """Refuse and cancel the running calls, after the wait that follows the end of input."""
         for asked, _ in list(self._calls.values()):
-            self._say(render_refusal(asked, _CONNECTION_CLOSED, "Connection closed"))
-            self._cancel(asked)
+            self._write(render_refusal(asked, _CONNECTION_CLOSED, "Connection closed"))
+            self._cancel_call(asked)
 
     async def close(self) -> None:
         """Cancel the running calls and wait for them."""
+        self._unsubscribe()
         if self._notice is not None:
             self._notice.cancel()
         calls = {task for _, task in self._calls.values()} | self._ending
@@ -191,105 +158,99 @@ class StdioFastPath:
 
     def _pause_is_over(self) -> None:
         self._notice = None
-        if self._more_news:
-            self._more_news = False
-            self.tools_changed()
+        if self._has_more_changes:
+            self._has_more_changes = False
+            self._tools_changed()
 
     def _take_handshake(self, message: HandshakeMessage, line: bytes) -> bool:
         if message.params.meta.version is not UNSET:
             return self._modern is None and self._hand_over(line)
         match message:
-            case CallToolMessage(id=id, params=params):
-                ours = self._version is not None and self._is_free(id) and self._fast_path.is_plain(params.name)
-                if ours:
-                    self._call(id, params.name, params.arguments, params.meta.call_id, line)
-                return ours
-            case ListTools(id=id, params=params):
-                page = None if self._version is None else self._fast_path.tools_page(params.cursor, modern=False)
-                return self._send_answer(id, page)
+            case CallToolMessage() | ListTools():
+                return self._version is not None and self._take_shared(message, line, modern=False)
             case Initialize(id=id, params=params):
-                if self._modern is not None or self._elsewhere.has_begun:
+                if self._modern is not None or self._sdk.has_begun:
                     return self._modern is None and self._hand_over(line)
                 self._modern, self._opening = False, line
-                result, self._version = self._fast_path.answers.render_initialize(params.protocolVersion)
-                return self._send_answer(id, result)
+                result, self._version = self._fast_path.render_initialize(params.protocolVersion)
+                return self._send_unless_taken(id, render_answer(id, result))
             case Ping(id=id):
-                return self._modern is False and self._send_answer(id, b"{}")
+                return self._modern is False and self._send_unless_taken(id, render_answer(id, b"{}"))
             case Initialized():
                 if self._version is None and self._introducing is None:
                     return False
                 self._initialized = line
-                return not self._elsewhere.has_begun
-            case Cancelled(params=params):
-                return self._cancel(params.requestId)
-            case ListPrompts(id=id) | ListResources(id=id) | ListTemplates(id=id):
-                return self._modern is False and self._refuse_unserved(id, message)
+                return not self._sdk.has_begun
+            case Cancelled():
+                return self._take_shared(message, line, modern=False)
+            case _:
+                return self._modern is False and self._take_shared(message, line, modern=False)
 
     def _take_modern(self, message: ModernMessage, line: bytes) -> bool:
         if self._modern is None:
-            if self._elsewhere.has_begun or isinstance(message, Cancelled):
+            if self._sdk.has_begun or isinstance(message, Cancelled):
                 return False
             self._opening = line
-        match message:
-            case ModernCallTool(id=id, params=params):
-                ours = self._is_free(id) and self._fast_path.is_plain(params.name)
-                if ours:
-                    self._call(id, params.name, params.arguments, params.meta.call_id, line)
-            case ModernListTools(id=id, params=params):
-                ours = self._send_answer(id, self._fast_path.tools_page(params.cursor, modern=True))
-            case Discover(id=id):
-                ours = self._send_answer(id, self._fast_path.answers.discovered)
-            case Cancelled(params=params):
-                return self._cancel(params.requestId)
-            case _:
-                ours = self._refuse_unserved(message.id, message)
+        if isinstance(message, Discover):
+            ours = self._send_unless_taken(message.id, render_answer(message.id, self._fast_path.discovered))
+        else:
+            ours = self._take_shared(message, line, modern=True)
         if not ours and self._modern is None:
             self._opening = None  # the SDK receives it directly
         return ours
 
+    def _take_shared(self, message: SharedMessage, line: bytes, *, modern: bool) -> bool:
+        """Process a message that all protocol versions have."""
+        match message:
+            case CallToolMessage(id=id, params=params):
+                ours = self._is_free(id) and self._fast_path.is_plain(params.name)
+                if ours:
+                    call = asyncio.get_running_loop().create_task(self._run_call(message, line))
+                    self._calls[str(id)] = id, call
+                return ours
+            case ListTools(id=id, params=params):
+                page = self._fast_path.render_page(params.cursor, modern=modern)
+                return page is not None and self._send_unless_taken(id, render_answer(id, page))
+            case Cancelled(params=params):
+                return self._cancel_call(params.requestId)
+            case _:
+                method = str(message.__struct_config__.tag)
+                refusal = render_refusal(message.id, _METHOD_NOT_FOUND, "Method not found", method)
+                return self._send_unless_taken(message.id, refusal)
+
     def _is_free(self, id: MessageId) -> bool:
         """Whether no request with this id is running; the SDK handles duplicate ids."""
         key = str(id)
-        return key not in self._calls and not self._elsewhere.is_asked(key)
+        return key not in self._calls and key not in self._sdk.unanswered
 
-    def _send_answer(self, id: MessageId, result: bytes | None) -> bool:
-        if result is None or not self._is_free(id):
-            return False
-        self._say(render_answer(id, result))
-        return True
-
-    def _refuse_unserved(self, id: MessageId, message: Unserved) -> bool:
+    def _send_unless_taken(self, id: MessageId, answer: bytes) -> bool:
         if not self._is_free(id):
             return False
-        self._say(render_refusal(id, _METHOD_NOT_FOUND, "Method not found", str(message.__struct_config__.tag)))
+        self._write(answer)
         return True
 
-    def _cancel(self, id: MessageId) -> bool:
+    def _cancel_call(self, id: MessageId) -> bool:
         running = self._calls.pop(str(id), None)
         if running is None:
-            return not self._elsewhere.has_begun  # no such request exists, so there is nothing to forward
+            return not self._sdk.has_begun  # no such request exists, so there is nothing to forward
         _, call = running
         call.cancel()
         self._ending.add(call)
         call.add_done_callback(self._ending.discard)
         return True
 
-    def _call(self, id: MessageId, name: str, arguments: dict[str, Any] | None, call_id: Any, line: bytes) -> None:
-        work = self._run(id, name, arguments, call_id, line)
-        self._calls[str(id)] = id, asyncio.get_running_loop().create_task(work)
-
-    async def _run(self, id: MessageId, name: str, arguments: dict[str, Any] | None, call_id: Any, line: bytes) -> None:
+    async def _run_call(self, message: CallToolMessage, line: bytes) -> None:
         """Run one call. A client that cancelled it gets no answer."""
-        said = await self._fast_path.call(id, name, arguments, call_id, modern=self._modern is True)
-        key = str(id)
+        answer = await self._fast_path.call(message, modern=self._modern is True)
+        key = str(message.id)
         running = self._calls.get(key)
         if running is None or running[1] is not asyncio.current_task():
             return
         del self._calls[key]
-        if said is None:
-            self._elsewhere.put_line(line)
+        if answer is None:
+            self._sdk.put_line(line)
         else:
-            self._say(said)
+            self._write(answer)
 
 
 def _parts_of(data: bytes | msgspec.Raw) -> dict[str, msgspec.Raw]:

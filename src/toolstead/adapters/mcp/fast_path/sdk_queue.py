@@ -7,24 +7,14 @@ from collections import deque
 from collections.abc import AsyncIterator, Callable, Coroutine
 from typing import Any
 
-import msgspec
-
 from toolstead.adapters.mcp.descriptors import Lines, TooLongError
-from toolstead.adapters.mcp.fast_path.messages import MessageId, NoMessage, check_skipped
+from toolstead.adapters.mcp.fast_path.messages import AnyMessage, NoMessage, read_any
 
 MOST_WAITING = 1_000
 """Messages that may wait for the SDK; above this, reading from the client pauses."""
 
 _ENDLESS = "subscriptions/listen"
 """The one request that stays open until the client disconnects."""
-
-
-class AnyMessage(msgspec.Struct):
-    """The part of a JSON-RPC message that identifies its answer."""
-
-    id: MessageId | None = None
-    method: str | None = None
-    params: Any = None
 
 
 class SdkQueue:
@@ -60,10 +50,6 @@ class SdkQueue:
             work = self._serve(self)
             self._task = asyncio.get_running_loop().create_task(work, name="toolstead-stdio-sdk")
 
-    def is_asked(self, id: str) -> bool:
-        """Whether it has a request with this id that is not answered."""
-        return id in self.unanswered
-
     async def read_messages(self) -> AsyncIterator[bytes | TooLongError]:
         """Yield every message until the queue ends."""
         while True:
@@ -90,13 +76,13 @@ class SdkQueue:
 
     def _follow_message(self, line: bytes) -> None:
         try:
-            message = msgspec.json.decode(check_skipped(line), type=AnyMessage)
+            message = read_any(line)
         except NoMessage:
             return
         match message:
             case AnyMessage(id=str() | int() as id, method=str() as method) if method != _ENDLESS:
                 self.unanswered.add(str(id))
-            case AnyMessage(id=None, method="notifications/cancelled", params={"requestId": str() | int() as id}):
+            case AnyMessage(method="notifications/cancelled", params={"requestId": str() | int() as id}):
                 self.unanswered.discard(str(id))  # it will not be answered
             case _:
                 pass

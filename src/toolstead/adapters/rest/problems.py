@@ -1,0 +1,179 @@
+"""The problems of the REST routes: their kinds, all kinds for `/docs`, and the failures that become such problems."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+
+from toolstead.adapters.http.asgi import Handler, HttpRequest, Sendable
+from toolstead.adapters.http.guard import RETRY_AFTER
+from toolstead.adapters.http.problem import (
+    BAD_BODY,
+    BAD_HEADERS,
+    BAD_HOST,
+    BAD_HTTP,
+    BAD_JSON,
+    BAD_METHOD,
+    BAD_ORIGIN,
+    BAD_QUERY,
+    BAD_TYPE,
+    CRASH,
+    HEAD_TOO_LARGE,
+    NO_TOKEN,
+    NOT_FOUND,
+    PRIVATE,
+    STOPPING,
+    TOO_LARGE,
+    TOO_SLOW,
+    ProblemKind,
+    problem_response,
+)
+from toolstead.errors import (
+    ApprovalDecidedError,
+    InvalidApprovalError,
+    InvocationError,
+    NotFoundError,
+    PluginError,
+    RuntimeFailureError,
+    ScriptError,
+    StateError,
+    StorageError,
+)
+from toolstead.orchestrator.orchestrator import Orchestrator
+
+UNKNOWN_TOOL = ProblemKind(
+    "unknown-tool",
+    404,
+    "No such tool",
+    "`GET /api/tools` lists the tools that can be called; a tool that is blocked or switched off is not listed.",
+)
+UNKNOWN_THREAD = ProblemKind("unknown-thread", 404, "No such thread", "`GET /api/threads` lists them.")
+UNKNOWN_RUN = ProblemKind(
+    "unknown-run", 404, "No such run", "The answer to a message or to `POST /api/runs` has the run's id."
+)
+UNKNOWN_RESULT = ProblemKind(
+    "unknown-result", 404, "No such result", "A tool's result has the handle of its whole content; results expire."
+)
+UNKNOWN_PLUGIN = ProblemKind("unknown-plugin", 404, "No such plugin", "`GET /api/plugins` lists them.")
+UNKNOWN_APPROVAL = ProblemKind(
+    "unknown-approval", 404, "No such approval", "`GET /api/approvals` lists the pending ones; decided ones expire."
+)
+APPROVAL_DECIDED = ProblemKind(
+    "approval-decided",
+    409,
+    "The approval is already decided",
+    "The detail says how it was decided: by a person, by a deadline or by the end of the caller.",
+)
+BAD_PLUGIN = ProblemKind(
+    "bad-plugin",
+    422,
+    "The plugin does not accept this",
+    "The detail names the setting and what would be right; nothing was changed.",
+)
+NO_RUNTIME = ProblemKind(
+    "no-runtime",
+    422,
+    "The runtime is not available",
+    "Name another in the body or in the thread, or set one up under `[runtime]`; the detail says what is missing.",
+)
+STORAGE = ProblemKind(
+    "storage",
+    503,
+    "The database does not answer",
+    "Try again; the detail says what is wrong with it. Acknowledged data is not lost.",
+)
+
+KINDS = (
+    BAD_HTTP,
+    BAD_HEADERS,
+    BAD_JSON,
+    NO_TOKEN,
+    BAD_ORIGIN,
+    PRIVATE,
+    NOT_FOUND,
+    UNKNOWN_TOOL,
+    UNKNOWN_THREAD,
+    UNKNOWN_RUN,
+    UNKNOWN_RESULT,
+    UNKNOWN_PLUGIN,
+    UNKNOWN_APPROVAL,
+    BAD_METHOD,
+    TOO_SLOW,
+    APPROVAL_DECIDED,
+    TOO_LARGE,
+    BAD_TYPE,
+    BAD_HOST,
+    BAD_BODY,
+    BAD_QUERY,
+    BAD_PLUGIN,
+    NO_RUNTIME,
+    HEAD_TOO_LARGE,
+    CRASH,
+    STORAGE,
+    STOPPING,
+)
+
+_UNKNOWN = {
+    "thread": (UNKNOWN_THREAD, "GET /api/threads lists them"),
+    "run": (UNKNOWN_RUN, "the answer to a message has its run's id"),
+    "result": (UNKNOWN_RESULT, "a tool's result has the handle of its whole content"),
+    "approval": (UNKNOWN_APPROVAL, "GET /api/approvals lists the pending ones"),
+}
+
+Opened = Callable[[], Awaitable[Orchestrator]]
+"""Returns the orchestrator; the first call opens the database."""
+
+Conversing = Callable[[Orchestrator, HttpRequest], Awaitable[Sendable | None]]
+"""Answers a request, given the orchestrator."""
+
+
+def with_orchestrator(opened: Opened, handler: Conversing) -> Handler:
+    """Wrap a handler so that it gets the orchestrator and expected failures become problem documents."""
+
+    async def converse(request: HttpRequest) -> Sendable | None:
+        return await handler(await opened(), request)
+
+    return explain_failures(converse)
+
+
+def explain_failures(handler: Handler, *, unknown: ProblemKind | None = NOT_FOUND) -> Handler:
+    """Wrap a handler so that expected failures become problem documents.
+
+    `unknown` is the problem kind for an id that cannot exist; None for routes without an id.
+    """
+
+    async def answer(request: HttpRequest) -> Sendable | None:
+        if unknown is not None and any("\0" in value for value in request.params.values()):
+            return problem_response(unknown, "An id cannot contain a null character.", instance=request.path)
+        try:
+            return await handler(request)
+        except NotFoundError as error:
+            kind, hint = _UNKNOWN[error.kind]
+            detail = f"There is no {error.kind} {error.id[:200]!r}; {hint}."
+            return problem_response(kind, detail, instance=request.path)
+        except ApprovalDecidedError as error:
+            return problem_response(
+                APPROVAL_DECIDED,
+                _error_sentence(error),
+                instance=request.path,
+                decision=error.decision,
+                reason=error.reason,
+            )
+        except InvalidApprovalError as error:
+            lines = "\n".join(f"/{error.field}: {one}" for one in error.problems)
+            return problem_response(BAD_BODY, lines, instance=request.path)
+        except PluginError as error:
+            detail = f"{error.field}: {error.reason.removesuffix('.')}."
+            return problem_response(BAD_PLUGIN, detail, instance=request.path, plugin=error.plugin, field=error.field)
+        except (StorageError, StateError) as error:
+            return problem_response(STORAGE, _error_sentence(error), instance=request.path, headers=(RETRY_AFTER,))
+        except (RuntimeFailureError, ScriptError) as error:
+            return problem_response(NO_RUNTIME, _error_sentence(error), instance=request.path)
+        except InvocationError as error:
+            return problem_response(STOPPING, _error_sentence(error), instance=request.path, headers=(RETRY_AFTER,))
+
+    return answer
+
+
+def _error_sentence(error: Exception) -> str:
+    text = str(error)
+    return f"{text[:1].upper()}{text[1:]}{'' if text.endswith('.') else '.'}"
