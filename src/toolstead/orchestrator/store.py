@@ -102,10 +102,18 @@ class RunCommand(msgspec.Struct, frozen=True, kw_only=True):
     key: str | None = None
 
 
-class Ending(msgspec.Struct, frozen=True, kw_only=True):
-    """How a run ends: stored in one commit with its answer and its last event.
+class StoredChange(msgspec.Struct, frozen=True, kw_only=True):
+    """A change of something stored: of every field that both name alike; None leaves a field as it was."""
 
-    Fields that a `Run` has too change it; None leaves it as it was.
+    def given_to(self, stored: StructT) -> StructT:
+        """The stored value as it is with this change."""
+        shared = set(stored.__struct_fields__) & set(self.__struct_fields__)
+        changes = {name: value for name in shared if (value := getattr(self, name)) is not None}
+        return msgspec.structs.replace(stored, **changes)
+
+
+class Ending(StoredChange, frozen=True, kw_only=True):
+    """How a run ends: stored in one commit with its answer and its last event.
 
     Attributes:
         has_deltas: Whether `message.delta` events of the run may follow each other; they are joined with its end.
@@ -121,15 +129,9 @@ class Ending(msgspec.Struct, frozen=True, kw_only=True):
     events: Sequence[NewEvent] = ()
     has_deltas: bool = True
 
-    def given_to(self, run: Run) -> Run:
-        """The run as it is with this end."""
-        return _apply_changes(run, self)
 
-
-class Resolution(msgspec.Struct, frozen=True, kw_only=True):
+class Resolution(StoredChange, frozen=True, kw_only=True):
     """How an approval is decided: stored in one commit with the event that tells of it.
-
-    Fields that an `Approval` has too change it; None leaves it as it was.
 
     Attributes:
         decided_input: The arguments to go on with instead; None when they stay as they are.
@@ -140,17 +142,6 @@ class Resolution(msgspec.Struct, frozen=True, kw_only=True):
     decision_reason: str = ""
     decided_input: Mapping[str, Any] | None = None
     events: Sequence[NewEvent] = ()
-
-    def given_to(self, approval: Approval) -> Approval:
-        """The approval as it is with this decision."""
-        return _apply_changes(approval, self)
-
-
-def _apply_changes(stored: StructT, changes: msgspec.Struct) -> StructT:
-    """The stored value with every field that the changes name alike; a None changes nothing."""
-    shared = set(stored.__struct_fields__) & set(changes.__struct_fields__)
-    said = {name: value for name in shared if (value := getattr(changes, name)) is not None}
-    return msgspec.structs.replace(stored, **said)
 
 
 class PluginRow(msgspec.Struct, frozen=True, kw_only=True):

@@ -50,7 +50,12 @@ def read_position(connection: Connection) -> str:
 
 
 def list_events(
-    connection: Connection, wanted: EventFilter, after: str | None, until: str | None, limit: int
+    connection: Connection,
+    wanted: EventFilter,
+    *,
+    after: str | None = None,
+    until: str | None = None,
+    limit: int = 500,
 ) -> list[Event]:
     """Oldest first. Raises NotFoundError for an `after` or an `until` that is no id."""
     first = 0 if after is None else event_number(after)

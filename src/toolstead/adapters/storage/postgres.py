@@ -22,7 +22,7 @@ from sqlalchemy.exc import DBAPIError
 from sqlalchemy.ext.asyncio import create_async_engine
 
 from toolstead.adapters.storage.address import DatabaseAddress, not_understood
-from toolstead.adapters.storage.failures import Place, StorageFailure
+from toolstead.adapters.storage.failures import Place
 from toolstead.adapters.storage.migrations import migrate_step
 from toolstead.adapters.storage.statements import Statements
 from toolstead.errors import StorageError
@@ -49,7 +49,7 @@ class PostgresDatabase:
     def __init__(self, address: DatabaseAddress, owner: str, patience: float) -> None:
         self._address = address
         self._owner = owner
-        self._place = Place(shown=address.shown, patience=patience, password=address.password)
+        self.place = Place(shown=address.shown, patience=patience, password=address.password)
         self._engine = create_async_engine(
             "postgresql+asyncpg://",
             async_creator=self._connect,
@@ -72,7 +72,7 @@ class PostgresDatabase:
         """
         try:
             while await self._explain_errors(self.write(self._migrate_step)):
-                logger.info("%s was brought to its next version", self._place.shown)
+                logger.info("%s was brought to its next version", self.place.shown)
             await self._explain_errors(self._take_lock())
         except BaseException:
             await self.close()
@@ -97,7 +97,7 @@ class PostgresDatabase:
                     await connection.commit()
                 except (DBAPIError, OSError) as error:
                     raise StorageError(
-                        f"{self._place.shown} was lost during a commit, so that what was being written"
+                        f"{self.place.shown} was lost during a commit, so that what was being written"
                         " may or may not be kept; look before you write it again"
                     ) from error
                 return outcome
@@ -108,10 +108,6 @@ class PostgresDatabase:
         """Which of these processes hold their lock. Raises StorageError."""
         held = await self.read(lambda connection: set(connection.exec_driver_sql(_HELD).scalars()))
         return {owner for owner in owners if _lock_key(owner) in held}
-
-    def explain_failure(self, error: Exception) -> StorageFailure:
-        """What an error means."""
-        return self._place.explain_failure(error)
 
     async def close(self) -> None:
         """Give up the lock and every connection."""
@@ -126,7 +122,7 @@ class PostgresDatabase:
     async def _connect(self) -> Any:
         settings = {
             "application_name": "toolstead",
-            "lock_timeout": f"{self._place.patience * 1000:.0f}",
+            "lock_timeout": f"{self.place.patience * 1000:.0f}",
             "idle_in_transaction_session_timeout": f"{COMMAND_SECONDS * 1000:.0f}",
             # A machine that vanished is noticed, and its locks freed, in half a minute.
             "tcp_keepalives_idle": "10",
@@ -142,11 +138,11 @@ class PostgresDatabase:
             raise
         except ValueError:
             # The text of this error quotes what was taken for a part of the URL.
-            raise not_understood(self._place.shown) from None
+            raise not_understood(self.place.shown) from None
 
     def _migrate_step(self, connection: Connection) -> bool:
         connection.exec_driver_sql(_MIGRATING)
-        return migrate_step(connection, self._place.shown)
+        return migrate_step(connection, self.place.shown)
 
     async def _take_lock(self) -> None:
         guard = await self._connect()
@@ -158,7 +154,7 @@ class PostgresDatabase:
         if not taken:
             await guard.close()
             raise StorageError(
-                f"{self._place.shown}: the owner {self._owner!r} is held by a process that is alive; choose another"
+                f"{self.place.shown}: the owner {self._owner!r} is held by a process that is alive; choose another"
             )
         self._guard = guard
         guard.add_termination_listener(self._note_lost)
@@ -167,7 +163,7 @@ class PostgresDatabase:
         if self._closed or guard is not self._guard:
             return
         self._guard = None
-        logger.warning("%s: the connection that holds this process's lock is lost; taking it again", self._place.shown)
+        logger.warning("%s: the connection that holds this process's lock is lost; taking it again", self.place.shown)
         self._regaining = asyncio.get_running_loop().create_task(self._regain_lock(), name="toolstead-store-lock")
 
     async def _regain_lock(self) -> None:
@@ -178,7 +174,7 @@ class PostgresDatabase:
             except StorageError as error:
                 logger.warning("this process's lock is not held yet: %s", error)
             else:
-                logger.info("%s: this process holds its lock again", self._place.shown)
+                logger.info("%s: this process holds its lock again", self.place.shown)
                 return
 
     async def _let_go(self, guard: Any) -> None:
@@ -196,14 +192,14 @@ class PostgresDatabase:
         except DBAPIError as error:
             if not error.connection_invalidated:
                 raise
-            logger.info("%s: a connection was lost; trying once more with a new one", self._place.shown)
+            logger.info("%s: a connection was lost; trying once more with a new one", self.place.shown)
             return await attempt()
 
     async def _explain_errors(self, work: Awaitable[T]) -> T:
         try:
             return await work
         except (DBAPIError, OSError, asyncpg.PostgresError, asyncpg.InterfaceError) as error:
-            raise self._place.explain_failure(error).error from error
+            raise self.place.explain_failure(error).error from error
 
 
 def _lock_key(owner: str) -> int:

@@ -23,7 +23,7 @@ from sqlalchemy import Connection, create_engine
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.pool import NullPool
 
-from toolstead.adapters.storage.failures import Place, StorageFailure
+from toolstead.adapters.storage.failures import Place
 from toolstead.adapters.storage.migrations import migrate_step
 from toolstead.adapters.storage.process_locks import ProcessLock, living_owners, opening_lock, sweep_locks
 from toolstead.adapters.storage.statements import Statements
@@ -45,7 +45,7 @@ class SqliteDatabase:
         self._path = path.absolute()  # the current folder may change
         self._locks = locks.absolute()
         self._owner = owner
-        self._place = Place(shown=str(self._path), patience=patience)
+        self.place = Place(shown=str(self._path), patience=patience)
         self._engine = create_engine(
             "sqlite+pysqlite://",
             creator=self._connect,
@@ -93,10 +93,6 @@ class SqliteDatabase:
 
         return await self._run_in(self._readers, look_at_locks)
 
-    def explain_failure(self, error: Exception) -> StorageFailure:
-        """What an error means."""
-        return self._place.explain_failure(error)
-
     async def close(self) -> None:
         """Close every connection, then give up the lock."""
         await asyncio.to_thread(self._close)
@@ -105,7 +101,7 @@ class SqliteDatabase:
         try:
             return await asyncio.get_running_loop().run_in_executor(workers, work)
         except (DBAPIError, sqlite3.Error, OSError) as error:
-            raise self._place.explain_failure(error).error from error
+            raise self.place.explain_failure(error).error from error
 
     def _open(self) -> None:
         self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -134,7 +130,7 @@ class SqliteDatabase:
         connection = sqlite3.connect(
             f"file:{quote(str(self._path))}?mode=rw",
             uri=True,
-            timeout=self._place.patience,
+            timeout=self.place.patience,
             isolation_level=None,
             check_same_thread=False,  # closing happens elsewhere
             cached_statements=256,

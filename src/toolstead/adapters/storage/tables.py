@@ -12,7 +12,7 @@ from __future__ import annotations
 from typing import Any
 
 import msgspec
-from sqlalchemy import BigInteger, Column, Double, LargeBinary, MetaData, Table, Text
+from sqlalchemy import BigInteger, Column, ColumnElement, Double, LargeBinary, MetaData, Table, Text
 
 from toolstead.adapters.storage.rows import StructChange, StructRows
 from toolstead.orchestrator.store import Ending, PluginRow, Resolution, RunCommand
@@ -87,6 +87,8 @@ APPROVALS = StructRows("approvals", Approval, metadata, _number_column())
 threads, messages, runs, run_commands, idempotency_keys, events, approvals, plugins = (
     one.table for one in (THREADS, MESSAGES, RUNS, COMMANDS, KEYS, EVENTS, APPROVALS, PLUGINS)
 )
+
+PENDING: ColumnElement[bool] = approvals.c.decision.is_(None)
 
 BEGIN = StructChange(RUNS, {"status", "started_at"})
 END = StructChange(RUNS, set(Ending.__struct_fields__))

@@ -10,55 +10,34 @@ from __future__ import annotations
 import asyncio
 import itertools
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
-from typing import Any, Protocol, TypeVar, cast
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from sqlalchemy import Connection
 
-from toolstead.adapters.storage.failures import StorageFailure
-from toolstead.adapters.storage.ledger import Ledger, Needs
-from toolstead.adapters.storage.operations import Direct, Operation
+from toolstead.adapters.storage.ledger import Ledger
+from toolstead.adapters.storage.operations import Operation
 from toolstead.adapters.storage.rows import event_id
 from toolstead.adapters.storage.statements import Statements
 from toolstead.errors import StorageError, ToolsteadError
 from toolstead.orchestrator.store import OnCommit
+
+if TYPE_CHECKING:
+    from toolstead.adapters.storage.postgres import PostgresDatabase
+    from toolstead.adapters.storage.sqlite import SqliteDatabase
+
+    Database = SqliteDatabase | PostgresDatabase
 
 MOST_TOGETHER = 512
 
 T = TypeVar("T")
 
 
-class DatabaseDriver(Protocol):
-    """A database that runs functions over a connection: one at a time those that write."""
-
-    statements: Statements
-
-    async def read(self, work: Callable[[Connection], T]) -> T:
-        """Run a function that only reads. Raises StorageError."""
-        ...
-
-    async def write(self, work: Callable[[Connection], T]) -> T:
-        """Run a function in a transaction and commit it; what it or the driver raises rolls it back."""
-        ...
-
-    async def living_owners(self, owners: Sequence[str]) -> set[str]:
-        """Which of these processes are alive. Raises StorageError."""
-        ...
-
-    def explain_failure(self, error: Exception) -> StorageFailure:
-        """What an error of `write` means."""
-        ...
-
-    async def close(self) -> None:
-        """Give up the process's lock and every connection."""
-        ...
-
-
 class Writer:
     """The one queue through which a process writes. It belongs to the event loop that made it."""
 
-    def __init__(self, database: DatabaseDriver, shown: str) -> None:
+    def __init__(self, database: Database, shown: str) -> None:
         self._database = database
         self._shown = shown
         self._waiting: deque[_Write] = deque()
@@ -68,7 +47,7 @@ class Writer:
         self.on_commit: OnCommit | None = None
         """Told of each commit before those who wait for it."""
 
-    async def write(self, operation: Operation[T] | Direct[T]) -> T:
+    async def write(self, operation: Operation[T]) -> T:
         """Give what the operation gave, once it is committed.
 
         What was submitted is written also when its caller stops waiting.
@@ -113,7 +92,7 @@ class Writer:
         try:
             outcomes, ledger = await self._database.write(partial(_apply_batch, self._database.statements, operations))
         except Exception as error:  # noqa: BLE001 - whatever happens, everybody who waits is told
-            failure = self._database.explain_failure(error)
+            failure = self._database.place.explain_failure(error)
             if failure.own and len(batch) > 1:
                 middle = len(batch) // 2
                 await self._write(batch[:middle])
@@ -136,7 +115,7 @@ class _Write:
 
     __slots__ = ("done", "operation")
 
-    def __init__(self, operation: Operation[Any] | Direct[Any], done: asyncio.Future[Any]) -> None:
+    def __init__(self, operation: Operation[Any], done: asyncio.Future[Any]) -> None:
         self.operation = operation
         self.done = done
 
@@ -152,31 +131,23 @@ class _Write:
 
 
 def _apply_batch(
-    statements: Statements, operations: Sequence[Operation[Any] | Direct[Any]], connection: Connection
+    statements: Statements, operations: Sequence[Operation[Any]], connection: Connection
 ) -> tuple[list[Any], Ledger]:
     """Apply a batch, in order, inside the transaction; a refusal stands where the outcome would."""
     ledger = Ledger(connection, statements)
     outcomes: list[Any] = []
-    for direct, group in itertools.groupby(operations, lambda one: isinstance(one, Direct)):
-        if direct:
-            outcomes += [_attempt_work(one.work, connection) for one in cast("list[Direct[Any]]", list(group))]
-            continue
-        planned = cast("list[Operation[Any]]", list(group))
+    for _, group in itertools.groupby(operations, lambda one: one.is_direct):
+        planned = list(group)
         ledger.load(
-            Needs(
-                threads={thread_id for one in planned for thread_id in one.threads},
-                runs={run_id for one in planned for run_id in one.runs},
-                keys={key for one in planned for key in one.keys},
-                lines={thread_id for one in planned for thread_id in one.lines},
-            )
+            threads={thread_id for one in planned for thread_id in one.threads},
+            runs={run_id for one in planned for run_id in one.runs},
+            keys={key for one in planned for key in one.keys},
+            queues={thread_id for one in planned for thread_id in one.queues},
         )
-        outcomes += [_attempt_work(one.apply, ledger) for one in planned]
+        for one in planned:
+            try:
+                outcomes.append(one.apply(ledger))
+            except ToolsteadError as refusal:
+                outcomes.append(refusal)
         ledger.flush()
     return outcomes, ledger
-
-
-def _attempt_work(work: Callable[[T], Any], argument: T) -> Any:
-    try:
-        return work(argument)
-    except ToolsteadError as refusal:
-        return refusal

@@ -91,7 +91,7 @@ async def test_a_write_that_crashes_is_told_so_and_its_neighbours_are_kept(store
 
     outcomes = await asyncio.gather(
         store.append_events([event("a")]),
-        store._run_direct(crash),
+        store.run(crash),
         store.append_events([event("b")]),
         return_exceptions=True,
     )
@@ -106,6 +106,6 @@ async def test_several_runs_are_ended_together_or_not_at_all(store: SqlStore) ->
         await store.accept_message(message("t"), one)
     endings = [(asked[0].id, ending(events=[event()])), (asked[1].id, ending(answer=message("nowhere")))]
     with pytest.raises(NotFoundError, match="nowhere"):
-        await store._writer.write(end_runs(endings))
+        await store.write(end_runs(endings))
     assert len(await store.list_runs(unfinished=True)) == 2
     assert await store.list_events(ALL) == []
