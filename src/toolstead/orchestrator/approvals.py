@@ -10,9 +10,10 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Awaitable, Callable, Coroutine, Mapping
-from typing import TYPE_CHECKING, Any, TypeVar
+from collections.abc import Awaitable, Callable, Mapping
+from typing import TYPE_CHECKING, Any
 
+from toolstead.concurrency.owned_tasks import OwnedTasks, cancel_tasks
 from toolstead.errors import InvalidApprovalError, NotFoundError, StorageError
 from toolstead.orchestrator.ids import Ids
 from toolstead.orchestrator.resolutions import (
@@ -44,8 +45,6 @@ WITHDRAWN = "withdrawn: the caller left"
 GONE = "the question was deleted with its thread"
 UNSTORED = "the question could not be stored"
 
-T = TypeVar("T")
-
 
 def _nothing_wrong(_tool: str, _input: Mapping[str, Any]) -> list[str]:
     return []
@@ -76,7 +75,8 @@ class Approvals:
         self._waiting: dict[str, _Question] = {}
         self._owed: dict[str, tuple[_Question, Resolution]] = {}
         """Decisions that could not be stored yet; their calls were refused."""
-        self._tasks: set[asyncio.Task[Any]] = set()
+        self._tasks = OwnedTasks()
+        """What runs to its end even when its caller stops waiting."""
         self._watching: asyncio.Task[None] | None = None
         self._closed = False
 
@@ -134,7 +134,9 @@ class Approvals:
                 edited = None  # sent back unchanged
         # A decision is finished even when its caller stops waiting for it: the waiting call gets it at once.
         resolution = build_resolution(approval, decision, reason, edited)
-        return await asyncio.shield(self._own_task(self._store_decision(store, approval, resolution)))
+        return await asyncio.shield(
+            self._tasks.start(self._store_decision(store, approval, resolution), name="toolstead-approval")
+        )
 
     async def pending_approvals(self) -> list[Approval]:
         """The questions that wait for a person, oldest first, of all processes on the database.
@@ -160,11 +162,9 @@ class Approvals:
         """Deny all waiting and later questions; store the decisions that are not stored yet, if possible."""
         self._closed = True
         await asyncio.gather(*(self._end_question(question, CLOSING) for question in tuple(self._waiting.values())))
-        while self._tasks:
-            await asyncio.wait(self._tasks)
+        await self._tasks.wait_for_all()
         if self._watching is not None:
-            self._watching.cancel()
-            await asyncio.gather(self._watching, return_exceptions=True)
+            await cancel_tasks((self._watching,))
         try:
             await self._pay_decisions()
         except StorageError as error:
@@ -206,7 +206,9 @@ class Approvals:
             expires_at=now + ask.timeout,
             owner=store.owner,
         )
-        question = _Question(approval, store, self._own_task(self._store_question(store, approval)))
+        question = _Question(
+            approval, store, self._tasks.start(self._store_question(store, approval), name="toolstead-approval")
+        )
         self._waiting[approval.id] = question
         try:
             await asyncio.shield(question.stored)
@@ -216,7 +218,7 @@ class Approvals:
                 await self._settle_question(question, f"no answer within {ask.timeout:g} seconds")
         except asyncio.CancelledError:
             # Its event precedes the caller's own end; a caller that is cancelled again is not held up.
-            await asyncio.wait([self._own_task(self._end_question(question, WITHDRAWN))])
+            await asyncio.wait([self._tasks.start(self._end_question(question, WITHDRAWN), name="toolstead-approval")])
             raise
         except StorageError:
             # When the connection broke during the commit, the question may be stored: it must not stay open.
@@ -317,13 +319,6 @@ class Approvals:
         for question in open_here:
             if question.approval.id not in still:
                 question.resolve_question(await _decided_approval(question))
-
-    def _own_task(self, work: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
-        """Run something to its end even when its caller stops waiting."""
-        task = asyncio.create_task(work, name="toolstead-approval")
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
-        return task
 
 
 class _Question:

@@ -5,12 +5,28 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from toolstead.errors import InvocationError, LimitError, ModelError, NoRoomError, SessionLostError
+from toolstead.errors import (
+    InvocationError,
+    LimitError,
+    ModelError,
+    NoRoomError,
+    SessionLostError,
+    StorageError,
+    TimedOutError,
+)
 from toolstead.invoker.runtime import Answer
 from toolstead.orchestrator.store import Ending
 from toolstead.types.event import NewEvent
 from toolstead.types.run import Run, RunEnd, RunError, RunStatus, Usage
 from toolstead.types.thread import Message
+
+_ERROR_CODES: dict[type[Exception], str] = {
+    NoRoomError: "no_room",
+    SessionLostError: "session_lost",
+    LimitError: "limit",
+    TimedOutError: "timeout",
+    StorageError: "storage",
+}
 
 
 def end_with_answer(run: Run, answer: Answer, message: Message) -> Ending:
@@ -57,19 +73,11 @@ def end_lost_run(run: Run, now: float) -> Ending:
     return end_with_error(run, "lost", "lost", f"the process {run.owner} that ran it is dead", now)
 
 
-def find_error_code(error: InvocationError) -> str:
+def find_error_code(error: InvocationError | StorageError) -> str:
     """The word for programs that says why no answer came."""
-    match error:
-        case NoRoomError():
-            return "no_room"
-        case SessionLostError():
-            return "session_lost"
-        case LimitError():
-            return "limit"
-        case ModelError(fault=fault):
-            return f"model_{fault}"
-        case _:
-            return "runtime"
+    if isinstance(error, ModelError):
+        return f"model_{error.fault}"
+    return next((code for kind, code in _ERROR_CODES.items() if isinstance(error, kind)), "runtime")
 
 
 def create_start_event(run: Run, now: float) -> NewEvent:

@@ -30,6 +30,7 @@ from collections.abc import Callable, Iterable, Sequence
 from types import TracebackType
 from typing import Self
 
+from toolstead.concurrency.owned_tasks import cancel_tasks
 from toolstead.orchestrator.store import EventFilter, EventStore
 from toolstead.types.event import Event
 
@@ -263,8 +264,7 @@ class Feed:
             reader.lose_store()
         task, self._task = self._task, None
         if task is not None:
-            task.cancel()
-            await asyncio.gather(task, return_exceptions=True)
+            await cancel_tasks((task,))
 
     def close(self) -> None:
         """End every reader."""

@@ -2,6 +2,11 @@
 
 message → on_message → take the session → on_before_invoke → invoke → stored answer → on_after_invoke → broadcast. A
 run has exactly one end, and it is stored with its answer and its last events in one commit.
+
+The runs of a thread go one at a time, as they were accepted, whichever processes hold them. The store decides
+(`begin_run`); here a run waits until the store lets it begin. It waits for the run directly before it: in this process
+for that run's end, for another process by polling. So every wait is for a run that was accepted earlier, and no two
+wait for each other.
 """
 
 from __future__ import annotations
@@ -9,27 +14,29 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Mapping
+from contextlib import suppress
 from functools import partial
 from typing import Any
 
 from msgspec import structs
 
-from toolstead.errors import InvocationError, NotFoundError, StorageError, TimedOutError
+from toolstead.concurrency.owned_tasks import OwnedTasks
+from toolstead.errors import InvocationError, NoRoomError, NotFoundError, StorageError
 from toolstead.invoker.lease import SessionRequest
 from toolstead.invoker.runtime import Runtime, SessionSpec
-from toolstead.orchestrator.active_run import ActiveRun
 from toolstead.orchestrator.endings import (
     choose_end_type,
+    create_start_event,
     end_with_answer,
     end_with_error,
     find_error_code,
     read_usage,
 )
+from toolstead.orchestrator.freshness import SessionFreshness
 from toolstead.orchestrator.ids import format_session_id, parse_session_id
-from toolstead.orchestrator.order import ThreadOrder
-from toolstead.orchestrator.parts import OrchestratorParts
-from toolstead.orchestrator.recovery import Recovery
-from toolstead.orchestrator.store import Ending
+from toolstead.orchestrator.parts import ActiveRun, OrchestratorParts
+from toolstead.orchestrator.recovery import Recovery, repeat_pauses
+from toolstead.orchestrator.store import Begun, Behind, Ending, HeldRun
 from toolstead.types.call import Caller
 from toolstead.types.event import DELTA, Event
 from toolstead.types.run import Invoking, Run, RunEnd, Warmth
@@ -45,19 +52,17 @@ STEERING_SECONDS = 1.0
 class RunPerformer:
     """Performs runs, each in its own task."""
 
-    def __init__(self, parts: OrchestratorParts, order: ThreadOrder, recovery: Recovery) -> None:
+    def __init__(self, parts: OrchestratorParts, recovery: Recovery, freshness: SessionFreshness) -> None:
         self._parts = parts
         self._store, self._log, self._hooks, self._active = parts.store, parts.log, parts.hooks, parts.active
-        self._order, self._recovery = order, recovery
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._recovery, self._freshness = recovery, freshness
+        self._tasks = OwnedTasks()
         self.is_closing = False
         """From now on, retry an end that cannot be stored only once."""
 
     def start(self, active: ActiveRun) -> None:
         """Perform a run in the background, up to its stored end."""
-        task = asyncio.create_task(self._perform_run(active), name=f"toolstead-{active.run.id}")
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        self._tasks.start(self._perform_run(active), name=f"toolstead-{active.run.id}")
 
     def create_message(self, run: Run, role: Role, content: str, now: float) -> Message:
         """A message of a run."""
@@ -109,12 +114,9 @@ class RunPerformer:
         except asyncio.CancelledError:
             status, why = active.wanted_end or ("cancelled", "it was cancelled")
             ending = self._fail_run(active, status, status, why)
-        except TimedOutError as error:
-            ending = self._fail_run(active, "timeout", "timeout", str(error))
-        except InvocationError as error:
-            ending = self._fail_run(active, "failed", find_error_code(error), str(error))
-        except StorageError as error:
-            ending = self._fail_run(active, "failed", "storage", str(error))
+        except (InvocationError, StorageError) as error:
+            code = find_error_code(error)
+            ending = self._fail_run(active, "timeout" if code == "timeout" else "failed", code, str(error))
         except Exception:
             crash = self._parts.ids.new_id("run_crash")
             logger.exception("crash %s: run %s", crash, active.run.id)
@@ -130,7 +132,7 @@ class RunPerformer:
     async def _invoke(self, active: ActiveRun) -> Ending:
         if active.wanted_end is not None:
             raise asyncio.CancelledError
-        begun = await self._order.begin_run(active)
+        begun = await self._begin_run(active)
         if begun is None:
             return self._fail_run(active, "cancelled", "cancelled", "another process gave it an end")
         run, request = active.run, active.request
@@ -168,6 +170,54 @@ class RunPerformer:
             on_session_id=partial(_note_session, active),
         )
         return end_with_answer(run, answer, self.create_message(run, "assistant", answer.text, self._parts.clock.now()))
+
+    async def _begin_run(self, active: ActiveRun) -> Begun | None:
+        """Begin a run when its turn has come; None when it ended meanwhile.
+
+        Raises:
+            NoRoomError: It would have to wait, and may not.
+        """
+        run = active.run
+        for seconds in repeat_pauses():
+            started = self._parts.clock.now()
+            try:
+                outcome = await self._store.begin_run(run, started, [create_start_event(run, started)])
+            except BaseException:
+                # It may have begun, and then the next run cannot see which process ran before this one.
+                self._freshness.mark_outdated(run.thread_id)
+                raise
+            if isinstance(outcome, Behind):
+                if not active.request.may_wait:
+                    raise NoRoomError(
+                        f"thread {run.thread_id!r} is busy with another run, and a child may not wait behind one: "
+                        f"start it when that one has ended, or in another thread"
+                    )
+                await self._wait_for(outcome.runs[-1], seconds)
+                continue
+            if outcome is not None:
+                active.run = structs.replace(run, status="running", started_at=started)
+                active.stored_session = outcome.session_id
+                self._freshness.note_beginning(run.thread_id, outcome.last)
+                await self._take_place(active)
+            return outcome
+        raise AssertionError("there is always another pause")
+
+    async def _wait_for(self, before: HeldRun, seconds: float) -> None:
+        ours = self._active.get(before.id)
+        if ours is not None:
+            await asyncio.wait((ours.ended,))
+        elif before.owner == self._store.owner:  # no task performs it: recovery ends it
+            await self._recovery.pause_for(seconds)
+        else:
+            with suppress(NotFoundError):
+                await self._recovery.wait_for_end(before.id)
+
+    async def _take_place(self, active: ActiveRun) -> None:
+        """Make it the thread's run in this process, after the hooks of the run before it."""
+        running, thread_id = self._active.running, active.run.thread_id
+        while (other := running.get(thread_id)) is not None:
+            await asyncio.wait((other.ended,))
+        running[thread_id] = active
 
     async def _make_prompt(self, run: Run, prompt: str, warmth: Warmth) -> str:
         about = Invoking(run_id=run.id, agent=run.agent, model=run.model, runtime=run.runtime, session=warmth)

@@ -151,8 +151,43 @@ class PluginRow(msgspec.Struct, frozen=True, kw_only=True):
     settings: Mapping[str, Any] | None = None
 
 
-class ThreadStore(Protocol):
-    """Threads and their messages."""
+class EventStore(Protocol):
+    """The numbered log."""
+
+    async def append_events(self, events: Sequence[NewEvent]) -> list[Event]:
+        """Keep events in this order; their ids are assigned in commit order."""
+        ...
+
+    async def list_events(
+        self, wanted: EventFilter, *, after: str | None = None, until: str | None = None, limit: int = 500
+    ) -> list[Event]:
+        """Events after an id and up to another, oldest first. Raises NotFoundError for what cannot be an id.
+
+        The `message.delta` events of a run that ended are joined: several that follow each other, in what is wanted
+        and between the two ids, are one, with the id of the last. No text comes twice, and none is left out,
+        whichever ids are given and whenever the run ends.
+        """
+        ...
+
+    async def event_position(self) -> str:
+        """The id up to which everything is committed, by whichever process; later events have later ids.
+
+        The listener was told of all commits of this process up to it.
+        """
+        ...
+
+    def on_commit(self, listener: OnCommit) -> None:
+        """Tell this listener of each commit of this process, in order, before those who wait for it."""
+        ...
+
+
+class Store(EventStore, Protocol):
+    """Everything that is kept."""
+
+    owner: str
+    """This process, as runs name it."""
+
+    # Threads and their messages.
 
     async def create_thread(self, thread: Thread) -> None:
         """Keep a new thread; one that is there already stays as it is."""
@@ -200,12 +235,7 @@ class ThreadStore(Protocol):
         """What a key of a thread was used for, not fresh; None when it was not used."""
         ...
 
-
-class RunStore(Protocol):
-    """Runs, and who holds them."""
-
-    owner: str
-    """This process, as runs name it."""
+    # Runs, and which processes hold them.
 
     async def accept_message(
         self,
@@ -266,39 +296,7 @@ class RunStore(Protocol):
         """
         ...
 
-
-class EventStore(Protocol):
-    """The numbered log."""
-
-    async def append_events(self, events: Sequence[NewEvent]) -> list[Event]:
-        """Keep events in this order; their ids are assigned in commit order."""
-        ...
-
-    async def list_events(
-        self, wanted: EventFilter, *, after: str | None = None, until: str | None = None, limit: int = 500
-    ) -> list[Event]:
-        """Events after an id and up to another, oldest first. Raises NotFoundError for what cannot be an id.
-
-        The `message.delta` events of a run that ended are joined: several that follow each other, in what is wanted
-        and between the two ids, are one, with the id of the last. No text comes twice, and none is left out,
-        whichever ids are given and whenever the run ends.
-        """
-        ...
-
-    async def event_position(self) -> str:
-        """The id up to which everything is committed, by whichever process; later events have later ids.
-
-        The listener was told of all commits of this process up to it.
-        """
-        ...
-
-    def on_commit(self, listener: OnCommit) -> None:
-        """Tell this listener of each commit of this process, in order, before those who wait for it."""
-        ...
-
-
-class KeptStore(Protocol):
-    """Results behind handles, plugins' switches and settings, and their key-value spaces."""
+    # Results behind handles, plugins' switches and settings, and their key-value spaces.
 
     async def keep_result(self, handle: str, content: bytes) -> None:
         """Keep a whole result."""
@@ -339,9 +337,7 @@ class KeptStore(Protocol):
         """The keys of a space, sorted."""
         ...
 
-
-class ApprovalStore(Protocol):
-    """Questions to a person; each gets its decision once, whichever processes ask and decide."""
+    # Questions to a person; each gets its decision once, whichever processes ask and decide.
 
     async def add_approval(self, approval: Approval, events: Sequence[NewEvent]) -> list[Event]:
         """Keep a question, with its events; the last of them tells of it."""
@@ -371,10 +367,6 @@ class ApprovalStore(Protocol):
         What comes back are the approvals as they were decided, each with its events.
         """
         ...
-
-
-class Store(ThreadStore, RunStore, EventStore, KeptStore, ApprovalStore, Protocol):
-    """Everything that is kept."""
 
     async def expire_rows(self, before: float, kinds: Collection[str] = ("events", "results", "keys")) -> int:
         """Delete what is older and belongs to no unfinished run; give the number of rows.

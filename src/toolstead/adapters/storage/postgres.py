@@ -1,6 +1,6 @@
 """Postgres: a pool of connections, and one more that holds this process's lock.
 
-The lock is a session's advisory lock: the server lets go of it when the connection ends, so a
+The lock is a session's advisory lock: the server releases it when the connection ends, so a
 process that died is known to be dead without a clock. A connection that is lost while we live is
 made again and the lock taken anew; in between, another process may end our runs, and our own end
 then comes second and is told so. A pooler that hands out connections by transaction (PgBouncer's
@@ -19,7 +19,7 @@ from typing import Any, TypeVar, cast
 import asyncpg  # pyright: ignore[reportMissingTypeStubs] - it has none; what it gives is Any here
 from sqlalchemy import Connection
 from sqlalchemy.exc import DBAPIError
-from sqlalchemy.ext.asyncio import create_async_engine
+from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 
 from toolstead.adapters.storage.address import DatabaseAddress, not_understood
 from toolstead.adapters.storage.failures import Place
@@ -80,29 +80,11 @@ class PostgresDatabase:
 
     async def read(self, work: Callable[[Connection], T]) -> T:
         """Run a function that only reads. Raises StorageError."""
-
-        async def read_once() -> T:
-            async with self._reading.connect() as connection:
-                return await connection.run_sync(work)
-
-        return await self._explain_errors(self._try_twice(read_once))
+        return await self._explain_errors(self._try_twice(self._reading, work))
 
     async def write(self, work: Callable[[Connection], T]) -> T:
-        """Run a function in a transaction."""
-
-        async def write_once() -> T:
-            async with self._engine.connect() as connection:
-                outcome = await connection.run_sync(work)
-                try:
-                    await connection.commit()
-                except (DBAPIError, OSError) as error:
-                    raise StorageError(
-                        f"{self.place.shown} was lost during a commit, so that what was being written"
-                        " may or may not be kept; look before you write it again"
-                    ) from error
-                return outcome
-
-        return await self._try_twice(write_once)
+        """Run a function in a transaction and commit it; an error of it or of the driver rolls it back."""
+        return await self._try_twice(self._engine, work)
 
     async def living_owners(self, owners: Sequence[str]) -> set[str]:
         """Which of these processes hold their lock. Raises StorageError."""
@@ -116,7 +98,7 @@ class PostgresDatabase:
             self._regaining.cancel()
             await asyncio.gather(self._regaining, return_exceptions=True)
         if self._guard is not None:
-            await self._let_go(self._guard)
+            await self._release_lock(self._guard)
         await self._engine.dispose()
 
     async def _connect(self) -> Any:
@@ -177,7 +159,7 @@ class PostgresDatabase:
                 logger.info("%s: this process holds its lock again", self.place.shown)
                 return
 
-    async def _let_go(self, guard: Any) -> None:
+    async def _release_lock(self, guard: Any) -> None:
         try:
             # Said in so many words, it holds when we return; the end of a connection is noticed a little later.
             await guard.execute("SELECT pg_advisory_unlock_all()")
@@ -185,21 +167,33 @@ class PostgresDatabase:
         except (OSError, asyncpg.PostgresError, asyncpg.InterfaceError):
             guard.terminate()
 
-    async def _try_twice(self, attempt: Callable[[], Awaitable[T]]) -> T:
+    async def _try_twice(self, engine: AsyncEngine, work: Callable[[Connection], T]) -> T:
         """Once more, when a pooled connection turns out to be dead; nothing of the first was committed."""
         try:
-            return await attempt()
+            return await self._run_once(engine, work)
         except DBAPIError as error:
             if not error.connection_invalidated:
                 raise
             logger.info("%s: a connection was lost; trying once more with a new one", self.place.shown)
-            return await attempt()
+            return await self._run_once(engine, work)
+
+    async def _run_once(self, engine: AsyncEngine, work: Callable[[Connection], T]) -> T:
+        async with engine.connect() as connection:
+            outcome = await connection.run_sync(work)
+            try:
+                await connection.commit()
+            except (DBAPIError, OSError) as error:
+                raise StorageError(
+                    f"{self.place.shown} was lost during a commit, so that what was being written"
+                    " may or may not be kept; look before you write it again"
+                ) from error
+            return outcome
 
     async def _explain_errors(self, work: Awaitable[T]) -> T:
         try:
             return await work
         except (DBAPIError, OSError, asyncpg.PostgresError, asyncpg.InterfaceError) as error:
-            raise self.place.explain_failure(error).error from error
+            raise self.place.explain_failure(error)[0] from error
 
 
 def _lock_key(owner: str) -> int:

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from itertools import groupby
-from operator import attrgetter
 from typing import Any, Generic, TypeVar, cast
 
 import msgspec
@@ -23,7 +22,8 @@ from sqlalchemy import BigInteger, Boolean, Column, Double, MetaData, Table, Tex
 from sqlalchemy.types import TypeEngine
 
 from toolstead.errors import NotFoundError
-from toolstead.types.content import whole_text
+from toolstead.types.content import whole_json, whole_text
+from toolstead.types.sent import get_fields
 
 Values = tuple[Any, ...]
 """Values in the order of a statement's parameters."""
@@ -60,17 +60,7 @@ def to_json(data: Mapping[str, Any]) -> str:
     try:
         return _encoder.encode(data).decode()
     except UnicodeEncodeError:
-        return _encoder.encode(_storable_deep(data)).decode()
-
-
-def _storable_deep(value: Any) -> Any:
-    if isinstance(value, str):
-        return storable_text(value)
-    if isinstance(value, Mapping):
-        return {_storable_deep(key): _storable_deep(inner) for key, inner in cast("Mapping[Any, Any]", value).items()}
-    if isinstance(value, list | tuple):
-        return [_storable_deep(inner) for inner in cast("Sequence[Any]", value)]
-    return value
+        return _encoder.encode(whole_json(data, storable_text)).decode()
 
 
 def event_id(n: int) -> str:
@@ -127,10 +117,10 @@ class ColumnEncoder:
     def __init__(self, columns: Sequence[StructColumn]) -> None:
         self.columns = sorted(columns, key=lambda one: one.inner != "")  # sorting keeps the order of the others
         # One visit for all fields, and then only what needs more: it runs for every row.
-        self._get_plain = _get_all([one.field for one in self.columns if not one.inner])
+        self._get_plain = get_fields([one.field for one in self.columns if not one.inner])
         inner = {field: list(own) for field, own in groupby(self.columns, lambda one: one.inner and one.field) if field}
         self._get_nested = [
-            (field, _get_all([one.inner for one in own]), (None,) * len(own)) for field, own in inner.items()
+            (field, get_fields([one.inner for one in own]), (None,) * len(own)) for field, own in inner.items()
         ]
         self._encoders = [(index, one.encode) for index, one in enumerate(self.columns) if one.encode is not None]
 
@@ -220,13 +210,6 @@ class StructChange(Generic[StructT]):
         """What changes, by column name."""
         encoded = zip(self.names, self._encoder.encode_row(values), strict=True)
         return {name: value for name, value in encoded if value is not None}
-
-
-def _get_all(fields: Sequence[str]) -> Callable[[object], Values]:
-    """Gives the values of these fields."""
-    if len(fields) > 1:
-        return attrgetter(*fields)
-    return lambda value: tuple(getattr(value, field) for field in fields)
 
 
 def _split_optional(kind: msgspec.inspect.Type) -> tuple[msgspec.inspect.Type, bool]:

@@ -79,7 +79,7 @@ class SqliteDatabase:
         return await self._run_in(self._readers, lambda: self._read(work))
 
     async def write(self, work: Callable[[Connection], T]) -> T:
-        """Run a function in a transaction, in the writer."""
+        """Run a function in a transaction and commit it; an error of it or of the driver rolls it back."""
         return await asyncio.get_running_loop().run_in_executor(self._writer, self._run_transaction, work)
 
     async def living_owners(self, owners: Sequence[str]) -> set[str]:
@@ -101,7 +101,7 @@ class SqliteDatabase:
         try:
             return await asyncio.get_running_loop().run_in_executor(workers, work)
         except (DBAPIError, sqlite3.Error, OSError) as error:
-            raise self.place.explain_failure(error).error from error
+            raise self.place.explain_failure(error)[0] from error
 
     def _open(self) -> None:
         self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)

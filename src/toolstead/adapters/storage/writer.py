@@ -32,6 +32,8 @@ if TYPE_CHECKING:
 MOST_TOGETHER = 512
 
 T = TypeVar("T")
+_Write = tuple[Operation[Any], "asyncio.Future[Any]"]
+"""An operation, and what its caller waits for."""
 
 
 class Writer:
@@ -42,7 +44,7 @@ class Writer:
         self._shown = shown
         self._waiting: deque[_Write] = deque()
         self._task: asyncio.Task[None] | None = None
-        self._batch: asyncio.Future[None] | None = None
+        self._writing = asyncio.Lock()
         self._closed = False
         self.on_commit: OnCommit | None = None
         """Told of each commit before those who wait for it."""
@@ -59,7 +61,7 @@ class Writer:
         if self._closed:
             raise StorageError(f"{self._shown} is closed here; what is written after closing is not kept")
         done: asyncio.Future[T] = asyncio.get_running_loop().create_future()
-        self._waiting.append(_Write(operation, cast("asyncio.Future[Any]", done)))
+        self._waiting.append((operation, cast("asyncio.Future[Any]", done)))
         if self._task is None:
             # It begins on the loop's next round, so that whoever is ready now comes along.
             self._task = asyncio.create_task(self._write_all(), name="toolstead-store-writer")
@@ -73,61 +75,49 @@ class Writer:
 
     async def settle(self) -> None:
         """Wait for the batch that is being written, if there is one."""
-        if self._batch is not None:
-            await asyncio.wait([self._batch])
+        async with self._writing:
+            pass
 
     async def _write_all(self) -> None:
         try:
             while self._waiting:
-                self._batch = asyncio.get_running_loop().create_future()
-                await self._write([self._waiting.popleft() for _ in range(min(len(self._waiting), MOST_TOGETHER))])
-                self._batch.set_result(None)
+                async with self._writing:
+                    await self._write([self._waiting.popleft() for _ in range(min(len(self._waiting), MOST_TOGETHER))])
         finally:
-            if self._batch is not None and not self._batch.done():
-                self._batch.cancel()
-            self._task = self._batch = None
+            self._task = None
 
     async def _write(self, batch: list[_Write]) -> None:
-        operations = [one.operation for one in batch]
+        operations = [operation for operation, _ in batch]
         try:
             outcomes, ledger = await self._database.write(partial(_apply_batch, self._database.statements, operations))
         except Exception as error:  # noqa: BLE001 - whatever happens, everybody who waits is told
-            failure = self._database.place.explain_failure(error)
-            if failure.own and len(batch) > 1:
+            shown_error, own = self._database.place.explain_failure(error)
+            if own and len(batch) > 1:
                 middle = len(batch) // 2
                 await self._write(batch[:middle])
                 await self._write(batch[middle:])
                 return
-            for one in batch:
-                one.fail_write(failure.error)
+            for _, done in batch:
+                _fail_write(done, shown_error)
             return
         if self.on_commit is not None and ledger.last != ledger.first:
             self.on_commit(event_id(ledger.first), event_id(ledger.last), ledger.events)
-        for one, outcome in zip(batch, outcomes, strict=True):
+        for (_, done), outcome in zip(batch, outcomes, strict=True):
             if isinstance(outcome, ToolsteadError):
-                one.fail_write(outcome)
-            elif not one.done.done():
-                one.done.set_result(outcome)
+                _fail_write(done, outcome)
+            elif not done.done():
+                done.set_result(outcome)
 
 
-class _Write:
-    """An operation, and who waits for it."""
-
-    __slots__ = ("done", "operation")
-
-    def __init__(self, operation: Operation[Any], done: asyncio.Future[Any]) -> None:
-        self.operation = operation
-        self.done = done
-
-    def fail_write(self, error: Exception) -> None:
-        """Tell who waits, if anyone still does; each gets an error of their own to raise."""
-        if self.done.done():
-            return
-        if type(error) is StorageError:
-            own = StorageError(*error.args)
-            own.__cause__ = error.__cause__
-            error = own
-        self.done.set_exception(error)
+def _fail_write(done: asyncio.Future[Any], error: Exception) -> None:
+    """Give the error to the caller that waits, if it still does; each gets an error of its own to raise."""
+    if done.done():
+        return
+    if type(error) is StorageError:
+        own = StorageError(*error.args)
+        own.__cause__ = error.__cause__
+        error = own
+    done.set_exception(error)
 
 
 def _apply_batch(
