@@ -243,6 +243,7 @@ async def test_what_another_process_is_setting_for_a_plugin_is_waited_for_and_no
     try:
         begun = other.transaction()
         await begun.start()
+        await other.execute("SELECT value FROM sequence FOR UPDATE")  # as every process does that writes
         setting = (
             "UPDATE plugins SET settings = $1" if known else "INSERT INTO plugins (name, settings) VALUES ('p', $1)"
         )

@@ -46,10 +46,6 @@ GONE = "the question was deleted with its thread"
 UNSTORED = "the question could not be stored"
 
 
-def _nothing_wrong(_tool: str, _input: Mapping[str, Any]) -> list[str]:
-    return []
-
-
 class Approvals:
     """Asks people, and stores their decisions. One for each process; close it before the store."""
 
@@ -58,7 +54,7 @@ class Approvals:
         *,
         open_store: Callable[[], Awaitable[Store]],
         log: EventLog,
-        problems_of: Callable[[str, Mapping[str, Any]], list[str]] = _nothing_wrong,
+        problems_of: Callable[[str, Mapping[str, Any]], list[str]] = lambda _tool, _input: [],
     ) -> None:
         """Create it; nothing is opened before the first question.
 
@@ -173,15 +169,18 @@ class Approvals:
     def _refusal_reason(self, ask: Ask, asked_by: str) -> str | None:
         """Why a question is not even asked."""
         if type(ask.timeout) not in (int, float) or not 0 < ask.timeout <= LONGEST_WAIT:
-            bounds = f"more than 0 and at most {LONGEST_WAIT:,.0f}"
-            return f"{asked_by} wants a person to decide within {ask.timeout!r} seconds; it must be {bounds}"
+            return (
+                f"{asked_by} wants a person to decide within {ask.timeout!r} seconds;"
+                f" it must be more than 0 and at most {LONGEST_WAIT:,.0f}"
+            )
         if type(ask.reason) is not str:
             return f"{asked_by} wants a person to decide, and gives no reason"
         if self._closed:
             return CLOSING
         if self._asking + len(self._owed) >= MOST_WAITING:
-            most = f"{MOST_WAITING:,}"
-            return f"{asked_by} wants a person to decide ({ask.reason}), and {most} calls wait for one already"
+            return (
+                f"{asked_by} wants a person to decide ({ask.reason}), and {MOST_WAITING:,} calls wait for one already"
+            )
         return None
 
     async def _ask_and_wait(self, call: ToolCall, ask: Ask, asked_by: str) -> Allow | Deny | Rewrite:

@@ -149,8 +149,8 @@ class EventLog:
         if self.feed is None:
             from toolstead.orchestrator.feed import Feed
 
-            self.feed = Feed(on_readers=self._look_who_listens)
+            self.feed = Feed(on_readers=self._note_readers)
         return self.feed
 
-    def _look_who_listens(self) -> None:
-        self.listening = self.feed is not None and self.feed.has_readers
+    def _note_readers(self, listening: bool) -> None:
+        self.listening = listening

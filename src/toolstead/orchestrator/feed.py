@@ -27,11 +27,12 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from types import TracebackType
 from typing import Self
 
 from toolstead.concurrency.owned_tasks import cancel_tasks
-from toolstead.orchestrator.store import EventFilter, EventStore
+from toolstead.orchestrator.store import EventFilter, Store
 from toolstead.types.event import Event
 
 logger = logging.getLogger(__name__)
@@ -181,14 +182,16 @@ class Feed:
         position: Everything up to this id was handed out; None while nobody reads, or before it is known.
     """
 
-    def __init__(self, *, on_readers: Callable[[], None] = lambda: None, look_seconds: float = LOOK_SECONDS) -> None:
+    def __init__(
+        self, *, on_readers: Callable[[bool], None] = lambda _: None, look_seconds: float = LOOK_SECONDS
+    ) -> None:
         """Make a feed.
 
         Args:
-            on_readers: Called when a reader came or left.
+            on_readers: Called when a reader came or left, with whether there are any.
             look_seconds: How often other processes' events are looked for.
         """
-        self.store: EventStore | None = None
+        self.store: Store | None = None
         self.position: str | None = None
         self._on_readers = on_readers
         self._look_seconds = look_seconds
@@ -196,11 +199,6 @@ class Feed:
         self._departures = 0  # how often the last reader left
         self._wake = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
-
-    @property
-    def has_readers(self) -> bool:
-        """Whether anybody reads along right now."""
-        return bool(self._readers)
 
     def start_reader(self, wanted: EventFilter = EVERYTHING) -> EventReader:
         """Read along from now on, with or without a store."""
@@ -225,7 +223,7 @@ class Feed:
             raise
         return reader
 
-    def attach(self, store: EventStore) -> None:
+    def attach(self, store: Store) -> None:
         """Read from a store, from now on."""
         self.store = store
         store.on_commit(self.hand_commit)
@@ -255,7 +253,7 @@ class Feed:
             self.position = None
             self._departures += 1
             self._wake.set()
-        self._on_readers()
+        self._on_readers(bool(self._readers))
 
     async def detach(self) -> None:
         """Read the store no more."""
@@ -296,7 +294,7 @@ class Feed:
         self._readers.add(reader)
         if self.position is not None:
             reader.begin(self.position)
-        self._on_readers()
+        self._on_readers(bool(self._readers))
         self._watch()
 
     def _begin(self, position: str) -> None:
@@ -317,11 +315,9 @@ class Feed:
                 logger.exception("events could not be read; looking again")
                 await asyncio.sleep(self._look_seconds)
                 continue
-            try:
+            with suppress(TimeoutError):
                 async with asyncio.timeout(self._look_seconds):
                     await self._wake.wait()
-            except TimeoutError:
-                pass
         self._task = None
 
     def _hand_out(self, events: Iterable[Event]) -> None:

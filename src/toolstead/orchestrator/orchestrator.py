@@ -233,10 +233,6 @@ class Orchestrator:
         await self.log.catch_up()  # who reads along learns how its runs ended
         await self.store.delete_thread(thread_id)
 
-    async def recover(self) -> None:
-        """End the runs of processes that are dead."""
-        await self._recovery.recover_runs()
-
     async def _find_thread(self, thread_id: str, request: RunRequest) -> Thread:
         """The stored thread, or the one that its first message will create."""
         try:

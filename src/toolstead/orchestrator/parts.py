@@ -37,8 +37,6 @@ class ActiveRun:
         wanted_end: The requested end, and its reason.
         is_ending: Its end is being stored.
         used: What the runtime has reported so far; it counts for a failed run, too.
-        last_told: The type of the last event that its runtime reported.
-        has_deltas: Whether it reported two pieces of text in a row, which are joined when it ends.
         session: Where the runtime's id of the conversation became another: the new one, or None for none.
         steering: Held while a message is given to its running turn.
         takes_messages: False from when its end is about to be stored: what is not given by then is not given any more.
@@ -52,8 +50,6 @@ class ActiveRun:
     wanted_end: tuple[RunEnd, str] | None = None
     is_ending: bool = False
     used: Usage = NOTHING_USED
-    last_told: str = ""
-    has_deltas: bool = False
     session: tuple[str | None] | None = None
     steering: asyncio.Lock = field(default_factory=asyncio.Lock)
     takes_messages: bool = True

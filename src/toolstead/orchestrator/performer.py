@@ -38,7 +38,7 @@ from toolstead.orchestrator.parts import ActiveRun, OrchestratorParts
 from toolstead.orchestrator.recovery import Recovery, repeat_pauses
 from toolstead.orchestrator.store import Begun, Behind, Ending, HeldRun
 from toolstead.types.call import Caller
-from toolstead.types.event import DELTA, Event
+from toolstead.types.event import Event
 from toolstead.types.run import Invoking, Run, RunEnd, Warmth
 from toolstead.types.thread import Message, Role
 
@@ -149,7 +149,7 @@ class RunPerformer:
         stored = active.stored_session
         session = self.request_session(
             run.thread_id,
-            self._parts.defaults.runtime(run.runtime),
+            self._parts.defaults.runtime(run.runtime, ""),
             stored=stored,
             agent=run.agent,
             model=run.model,
@@ -226,9 +226,6 @@ class RunPerformer:
     def _emit_event(self, active: ActiveRun, caller: Caller, type: str, data: Mapping[str, Any]) -> None:
         if type == "usage":
             active.used += read_usage(data)
-        elif type == active.last_told == DELTA:
-            active.has_deltas = True
-        active.last_told = type
         self._log.emit(type, data, caller)
 
     async def _finish_run(self, active: ActiveRun, ending: Ending) -> None:
@@ -236,9 +233,7 @@ class RunPerformer:
         run = active.run
         await self._end_steering(active)
         session_id = None if active.session is None else format_session_id(run.runtime, active.session[0])
-        ending = structs.replace(
-            ending, usage=ending.usage or active.used, session_id=session_id, has_deltas=active.has_deltas
-        )
+        ending = structs.replace(ending, usage=ending.usage or active.used, session_id=session_id)
         final, events = await self._store_end(active, ending)
         self._active.remove(active)
         if events is not None:

@@ -113,11 +113,7 @@ class StoredChange(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Ending(StoredChange, frozen=True, kw_only=True):
-    """How a run ends: stored in one commit with its answer and its last event.
-
-    Attributes:
-        has_deltas: Whether `message.delta` events of the run may follow each other; they are joined with its end.
-    """
+    """How a run ends: stored in one commit with its answer and its last event."""
 
     status: RunEnd
     ended_at: float
@@ -127,7 +123,6 @@ class Ending(StoredChange, frozen=True, kw_only=True):
     answer: Message | None = None
     session_id: str | None = None
     events: Sequence[NewEvent] = ()
-    has_deltas: bool = True
 
 
 class Resolution(StoredChange, frozen=True, kw_only=True):
@@ -151,8 +146,13 @@ class PluginRow(msgspec.Struct, frozen=True, kw_only=True):
     settings: Mapping[str, Any] | None = None
 
 
-class EventStore(Protocol):
-    """The numbered log."""
+class Store(Protocol):
+    """Everything that is kept."""
+
+    owner: str
+    """This process, as runs name it."""
+
+    # The numbered log.
 
     async def append_events(self, events: Sequence[NewEvent]) -> list[Event]:
         """Keep events in this order; their ids are assigned in commit order."""
@@ -179,13 +179,6 @@ class EventStore(Protocol):
     def on_commit(self, listener: OnCommit) -> None:
         """Tell this listener of each commit of this process, in order, before those who wait for it."""
         ...
-
-
-class Store(EventStore, Protocol):
-    """Everything that is kept."""
-
-    owner: str
-    """This process, as runs name it."""
 
     # Threads and their messages.
 

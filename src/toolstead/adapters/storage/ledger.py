@@ -16,9 +16,18 @@ from sqlalchemy import BindParameter, ColumnElement, Connection, Executable, bin
 from toolstead.adapters.storage import tables
 from toolstead.adapters.storage.events import join_deltas
 from toolstead.adapters.storage.rows import StructRows, Values, event_id, pad_list
-from toolstead.adapters.storage.statements import Statements
-from toolstead.adapters.storage.tables import BEGIN, END, EVENTS, KEYS, RUNS, SET_SESSION, THREADS, UsedKey, Written
-from toolstead.errors import NotFoundError
+from toolstead.adapters.storage.tables import (
+    BEGIN,
+    END,
+    EVENTS,
+    KEYS,
+    RUNS,
+    SET_SESSION,
+    THREADS,
+    Statements,
+    UsedKey,
+    Written,
+)
 from toolstead.orchestrator.store import Ending, HeldRun
 from toolstead.types.event import Event, NewEvent
 from toolstead.types.run import Run
@@ -129,15 +138,6 @@ class Ledger:
     def _find_rows(self, query: Executable, wanted: Collection[Any]) -> Iterable[Sequence[Any]]:
         return self.connection.execute(query, pad_list(wanted)) if wanted else ()
 
-    def check_thread(self, id: str) -> None:
-        """Refuse a thread that is not there.
-
-        Raises:
-            NotFoundError: There is none.
-        """
-        if id not in self.threads:
-            raise NotFoundError("thread", id)
-
     def add_row(self, rows: StructRows[Any], values: Values) -> None:
         """Add a row, with the next number; the thread it belongs to is there."""
         self.last += 1
@@ -167,7 +167,7 @@ class Ledger:
         owner, _ = queue.waiting[run.id]
         queue.waiting[run.id] = (owner, run.status)
         queue.last = HeldRun(id=run.id, owner=owner)
-        self._rows[BEGIN].append(BEGIN.encode_row(run, run.id))
+        self._rows[BEGIN].append((*BEGIN.encode_row(run), run.id))
 
     def end_run(self, id: str, ending: Ending) -> None:
         """Set the end of a run that has none; the caller has looked."""
@@ -176,11 +176,10 @@ class Ledger:
         if (queue := self.queues.get(thread_id)) is not None:
             queue.waiting.pop(id, None)
             queue.session_id = ending.session_id or queue.session_id
-        self._rows[END].append(END.encode_row(ending, id))
-        if ending.has_deltas:
-            self._joining.append(id)
+        self._rows[END].append((*END.encode_row(ending), id))
+        self._joining.append(id)
         if ending.session_id is not None:
-            self._rows[SET_SESSION].append(SET_SESSION.encode_row(ending, thread_id))
+            self._rows[SET_SESSION].append((*SET_SESSION.encode_row(ending), thread_id))
 
     def add_events(self, drafts: Sequence[Draft]) -> list[Event]:
         """Add events in this order, and give them their ids."""

@@ -28,6 +28,7 @@ from toolstead.adapters.storage.tables import (
     UsedKey,
     approvals,
 )
+from toolstead.errors import NotFoundError
 from toolstead.orchestrator.store import Accepted, Begun, Behind, Ending, Resolution
 from toolstead.types.approval import Approval
 from toolstead.types.event import Event, NewEvent
@@ -92,7 +93,8 @@ def add_message(
     drafts = encode_events(events)
 
     def add_rows(ledger: Ledger) -> Accepted:
-        ledger.check_thread(message.thread_id)
+        if message.thread_id not in ledger.threads:
+            raise NotFoundError("thread", message.thread_id)
         if command_id is not None:
             remove_command(ledger.connection, command_id)
         if (used := ledger.keys.get((message.thread_id, idempotency_key))) is not None:
@@ -154,17 +156,14 @@ def begin_run(run: Run, started_at: float, events: Sequence[NewEvent] = ()) -> O
 
 
 def end_runs(endings: Sequence[tuple[str, Ending]]) -> Operation[list[list[Event] | None]]:
-    """End those runs that have no end yet, in one commit; what each got, in order. A refusal comes before the first."""
+    """End those runs that have no end yet, in one commit; what each got, in order."""
     answers = [None if ending.answer is None else MESSAGES.encode_row(ending.answer) for _, ending in endings]
     drafts = [encode_events(ending.events) for _, ending in endings]
 
     def end_rows(ledger: Ledger) -> list[list[Event] | None]:
-        unfinished = [(state := ledger.runs.get(run_id)) is not None and state[0] not in ENDS for run_id, _ in endings]
-        for (_, ending), is_unfinished in zip(endings, unfinished, strict=True):
-            if is_unfinished and ending.answer is not None:
-                ledger.check_thread(ending.answer.thread_id)
         stored: list[list[Event] | None] = []
-        for (run_id, ending), is_unfinished, answer, events in zip(endings, unfinished, answers, drafts, strict=True):
+        for (run_id, ending), answer, events in zip(endings, answers, drafts, strict=True):
+            is_unfinished = run_id in ledger.runs and ledger.runs[run_id][0] not in ENDS
             if is_unfinished:
                 if answer is not None:
                     ledger.add_row(MESSAGES, answer)
@@ -172,8 +171,7 @@ def end_runs(endings: Sequence[tuple[str, Ending]]) -> Operation[list[list[Event
             stored.append(ledger.add_events(events) if is_unfinished else None)
         return stored
 
-    threads = [ending.answer.thread_id for _, ending in endings if ending.answer is not None]
-    return Operation(apply=end_rows, runs=[run_id for run_id, _ in endings], threads=threads)
+    return Operation(apply=end_rows, runs=[run_id for run_id, _ in endings])
 
 
 def add_approval(approval: Approval, events: Sequence[NewEvent]) -> Operation[list[Event]]:

@@ -24,7 +24,7 @@ from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 from toolstead.adapters.storage.address import DatabaseAddress, not_understood
 from toolstead.adapters.storage.failures import Place
 from toolstead.adapters.storage.migrations import migrate_step
-from toolstead.adapters.storage.statements import Statements
+from toolstead.adapters.storage.tables import Statements
 from toolstead.errors import StorageError
 
 logger = logging.getLogger(__name__)
@@ -65,18 +65,14 @@ class PostgresDatabase:
         self._closed = False
 
     async def open(self) -> None:
-        """Bring the database to this version, take this process's lock.
+        """Bring the database to this version, take this process's lock; close it in any case.
 
         Raises:
             StorageError: It cannot be reached, entered or migrated, or the owner is taken.
         """
-        try:
-            while await self._explain_errors(self.write(self._migrate_step)):
-                logger.info("%s was brought to its next version", self.place.shown)
-            await self._explain_errors(self._take_lock())
-        except BaseException:
-            await self.close()
-            raise
+        while await self._explain_errors(self.write(self._migrate_step)):
+            logger.info("%s was brought to its next version", self.place.shown)
+        await self._explain_errors(self._take_lock())
 
     async def read(self, work: Callable[[Connection], T]) -> T:
         """Run a function that only reads. Raises StorageError."""

@@ -7,11 +7,9 @@ the run reads those of its name, so one indexed query serves all its runs.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
 from typing import Any
 
-from sqlalchemy import Connection, Integer, Select, bindparam, delete, func, insert, literal, or_, select, update
-from sqlalchemy.dialects import postgresql, sqlite
+from sqlalchemy import Connection, Integer, Select, Table, bindparam, delete, func, insert, literal, or_, select, update
 
 from toolstead.adapters.storage.rows import StructRows, StructT, storable_text
 from toolstead.adapters.storage.tables import (
@@ -199,20 +197,13 @@ def list_plugins(connection: Connection) -> dict[str, PluginRow]:
 
 def replace_plugin(connection: Connection, name: str, before: PluginRow, after: PluginRow) -> bool:
     """Whether what was set was still this, and now is that."""
-    chosen = plugins.c.name == name
-    # Postgres keeps others from the row until the commit; SQLite has one writer at a time.
-    row = connection.execute(select(plugins).where(chosen).with_for_update()).first()
+    row = connection.execute(select(plugins).where(plugins.c.name == name)).first()
     if (PluginRow() if row is None else PLUGINS.decode_row(row)) != before:
         return False
-    if after == PluginRow():
-        connection.execute(delete(plugins).where(chosen))
-        return True
-    values = PLUGINS.encode_values(after)
-    if row is not None:
-        connection.execute(update(plugins).where(chosen).values(**values))
-        return True
-    adding = _insert_statement(connection, plugins).values(name=name, **values)
-    return connection.execute(adding.on_conflict_do_nothing()).rowcount == 1  # another process may add one meanwhile
+    remove_plugin(connection, name)
+    if after != PluginRow():
+        connection.execute(insert(plugins).values(name=name, **PLUGINS.encode_values(after)))
+    return True
 
 
 def remove_plugin(connection: Connection, name: str) -> bool:
@@ -279,13 +270,7 @@ def expire_approvals(connection: Connection, before: float) -> int:
     return connection.execute(delete(approvals).where(approvals.c.decided_at < before)).rowcount
 
 
-def _put_row(connection: Connection, table: Any, key: dict[str, Any], values: dict[str, Any]) -> None:
-    """Insert a row, or change these values of the one that is there."""
-    adding = _insert_statement(connection, table).values(**key, **values)
-    connection.execute(adding.on_conflict_do_update(index_elements=list(key), set_=values))
-
-
-def _insert_statement(connection: Connection, table: Any) -> Any:
-    """Each database has its own that minds conflicts."""
-    insert: Callable[..., Any] = {"sqlite": sqlite.insert, "postgresql": postgresql.insert}[connection.dialect.name]
-    return insert(table)
+def _put_row(connection: Connection, table: Table, key: dict[str, Any], values: dict[str, Any]) -> None:
+    """Insert a row in place of the one that has its key, if there is one; writers take turns (`tables.sequence`)."""
+    connection.execute(delete(table).where(*(table.c[name] == value for name, value in key.items())))
+    connection.execute(insert(table).values(**key, **values))

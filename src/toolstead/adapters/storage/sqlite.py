@@ -26,7 +26,7 @@ from sqlalchemy.pool import NullPool
 from toolstead.adapters.storage.failures import Place
 from toolstead.adapters.storage.migrations import migrate_step
 from toolstead.adapters.storage.process_locks import ProcessLock, living_owners, opening_lock, sweep_locks
-from toolstead.adapters.storage.statements import Statements
+from toolstead.adapters.storage.tables import Statements
 from toolstead.errors import StorageError
 
 logger = logging.getLogger(__name__)
@@ -63,16 +63,12 @@ class SqliteDatabase:
         self._identity: tuple[int, int] | None = None
 
     async def open(self) -> None:
-        """Make the file where there is none, bring it to this version, take this process's lock.
+        """Make the file where there is none, bring it to this version, take this process's lock; close it in any case.
 
         Raises:
             StorageError: It cannot be made, opened or migrated, or the owner is taken.
         """
-        try:
-            await self._run_in(self._writer, self._open)
-        except BaseException:
-            await self.close()
-            raise
+        await self._run_in(self._writer, self._open)
 
     async def read(self, work: Callable[[Connection], T]) -> T:
         """Run a function that only reads, in a reader. Raises StorageError."""

@@ -75,10 +75,9 @@ async def open_store(
                 f" install it with: {install_command('postgres')}"
             ) from error
         database = PostgresDatabase(address, owner, patience)
-    await database.open()
     store = SqlStore(database, owner, address.shown)
     try:
-        await store.note_begin()
+        await store.open()
     except BaseException:
         await store.close()
         raise
@@ -114,7 +113,7 @@ def _make_writer(make_operation: Callable[P, Operation[T]]) -> StoreMethod[P, T]
 
     @wraps(make_operation)
     async def write(store: SqlStore, *args: P.args, **kwargs: P.kwargs) -> T:
-        return await store.write(make_operation(*args, **kwargs))
+        return await store.writer.write(make_operation(*args, **kwargs))
 
     return write
 
@@ -125,10 +124,8 @@ class SqlStore:
     def __init__(self, database: Database, owner: str, shown: str) -> None:
         self.owner = owner
         self._database = database
-        self._writer = Writer(database, shown)
-        self._shown = shown
+        self.writer = Writer(database, shown)
         self._begun_at = 0
-        self._closed = False
 
     create_thread = _make_writer(operations.add_thread)
     list_threads = _make_reader(queries.list_threads)
@@ -161,23 +158,20 @@ class SqlStore:
     delete_value = _make_runner(queries.remove_value)
     list_keys = _make_reader(queries.list_keys)
 
-    async def note_begin(self) -> None:
-        """Note where the database stands: what is unfinished of our name from before was another process's."""
+    async def open(self) -> None:
+        """Open the database, and note where it stands: what is unfinished of our name by now is another process's."""
+        await self._database.open()
         self._begun_at = await self.read(lambda connection: queries.last_unfinished(connection, self.owner))
 
     async def read(self, work: Callable[[Connection], T]) -> T:
         """Run a function that only reads. Raises StorageError."""
-        if self._closed:
-            raise StorageError(f"{self._shown} is closed here; open it again to read")
+        if self.writer.is_closed:
+            raise StorageError(f"{self.writer.shown} is closed here; open it again to read")
         return await self._database.read(work)
-
-    async def write(self, operation: Operation[T]) -> T:
-        """Apply an operation, and return when it is committed. Raises StorageError."""
-        return await self._writer.write(operation)
 
     async def run(self, work: Callable[[Connection], T]) -> T:
         """Run a function that writes, and return when that is committed. Raises StorageError."""
-        return await self._writer.write(operations.run_directly(work))
+        return await self.writer.write(operations.run_directly(work))
 
     async def read_thread(self, id: str) -> Thread:
         """Raises NotFoundError."""
@@ -193,11 +187,11 @@ class SqlStore:
 
     async def end_run(self, id: str, ending: Ending) -> list[Event] | None:
         """Give a run its one end; None when it has one already."""
-        return (await self.write(operations.end_runs([(id, ending)])))[0]
+        return (await self.writer.write(operations.end_runs([(id, ending)])))[0]
 
     async def resolve_approval(self, id: str, resolution: Resolution) -> list[Event] | None:
         """Give a question its one decision; None when it has one already, or is gone."""
-        return (await self.write(operations.resolve_approvals([(id, resolution)])))[0]
+        return (await self.writer.write(operations.resolve_approvals([(id, resolution)])))[0]
 
     async def list_commands(self) -> list[RunCommand]:
         """The commands for this process's runs, oldest first."""
@@ -220,12 +214,12 @@ class SqlStore:
     async def event_position(self) -> str:
         """The id up to which everything is committed; the listener has our own commits up to it."""
         position = await self.read(read_position)
-        await self._writer.settle()
+        await self.writer.settle()
         return position
 
     def on_commit(self, listener: OnCommit) -> None:
         """Call this listener for each commit of this process."""
-        self._writer.on_commit = listener
+        self.writer.on_commit = listener
 
     async def expire_rows(self, before: float, kinds: Collection[str] = EXPIRABLE) -> int:
         """Delete what is older and belongs to no unfinished run; give the number of rows.
@@ -250,8 +244,7 @@ class SqlStore:
 
     async def close(self) -> None:
         """Finish what is being written, give up this process's lock, close."""
-        self._closed = True
-        await self._writer.close()
+        await self.writer.close()
         await self._database.close()
 
     async def _settle_abandoned(
@@ -273,7 +266,9 @@ class SqlStore:
         if not abandoned:
             return []
         changes = [change_for(one) for one in abandoned]
-        stored = await self.write(settle([(one.id, change) for one, change in zip(abandoned, changes, strict=True)]))
+        stored = await self.writer.write(
+            settle([(one.id, change) for one, change in zip(abandoned, changes, strict=True)])
+        )
         return [
             (change.given_to(one), events)
             for one, change, events in zip(abandoned, changes, stored, strict=True)

@@ -19,7 +19,7 @@ from sqlalchemy import Connection
 from toolstead.adapters.storage.ledger import Ledger
 from toolstead.adapters.storage.operations import Operation
 from toolstead.adapters.storage.rows import event_id
-from toolstead.adapters.storage.statements import Statements
+from toolstead.adapters.storage.tables import Statements
 from toolstead.errors import StorageError, ToolsteadError
 from toolstead.orchestrator.store import OnCommit
 
@@ -41,11 +41,11 @@ class Writer:
 
     def __init__(self, database: Database, shown: str) -> None:
         self._database = database
-        self._shown = shown
+        self.shown = shown
         self._waiting: deque[_Write] = deque()
         self._task: asyncio.Task[None] | None = None
         self._writing = asyncio.Lock()
-        self._closed = False
+        self.is_closed = False
         self.on_commit: OnCommit | None = None
         """Told of each commit before those who wait for it."""
 
@@ -58,8 +58,8 @@ class Writer:
             StorageError: The database failed, or refused the row; nothing of the operation was kept.
             ToolsteadError: The operation was refused.
         """
-        if self._closed:
-            raise StorageError(f"{self._shown} is closed here; what is written after closing is not kept")
+        if self.is_closed:
+            raise StorageError(f"{self.shown} is closed here; what is written after closing is not kept")
         done: asyncio.Future[T] = asyncio.get_running_loop().create_future()
         self._waiting.append((operation, cast("asyncio.Future[Any]", done)))
         if self._task is None:
@@ -69,7 +69,7 @@ class Writer:
 
     async def close(self) -> None:
         """Finish what was submitted; refuse what comes later."""
-        self._closed = True
+        self.is_closed = True
         if self._task is not None:
             await asyncio.shield(self._task)
 
