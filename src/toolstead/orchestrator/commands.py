@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from contextlib import suppress
 
 from msgspec import structs
 
@@ -150,8 +151,6 @@ class RunCommands:
             now = format_session_id(run.runtime, self._parts.invoker.session_id(session_key(run.thread_id)))
             if now is None or now == active.stored_session or active.is_ending:
                 continue
-            try:
+            with suppress(NotFoundError):
                 await self._store.update_thread(run.thread_id, session_id=now)
-            except NotFoundError:
-                continue
-            active.stored_session = now
+                active.stored_session = now

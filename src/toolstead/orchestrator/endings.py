@@ -41,7 +41,7 @@ def end_with_answer(run: Run, answer: Answer, message: Message) -> Ending:
         answer=message,
         events=[
             create_message_event(message, now),
-            NewEvent(type="completed", time=now, data=done, **_event_place(run)),
+            NewEvent(type="completed", time=now, data=done, thread_id=run.thread_id, run_id=run.id),
         ],
     )
 
@@ -57,14 +57,12 @@ def create_message_event(message: Message, now: float) -> NewEvent:
     return NewEvent(type="message", time=now, data=data, thread_id=message.thread_id, run_id=message.run_id)
 
 
-def _event_place(run: Run) -> dict[str, Any]:
-    return {"thread_id": run.thread_id, "run_id": run.id}
-
-
 def end_with_error(run: Run, status: RunEnd, code: str, message: str, now: float) -> Ending:
     """A run that ended without an answer, and why; its last event says so, too."""
     error = RunError(code=code, message=message)
-    last = NewEvent(type=choose_end_type(status), time=now, data=error.to_json(), **_event_place(run))
+    last = NewEvent(
+        type=choose_end_type(status), time=now, data=error.to_json(), thread_id=run.thread_id, run_id=run.id
+    )
     return Ending(status=status, ended_at=now, error=error, events=[last])
 
 
@@ -83,7 +81,7 @@ def find_error_code(error: InvocationError | StorageError) -> str:
 def create_start_event(run: Run, now: float) -> NewEvent:
     """A run began."""
     about = {"agent": run.agent, "runtime": run.runtime, "model": run.model}
-    return NewEvent(type="run.started", time=now, data=about, **_event_place(run))
+    return NewEvent(type="run.started", time=now, data=about, thread_id=run.thread_id, run_id=run.id)
 
 
 def choose_end_type(status: RunStatus) -> str:

@@ -78,12 +78,11 @@ class EventLog:
             task_id=caller.task_id if caller else None,
         )
         if lasting:
-            self._keep_event(event)
+            self._keep_until_stored(event)
         if self.feed is not None:
             self.feed.mention_event(event)
 
-    def _keep_event(self, event: Event) -> None:
-        """Keep an event until there is a store."""
+    def _keep_until_stored(self, event: Event) -> None:
         if len(self._kept) == self._kept.maxlen and not self._is_full:
             self._is_full = True
             logger.warning(

@@ -179,11 +179,15 @@ class Orchestrator:
         run = await self.store.read_run(run_id)
         if run.has_ended:
             return run
-        now = self._parts.clock.now()
-        command = RunCommand(
-            id=self._parts.ids.new_id("cancel"), run_id=run_id, kind="cancel", text=why, created_at=now
+        await self.store.add_command(
+            RunCommand(
+                id=self._parts.ids.new_id("cancel"),
+                run_id=run_id,
+                kind="cancel",
+                text=why,
+                created_at=self._parts.clock.now(),
+            )
         )
-        await self.store.add_command(command)
         return await self._recovery.wait_for_end(run_id)
 
     async def wait(self, run_id: str) -> Run:

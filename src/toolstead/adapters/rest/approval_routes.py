@@ -16,8 +16,7 @@ from toolstead.adapters.rest.openapi import body_of, describe_answer, describe_o
 from toolstead.adapters.rest.problem_kinds import APPROVAL_DECIDED, STORAGE, UNKNOWN_APPROVAL
 from toolstead.adapters.rest.refusals import explain_failures
 from toolstead.adapters.rest.result_json import encode_anything
-from toolstead.orchestrator.approvals import Approvals
-from toolstead.orchestrator.resolutions import LONGEST_REASON
+from toolstead.orchestrator.approvals import LONGEST_REASON, Approvals
 from toolstead.schema.visible import escape_unseen
 from toolstead.types.approval import Approval, ApprovalDecision
 

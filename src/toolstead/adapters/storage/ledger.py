@@ -144,9 +144,10 @@ class Ledger:
         self._rows[rows].append((self.last, *values))
 
     def add_thread(self, id: str, values: Values) -> None:
-        """Add a thread that is not there."""
-        self.threads.add(id)
-        self.add_row(THREADS, values)
+        """Add a thread, unless it is there."""
+        if id not in self.threads:
+            self.threads.add(id)
+            self.add_row(THREADS, values)
 
     def add_run(self, run: Run, values: Values) -> None:
         """Add a run to a thread that is there."""

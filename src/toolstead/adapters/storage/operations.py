@@ -68,12 +68,7 @@ def run_directly(work: Callable[[Connection], T]) -> Operation[T]:
 def add_thread(thread: Thread) -> Operation[None]:
     """Keep a thread; one that is there stays as it is."""
     row = THREADS.encode_row(thread)
-
-    def add_rows(ledger: Ledger) -> None:
-        if thread.id not in ledger.threads:
-            ledger.add_thread(thread.id, row)
-
-    return Operation(apply=add_rows, threads=(thread.id,))
+    return Operation(apply=lambda ledger: ledger.add_thread(thread.id, row), threads=(thread.id,))
 
 
 def add_message(
@@ -123,13 +118,13 @@ def accept_message(
     if message.thread_id != run.thread_id:
         raise ValueError(f"message {message.id} and run {run.id} must be of one thread")
     row, run_row = MESSAGES.encode_row(message), RUNS.encode_row(run)
+    thread_row = THREADS.encode_row(thread or _thread_for(message, run))
     drafts = encode_events(events)
 
     def add_rows(ledger: Ledger) -> Accepted:
         if (used := ledger.keys.get((message.thread_id, idempotency_key))) is not None:
             return Accepted(message_id=used.message_id, run_id=used.run_id, fresh=False)
-        if message.thread_id not in ledger.threads:
-            ledger.add_thread(message.thread_id, THREADS.encode_row(thread or _thread_for(message, run)))
+        ledger.add_thread(message.thread_id, thread_row)
         ledger.add_row(MESSAGES, row)
         ledger.add_run(run, run_row)
         return _store_accepted(ledger, message, run.id, idempotency_key, drafts)
