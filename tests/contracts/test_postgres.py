@@ -262,7 +262,7 @@ async def test_what_another_process_is_setting_for_a_plugin_is_waited_for_and_no
 async def test_a_lock_that_is_given_up_while_it_is_taken_leaves_no_connection(
     postgres_place: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    database = PostgresDatabase(parse_address(postgres_place.address), "somebody", 5)
+    database = PostgresDatabase(parse_address(postgres_place.address, 5), "somebody")
     connect, made = database._connect, list[Any]()
 
     async def connect_and_be_given_up() -> Any:

@@ -341,7 +341,6 @@ class _Question:
 
 
 async def _decided_approval(question: _Question) -> Approval:
-    """The approval with its decision."""
     approval = question.approval
     try:
         return await question.store.read_approval(approval.id)

@@ -138,10 +138,10 @@ class Orchestrator:
                 self._recovery.note_doubtful(run)
             self._drop_run(active)
             raise
-        if not accepted.fresh:
+        if accepted.fresh:
+            self._performer.start(active)
+        else:
             self._drop_run(active)
-            return accepted
-        self._performer.start(active)
         return accepted
 
     async def steer(self, request: RunRequest) -> Accepted:

@@ -9,10 +9,10 @@ from __future__ import annotations
 import errno
 import sqlite3
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from sqlalchemy.exc import DBAPIError, SQLAlchemyError, StatementError
 
+from toolstead.adapters.storage.address import DatabaseAddress
 from toolstead.errors import StorageError, ToolsteadError
 
 _REFUSED = "does not take this row: {words}"
@@ -42,7 +42,6 @@ _SQLITE = {
     "": "cannot do that: {words}",
 }
 """By the first word of SQLite's name of the error."""
-_OWN_IN_SQLITE = frozenset({"CONSTRAINT", "TOOBIG", "MISMATCH", ""})
 
 _POSTGRES = {
     "28": "does not let us in: {words}; see user and password in the URL",
@@ -67,45 +66,34 @@ _SYSTEM = {
 }
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Place:
-    """How a database is spoken of.
+def explain_failure(place: DatabaseAddress, error: Exception) -> tuple[Exception, bool]:
+    """The error to raise for one that came out of a driver, and whether it concerns one write alone."""
+    if isinstance(error, ToolsteadError):
+        return error, not isinstance(error, StorageError)
+    # An operating system's error counts where no driver gives a code. Which file or host it is, `shown` says.
+    for part in sorted(_error_chain(error), key=lambda part: isinstance(part, OSError)):
+        if (found := _explain_code(part)) is not None:
+            return _build_error(place, error, part, *found)
+    if (found := _explain_type(error)) is not None:
+        return _build_error(place, error, getattr(error, "orig", None) or error, *found)
+    return error, True
 
-    Attributes:
-        shown: Its path, or its URL without the password.
-        patience: After how many seconds of waiting for another writer it gives up.
-        password: What must never be in a text.
-    """
 
-    shown: str
-    patience: float
-    password: str = ""
-
-    def explain_failure(self, error: Exception) -> tuple[Exception, bool]:
-        """The error to raise for one that came out of a driver, and whether it concerns one write alone."""
-        if isinstance(error, ToolsteadError):
-            return error, not isinstance(error, StorageError)
-        # An operating system's error counts where no driver gives a code. Which file or host it is, `shown` says.
-        for part in sorted(_error_chain(error), key=lambda part: isinstance(part, OSError)):
-            if (found := _explain_code(part)) is not None:
-                return self._build_error(error, part, *found)
-        if (found := _explain_type(error)) is not None:
-            return self._build_error(error, getattr(error, "orig", None) or error, *found)
-        return error, True
-
-    def _build_error(self, cause: Exception, part: BaseException, text: str, own: bool) -> tuple[StorageError, bool]:
-        code = getattr(part, "sqlite_errorname", None) or getattr(part, "sqlstate", "")
-        text = f"{self.shown} {text.format(words=_error_words(part), code=code, patience=self.patience)}"
-        error = StorageError(text.replace(self.password, "***") if self.password else text)
-        error.__cause__ = cause
-        return error, own
+def _build_error(
+    place: DatabaseAddress, cause: Exception, part: BaseException, text: str, own: bool
+) -> tuple[StorageError, bool]:
+    code = getattr(part, "sqlite_errorname", None) or getattr(part, "sqlstate", "")
+    text = f"{place.shown} {text.format(words=_error_words(part), code=code, patience=place.patience)}"
+    error = StorageError(text.replace(place.password, "***") if place.password else text)
+    error.__cause__ = cause
+    return error, own
 
 
 def _explain_code(error: BaseException) -> tuple[str, bool] | None:
     """What the code of an error means, and whether it concerns one write alone; None when it has no code."""
     if isinstance(error, sqlite3.Error):
         kind = getattr(error, "sqlite_errorname", "").removeprefix("SQLITE_").partition("_")[0]
-        return _SQLITE.get(kind, "cannot do that: {words}"), kind in _OWN_IN_SQLITE
+        return _SQLITE.get(kind, "cannot do that: {words}"), kind in {"CONSTRAINT", "TOOBIG", "MISMATCH", ""}
     if isinstance(state := getattr(error, "sqlstate", None), str):
         text = _POSTGRES.get(state) or _POSTGRES.get(state[:2], "cannot do that: {words} (SQLSTATE {code})")
         return text, text == _REFUSED
@@ -132,15 +120,10 @@ def _explain_type(error: Exception) -> tuple[str, bool] | None:
 
 def _error_chain(error: BaseException) -> Iterator[BaseException]:
     """An error, and what it was made from."""
-    seen: set[int] = set()
-    waiting: list[BaseException | None] = [error]
-    while waiting:
-        part = waiting.pop()
-        if part is None or id(part) in seen:
-            continue
-        seen.add(id(part))
-        yield part
-        waiting += [part.__cause__, getattr(part, "orig", None)]
+    yield error
+    for part in (getattr(error, "orig", None), error.__cause__):
+        if part is not None:
+            yield from _error_chain(part)
 
 
 def _error_words(error: BaseException) -> str:

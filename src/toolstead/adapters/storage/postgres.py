@@ -22,7 +22,7 @@ from sqlalchemy.exc import DBAPIError
 from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 
 from toolstead.adapters.storage.address import DatabaseAddress, not_understood
-from toolstead.adapters.storage.failures import Place
+from toolstead.adapters.storage.failures import explain_failure
 from toolstead.adapters.storage.migrations import migrate_step
 from toolstead.adapters.storage.tables import Statements
 from toolstead.errors import StorageError
@@ -46,10 +46,9 @@ T = TypeVar("T")
 class PostgresDatabase:
     """One database on a server, and this process's lock there."""
 
-    def __init__(self, address: DatabaseAddress, owner: str, patience: float) -> None:
-        self._address = address
+    def __init__(self, place: DatabaseAddress, owner: str) -> None:
+        self.place = place
         self._owner = owner
-        self.place = Place(shown=address.shown, patience=patience, password=address.password)
         self._engine = create_async_engine(
             "postgresql+asyncpg://",
             async_creator=self._connect,
@@ -110,7 +109,7 @@ class PostgresDatabase:
         connect = cast("Callable[..., Awaitable[Any]]", asyncpg.connect)  # pyright: ignore[reportUnknownMemberType] - as above
         try:
             return await connect(
-                self._address.url, timeout=CONNECT_SECONDS, command_timeout=COMMAND_SECONDS, server_settings=settings
+                self.place.url, timeout=CONNECT_SECONDS, command_timeout=COMMAND_SECONDS, server_settings=settings
             )
         except asyncpg.InterfaceError:
             raise
@@ -189,7 +188,7 @@ class PostgresDatabase:
         try:
             return await work
         except (DBAPIError, OSError, asyncpg.PostgresError, asyncpg.InterfaceError) as error:
-            raise self.place.explain_failure(error)[0] from error
+            raise explain_failure(self.place, error)[0] from error
 
 
 def _lock_key(owner: str) -> int:

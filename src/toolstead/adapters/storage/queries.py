@@ -95,9 +95,8 @@ def change_thread(connection: Connection, id: str, **changes: str | None) -> Thr
 def remove_thread(connection: Connection, id: str) -> None:
     """With its messages, runs, keys, events and approvals. Raises NotFoundError."""
     find_by_id(connection, THREADS, "thread", id)
-    of_its_runs = events.c.run_id.in_(select(runs.c.id).where(runs.c.thread_id == id))
     connection.execute(delete(events).where(events.c.thread_id == id))
-    connection.execute(delete(events).where(of_its_runs))
+    connection.execute(delete(events).where(events.c.run_id.in_(select(runs.c.id).where(runs.c.thread_id == id))))
     connection.execute(delete(approvals).where(approvals.c.thread_id == id))
     connection.execute(delete(threads).where(threads.c.id == id))  # the rest hangs from it
 

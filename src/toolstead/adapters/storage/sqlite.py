@@ -15,6 +15,7 @@ import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
 from urllib.parse import quote
@@ -23,7 +24,8 @@ from sqlalchemy import Connection, create_engine
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.pool import NullPool
 
-from toolstead.adapters.storage.failures import Place
+from toolstead.adapters.storage.address import DatabaseAddress
+from toolstead.adapters.storage.failures import explain_failure
 from toolstead.adapters.storage.migrations import migrate_step
 from toolstead.adapters.storage.process_locks import ProcessLock, living_owners, opening_lock, sweep_locks
 from toolstead.adapters.storage.tables import Statements
@@ -41,11 +43,11 @@ T = TypeVar("T")
 class SqliteDatabase:
     """One database file, this process's lock beside it, and the workers that use it."""
 
-    def __init__(self, path: Path, locks: Path, owner: str, patience: float) -> None:
+    def __init__(self, place: DatabaseAddress, path: Path, locks: Path, owner: str) -> None:
         self._path = path.absolute()  # the current folder may change
         self._locks = locks.absolute()
         self._owner = owner
-        self.place = Place(shown=str(self._path), patience=patience)
+        self.place = replace(place, shown=str(self._path))
         self._engine = create_engine(
             "sqlite+pysqlite://",
             creator=self._connect,
@@ -97,7 +99,7 @@ class SqliteDatabase:
         try:
             return await asyncio.get_running_loop().run_in_executor(workers, work)
         except (DBAPIError, sqlite3.Error, OSError) as error:
-            raise self.place.explain_failure(error)[0] from error
+            raise explain_failure(self.place, error)[0] from error
 
     def _open(self) -> None:
         self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -195,12 +197,8 @@ class SqliteDatabase:
     def _close(self) -> None:
         self._writer.shutdown()
         self._readers.shutdown()
-        if self._writing is not None:
-            self._connections.append(self._writing)
-            self._writing = None
-        for connection in self._connections:
+        for connection in filter(None, (*self._connections, self._writing)):
             connection.close()
-        self._connections.clear()
         if self._lock is not None:
             self._lock.release()
             self._lock = None

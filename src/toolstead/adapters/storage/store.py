@@ -58,14 +58,14 @@ async def open_store(
     Raises:
         StorageError: It cannot be opened; the message says why, and what to do.
     """
-    address = parse_address(url_or_path)
+    address = parse_address(url_or_path, patience)
     owner = owner or f"{os.getpid()}-{secrets.token_hex(8)}"
     if not OWNER.fullmatch(owner):
         raise StorageError(f"the owner {owner!r} must be up to 100 letters, digits, dots, dashes and underscores")
     if address.path is not None:
         from toolstead.adapters.storage.sqlite import SqliteDatabase
 
-        database = SqliteDatabase(address.path, locks or address.path.parent / "locks", owner, patience)
+        database = SqliteDatabase(address, address.path, locks or address.path.parent / "locks", owner)
     else:
         try:
             from toolstead.adapters.storage.postgres import PostgresDatabase
@@ -74,7 +74,7 @@ async def open_store(
                 f"{address.shown} needs the Postgres driver, which is not installed ({error.name} is missing);"
                 f" install it with: {install_command('postgres')}"
             ) from error
-        database = PostgresDatabase(address, owner, patience)
+        database = PostgresDatabase(address, owner)
     store = SqlStore(database, owner, address.shown)
     try:
         await store.open()

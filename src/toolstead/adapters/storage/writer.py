@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from sqlalchemy import Connection
 
+from toolstead.adapters.storage.failures import explain_failure
 from toolstead.adapters.storage.ledger import Ledger
 from toolstead.adapters.storage.operations import Operation
 from toolstead.adapters.storage.rows import event_id
@@ -87,11 +88,11 @@ class Writer:
             self._task = None
 
     async def _write(self, batch: list[_Write]) -> None:
-        operations = [operation for operation, _ in batch]
+        apply = partial(_apply_batch, self._database.statements, [operation for operation, _ in batch])
         try:
-            outcomes, ledger = await self._database.write(partial(_apply_batch, self._database.statements, operations))
+            outcomes, ledger = await self._database.write(apply)
         except Exception as error:  # noqa: BLE001 - whatever happens, everybody who waits is told
-            shown_error, own = self._database.place.explain_failure(error)
+            shown_error, own = explain_failure(self._database.place, error)
             if own and len(batch) > 1:
                 middle = len(batch) // 2
                 await self._write(batch[:middle])
