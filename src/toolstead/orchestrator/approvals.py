@@ -361,8 +361,13 @@ def _build_resolution(
     """A decision made now, with its event."""
     now = time.time()
     data = {"approvalId": approval.id, "decision": decision, "reason": reason, "edited": input is not None}
-    told = _create_event("approval.resolved", approval, now, data)
-    return Resolution(decision=decision, decided_at=now, decision_reason=reason, decided_input=input, events=[told])
+    return Resolution(
+        decision=decision,
+        decided_at=now,
+        decision_reason=reason,
+        decided_input=input,
+        events=[_create_event("approval.resolved", approval, now, data)],
+    )
 
 
 def _create_event(type: str, approval: Approval, now: float, data: Mapping[str, Any]) -> NewEvent:

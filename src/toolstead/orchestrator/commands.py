@@ -71,12 +71,13 @@ class RunCommands:
             is_taken = await self._parts.invoker.steer(session_key(message.thread_id), message.content)
             if not is_taken or not active.takes_messages:
                 return None
-            events = [create_message_event(message, message.created_at)]
-            accepted = await self._store.add_message(message, events, idempotency_key=key, command_id=command_id)
-        if not accepted.fresh:
+            accepted = await self._store.add_message(
+                message, [create_message_event(message)], idempotency_key=key, command_id=command_id
+            )
+        if accepted.fresh:
+            await self._performer.run_observer(self._parts.hooks.on_message(message.thread_id, "user", message.content))
+        else:
             logger.warning("run %s was sent a message that another process took at the same time", active.run.id)
-            return accepted
-        await self._performer.run_observer(self._parts.hooks.on_message(message.thread_id, "user", message.content))
         return accepted
 
     async def send_steer(self, run: Run, text: str, key: str | None) -> Accepted | None:

@@ -40,7 +40,7 @@ def end_with_answer(run: Run, answer: Answer, message: Message) -> Ending:
         usage=answer.usage,
         answer=message,
         events=[
-            create_message_event(message, now),
+            create_message_event(message),
             NewEvent(type="completed", time=now, data=done, thread_id=run.thread_id, run_id=run.id),
         ],
     )
@@ -51,10 +51,12 @@ def read_usage(data: Mapping[str, Any]) -> Usage:
     return Usage(input_tokens=data["inputTokens"], output_tokens=data["outputTokens"], cost=data["cost"])
 
 
-def create_message_event(message: Message, now: float) -> NewEvent:
+def create_message_event(message: Message) -> NewEvent:
     """A message was stored."""
     data = {"messageId": message.id, "role": message.role, "content": message.content}
-    return NewEvent(type="message", time=now, data=data, thread_id=message.thread_id, run_id=message.run_id)
+    return NewEvent(
+        type="message", time=message.created_at, data=data, thread_id=message.thread_id, run_id=message.run_id
+    )
 
 
 def end_with_error(run: Run, status: RunEnd, code: str, message: str, now: float) -> Ending:

@@ -28,7 +28,6 @@ import logging
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
-from types import TracebackType
 from typing import Self
 
 from toolstead.concurrency.owned_tasks import cancel_tasks
@@ -168,9 +167,7 @@ class EventReader:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
 
@@ -200,10 +197,16 @@ class Feed:
         self._wake = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
 
-    def start_reader(self, wanted: EventFilter = EVERYTHING) -> EventReader:
+    def start_reader(
+        self, wanted: EventFilter = EVERYTHING, *, after: str | None = None, ends_with_store: bool = False
+    ) -> EventReader:
         """Read along from now on, with or without a store."""
-        reader = EventReader(self, wanted)
-        self._add(reader)
+        reader = EventReader(self, wanted, after=after, ends_with_store=ends_with_store)
+        self._readers.add(reader)
+        if self.position is not None:
+            reader.begin(self.position)
+        self._on_readers(True)
+        self._watch()
         return reader
 
     async def open_reader(self, wanted: EventFilter = EVERYTHING, *, after: str | None = None) -> EventReader:
@@ -213,8 +216,7 @@ class Feed:
             StorageError: The store cannot be read.
         """
         await self.catch_up()  # so that "from now on" begins after what other processes have stored
-        reader = EventReader(self, wanted, after=after, ends_with_store=True)
-        self._add(reader)
+        reader = self.start_reader(wanted, after=after, ends_with_store=True)
         try:
             if self.position is None:
                 await self.catch_up()
@@ -289,13 +291,6 @@ class Feed:
             if self.position == before:  # else somebody else read the same meanwhile
                 self._hand_out(found)
                 self.position = newest if len(found) < PAGE else self.position
-
-    def _add(self, reader: EventReader) -> None:
-        self._readers.add(reader)
-        if self.position is not None:
-            reader.begin(self.position)
-        self._on_readers(bool(self._readers))
-        self._watch()
 
     def _begin(self, position: str) -> None:
         self.position = position

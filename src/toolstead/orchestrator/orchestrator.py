@@ -125,7 +125,7 @@ class Orchestrator:
                 run,
                 thread=thread,
                 idempotency_key=request.idempotency_key,
-                events=[create_message_event(message, run.created_at)],
+                events=[create_message_event(message)],
             )
         except asyncio.CancelledError:
             # `begin_run` finds out whether it was stored: that write comes after this one.
@@ -153,16 +153,15 @@ class Orchestrator:
 
     async def add_note(self, thread_id: str, content: str, *, kind: str = "text") -> Message:
         """Put a system message into a thread, without a run. Raises NotFoundError for the thread."""
-        now = self._parts.clock.now()
         message = Message(
             id=self._parts.ids.new_id("msg"),
             thread_id=thread_id,
             role="system",
             content=content,
-            created_at=now,
+            created_at=self._parts.clock.now(),
             kind=kind,
         )
-        await self.store.add_message(message, [create_message_event(message, now)])
+        await self.store.add_message(message, [create_message_event(message)])
         await self._performer.run_observer(self._parts.hooks.on_message(thread_id, "system", content))
         return message
 

@@ -36,7 +36,7 @@ from toolstead.orchestrator.freshness import SessionFreshness
 from toolstead.orchestrator.ids import format_session_id, parse_session_id
 from toolstead.orchestrator.parts import ActiveRun, OrchestratorParts
 from toolstead.orchestrator.recovery import Recovery, repeat_pauses
-from toolstead.orchestrator.store import Begun, Behind, Ending, HeldRun
+from toolstead.orchestrator.store import Behind, Ending, HeldRun
 from toolstead.types.call import Caller
 from toolstead.types.event import Event
 from toolstead.types.run import Invoking, Run, RunEnd, Warmth
@@ -89,10 +89,10 @@ class RunPerformer:
         may_wait: bool = True,
     ) -> SessionRequest:
         """The session that a thread needs; prewarming and invoking both build it here."""
-        folder = self._parts.defaults.cwd if cwd is None else self._parts.defaults.cwd / cwd
+        defaults = self._parts.defaults
         return SessionRequest(
             runtime=runtime,
-            spec=SessionSpec(agent=agent, model=model, cwd=folder, tools=self._parts.defaults.tools(agent)),
+            spec=SessionSpec(agent=agent, model=model, cwd=defaults.cwd / (cwd or ""), tools=defaults.tools(agent)),
             thread_id=thread_id,
             resume=resume or parse_session_id(stored, runtime.name),
             has_history=has_history,
@@ -132,8 +132,7 @@ class RunPerformer:
     async def _invoke(self, active: ActiveRun) -> Ending:
         if active.wanted_end is not None:
             raise asyncio.CancelledError
-        begun = await self._begin_run(active)
-        if begun is None:
+        if not await self._begin_run(active):
             return self._fail_run(active, "cancelled", "cancelled", "another process gave it an end")
         run, request = active.run, active.request
         await self.run_observer(self._hooks.on_message(run.thread_id, "user", run.prompt))
@@ -146,14 +145,14 @@ class RunPerformer:
             parent_agent_id=run.parent_agent or None,
             depth=run.depth,
         )
-        stored = active.stored_session
         session = self.request_session(
             run.thread_id,
             self._parts.defaults.runtime(run.runtime, ""),
-            stored=stored,
+            stored=active.stored_session,
             agent=run.agent,
             model=run.model,
-            has_history=stored is not None or len(await self._store.list_messages(run.thread_id, limit=2)) > 1,
+            has_history=active.stored_session is not None
+            or len(await self._store.list_messages(run.thread_id, limit=2)) > 1,
             cwd=request.cwd,
             resume=request.session_id,
             may_wait=request.may_wait,
@@ -171,8 +170,8 @@ class RunPerformer:
         )
         return end_with_answer(run, answer, self.create_message(run, "assistant", answer.text, self._parts.clock.now()))
 
-    async def _begin_run(self, active: ActiveRun) -> Begun | None:
-        """Begin a run when its turn has come; None when it ended meanwhile.
+    async def _begin_run(self, active: ActiveRun) -> bool:
+        """Begin a run when its turn has come; False when it ended meanwhile.
 
         Raises:
             NoRoomError: It would have to wait, and may not.
@@ -199,7 +198,7 @@ class RunPerformer:
                 active.stored_session = outcome.session_id
                 self._freshness.note_beginning(run.thread_id, outcome.last)
                 await self._take_place(active)
-            return outcome
+            return outcome is not None
         raise AssertionError("there is always another pause")
 
     async def _wait_for(self, before: HeldRun, seconds: float) -> None:
@@ -282,11 +281,10 @@ class RunPerformer:
                 ending = least
 
     async def _report_end(self, run: Run) -> None:
-        hooks = self._hooks
         if run.result is not None:
-            await self.run_observer(hooks.on_message(run.thread_id, "assistant", run.result))
-        await self.run_observer(hooks.on_after_invoke(run.thread_id, run))
-        await self.run_observer(hooks.on_broadcast(choose_end_type(run.status), run.to_json()))
+            await self.run_observer(self._hooks.on_message(run.thread_id, "assistant", run.result))
+        await self.run_observer(self._hooks.on_after_invoke(run.thread_id, run))
+        await self.run_observer(self._hooks.on_broadcast(choose_end_type(run.status), run.to_json()))
 
 
 def _note_session(active: ActiveRun, session_id: str | None) -> None:
