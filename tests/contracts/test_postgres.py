@@ -226,7 +226,7 @@ async def test_a_line_that_is_cut_during_the_commit_is_told_as_what_it_is(postgr
     with pytest.raises(
         StorageError, match="lost during a commit, so that what was being written may or may not be kept"
     ):
-        await store._run_direct(name_the_victim)
+        await store.run(name_the_victim)
     assert len(victims) == 1  # not tried again: it might have been kept
     store._database._engine = engine
     await store.append_events([event()])
@@ -243,6 +243,7 @@ async def test_what_another_process_is_setting_for_a_plugin_is_waited_for_and_no
     try:
         begun = other.transaction()
         await begun.start()
+        await other.execute("SELECT value FROM sequence FOR UPDATE")  # as every process does that writes
         setting = (
             "UPDATE plugins SET settings = $1" if known else "INSERT INTO plugins (name, settings) VALUES ('p', $1)"
         )
@@ -261,7 +262,7 @@ async def test_what_another_process_is_setting_for_a_plugin_is_waited_for_and_no
 async def test_a_lock_that_is_given_up_while_it_is_taken_leaves_no_connection(
     postgres_place: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    database = PostgresDatabase(parse_address(postgres_place.address), "somebody", 5)
+    database = PostgresDatabase(parse_address(postgres_place.address, 5), "somebody")
     connect, made = database._connect, list[Any]()
 
     async def connect_and_be_given_up() -> Any:

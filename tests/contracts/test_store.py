@@ -224,7 +224,7 @@ class TestRuns:
     async def test_an_answer_for_no_thread_is_refused_and_the_run_goes_on(self, store: Store) -> None:
         asked = run("t", store.owner)
         await store.accept_message(message("t"), asked)
-        with pytest.raises(NotFoundError, match="no thread 'nowhere'"):
+        with pytest.raises(StorageError, match="does not take this row"):
             await store.end_run(asked.id, ending(answer=message("nowhere"), events=[event()]))
         assert not (await store.read_run(asked.id)).has_ended
         assert await store.list_events(ALL) == []

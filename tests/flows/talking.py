@@ -17,7 +17,6 @@ from toolstead.invoker.invoker import Invoker
 from toolstead.invoker.pool import SessionPool
 from toolstead.invoker.runtime import Runtime
 from toolstead.orchestrator.event_log import EventLog
-from toolstead.orchestrator.hooks import MessageHooks
 from toolstead.orchestrator.ids import Ids
 from toolstead.orchestrator.orchestrator import LAST_EVENTS, Orchestrator
 from toolstead.orchestrator.request import RunDefaults, RunRequest
@@ -143,7 +142,7 @@ async def talking(
     runtime: Runtime,
     *,
     fail: str = "",
-    hooks: MessageHooks | None = None,
+    hooks: Any = None,
     timeout: float = 60,
     pool: SessionPool | None = None,
     clock: Clock = REAL_CLOCK,

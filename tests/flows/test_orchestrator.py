@@ -303,6 +303,25 @@ async def test_a_steering_message_reaches_the_running_turn_and_without_one_it_is
         assert (await world.end_of(plain.run_id)).result == "You said later"
 
 
+@pytest.mark.promise("R7")
+async def test_a_message_that_comes_while_a_run_ends_is_answered_by_the_next_run(tmp_path: Path) -> None:
+    ending, leave = asyncio.Event(), asyncio.Event()
+
+    class Slow(Recording):
+        async def on_after_invoke(self, thread_id: str, result: Any) -> None:
+            ending.set()
+            await leave.wait()
+
+    async with talking(tmp_path, ScriptedRuntime("- say: 'You said {{prompt}}'\n"), hooks=Slow([])) as world:
+        first = await world.post("one")
+        await bounded(ending.wait())
+        accepted = await bounded(world.orchestrator.steer(RunRequest(prompt="two", thread_id="t")))
+        assert accepted.run_id != first
+        leave.set()
+        assert (await world.end_of(first)).result == "You said one"
+        assert (await world.end_of(accepted.run_id)).result == "You said two"
+
+
 async def test_posts_with_the_same_key_are_one_message_and_one_run(tmp_path: Path) -> None:
     runtime = BenchRuntime()
     async with talking(tmp_path, runtime) as world:

@@ -23,9 +23,9 @@ if TYPE_CHECKING:
     from toolstead.invoker.runtime import Runtime
     from toolstead.invoker.runtime_calls import OwnFor
     from toolstead.orchestrator.event_log import EventLog
-    from toolstead.orchestrator.hooks import MessageHooks
     from toolstead.orchestrator.orchestrator import Orchestrator
     from toolstead.orchestrator.store import Store
+    from toolstead.plugins.hook_runner import HookRunner
     from toolstead.tools.generation import ToolView
     from toolstead.tools.handlers.pinned import Pinned
     from toolstead.types.call import CallTool
@@ -60,7 +60,7 @@ class ConversationParts(msgspec.Struct, frozen=True, kw_only=True):
     keys: Keys
     pinned: Callable[[], Pinned | None]
     runtimes: Sequence[Runtime]
-    hooks: MessageHooks
+    hooks: HookRunner
     recover: Callable[[], Awaitable[None]]
 
 

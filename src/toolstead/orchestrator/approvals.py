@@ -8,33 +8,31 @@ stored together with its event. Every failure refuses the call.
 from __future__ import annotations
 
 import asyncio
+import json
 import logging
 import time
-from collections.abc import Awaitable, Callable, Coroutine, Mapping
-from typing import TYPE_CHECKING, Any, TypeVar
+from collections.abc import Awaitable, Callable, Mapping
+from typing import TYPE_CHECKING, Any
 
-from toolstead.errors import InvalidApprovalError, NotFoundError, StorageError
+import msgspec
+
+from toolstead.concurrency.owned_tasks import OwnedTasks, cancel_tasks
+from toolstead.errors import ApprovalDecidedError, InvalidApprovalError, NotFoundError, StorageError
 from toolstead.orchestrator.ids import Ids
-from toolstead.orchestrator.resolutions import (
-    approval_event,
-    as_json,
-    build_resolution,
-    check_decision,
-    sorted_text,
-    too_late,
-    verdict_of,
-)
+from toolstead.orchestrator.store import Resolution
 from toolstead.types.call import Allow, Ask, Deny, Rewrite, ToolCall
+from toolstead.types.event import NewEvent
 
 if TYPE_CHECKING:
     from toolstead.orchestrator.event_log import EventLog
-    from toolstead.orchestrator.store import Resolution, Store
+    from toolstead.orchestrator.store import Store
     from toolstead.types.approval import Approval, ApprovalDecision
 
 logger = logging.getLogger(__name__)
 
 MOST_WAITING = 1_000
 LONGEST_WAIT = 86_400.0
+LONGEST_REASON = 2_000
 LOOK_SECONDS = 0.5
 """How often a process that waits polls for decisions made in another one."""
 
@@ -43,12 +41,7 @@ CLOSING = "no person can be asked any more: this process is shutting down"
 WITHDRAWN = "withdrawn: the caller left"
 GONE = "the question was deleted with its thread"
 UNSTORED = "the question could not be stored"
-
-T = TypeVar("T")
-
-
-def _nothing_wrong(_tool: str, _input: Mapping[str, Any]) -> list[str]:
-    return []
+UNSAID = "a person denied it"
 
 
 class Approvals:
@@ -59,7 +52,7 @@ class Approvals:
         *,
         open_store: Callable[[], Awaitable[Store]],
         log: EventLog,
-        problems_of: Callable[[str, Mapping[str, Any]], list[str]] = _nothing_wrong,
+        problems_of: Callable[[str, Mapping[str, Any]], list[str]] = lambda _tool, _input: [],
     ) -> None:
         """Create it; nothing is opened before the first question.
 
@@ -76,7 +69,8 @@ class Approvals:
         self._waiting: dict[str, _Question] = {}
         self._owed: dict[str, tuple[_Question, Resolution]] = {}
         """Decisions that could not be stored yet; their calls were refused."""
-        self._tasks: set[asyncio.Task[Any]] = set()
+        self._tasks = OwnedTasks()
+        """What runs to its end even when its caller stops waiting."""
         self._watching: asyncio.Task[None] | None = None
         self._closed = False
 
@@ -119,22 +113,24 @@ class Approvals:
             InvalidApprovalError: The decision is neither, or its arguments do not fit the tool.
             StorageError: The decision cannot be stored; nothing is decided.
         """
-        check_decision(decision, input, reason)
+        _check_decision(decision, input, reason)
         store = await self._open_store()
         approval = await store.read_approval(id)
         if approval.decision is None and await self._settle_abandoned(store, [approval]):
             approval = await store.read_approval(id)
         if approval.decision is not None:
-            raise too_late(approval)
-        edited = None if input is None else as_json(input)
+            raise _refuse_late(approval)
+        edited = None if input is None else _copy_json(input)
         if edited is not None:
             if problems := self._problems_of(approval.tool, edited):
                 raise InvalidApprovalError("input", *problems)
-            if sorted_text(edited) == sorted_text(approval.input):
+            if _sort_text(edited) == _sort_text(approval.input):
                 edited = None  # sent back unchanged
         # A decision is finished even when its caller stops waiting for it: the waiting call gets it at once.
-        resolution = build_resolution(approval, decision, reason, edited)
-        return await asyncio.shield(self._own_task(self._store_decision(store, approval, resolution)))
+        resolution = _build_resolution(approval, decision, reason, edited)
+        return await asyncio.shield(
+            self._tasks.start(self._store_decision(store, approval, resolution), name="toolstead-approval")
+        )
 
     async def pending_approvals(self) -> list[Approval]:
         """The questions that wait for a person, oldest first, of all processes on the database.
@@ -153,18 +149,16 @@ class Approvals:
             StorageError: The database does not answer.
         """
         store = await self._open_store()
-        for approval, _ in await store.recover_approvals(lambda one: build_resolution(one, "deny", STOPPED)):
+        for approval, _ in await store.recover_approvals(lambda one: _build_resolution(one, "deny", STOPPED)):
             logger.warning("approval %s is denied: its process %s was stopped", approval.id, approval.owner)
 
     async def close(self) -> None:
         """Deny all waiting and later questions; store the decisions that are not stored yet, if possible."""
         self._closed = True
         await asyncio.gather(*(self._end_question(question, CLOSING) for question in tuple(self._waiting.values())))
-        while self._tasks:
-            await asyncio.wait(self._tasks)
+        await self._tasks.wait_for_all()
         if self._watching is not None:
-            self._watching.cancel()
-            await asyncio.gather(self._watching, return_exceptions=True)
+            await cancel_tasks((self._watching,))
         try:
             await self._pay_decisions()
         except StorageError as error:
@@ -173,15 +167,18 @@ class Approvals:
     def _refusal_reason(self, ask: Ask, asked_by: str) -> str | None:
         """Why a question is not even asked."""
         if type(ask.timeout) not in (int, float) or not 0 < ask.timeout <= LONGEST_WAIT:
-            bounds = f"more than 0 and at most {LONGEST_WAIT:,.0f}"
-            return f"{asked_by} wants a person to decide within {ask.timeout!r} seconds; it must be {bounds}"
+            return (
+                f"{asked_by} wants a person to decide within {ask.timeout!r} seconds;"
+                f" it must be more than 0 and at most {LONGEST_WAIT:,.0f}"
+            )
         if type(ask.reason) is not str:
             return f"{asked_by} wants a person to decide, and gives no reason"
         if self._closed:
             return CLOSING
         if self._asking + len(self._owed) >= MOST_WAITING:
-            most = f"{MOST_WAITING:,}"
-            return f"{asked_by} wants a person to decide ({ask.reason}), and {most} calls wait for one already"
+            return (
+                f"{asked_by} wants a person to decide ({ask.reason}), and {MOST_WAITING:,} calls wait for one already"
+            )
         return None
 
     async def _ask_and_wait(self, call: ToolCall, ask: Ask, asked_by: str) -> Allow | Deny | Rewrite:
@@ -196,7 +193,7 @@ class Approvals:
             id=self._ids.new_id("approval"),
             call_id=call.call_id or caller.call_id or "",
             tool=call.name,
-            input=as_json(call.input),
+            input=_copy_json(call.input),
             reason=ask.reason,
             asked_by=asked_by,
             thread_id=caller.thread_id,
@@ -206,7 +203,9 @@ class Approvals:
             expires_at=now + ask.timeout,
             owner=store.owner,
         )
-        question = _Question(approval, store, self._own_task(self._store_question(store, approval)))
+        question = _Question(
+            approval, store, self._tasks.start(self._store_question(store, approval), name="toolstead-approval")
+        )
         self._waiting[approval.id] = question
         try:
             await asyncio.shield(question.stored)
@@ -216,15 +215,15 @@ class Approvals:
                 await self._settle_question(question, f"no answer within {ask.timeout:g} seconds")
         except asyncio.CancelledError:
             # Its event precedes the caller's own end; a caller that is cancelled again is not held up.
-            await asyncio.wait([self._own_task(self._end_question(question, WITHDRAWN))])
+            await asyncio.wait([self._tasks.start(self._end_question(question, WITHDRAWN), name="toolstead-approval")])
             raise
         except StorageError:
             # When the connection broke during the commit, the question may be stored: it must not stay open.
-            self._owe_decision(question, build_resolution(approval, "deny", UNSTORED))
+            self._owe_decision(question, _build_resolution(approval, "deny", UNSTORED))
             raise
         finally:
             del self._waiting[approval.id]
-        return verdict_of(question.decided.result())
+        return _read_verdict(question.decided.result())
 
     async def _store_question(self, store: Store, approval: Approval) -> None:
         earlier = [] if approval.run_id is None else await self._log.take_unstored(approval.run_id)
@@ -237,7 +236,7 @@ class Approvals:
             "plugin": approval.asked_by,
             "expiresAt": approval.expires_at,
         }
-        asked = approval_event("approval.requested", approval, approval.requested_at, data)
+        asked = _create_event("approval.requested", approval, approval.requested_at, data)
         try:
             await store.add_approval(approval, [*earlier, asked])
         except BaseException:
@@ -246,7 +245,7 @@ class Approvals:
 
     async def _store_decision(self, store: Store, approval: Approval, resolution: Resolution) -> Approval:
         if await store.resolve_approval(approval.id, resolution) is None:
-            raise too_late(await store.read_approval(approval.id))
+            raise _refuse_late(await store.read_approval(approval.id))
         logger.info("approval %s: a person decided %s", approval.id, resolution.decision)
         decided = resolution.given_to(approval)
         if (question := self._waiting.get(approval.id)) is not None:
@@ -260,7 +259,7 @@ class Approvals:
 
     async def _settle_question(self, question: _Question, reason: str) -> None:
         """Deny a question, unless a person has decided it: then that decision counts."""
-        resolution = build_resolution(question.approval, "deny", reason)
+        resolution = _build_resolution(question.approval, "deny", reason)
         try:
             if await question.store.resolve_approval(question.approval.id, resolution) is None:
                 question.resolve_question(await _decided_approval(question))
@@ -318,13 +317,6 @@ class Approvals:
             if question.approval.id not in still:
                 question.resolve_question(await _decided_approval(question))
 
-    def _own_task(self, work: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
-        """Run something to its end even when its caller stops waiting."""
-        task = asyncio.create_task(work, name="toolstead-approval")
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
-        return task
-
 
 class _Question:
     """A call that waits.
@@ -349,9 +341,81 @@ class _Question:
 
 
 async def _decided_approval(question: _Question) -> Approval:
-    """The approval with its decision."""
     approval = question.approval
     try:
         return await question.store.read_approval(approval.id)
     except NotFoundError:
-        return build_resolution(approval, "deny", GONE).given_to(approval)
+        return _build_resolution(approval, "deny", GONE).given_to(approval)
+
+
+def _read_verdict(approval: Approval) -> Allow | Deny | Rewrite:
+    """What a decision means for the call."""
+    if approval.decision != "allow":
+        return Deny(approval.decision_reason or UNSAID)
+    return Allow() if approval.decided_input is None else Rewrite(approval.decided_input)
+
+
+def _build_resolution(
+    approval: Approval, decision: ApprovalDecision, reason: str, input: Mapping[str, Any] | None = None
+) -> Resolution:
+    """A decision made now, with its event."""
+    now = time.time()
+    data = {"approvalId": approval.id, "decision": decision, "reason": reason, "edited": input is not None}
+    return Resolution(
+        decision=decision,
+        decided_at=now,
+        decision_reason=reason,
+        decided_input=input,
+        events=[_create_event("approval.resolved", approval, now, data)],
+    )
+
+
+def _create_event(type: str, approval: Approval, now: float, data: Mapping[str, Any]) -> NewEvent:
+    """An event about an approval, in the run and thread of its call."""
+    return NewEvent(
+        type=type,
+        time=now,
+        data=data,
+        thread_id=approval.thread_id,
+        run_id=approval.run_id,
+        task_id=approval.task_id,
+    )
+
+
+def _check_decision(decision: str, input: object, reason: object) -> None:
+    """Refuse what can be no decision, whatever it is about.
+
+    Raises:
+        InvalidApprovalError: It says what is wrong.
+    """
+    if decision not in ("allow", "deny"):
+        raise InvalidApprovalError("decision", f"it must be 'allow' or 'deny', not {decision!r}")
+    if input is not None and decision == "deny":
+        raise InvalidApprovalError("input", "a denied call takes none; leave it out, or allow the call")
+    if not isinstance(input, Mapping | None):
+        raise InvalidApprovalError("input", "the tool's arguments must be an object")
+    if not isinstance(reason, str) or len(reason) > LONGEST_REASON:
+        raise InvalidApprovalError("reason", f"it must be text of at most {LONGEST_REASON:,} characters")
+
+
+def _refuse_late(approval: Approval) -> ApprovalDecidedError:
+    """The refusal of a second decision, which names the first."""
+    return ApprovalDecidedError(id=approval.id, decision=approval.decision or "", reason=approval.decision_reason)
+
+
+def _copy_json(input: Mapping[str, Any]) -> dict[str, Any]:
+    """A copy, as JSON has it.
+
+    Raises:
+        InvalidApprovalError: It is no JSON.
+    """
+    try:
+        json.dumps(dict(input), allow_nan=False)  # msgspec would make null of what is no number
+        return msgspec.json.decode(msgspec.json.encode(dict(input)), type=dict[str, Any])
+    except (TypeError, ValueError, OverflowError, RecursionError, msgspec.MsgspecError) as error:
+        raise InvalidApprovalError("input", f"it must be a JSON object: {error}") from error
+
+
+def _sort_text(input: Mapping[str, Any]) -> bytes:
+    """The same text for the same arguments; `1` and `true` differ, though Python finds them equal."""
+    return msgspec.json.encode(dict(input), order="sorted")

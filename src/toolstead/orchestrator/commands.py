@@ -17,15 +17,16 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from contextlib import suppress
 
 from msgspec import structs
 
+from toolstead.concurrency.owned_tasks import OwnedTasks
 from toolstead.errors import NotFoundError, StorageError
 from toolstead.invoker.lease import session_key
-from toolstead.orchestrator.active_run import ActiveRun
 from toolstead.orchestrator.endings import create_message_event
 from toolstead.orchestrator.ids import format_session_id
-from toolstead.orchestrator.parts import OrchestratorParts
+from toolstead.orchestrator.parts import ActiveRun, OrchestratorParts
 from toolstead.orchestrator.performer import RunPerformer
 from toolstead.orchestrator.recovery import Recovery, repeat_pauses
 from toolstead.orchestrator.store import Accepted, RunCommand
@@ -44,20 +45,17 @@ class RunCommands:
     def __init__(self, parts: OrchestratorParts, performer: RunPerformer, recovery: Recovery) -> None:
         self._parts, self._performer, self._recovery = parts, performer, recovery
         self._store, self._active = parts.store, parts.active
-        self._task: asyncio.Task[None] | None = None
+        self._tasks = OwnedTasks()
         self._steering: dict[str, asyncio.Task[None]] = {}
         """Command → the task that gives it to its turn, until the command is deleted."""
 
     def open(self) -> None:
         """Start polling for commands while there are runs."""
-        self._task = asyncio.create_task(self._look_again(), name="toolstead-run-commands")
+        self._tasks.start(self._poll_commands(), name="toolstead-run-commands")
 
     async def close(self) -> None:
         """Stop polling."""
-        tasks = [*self._steering.values(), *([self._task] if self._task is not None else [])]
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        await self._tasks.end_all()
 
     async def give_message(
         self, active: ActiveRun, message: Message, *, key: str | None, command_id: str | None = None
@@ -73,12 +71,13 @@ class RunCommands:
             is_taken = await self._parts.invoker.steer(session_key(message.thread_id), message.content)
             if not is_taken or not active.takes_messages:
                 return None
-            events = [create_message_event(message, message.created_at)]
-            accepted = await self._store.add_message(message, events, idempotency_key=key, command_id=command_id)
-        if not accepted.fresh:
+            accepted = await self._store.add_message(
+                message, [create_message_event(message)], idempotency_key=key, command_id=command_id
+            )
+        if accepted.fresh:
+            await self._performer.run_observer(self._parts.hooks.on_message(message.thread_id, "user", message.content))
+        else:
             logger.warning("run %s was sent a message that another process took at the same time", active.run.id)
-            return accepted
-        await self._performer.run_observer(self._parts.hooks.on_message(message.thread_id, "user", message.content))
         return accepted
 
     async def send_steer(self, run: Run, text: str, key: str | None) -> Accepted | None:
@@ -98,7 +97,7 @@ class RunCommands:
         used = await self._store.find_accepted(run.thread_id, key)
         return used if used is None or used.message_id != message_id else structs.replace(used, fresh=True)
 
-    async def _look_again(self) -> None:
+    async def _poll_commands(self) -> None:
         while True:
             await self._active.arrived.wait()
             await self._parts.clock.sleep(LOOK_SECONDS)
@@ -107,7 +106,11 @@ class RunCommands:
             try:
                 await self._store_sessions()
                 commands = await self._store.list_commands()
-                self._forget_settled({command.id for command in commands})
+                # A command that still exists was given once, and is not given again.
+                waiting = {command.id for command in commands}
+                self._steering = {
+                    one: task for one, task in self._steering.items() if one in waiting or not task.done()
+                }
                 for command in commands:
                     await self._carry_out(command)
             except StorageError as error:
@@ -122,31 +125,25 @@ class RunCommands:
                 active.request_end("cancelled", command.text)
             await self._store.remove_command(command.id)
         elif command.id not in self._steering:
-            self._steering[command.id] = asyncio.create_task(self._steer(active, command))
-
-    def _forget_settled(self, waiting: set[str]) -> None:
-        """Forget deleted commands; one that still exists was given once, and is not given again."""
-        for command_id in [one for one, task in self._steering.items() if task.done() and one not in waiting]:
-            del self._steering[command_id]
+            steering = self._steer(active, command)
+            self._steering[command.id] = self._tasks.start(steering, name=f"toolstead-steer-{command.id}")
 
     async def _steer(self, active: ActiveRun | None, command: RunCommand) -> None:
         try:
-            if active is not None and await self._take_command(active, command):
-                return
+            if active is not None:
+                message = Message(
+                    id=command.id,
+                    thread_id=active.run.thread_id,
+                    role="user",
+                    content=command.text,
+                    created_at=command.created_at,
+                    run_id=command.run_id,
+                )
+                if await self.give_message(active, message, key=command.key, command_id=command.id) is not None:
+                    return
             await self._store.remove_command(command.id)
         except (StorageError, NotFoundError) as error:
             logger.warning("run %s: a message from another process waits: %s", command.run_id, error)
-
-    async def _take_command(self, active: ActiveRun, command: RunCommand) -> bool:
-        message = Message(
-            id=command.id,
-            thread_id=active.run.thread_id,
-            role="user",
-            content=command.text,
-            created_at=command.created_at,
-            run_id=command.run_id,
-        )
-        return await self.give_message(active, message, key=command.key, command_id=command.id) is not None
 
     async def _store_sessions(self) -> None:
         """Store conversation ids that became known during a turn; a later end may change them."""
@@ -155,8 +152,6 @@ class RunCommands:
             now = format_session_id(run.runtime, self._parts.invoker.session_id(session_key(run.thread_id)))
             if now is None or now == active.stored_session or active.is_ending:
                 continue
-            try:
+            with suppress(NotFoundError):
                 await self._store.update_thread(run.thread_id, session_id=now)
-            except NotFoundError:
-                continue
-            active.stored_session = now
+                active.stored_session = now

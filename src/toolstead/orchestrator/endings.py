@@ -5,12 +5,28 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from toolstead.errors import InvocationError, LimitError, ModelError, NoRoomError, SessionLostError
+from toolstead.errors import (
+    InvocationError,
+    LimitError,
+    ModelError,
+    NoRoomError,
+    SessionLostError,
+    StorageError,
+    TimedOutError,
+)
 from toolstead.invoker.runtime import Answer
 from toolstead.orchestrator.store import Ending
 from toolstead.types.event import NewEvent
 from toolstead.types.run import Run, RunEnd, RunError, RunStatus, Usage
 from toolstead.types.thread import Message
+
+_ERROR_CODES: dict[type[Exception], str] = {
+    NoRoomError: "no_room",
+    SessionLostError: "session_lost",
+    LimitError: "limit",
+    TimedOutError: "timeout",
+    StorageError: "storage",
+}
 
 
 def end_with_answer(run: Run, answer: Answer, message: Message) -> Ending:
@@ -24,8 +40,8 @@ def end_with_answer(run: Run, answer: Answer, message: Message) -> Ending:
         usage=answer.usage,
         answer=message,
         events=[
-            create_message_event(message, now),
-            NewEvent(type="completed", time=now, data=done, **_event_place(run)),
+            create_message_event(message),
+            NewEvent(type="completed", time=now, data=done, thread_id=run.thread_id, run_id=run.id),
         ],
     )
 
@@ -35,20 +51,20 @@ def read_usage(data: Mapping[str, Any]) -> Usage:
     return Usage(input_tokens=data["inputTokens"], output_tokens=data["outputTokens"], cost=data["cost"])
 
 
-def create_message_event(message: Message, now: float) -> NewEvent:
+def create_message_event(message: Message) -> NewEvent:
     """A message was stored."""
     data = {"messageId": message.id, "role": message.role, "content": message.content}
-    return NewEvent(type="message", time=now, data=data, thread_id=message.thread_id, run_id=message.run_id)
-
-
-def _event_place(run: Run) -> dict[str, Any]:
-    return {"thread_id": run.thread_id, "run_id": run.id}
+    return NewEvent(
+        type="message", time=message.created_at, data=data, thread_id=message.thread_id, run_id=message.run_id
+    )
 
 
 def end_with_error(run: Run, status: RunEnd, code: str, message: str, now: float) -> Ending:
     """A run that ended without an answer, and why; its last event says so, too."""
     error = RunError(code=code, message=message)
-    last = NewEvent(type=choose_end_type(status), time=now, data=error.to_json(), **_event_place(run))
+    last = NewEvent(
+        type=choose_end_type(status), time=now, data=error.to_json(), thread_id=run.thread_id, run_id=run.id
+    )
     return Ending(status=status, ended_at=now, error=error, events=[last])
 
 
@@ -57,25 +73,17 @@ def end_lost_run(run: Run, now: float) -> Ending:
     return end_with_error(run, "lost", "lost", f"the process {run.owner} that ran it is dead", now)
 
 
-def find_error_code(error: InvocationError) -> str:
+def find_error_code(error: InvocationError | StorageError) -> str:
     """The word for programs that says why no answer came."""
-    match error:
-        case NoRoomError():
-            return "no_room"
-        case SessionLostError():
-            return "session_lost"
-        case LimitError():
-            return "limit"
-        case ModelError(fault=fault):
-            return f"model_{fault}"
-        case _:
-            return "runtime"
+    if isinstance(error, ModelError):
+        return f"model_{error.fault}"
+    return next((code for kind, code in _ERROR_CODES.items() if isinstance(error, kind)), "runtime")
 
 
 def create_start_event(run: Run, now: float) -> NewEvent:
     """A run began."""
     about = {"agent": run.agent, "runtime": run.runtime, "model": run.model}
-    return NewEvent(type="run.started", time=now, data=about, **_event_place(run))
+    return NewEvent(type="run.started", time=now, data=about, thread_id=run.thread_id, run_id=run.id)
 
 
 def choose_end_type(status: RunStatus) -> str:

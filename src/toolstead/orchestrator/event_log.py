@@ -78,12 +78,11 @@ class EventLog:
             task_id=caller.task_id if caller else None,
         )
         if lasting:
-            self._keep_event(event)
+            self._keep_until_stored(event)
         if self.feed is not None:
             self.feed.mention_event(event)
 
-    def _keep_event(self, event: Event) -> None:
-        """Keep an event until there is a store."""
+    def _keep_until_stored(self, event: Event) -> None:
         if len(self._kept) == self._kept.maxlen and not self._is_full:
             self._is_full = True
             logger.warning(
@@ -149,8 +148,8 @@ class EventLog:
         if self.feed is None:
             from toolstead.orchestrator.feed import Feed
 
-            self.feed = Feed(on_readers=self._look_who_listens)
+            self.feed = Feed(on_readers=self._note_readers)
         return self.feed
 
-    def _look_who_listens(self) -> None:
-        self.listening = self.feed is not None and self.feed.has_readers
+    def _note_readers(self, listening: bool) -> None:
+        self.listening = listening

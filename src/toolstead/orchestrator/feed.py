@@ -27,10 +27,11 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
-from types import TracebackType
+from contextlib import suppress
 from typing import Self
 
-from toolstead.orchestrator.store import EventFilter, EventStore
+from toolstead.concurrency.owned_tasks import cancel_tasks
+from toolstead.orchestrator.store import EventFilter, Store
 from toolstead.types.event import Event
 
 logger = logging.getLogger(__name__)
@@ -166,9 +167,7 @@ class EventReader:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
 
@@ -180,14 +179,16 @@ class Feed:
         position: Everything up to this id was handed out; None while nobody reads, or before it is known.
     """
 
-    def __init__(self, *, on_readers: Callable[[], None] = lambda: None, look_seconds: float = LOOK_SECONDS) -> None:
+    def __init__(
+        self, *, on_readers: Callable[[bool], None] = lambda _: None, look_seconds: float = LOOK_SECONDS
+    ) -> None:
         """Make a feed.
 
         Args:
-            on_readers: Called when a reader came or left.
+            on_readers: Called when a reader came or left, with whether there are any.
             look_seconds: How often other processes' events are looked for.
         """
-        self.store: EventStore | None = None
+        self.store: Store | None = None
         self.position: str | None = None
         self._on_readers = on_readers
         self._look_seconds = look_seconds
@@ -196,15 +197,16 @@ class Feed:
         self._wake = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
 
-    @property
-    def has_readers(self) -> bool:
-        """Whether anybody reads along right now."""
-        return bool(self._readers)
-
-    def start_reader(self, wanted: EventFilter = EVERYTHING) -> EventReader:
+    def start_reader(
+        self, wanted: EventFilter = EVERYTHING, *, after: str | None = None, ends_with_store: bool = False
+    ) -> EventReader:
         """Read along from now on, with or without a store."""
-        reader = EventReader(self, wanted)
-        self._add(reader)
+        reader = EventReader(self, wanted, after=after, ends_with_store=ends_with_store)
+        self._readers.add(reader)
+        if self.position is not None:
+            reader.begin(self.position)
+        self._on_readers(True)
+        self._watch()
         return reader
 
     async def open_reader(self, wanted: EventFilter = EVERYTHING, *, after: str | None = None) -> EventReader:
@@ -214,8 +216,7 @@ class Feed:
             StorageError: The store cannot be read.
         """
         await self.catch_up()  # so that "from now on" begins after what other processes have stored
-        reader = EventReader(self, wanted, after=after, ends_with_store=True)
-        self._add(reader)
+        reader = self.start_reader(wanted, after=after, ends_with_store=True)
         try:
             if self.position is None:
                 await self.catch_up()
@@ -224,7 +225,7 @@ class Feed:
             raise
         return reader
 
-    def attach(self, store: EventStore) -> None:
+    def attach(self, store: Store) -> None:
         """Read from a store, from now on."""
         self.store = store
         store.on_commit(self.hand_commit)
@@ -254,7 +255,7 @@ class Feed:
             self.position = None
             self._departures += 1
             self._wake.set()
-        self._on_readers()
+        self._on_readers(bool(self._readers))
 
     async def detach(self) -> None:
         """Read the store no more."""
@@ -263,8 +264,7 @@ class Feed:
             reader.lose_store()
         task, self._task = self._task, None
         if task is not None:
-            task.cancel()
-            await asyncio.gather(task, return_exceptions=True)
+            await cancel_tasks((task,))
 
     def close(self) -> None:
         """End every reader."""
@@ -292,13 +292,6 @@ class Feed:
                 self._hand_out(found)
                 self.position = newest if len(found) < PAGE else self.position
 
-    def _add(self, reader: EventReader) -> None:
-        self._readers.add(reader)
-        if self.position is not None:
-            reader.begin(self.position)
-        self._on_readers()
-        self._watch()
-
     def _begin(self, position: str) -> None:
         self.position = position
         for reader in self._readers:
@@ -317,11 +310,9 @@ class Feed:
                 logger.exception("events could not be read; looking again")
                 await asyncio.sleep(self._look_seconds)
                 continue
-            try:
+            with suppress(TimeoutError):
                 async with asyncio.timeout(self._look_seconds):
                     await self._wake.wait()
-            except TimeoutError:
-                pass
         self._task = None
 
     def _hand_out(self, events: Iterable[Event]) -> None:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from toolstead.errors import StorageError
 
 if TYPE_CHECKING:
-    from toolstead.orchestrator.store import EventStore
+    from toolstead.orchestrator.store import Store
     from toolstead.types.event import NewEvent
 
 logger = logging.getLogger(__name__)
@@ -26,7 +26,7 @@ RETRY_SECONDS = (0.1, 0.5, 2.0, 5.0)
 class Journal:
     """Writes events behind whoever tells them. Close it to write the last ones."""
 
-    def __init__(self, store: EventStore, *, most_waiting: int = MOST_WAITING) -> None:
+    def __init__(self, store: Store, *, most_waiting: int = MOST_WAITING) -> None:
         self._store = store
         self._most_waiting = most_waiting
         self._waiting: dict[str | None, list[NewEvent]] = {}

@@ -1,8 +1,8 @@
 """The orchestrator: a message in, an answer out, everything stored on the way.
 
 One run at a time for each thread, in order of arrival, many threads at once, whichever processes share the
-database. Its parts: `performer` sees a run through, `order` lets it begin when the store says so, `commands`
-reaches runs of other processes, `recovery` ends those of dead ones, `freshness` keeps warm sessions up to date.
+database. Its parts: `performer` takes a run from its turn to its end, `commands` reaches runs of other processes,
+`recovery` ends those of dead ones, `freshness` keeps warm sessions up to date.
 """
 
 from __future__ import annotations
@@ -12,23 +12,22 @@ from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from weakref import WeakValueDictionary
 
+from toolstead.concurrency.owned_tasks import OwnedTasks
 from toolstead.errors import InvocationError, NotFoundError, StorageError
 from toolstead.invoker.clock import REAL_CLOCK, Clock
 from toolstead.invoker.invoker import Invoker
 from toolstead.invoker.runtime_calls import OwnFor
-from toolstead.orchestrator.active_run import ActiveRun
 from toolstead.orchestrator.commands import RunCommands
 from toolstead.orchestrator.endings import create_message_event
 from toolstead.orchestrator.event_log import EventLog
 from toolstead.orchestrator.freshness import SessionFreshness
-from toolstead.orchestrator.hooks import MessageHooks, NoHooks
 from toolstead.orchestrator.ids import Ids
-from toolstead.orchestrator.order import ThreadOrder
-from toolstead.orchestrator.parts import OrchestratorParts
+from toolstead.orchestrator.parts import ActiveRun, OrchestratorParts
 from toolstead.orchestrator.performer import RunPerformer
 from toolstead.orchestrator.recovery import Recovery
 from toolstead.orchestrator.request import RunDefaults, RunRequest
 from toolstead.orchestrator.store import Accepted, RunCommand, Store
+from toolstead.plugins.hook_runner import HookRunner
 from toolstead.types.call import CallTool
 from toolstead.types.event import Event
 from toolstead.types.run import Run, RunEnd
@@ -56,8 +55,8 @@ class Orchestrator:
         invoker: Invoker,
         call_tool: CallTool,
         defaults: RunDefaults,
+        hooks: HookRunner,
         own_tools: OwnFor | None = None,
-        hooks: MessageHooks | None = None,
         clock: Clock = REAL_CLOCK,
         ids: Ids | None = None,
     ) -> None:
@@ -69,16 +68,16 @@ class Orchestrator:
             call_tool=call_tool,
             own_tools=own_tools,
             defaults=defaults,
-            hooks=hooks or NoHooks(),
+            hooks=hooks,
             clock=clock,
             ids=ids or Ids(),
         )
         self._defaults, self._active = defaults, parts.active
         self._reading: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
-        self._steering: set[asyncio.Task[Accepted]] = set()
+        self._steering = OwnedTasks()
         self._recovery = Recovery(parts)
         self._freshness = SessionFreshness(store, invoker.pool)
-        self._performer = RunPerformer(parts, ThreadOrder(parts, self._recovery, self._freshness), self._recovery)
+        self._performer = RunPerformer(parts, self._recovery, self._freshness)
         self._commands = RunCommands(parts, self._performer, self._recovery)
 
     async def open(self) -> None:
@@ -91,9 +90,7 @@ class Orchestrator:
         self._performer.is_closing = True
         await self._recovery.close()
         await self._commands.close()
-        for task in self._steering:
-            task.cancel()
-        await asyncio.gather(*self._steering, return_exceptions=True)
+        await self._steering.end_all()
         await self._end_runs(list(self._active.values()), "stopped", STOPPED)
         await self.invoker.close()
 
@@ -128,7 +125,7 @@ class Orchestrator:
                 run,
                 thread=thread,
                 idempotency_key=request.idempotency_key,
-                events=[create_message_event(message, run.created_at)],
+                events=[create_message_event(message)],
             )
         except asyncio.CancelledError:
             # `begin_run` finds out whether it was stored: that write comes after this one.
@@ -141,10 +138,10 @@ class Orchestrator:
                 self._recovery.note_doubtful(run)
             self._drop_run(active)
             raise
-        if not accepted.fresh:
+        if accepted.fresh:
+            self._performer.start(active)
+        else:
             self._drop_run(active)
-            return accepted
-        self._performer.start(active)
         return accepted
 
     async def steer(self, request: RunRequest) -> Accepted:
@@ -152,23 +149,19 @@ class Orchestrator:
 
         Returns when that is decided. Cancelling the caller does not stop it.
         """
-        task = asyncio.create_task(self._steer(request), name="toolstead-steer")
-        self._steering.add(task)
-        task.add_done_callback(self._steering.discard)
-        return await asyncio.shield(task)
+        return await asyncio.shield(self._steering.start(self._steer(request), name="toolstead-steer"))
 
     async def add_note(self, thread_id: str, content: str, *, kind: str = "text") -> Message:
         """Put a system message into a thread, without a run. Raises NotFoundError for the thread."""
-        now = self._parts.clock.now()
         message = Message(
             id=self._parts.ids.new_id("msg"),
             thread_id=thread_id,
             role="system",
             content=content,
-            created_at=now,
+            created_at=self._parts.clock.now(),
             kind=kind,
         )
-        await self.store.add_message(message, [create_message_event(message, now)])
+        await self.store.add_message(message, [create_message_event(message)])
         await self._performer.run_observer(self._parts.hooks.on_message(thread_id, "system", content))
         return message
 
@@ -185,11 +178,15 @@ class Orchestrator:
         run = await self.store.read_run(run_id)
         if run.has_ended:
             return run
-        now = self._parts.clock.now()
-        command = RunCommand(
-            id=self._parts.ids.new_id("cancel"), run_id=run_id, kind="cancel", text=why, created_at=now
+        await self.store.add_command(
+            RunCommand(
+                id=self._parts.ids.new_id("cancel"),
+                run_id=run_id,
+                kind="cancel",
+                text=why,
+                created_at=self._parts.clock.now(),
+            )
         )
-        await self.store.add_command(command)
         return await self._recovery.wait_for_end(run_id)
 
     async def wait(self, run_id: str) -> Run:
@@ -238,10 +235,6 @@ class Orchestrator:
         self._freshness.mark_outdated(thread_id)
         await self.log.catch_up()  # who reads along learns how its runs ended
         await self.store.delete_thread(thread_id)
-
-    async def recover(self) -> None:
-        """End the runs of processes that are dead."""
-        await self._recovery.recover_runs()
 
     async def _find_thread(self, thread_id: str, request: RunRequest) -> Thread:
         """The stored thread, or the one that its first message will create."""

@@ -1,19 +1,93 @@
-"""What the parts of the orchestrator share, as one record instead of ten parameters for each."""
+"""What the parts of the orchestrator share: the ports, the settings, and the runs that this process owns.
+
+A run in the process that owns it, from the storing of its message to the storing of its end:
+
+    storing ──▶ waiting ──▶ running ──▶ ending ──▶ ended
+       │           │           │          │
+       └───────────┴───────────┘          └ nothing interrupts this
+         `request_end` leads to `ending`
+
+One task takes a run through `waiting`, `running` and `ending`; it is created when the message is stored.
+"""
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import dataclass, field
 
 from toolstead.invoker.clock import REAL_CLOCK, Clock
 from toolstead.invoker.invoker import Invoker
 from toolstead.invoker.runtime_calls import OwnFor
-from toolstead.orchestrator.active_run import ActiveRuns
 from toolstead.orchestrator.event_log import EventLog
-from toolstead.orchestrator.hooks import MessageHooks
 from toolstead.orchestrator.ids import Ids
-from toolstead.orchestrator.request import RunDefaults
+from toolstead.orchestrator.request import RunDefaults, RunRequest
 from toolstead.orchestrator.store import Store
+from toolstead.plugins.hook_runner import HookRunner
 from toolstead.types.call import CallTool
+from toolstead.types.run import NOTHING_USED, Run, RunEnd, Usage
+
+
+@dataclass(slots=True, kw_only=True, eq=False)
+class ActiveRun:
+    """A run that this process owns.
+
+    Attributes:
+        request: What was asked for.
+        stored_session: The thread's stored session id; known once the run began.
+        wanted_end: The requested end, and its reason.
+        is_ending: Its end is being stored.
+        used: What the runtime has reported so far; it counts for a failed run, too.
+        session: Where the runtime's id of the conversation became another: the new one, or None for none.
+        steering: Held while a message is given to its running turn.
+        takes_messages: False from when its end is about to be stored: what is not given by then is not given any more.
+        task: Sees it through, from its first step on.
+        ended: Gets the run as it was stored at its end; cancelled when it was never stored at all.
+    """
+
+    run: Run
+    request: RunRequest
+    stored_session: str | None = None
+    wanted_end: tuple[RunEnd, str] | None = None
+    is_ending: bool = False
+    used: Usage = NOTHING_USED
+    session: tuple[str | None] | None = None
+    steering: asyncio.Lock = field(default_factory=asyncio.Lock)
+    takes_messages: bool = True
+    task: asyncio.Task[None] | None = None
+    ended: asyncio.Future[Run] = field(default_factory=lambda: asyncio.get_running_loop().create_future())
+
+    def request_end(self, status: RunEnd, why: str) -> None:
+        """Request its end; the first request decides. A running turn is interrupted."""
+        if self.wanted_end is None:
+            self.wanted_end = (status, why)
+            # A task cancelled before its first step would never run; it checks `wanted_end` instead.
+            if self.task is not None and not self.is_ending:
+                self.task.cancel()
+
+
+class ActiveRuns(dict[str, ActiveRun]):
+    """The runs that this process owns, by id.
+
+    Attributes:
+        running: Thread → the run that began last there and is not done here, its hooks included.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.running: dict[str, ActiveRun] = {}
+        self.arrived = asyncio.Event()
+        """Set while there are any."""
+
+    def add(self, active: ActiveRun) -> None:
+        """Add a run."""
+        self[active.run.id] = active
+        self.arrived.set()
+
+    def remove(self, active: ActiveRun) -> None:
+        """Remove a run."""
+        del self[active.run.id]
+        if not self:
+            self.arrived.clear()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,7 +105,7 @@ class OrchestratorParts:
     invoker: Invoker
     call_tool: CallTool
     defaults: RunDefaults
-    hooks: MessageHooks
+    hooks: HookRunner
     own_tools: OwnFor | None = None
     clock: Clock = REAL_CLOCK
     ids: Ids = field(default_factory=Ids)

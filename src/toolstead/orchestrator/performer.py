@@ -2,6 +2,11 @@
 
 message → on_message → take the session → on_before_invoke → invoke → stored answer → on_after_invoke → broadcast. A
 run has exactly one end, and it is stored with its answer and its last events in one commit.
+
+The runs of a thread go one at a time, as they were accepted, whichever processes hold them. The store decides
+(`begin_run`); here a run waits until the store lets it begin. It waits for the run directly before it: in this process
+for that run's end, for another process by polling. So every wait is for a run that was accepted earlier, and no two
+wait for each other.
 """
 
 from __future__ import annotations
@@ -9,29 +14,31 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Mapping
+from contextlib import suppress
 from functools import partial
 from typing import Any
 
 from msgspec import structs
 
-from toolstead.errors import InvocationError, NotFoundError, StorageError, TimedOutError
+from toolstead.concurrency.owned_tasks import OwnedTasks
+from toolstead.errors import InvocationError, NoRoomError, NotFoundError, StorageError
 from toolstead.invoker.lease import SessionRequest
 from toolstead.invoker.runtime import Runtime, SessionSpec
-from toolstead.orchestrator.active_run import ActiveRun
 from toolstead.orchestrator.endings import (
     choose_end_type,
+    create_start_event,
     end_with_answer,
     end_with_error,
     find_error_code,
     read_usage,
 )
+from toolstead.orchestrator.freshness import SessionFreshness
 from toolstead.orchestrator.ids import format_session_id, parse_session_id
-from toolstead.orchestrator.order import ThreadOrder
-from toolstead.orchestrator.parts import OrchestratorParts
-from toolstead.orchestrator.recovery import Recovery
-from toolstead.orchestrator.store import Ending
+from toolstead.orchestrator.parts import ActiveRun, OrchestratorParts
+from toolstead.orchestrator.recovery import Recovery, repeat_pauses
+from toolstead.orchestrator.store import Behind, Ending, HeldRun
 from toolstead.types.call import Caller
-from toolstead.types.event import DELTA, Event
+from toolstead.types.event import Event
 from toolstead.types.run import Invoking, Run, RunEnd, Warmth
 from toolstead.types.thread import Message, Role
 
@@ -45,19 +52,17 @@ STEERING_SECONDS = 1.0
 class RunPerformer:
     """Performs runs, each in its own task."""
 
-    def __init__(self, parts: OrchestratorParts, order: ThreadOrder, recovery: Recovery) -> None:
+    def __init__(self, parts: OrchestratorParts, recovery: Recovery, freshness: SessionFreshness) -> None:
         self._parts = parts
         self._store, self._log, self._hooks, self._active = parts.store, parts.log, parts.hooks, parts.active
-        self._order, self._recovery = order, recovery
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._recovery, self._freshness = recovery, freshness
+        self._tasks = OwnedTasks()
         self.is_closing = False
         """From now on, retry an end that cannot be stored only once."""
 
     def start(self, active: ActiveRun) -> None:
         """Perform a run in the background, up to its stored end."""
-        task = asyncio.create_task(self._perform_run(active), name=f"toolstead-{active.run.id}")
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        self._tasks.start(self._perform_run(active), name=f"toolstead-{active.run.id}")
 
     def create_message(self, run: Run, role: Role, content: str, now: float) -> Message:
         """A message of a run."""
@@ -84,10 +89,10 @@ class RunPerformer:
         may_wait: bool = True,
     ) -> SessionRequest:
         """The session that a thread needs; prewarming and invoking both build it here."""
-        folder = self._parts.defaults.cwd if cwd is None else self._parts.defaults.cwd / cwd
+        defaults = self._parts.defaults
         return SessionRequest(
             runtime=runtime,
-            spec=SessionSpec(agent=agent, model=model, cwd=folder, tools=self._parts.defaults.tools(agent)),
+            spec=SessionSpec(agent=agent, model=model, cwd=defaults.cwd / (cwd or ""), tools=defaults.tools(agent)),
             thread_id=thread_id,
             resume=resume or parse_session_id(stored, runtime.name),
             has_history=has_history,
@@ -109,12 +114,9 @@ class RunPerformer:
         except asyncio.CancelledError:
             status, why = active.wanted_end or ("cancelled", "it was cancelled")
             ending = self._fail_run(active, status, status, why)
-        except TimedOutError as error:
-            ending = self._fail_run(active, "timeout", "timeout", str(error))
-        except InvocationError as error:
-            ending = self._fail_run(active, "failed", find_error_code(error), str(error))
-        except StorageError as error:
-            ending = self._fail_run(active, "failed", "storage", str(error))
+        except (InvocationError, StorageError) as error:
+            code = find_error_code(error)
+            ending = self._fail_run(active, "timeout" if code == "timeout" else "failed", code, str(error))
         except Exception:
             crash = self._parts.ids.new_id("run_crash")
             logger.exception("crash %s: run %s", crash, active.run.id)
@@ -130,8 +132,7 @@ class RunPerformer:
     async def _invoke(self, active: ActiveRun) -> Ending:
         if active.wanted_end is not None:
             raise asyncio.CancelledError
-        begun = await self._order.begin_run(active)
-        if begun is None:
+        if not await self._begin_run(active):
             return self._fail_run(active, "cancelled", "cancelled", "another process gave it an end")
         run, request = active.run, active.request
         await self.run_observer(self._hooks.on_message(run.thread_id, "user", run.prompt))
@@ -144,14 +145,14 @@ class RunPerformer:
             parent_agent_id=run.parent_agent or None,
             depth=run.depth,
         )
-        stored = active.stored_session
         session = self.request_session(
             run.thread_id,
-            self._parts.defaults.runtime(run.runtime),
-            stored=stored,
+            self._parts.defaults.runtime(run.runtime, ""),
+            stored=active.stored_session,
             agent=run.agent,
             model=run.model,
-            has_history=stored is not None or len(await self._store.list_messages(run.thread_id, limit=2)) > 1,
+            has_history=active.stored_session is not None
+            or len(await self._store.list_messages(run.thread_id, limit=2)) > 1,
             cwd=request.cwd,
             resume=request.session_id,
             may_wait=request.may_wait,
@@ -169,6 +170,54 @@ class RunPerformer:
         )
         return end_with_answer(run, answer, self.create_message(run, "assistant", answer.text, self._parts.clock.now()))
 
+    async def _begin_run(self, active: ActiveRun) -> bool:
+        """Begin a run when its turn has come; False when it ended meanwhile.
+
+        Raises:
+            NoRoomError: It would have to wait, and may not.
+        """
+        run = active.run
+        for seconds in repeat_pauses():
+            started = self._parts.clock.now()
+            try:
+                outcome = await self._store.begin_run(run, started, [create_start_event(run, started)])
+            except BaseException:
+                # It may have begun, and then the next run cannot see which process ran before this one.
+                self._freshness.mark_outdated(run.thread_id)
+                raise
+            if isinstance(outcome, Behind):
+                if not active.request.may_wait:
+                    raise NoRoomError(
+                        f"thread {run.thread_id!r} is busy with another run, and a child may not wait behind one: "
+                        f"start it when that one has ended, or in another thread"
+                    )
+                await self._wait_for(outcome.runs[-1], seconds)
+                continue
+            if outcome is not None:
+                active.run = structs.replace(run, status="running", started_at=started)
+                active.stored_session = outcome.session_id
+                self._freshness.note_beginning(run.thread_id, outcome.last)
+                await self._take_place(active)
+            return outcome is not None
+        raise AssertionError("there is always another pause")
+
+    async def _wait_for(self, before: HeldRun, seconds: float) -> None:
+        ours = self._active.get(before.id)
+        if ours is not None:
+            await asyncio.wait((ours.ended,))
+        elif before.owner == self._store.owner:  # no task performs it: recovery ends it
+            await self._recovery.pause_for(seconds)
+        else:
+            with suppress(NotFoundError):
+                await self._recovery.wait_for_end(before.id)
+
+    async def _take_place(self, active: ActiveRun) -> None:
+        """Make it the thread's run in this process, after the hooks of the run before it."""
+        running, thread_id = self._active.running, active.run.thread_id
+        while (other := running.get(thread_id)) is not None:
+            await asyncio.wait((other.ended,))
+        running[thread_id] = active
+
     async def _make_prompt(self, run: Run, prompt: str, warmth: Warmth) -> str:
         about = Invoking(run_id=run.id, agent=run.agent, model=run.model, runtime=run.runtime, session=warmth)
         return await self._hooks.on_before_invoke(run.thread_id, prompt, about)
@@ -176,9 +225,6 @@ class RunPerformer:
     def _emit_event(self, active: ActiveRun, caller: Caller, type: str, data: Mapping[str, Any]) -> None:
         if type == "usage":
             active.used += read_usage(data)
-        elif type == active.last_told == DELTA:
-            active.has_deltas = True
-        active.last_told = type
         self._log.emit(type, data, caller)
 
     async def _finish_run(self, active: ActiveRun, ending: Ending) -> None:
@@ -186,9 +232,7 @@ class RunPerformer:
         run = active.run
         await self._end_steering(active)
         session_id = None if active.session is None else format_session_id(run.runtime, active.session[0])
-        ending = structs.replace(
-            ending, usage=ending.usage or active.used, session_id=session_id, has_deltas=active.has_deltas
-        )
+        ending = structs.replace(ending, usage=ending.usage or active.used, session_id=session_id)
         final, events = await self._store_end(active, ending)
         self._active.remove(active)
         if events is not None:
@@ -237,11 +281,10 @@ class RunPerformer:
                 ending = least
 
     async def _report_end(self, run: Run) -> None:
-        hooks = self._hooks
         if run.result is not None:
-            await self.run_observer(hooks.on_message(run.thread_id, "assistant", run.result))
-        await self.run_observer(hooks.on_after_invoke(run.thread_id, run))
-        await self.run_observer(hooks.on_broadcast(choose_end_type(run.status), run.to_json()))
+            await self.run_observer(self._hooks.on_message(run.thread_id, "assistant", run.result))
+        await self.run_observer(self._hooks.on_after_invoke(run.thread_id, run))
+        await self.run_observer(self._hooks.on_broadcast(choose_end_type(run.status), run.to_json()))
 
 
 def _note_session(active: ActiveRun, session_id: str | None) -> None:

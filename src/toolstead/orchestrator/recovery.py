@@ -5,13 +5,13 @@ Only the process locks of the store decide which processes are alive.
 
 from __future__ import annotations
 
-import asyncio
 import itertools
 import logging
 from collections.abc import Iterator
 
 from msgspec.structs import replace
 
+from toolstead.concurrency.owned_tasks import OwnedTasks
 from toolstead.errors import StorageError
 from toolstead.orchestrator.endings import end_lost_run, end_with_error
 from toolstead.orchestrator.parts import OrchestratorParts
@@ -41,18 +41,16 @@ class Recovery:
         self._store, self._clock = parts.store, parts.clock
         self._doubtful: dict[str, Run] = {}
         self._looked = float("-inf")
-        self._task: asyncio.Task[None] | None = None
+        self._tasks = OwnedTasks()
 
     async def open(self) -> None:
         """End the runs of dead processes, now and periodically."""
         await self.recover_runs()
-        self._task = asyncio.create_task(self._recover_again(), name="toolstead-recovery")
+        self._tasks.start(self._recover_again(), name="toolstead-recovery")
 
     async def close(self) -> None:
         """Stop polling."""
-        if self._task is not None:
-            self._task.cancel()
-            await asyncio.gather(self._task, return_exceptions=True)
+        await self._tasks.end_all()
 
     async def recover_runs(self) -> None:
         """End the runs of dead processes, and those of our own that were given up."""

@@ -5,22 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Protocol
 
 from toolstead.invoker.runtime import Runtime
 from toolstead.types.call import Caller
-
-
-class FindRuntime(Protocol):
-    """Finds a runtime by its name."""
-
-    def __call__(self, name: str, model: str = "") -> Runtime:
-        """The runtime of this name; an empty one means the settings' choice for this model.
-
-        Raises:
-            RuntimeFailureError: There is none, or it is unavailable.
-        """
-        ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,7 +15,8 @@ class RunDefaults:
     """The defaults of a run, where neither it nor its thread sets a value.
 
     Attributes:
-        runtime: Finds a runtime.
+        runtime: Finds a runtime by its name; an empty one means the settings' choice for the model, which comes second.
+            Raises RuntimeFailureError when there is none, or it is unavailable.
         tools: The names of the tools that an agent is offered now.
     """
 
@@ -36,7 +24,7 @@ class RunDefaults:
     model: str
     cwd: Path
     timeout: float
-    runtime: FindRuntime
+    runtime: Callable[[str, str], Runtime]
     tools: Callable[[str], tuple[str, ...]]
 
 

@@ -102,14 +102,18 @@ class RunCommand(msgspec.Struct, frozen=True, kw_only=True):
     key: str | None = None
 
 
-class Ending(msgspec.Struct, frozen=True, kw_only=True):
-    """How a run ends: stored in one commit with its answer and its last event.
+class StoredChange(msgspec.Struct, frozen=True, kw_only=True):
+    """A change of something stored: of every field that both name alike; None leaves a field as it was."""
 
-    Fields that a `Run` has too change it; None leaves it as it was.
+    def given_to(self, stored: StructT) -> StructT:
+        """The stored value as it is with this change."""
+        shared = set(stored.__struct_fields__) & set(self.__struct_fields__)
+        changes = {name: value for name in shared if (value := getattr(self, name)) is not None}
+        return msgspec.structs.replace(stored, **changes)
 
-    Attributes:
-        has_deltas: Whether `message.delta` events of the run may follow each other; they are joined with its end.
-    """
+
+class Ending(StoredChange, frozen=True, kw_only=True):
+    """How a run ends: stored in one commit with its answer and its last event."""
 
     status: RunEnd
     ended_at: float
@@ -119,17 +123,10 @@ class Ending(msgspec.Struct, frozen=True, kw_only=True):
     answer: Message | None = None
     session_id: str | None = None
     events: Sequence[NewEvent] = ()
-    has_deltas: bool = True
-
-    def given_to(self, run: Run) -> Run:
-        """The run as it is with this end."""
-        return _apply_changes(run, self)
 
 
-class Resolution(msgspec.Struct, frozen=True, kw_only=True):
+class Resolution(StoredChange, frozen=True, kw_only=True):
     """How an approval is decided: stored in one commit with the event that tells of it.
-
-    Fields that an `Approval` has too change it; None leaves it as it was.
 
     Attributes:
         decided_input: The arguments to go on with instead; None when they stay as they are.
@@ -141,17 +138,6 @@ class Resolution(msgspec.Struct, frozen=True, kw_only=True):
     decided_input: Mapping[str, Any] | None = None
     events: Sequence[NewEvent] = ()
 
-    def given_to(self, approval: Approval) -> Approval:
-        """The approval as it is with this decision."""
-        return _apply_changes(approval, self)
-
-
-def _apply_changes(stored: StructT, changes: msgspec.Struct) -> StructT:
-    """The stored value with every field that the changes name alike; a None changes nothing."""
-    shared = set(stored.__struct_fields__) & set(changes.__struct_fields__)
-    said = {name: value for name in shared if (value := getattr(changes, name)) is not None}
-    return msgspec.structs.replace(stored, **said)
-
 
 class PluginRow(msgspec.Struct, frozen=True, kw_only=True):
     """What was set for a plugin, above the settings files; None means nothing was said."""
@@ -160,8 +146,41 @@ class PluginRow(msgspec.Struct, frozen=True, kw_only=True):
     settings: Mapping[str, Any] | None = None
 
 
-class ThreadStore(Protocol):
-    """Threads and their messages."""
+class Store(Protocol):
+    """Everything that is kept."""
+
+    owner: str
+    """This process, as runs name it."""
+
+    # The numbered log.
+
+    async def append_events(self, events: Sequence[NewEvent]) -> list[Event]:
+        """Keep events in this order; their ids are assigned in commit order."""
+        ...
+
+    async def list_events(
+        self, wanted: EventFilter, *, after: str | None = None, until: str | None = None, limit: int = 500
+    ) -> list[Event]:
+        """Events after an id and up to another, oldest first. Raises NotFoundError for what cannot be an id.
+
+        The `message.delta` events of a run that ended are joined: several that follow each other, in what is wanted
+        and between the two ids, are one, with the id of the last. No text comes twice, and none is left out,
+        whichever ids are given and whenever the run ends.
+        """
+        ...
+
+    async def event_position(self) -> str:
+        """The id up to which everything is committed, by whichever process; later events have later ids.
+
+        The listener was told of all commits of this process up to it.
+        """
+        ...
+
+    def on_commit(self, listener: OnCommit) -> None:
+        """Tell this listener of each commit of this process, in order, before those who wait for it."""
+        ...
+
+    # Threads and their messages.
 
     async def create_thread(self, thread: Thread) -> None:
         """Keep a new thread; one that is there already stays as it is."""
@@ -209,12 +228,7 @@ class ThreadStore(Protocol):
         """What a key of a thread was used for, not fresh; None when it was not used."""
         ...
 
-
-class RunStore(Protocol):
-    """Runs, and who holds them."""
-
-    owner: str
-    """This process, as runs name it."""
+    # Runs, and which processes hold them.
 
     async def accept_message(
         self,
@@ -275,39 +289,7 @@ class RunStore(Protocol):
         """
         ...
 
-
-class EventStore(Protocol):
-    """The numbered log."""
-
-    async def append_events(self, events: Sequence[NewEvent]) -> list[Event]:
-        """Keep events in this order; their ids are assigned in commit order."""
-        ...
-
-    async def list_events(
-        self, wanted: EventFilter, *, after: str | None = None, until: str | None = None, limit: int = 500
-    ) -> list[Event]:
-        """Events after an id and up to another, oldest first. Raises NotFoundError for what cannot be an id.
-
-        The `message.delta` events of a run that ended are joined: several that follow each other, in what is wanted
-        and between the two ids, are one, with the id of the last. No text comes twice, and none is left out,
-        whichever ids are given and whenever the run ends.
-        """
-        ...
-
-    async def event_position(self) -> str:
-        """The id up to which everything is committed, by whichever process; later events have later ids.
-
-        The listener was told of all commits of this process up to it.
-        """
-        ...
-
-    def on_commit(self, listener: OnCommit) -> None:
-        """Tell this listener of each commit of this process, in order, before those who wait for it."""
-        ...
-
-
-class KeptStore(Protocol):
-    """Results behind handles, plugins' switches and settings, and their key-value spaces."""
+    # Results behind handles, plugins' switches and settings, and their key-value spaces.
 
     async def keep_result(self, handle: str, content: bytes) -> None:
         """Keep a whole result."""
@@ -348,9 +330,7 @@ class KeptStore(Protocol):
         """The keys of a space, sorted."""
         ...
 
-
-class ApprovalStore(Protocol):
-    """Questions to a person; each gets its decision once, whichever processes ask and decide."""
+    # Questions to a person; each gets its decision once, whichever processes ask and decide.
 
     async def add_approval(self, approval: Approval, events: Sequence[NewEvent]) -> list[Event]:
         """Keep a question, with its events; the last of them tells of it."""
@@ -380,10 +360,6 @@ class ApprovalStore(Protocol):
         What comes back are the approvals as they were decided, each with its events.
         """
         ...
-
-
-class Store(ThreadStore, RunStore, EventStore, KeptStore, ApprovalStore, Protocol):
-    """Everything that is kept."""
 
     async def expire_rows(self, before: float, kinds: Collection[str] = ("events", "results", "keys")) -> int:
         """Delete what is older and belongs to no unfinished run; give the number of rows.

@@ -37,12 +37,11 @@ class Caller(msgspec.Struct, frozen=True, kw_only=True):
 ANONYMOUS = Caller()
 
 
-class CallTool(Protocol):
-    """Calls a tool through the dispatcher, on behalf of a caller."""
+CallTool = Callable[[str, Mapping[str, Any] | None, Caller], Awaitable["ToolResult"]]
+"""Calls a tool by its name through the dispatcher, on behalf of a caller.
 
-    async def __call__(self, name: str, input: Mapping[str, Any] | None, caller: Caller) -> ToolResult:
-        """Raises UnknownToolError; every other failure is a result."""
-        ...
+Raises UnknownToolError; every other failure is a result.
+"""
 
 
 class CallTurnTool(Protocol):

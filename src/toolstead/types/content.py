@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, ClassVar, cast
 
 from toolstead.types.sent import SentStruct
@@ -124,14 +124,15 @@ def whole_text(text: str) -> str:
     return text
 
 
-def whole_json(value: Any) -> Any:
+def whole_json(value: Any, make_whole: Callable[[str], str] = whole_text) -> Any:
     """A JSON value in which every text is whole."""
     match value:
         case str():
-            return whole_text(value)
+            return make_whole(value)
         case Mapping():
-            return {whole_text(str(key)): whole_json(item) for key, item in cast("Mapping[Any, Any]", value).items()}
+            items = cast("Mapping[Any, Any]", value).items()
+            return {make_whole(str(key)): whole_json(item, make_whole) for key, item in items}
         case list() | tuple():
-            return [whole_json(item) for item in cast("list[Any] | tuple[Any, ...]", value)]
+            return [whole_json(item, make_whole) for item in cast("list[Any] | tuple[Any, ...]", value)]
         case _:
             return value

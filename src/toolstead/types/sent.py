@@ -62,16 +62,20 @@ class SentPlan:
         fields.sort(key=lambda field: field.name != "id")  # it comes first, also where a Struct extends one without
         self.tag = {} if config.tag_field is None else {config.tag_field: config.tag}
         self.keys = [field.encode_name for field in fields]
-        names = [field.name for field in fields]
-        self.get_values: Callable[[object], tuple[Any, ...]] = (
-            attrgetter(*names) if len(names) > 1 else lambda value: tuple(getattr(value, name) for name in names)
-        )
+        self.get_values = get_fields([field.name for field in fields])
         self.optional = [(field.encode_name, _default(field)) for field in fields if field.name in struct.optional]
         self.converted = [field.encode_name for field in fields if not _is_plain(field.type)]
         self.flattened = [field.encode_name for field in fields if field.name in struct.flattened]
 
 
 _plan_of = cache(SentPlan)
+
+
+def get_fields(names: Sequence[str]) -> Callable[[object], tuple[Any, ...]]:
+    """A function that returns the values of these fields, all in one step."""
+    if len(names) > 1:
+        return attrgetter(*names)
+    return lambda value: tuple(getattr(value, name) for name in names)
 
 
 def _is_plain(kind: Any) -> bool:

@@ -13,8 +13,7 @@ from toolstead.adapters.http.problem import BAD_BODY, BAD_JSON
 from toolstead.adapters.rest.answers import ApprovalAnswer, ApprovalList, ReadableCall
 from toolstead.adapters.rest.openapi import body_of, describe_answer, path_parameter, route
 from toolstead.adapters.rest.problems import APPROVAL_DECIDED, STORAGE, UNKNOWN_APPROVAL
-from toolstead.orchestrator.approvals import Approvals
-from toolstead.orchestrator.resolutions import LONGEST_REASON
+from toolstead.orchestrator.approvals import LONGEST_REASON, Approvals
 from toolstead.schema.visible import escape_unseen
 from toolstead.types.approval import Approval, ApprovalDecision
 

@@ -17,29 +17,31 @@ class DatabaseAddress:
 
     Attributes:
         shown: What may stand in a message.
-        password: What must not.
+        patience: After how many seconds of waiting for another writer a write fails.
+        password: What must never be in a text.
     """
 
     shown: str
+    patience: float
     path: Path | None = None
     url: str = field(default="", repr=False)
     password: str = field(default="", repr=False)
 
 
-def parse_address(text: str | Path) -> DatabaseAddress:
+def parse_address(text: str | Path, patience: float) -> DatabaseAddress:
     """Tell a path from a URL.
 
     Raises:
         StorageError: It is a URL of something else.
     """
     if isinstance(text, Path):
-        return DatabaseAddress(shown=str(text), path=text)
+        return DatabaseAddress(shown=str(text), patience=patience, path=text)
     scheme, separator, rest = text.partition("://")
     if not separator:
-        return DatabaseAddress(shown=text, path=Path(text))
+        return DatabaseAddress(shown=text, patience=patience, path=Path(text))
     if scheme in ("sqlite", "sqlite+aiosqlite") and rest.startswith("/") and len(rest) > 1:
         path = Path(unquote(rest[1:]))
-        return DatabaseAddress(shown=str(path), path=path)
+        return DatabaseAddress(shown=str(path), patience=patience, path=path)
     shown, password = _without_password(scheme, rest)
     if scheme not in _POSTGRES:
         raise StorageError(
@@ -47,7 +49,7 @@ def parse_address(text: str | Path) -> DatabaseAddress:
         )
     if set(password) & set("@/?#"):
         raise not_understood(shown)
-    return DatabaseAddress(shown=shown, url=f"postgresql://{rest}", password=unquote(password))
+    return DatabaseAddress(shown=shown, patience=patience, url=f"postgresql://{rest}", password=unquote(password))
 
 
 def not_understood(shown: str) -> StorageError:

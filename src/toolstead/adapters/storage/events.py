@@ -21,8 +21,7 @@ from msgspec.structs import replace
 from sqlalchemy import Connection, Select, and_, bindparam, case, select
 
 from toolstead.adapters.storage.rows import event_id, event_number, from_json, pad_list, to_json
-from toolstead.adapters.storage.statements import Statements
-from toolstead.adapters.storage.tables import EVENTS, events, sequence
+from toolstead.adapters.storage.tables import EVENTS, Statements, events, sequence
 from toolstead.orchestrator.store import EventFilter
 from toolstead.types.event import DELTA, Event
 
@@ -50,7 +49,12 @@ def read_position(connection: Connection) -> str:
 
 
 def list_events(
-    connection: Connection, wanted: EventFilter, after: str | None, until: str | None, limit: int
+    connection: Connection,
+    wanted: EventFilter,
+    *,
+    after: str | None = None,
+    until: str | None = None,
+    limit: int = 500,
 ) -> list[Event]:
     """Oldest first. Raises NotFoundError for an `after` or an `until` that is no id."""
     first = 0 if after is None else event_number(after)
@@ -145,12 +149,7 @@ def _create_event(row: Sequence[Any], n: int) -> Event:
 
 
 def _apply_filter(query: Select[Any], wanted: EventFilter) -> Select[Any]:
-    if wanted.thread_id is not None:
-        query = query.where(events.c.thread_id == wanted.thread_id)
-    if wanted.run_id is not None:
-        query = query.where(events.c.run_id == wanted.run_id)
-    if wanted.task_id is not None:
-        query = query.where(events.c.task_id == wanted.task_id)
-    if wanted.types is not None:
-        query = query.where(events.c.type.in_(sorted(wanted.types)))
-    return query
+    for name in ("thread_id", "run_id", "task_id"):
+        if (value := getattr(wanted, name)) is not None:
+            query = query.where(events.c[name] == value)
+    return query if wanted.types is None else query.where(events.c.type.in_(sorted(wanted.types)))

@@ -12,12 +12,25 @@ from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 from msgspec import structs
-from sqlalchemy import Connection
+from sqlalchemy import Connection, insert, update
 
 from toolstead.adapters.storage.ledger import Draft, Ledger
-from toolstead.adapters.storage.run_commands import remove_command
-from toolstead.adapters.storage.tables import EVENTS, MESSAGES, RUNS, THREADS, UsedKey
-from toolstead.orchestrator.store import Accepted, Begun, Behind, Ending
+from toolstead.adapters.storage.queries import remove_command
+from toolstead.adapters.storage.rows import event_number
+from toolstead.adapters.storage.tables import (
+    APPROVALS,
+    EVENTS,
+    MESSAGES,
+    PENDING,
+    RESOLVE,
+    RUNS,
+    THREADS,
+    UsedKey,
+    approvals,
+)
+from toolstead.errors import NotFoundError
+from toolstead.orchestrator.store import Accepted, Begun, Behind, Ending, Resolution
+from toolstead.types.approval import Approval
 from toolstead.types.event import Event, NewEvent
 from toolstead.types.run import ENDS, Run
 from toolstead.types.thread import Message, Thread
@@ -34,56 +47,57 @@ class Operation(Generic[T]):
         threads: Threads of which it must know whether they are there.
         runs: Runs whose state it must know.
         keys: Keys of threads of which it must know what they were used for.
-        lines: Threads whose unfinished runs it must know.
+        queues: Threads whose unfinished runs it must know.
+        is_direct: Whether it runs statements that need the rows of the operations before it, and that the operations
+            after it must see.
     """
 
     apply: Callable[[Ledger], T]
     threads: Iterable[str] = ()
     runs: Iterable[str] = ()
     keys: Iterable[tuple[str, str]] = ()
-    lines: Iterable[str] = ()
+    queues: Iterable[str] = ()
+    is_direct: bool = False
 
 
-@dataclass(slots=True)
-class Direct(Generic[T]):
+def run_directly(work: Callable[[Connection], T]) -> Operation[T]:
     """A write with statements of its own: it shares the transaction only."""
-
-    work: Callable[[Connection], T]
+    return Operation(apply=lambda ledger: work(ledger.connection), is_direct=True)
 
 
 def add_thread(thread: Thread) -> Operation[None]:
     """Keep a thread; one that is there stays as it is."""
     row = THREADS.encode_row(thread)
-
-    def add_rows(ledger: Ledger) -> None:
-        if not ledger.has_thread(thread.id):
-            ledger.add_thread(thread.id, row)
-
-    return Operation(apply=add_rows, threads=(thread.id,))
+    return Operation(apply=lambda ledger: ledger.add_thread(thread.id, row), threads=(thread.id,))
 
 
 def add_message(
-    message: Message, key: str | None, events: Sequence[NewEvent], command_id: str | None = None
+    message: Message,
+    events: Sequence[NewEvent] = (),
+    *,
+    idempotency_key: str | None = None,
+    command_id: str | None = None,
 ) -> Operation[Accepted]:
     """Keep a message that starts no run, with its events, or give what the key was used for.
 
     The command that it came with is removed.
     """
-    if key is not None and message.run_id is None:
+    if idempotency_key is not None and message.run_id is None:
         raise ValueError(f"message {message.id} belongs to no run, so that there is nothing to keep a key for")
     row = MESSAGES.encode_row(message)
     drafts = encode_events(events)
 
     def add_rows(ledger: Ledger) -> Accepted:
-        ledger.check_thread(message.thread_id)
+        if message.thread_id not in ledger.threads:
+            raise NotFoundError("thread", message.thread_id)
         if command_id is not None:
             remove_command(ledger.connection, command_id)
-        if (used := ledger.find_key(message.thread_id, key)) is not None:
+        if (used := ledger.keys.get((message.thread_id, idempotency_key))) is not None:
             return Accepted(message_id=used.message_id, run_id=used.run_id, fresh=False)
         ledger.add_row(MESSAGES, row)
-        return _store_accepted(ledger, message, message.run_id or "", key, drafts)
+        return _store_accepted(ledger, message, message.run_id or "", idempotency_key, drafts)
 
-    return Operation(apply=add_rows, threads=(message.thread_id,), keys=_keys_of(message, key))
+    return Operation(apply=add_rows, threads=(message.thread_id,), keys=_keys_of(message, idempotency_key))
 
 
 def append_events(events: Sequence[NewEvent]) -> Operation[list[Event]]:
@@ -93,56 +107,58 @@ def append_events(events: Sequence[NewEvent]) -> Operation[list[Event]]:
 
 
 def accept_message(
-    message: Message, run: Run, key: str | None, events: Sequence[NewEvent], thread: Thread | None = None
+    message: Message,
+    run: Run,
+    *,
+    thread: Thread | None = None,
+    idempotency_key: str | None = None,
+    events: Sequence[NewEvent] = (),
 ) -> Operation[Accepted]:
     """Keep a message and the run that will answer it, or give what the key was used for."""
     if message.thread_id != run.thread_id:
         raise ValueError(f"message {message.id} and run {run.id} must be of one thread")
     row, run_row = MESSAGES.encode_row(message), RUNS.encode_row(run)
+    thread_row = THREADS.encode_row(thread or _thread_for(message, run))
     drafts = encode_events(events)
 
     def add_rows(ledger: Ledger) -> Accepted:
-        if (used := ledger.find_key(message.thread_id, key)) is not None:
+        if (used := ledger.keys.get((message.thread_id, idempotency_key))) is not None:
             return Accepted(message_id=used.message_id, run_id=used.run_id, fresh=False)
-        if not ledger.has_thread(message.thread_id):
-            ledger.add_thread(message.thread_id, THREADS.encode_row(thread or _thread_for(message, run)))
+        ledger.add_thread(message.thread_id, thread_row)
         ledger.add_row(MESSAGES, row)
         ledger.add_run(run, run_row)
-        return _store_accepted(ledger, message, run.id, key, drafts)
+        return _store_accepted(ledger, message, run.id, idempotency_key, drafts)
 
-    return Operation(apply=add_rows, threads=(message.thread_id,), keys=_keys_of(message, key))
+    return Operation(apply=add_rows, threads=(message.thread_id,), keys=_keys_of(message, idempotency_key))
 
 
-def begin_run(run: Run, started_at: float, events: Sequence[NewEvent]) -> Operation[Begun | Behind | None]:
+def begin_run(run: Run, started_at: float, events: Sequence[NewEvent] = ()) -> Operation[Begun | Behind | None]:
     """Queued becomes running, if the run still waits and nobody goes before it."""
     begun = structs.replace(run, status="running", started_at=started_at)
     drafts = encode_events(events)
 
     def begin_row(ledger: Ledger) -> Begun | Behind | None:
-        line = ledger.line_of(run.thread_id)
-        if line.waiting.get(run.id, ("", ""))[1] != "queued":
+        queue = ledger.queues[run.thread_id]
+        if queue.waiting.get(run.id, ("", ""))[1] != "queued":
             return None
-        if ahead := line.runs_before(run.id):
+        if ahead := queue.runs_before(run.id):
             return Behind(runs=ahead)
-        last = line.last
+        last = queue.last
         ledger.begin_run(begun)
-        return Begun(events=ledger.add_events(drafts), last=last, session_id=line.session_id)
+        return Begun(events=ledger.add_events(drafts), last=last, session_id=queue.session_id)
 
-    return Operation(apply=begin_row, lines=(run.thread_id,))
+    return Operation(apply=begin_row, queues=(run.thread_id,))
 
 
 def end_runs(endings: Sequence[tuple[str, Ending]]) -> Operation[list[list[Event] | None]]:
-    """End those runs that have no end yet, in one commit; what each got, in order. A refusal comes before the first."""
+    """End those runs that have no end yet, in one commit; what each got, in order."""
     answers = [None if ending.answer is None else MESSAGES.encode_row(ending.answer) for _, ending in endings]
     drafts = [encode_events(ending.events) for _, ending in endings]
 
     def end_rows(ledger: Ledger) -> list[list[Event] | None]:
-        unfinished = [(state := ledger.run_state(run_id)) is not None and state[0] not in ENDS for run_id, _ in endings]
-        for (_, ending), is_unfinished in zip(endings, unfinished, strict=True):
-            if is_unfinished and ending.answer is not None:
-                ledger.check_thread(ending.answer.thread_id)
         stored: list[list[Event] | None] = []
-        for (run_id, ending), is_unfinished, answer, events in zip(endings, unfinished, answers, drafts, strict=True):
+        for (run_id, ending), answer, events in zip(endings, answers, drafts, strict=True):
+            is_unfinished = run_id in ledger.runs and ledger.runs[run_id][0] not in ENDS
             if is_unfinished:
                 if answer is not None:
                     ledger.add_row(MESSAGES, answer)
@@ -150,8 +166,37 @@ def end_runs(endings: Sequence[tuple[str, Ending]]) -> Operation[list[list[Event
             stored.append(ledger.add_events(events) if is_unfinished else None)
         return stored
 
-    threads = [ending.answer.thread_id for _, ending in endings if ending.answer is not None]
-    return Operation(apply=end_rows, runs=[run_id for run_id, _ in endings], threads=threads)
+    return Operation(apply=end_rows, runs=[run_id for run_id, _ in endings])
+
+
+def add_approval(approval: Approval, events: Sequence[NewEvent]) -> Operation[list[Event]]:
+    """Keep a question with its events, numbered as the last of them, which tells of it."""
+    if not events:
+        raise ValueError(f"approval {approval.id} needs an event that tells of it")
+    values = APPROVALS.encode_values(approval)
+    drafts = encode_events(events)
+
+    def add_rows(ledger: Ledger) -> list[Event]:
+        stored = ledger.add_events(drafts)
+        ledger.connection.execute(insert(approvals).values(n=event_number(stored[-1].id), **values))
+        return stored
+
+    return Operation(apply=add_rows)
+
+
+def resolve_approvals(resolutions: Sequence[tuple[str, Resolution]]) -> Operation[list[list[Event] | None]]:
+    """Decide those questions that are open, in one commit; what each got, in order."""
+    made = [(own_id, RESOLVE.encode_values(one), encode_events(one.events)) for own_id, one in resolutions]
+
+    def resolve_rows(ledger: Ledger) -> list[list[Event] | None]:
+        stored: list[list[Event] | None] = []
+        for own_id, values, drafts in made:
+            deciding = update(approvals).where(approvals.c.id == own_id, PENDING).values(**values)
+            is_decided = ledger.connection.execute(deciding).rowcount > 0
+            stored.append(ledger.add_events(drafts) if is_decided else None)
+        return stored
+
+    return Operation(apply=resolve_rows)
 
 
 def encode_events(events: Sequence[NewEvent]) -> list[Draft]:

@@ -1,6 +1,6 @@
 """Postgres: a pool of connections, and one more that holds this process's lock.
 
-The lock is a session's advisory lock: the server lets go of it when the connection ends, so a
+The lock is a session's advisory lock: the server releases it when the connection ends, so a
 process that died is known to be dead without a clock. A connection that is lost while we live is
 made again and the lock taken anew; in between, another process may end our runs, and our own end
 then comes second and is told so. A pooler that hands out connections by transaction (PgBouncer's
@@ -19,12 +19,12 @@ from typing import Any, TypeVar, cast
 import asyncpg  # pyright: ignore[reportMissingTypeStubs] - it has none; what it gives is Any here
 from sqlalchemy import Connection
 from sqlalchemy.exc import DBAPIError
-from sqlalchemy.ext.asyncio import create_async_engine
+from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 
 from toolstead.adapters.storage.address import DatabaseAddress, not_understood
-from toolstead.adapters.storage.failures import Place, StorageFailure
+from toolstead.adapters.storage.failures import explain_failure
 from toolstead.adapters.storage.migrations import migrate_step
-from toolstead.adapters.storage.statements import Statements
+from toolstead.adapters.storage.tables import Statements
 from toolstead.errors import StorageError
 
 logger = logging.getLogger(__name__)
@@ -46,10 +46,9 @@ T = TypeVar("T")
 class PostgresDatabase:
     """One database on a server, and this process's lock there."""
 
-    def __init__(self, address: DatabaseAddress, owner: str, patience: float) -> None:
-        self._address = address
+    def __init__(self, place: DatabaseAddress, owner: str) -> None:
+        self.place = place
         self._owner = owner
-        self._place = Place(shown=address.shown, patience=patience, password=address.password)
         self._engine = create_async_engine(
             "postgresql+asyncpg://",
             async_creator=self._connect,
@@ -65,53 +64,27 @@ class PostgresDatabase:
         self._closed = False
 
     async def open(self) -> None:
-        """Bring the database to this version, take this process's lock.
+        """Bring the database to this version, take this process's lock; close it in any case.
 
         Raises:
             StorageError: It cannot be reached, entered or migrated, or the owner is taken.
         """
-        try:
-            while await self._explain_errors(self.write(self._migrate_step)):
-                logger.info("%s was brought to its next version", self._place.shown)
-            await self._explain_errors(self._take_lock())
-        except BaseException:
-            await self.close()
-            raise
+        while await self._explain_errors(self.write(self._migrate_step)):
+            logger.info("%s was brought to its next version", self.place.shown)
+        await self._explain_errors(self._take_lock())
 
     async def read(self, work: Callable[[Connection], T]) -> T:
         """Run a function that only reads. Raises StorageError."""
-
-        async def read_once() -> T:
-            async with self._reading.connect() as connection:
-                return await connection.run_sync(work)
-
-        return await self._explain_errors(self._try_twice(read_once))
+        return await self._explain_errors(self._try_twice(self._reading, work))
 
     async def write(self, work: Callable[[Connection], T]) -> T:
-        """Run a function in a transaction."""
-
-        async def write_once() -> T:
-            async with self._engine.connect() as connection:
-                outcome = await connection.run_sync(work)
-                try:
-                    await connection.commit()
-                except (DBAPIError, OSError) as error:
-                    raise StorageError(
-                        f"{self._place.shown} was lost during a commit, so that what was being written"
-                        " may or may not be kept; look before you write it again"
-                    ) from error
-                return outcome
-
-        return await self._try_twice(write_once)
+        """Run a function in a transaction and commit it; an error of it or of the driver rolls it back."""
+        return await self._try_twice(self._engine, work)
 
     async def living_owners(self, owners: Sequence[str]) -> set[str]:
         """Which of these processes hold their lock. Raises StorageError."""
         held = await self.read(lambda connection: set(connection.exec_driver_sql(_HELD).scalars()))
         return {owner for owner in owners if _lock_key(owner) in held}
-
-    def explain_failure(self, error: Exception) -> StorageFailure:
-        """What an error means."""
-        return self._place.explain_failure(error)
 
     async def close(self) -> None:
         """Give up the lock and every connection."""
@@ -120,13 +93,13 @@ class PostgresDatabase:
             self._regaining.cancel()
             await asyncio.gather(self._regaining, return_exceptions=True)
         if self._guard is not None:
-            await self._let_go(self._guard)
+            await self._release_lock(self._guard)
         await self._engine.dispose()
 
     async def _connect(self) -> Any:
         settings = {
             "application_name": "toolstead",
-            "lock_timeout": f"{self._place.patience * 1000:.0f}",
+            "lock_timeout": f"{self.place.patience * 1000:.0f}",
             "idle_in_transaction_session_timeout": f"{COMMAND_SECONDS * 1000:.0f}",
             # A machine that vanished is noticed, and its locks freed, in half a minute.
             "tcp_keepalives_idle": "10",
@@ -136,17 +109,17 @@ class PostgresDatabase:
         connect = cast("Callable[..., Awaitable[Any]]", asyncpg.connect)  # pyright: ignore[reportUnknownMemberType] - as above
         try:
             return await connect(
-                self._address.url, timeout=CONNECT_SECONDS, command_timeout=COMMAND_SECONDS, server_settings=settings
+                self.place.url, timeout=CONNECT_SECONDS, command_timeout=COMMAND_SECONDS, server_settings=settings
             )
         except asyncpg.InterfaceError:
             raise
         except ValueError:
             # The text of this error quotes what was taken for a part of the URL.
-            raise not_understood(self._place.shown) from None
+            raise not_understood(self.place.shown) from None
 
     def _migrate_step(self, connection: Connection) -> bool:
         connection.exec_driver_sql(_MIGRATING)
-        return migrate_step(connection, self._place.shown)
+        return migrate_step(connection, self.place.shown)
 
     async def _take_lock(self) -> None:
         guard = await self._connect()
@@ -158,7 +131,7 @@ class PostgresDatabase:
         if not taken:
             await guard.close()
             raise StorageError(
-                f"{self._place.shown}: the owner {self._owner!r} is held by a process that is alive; choose another"
+                f"{self.place.shown}: the owner {self._owner!r} is held by a process that is alive; choose another"
             )
         self._guard = guard
         guard.add_termination_listener(self._note_lost)
@@ -167,7 +140,7 @@ class PostgresDatabase:
         if self._closed or guard is not self._guard:
             return
         self._guard = None
-        logger.warning("%s: the connection that holds this process's lock is lost; taking it again", self._place.shown)
+        logger.warning("%s: the connection that holds this process's lock is lost; taking it again", self.place.shown)
         self._regaining = asyncio.get_running_loop().create_task(self._regain_lock(), name="toolstead-store-lock")
 
     async def _regain_lock(self) -> None:
@@ -178,10 +151,10 @@ class PostgresDatabase:
             except StorageError as error:
                 logger.warning("this process's lock is not held yet: %s", error)
             else:
-                logger.info("%s: this process holds its lock again", self._place.shown)
+                logger.info("%s: this process holds its lock again", self.place.shown)
                 return
 
-    async def _let_go(self, guard: Any) -> None:
+    async def _release_lock(self, guard: Any) -> None:
         try:
             # Said in so many words, it holds when we return; the end of a connection is noticed a little later.
             await guard.execute("SELECT pg_advisory_unlock_all()")
@@ -189,21 +162,33 @@ class PostgresDatabase:
         except (OSError, asyncpg.PostgresError, asyncpg.InterfaceError):
             guard.terminate()
 
-    async def _try_twice(self, attempt: Callable[[], Awaitable[T]]) -> T:
+    async def _try_twice(self, engine: AsyncEngine, work: Callable[[Connection], T]) -> T:
         """Once more, when a pooled connection turns out to be dead; nothing of the first was committed."""
         try:
-            return await attempt()
+            return await self._run_once(engine, work)
         except DBAPIError as error:
             if not error.connection_invalidated:
                 raise
-            logger.info("%s: a connection was lost; trying once more with a new one", self._place.shown)
-            return await attempt()
+            logger.info("%s: a connection was lost; trying once more with a new one", self.place.shown)
+            return await self._run_once(engine, work)
+
+    async def _run_once(self, engine: AsyncEngine, work: Callable[[Connection], T]) -> T:
+        async with engine.connect() as connection:
+            outcome = await connection.run_sync(work)
+            try:
+                await connection.commit()
+            except (DBAPIError, OSError) as error:
+                raise StorageError(
+                    f"{self.place.shown} was lost during a commit, so that what was being written"
+                    " may or may not be kept; look before you write it again"
+                ) from error
+            return outcome
 
     async def _explain_errors(self, work: Awaitable[T]) -> T:
         try:
             return await work
         except (DBAPIError, OSError, asyncpg.PostgresError, asyncpg.InterfaceError) as error:
-            raise self._place.explain_failure(error).error from error
+            raise explain_failure(self.place, error)[0] from error
 
 
 def _lock_key(owner: str) -> int:

@@ -1,6 +1,6 @@
-"""Who is alive, for SQLite: a locked file for each process; the kernel lets go of it when the process dies.
+"""Which processes are alive, for SQLite: a locked file for each; the kernel releases it when the process dies.
 
-A file that is missing, or that anybody can lock, belongs to nobody who lives. A process that forks
+A file that is missing, or that can be locked, belongs to no process that is alive. A process that forks
 without exec shares its lock with the child, and counts as alive until both are gone.
 """
 
@@ -32,25 +32,19 @@ class ProcessLock:
             OSError: The file cannot be made.
         """
         self._path = folder / f"{owner}.lock"
-        deadline = time.monotonic() + patience  # who looks whether we live holds it for a moment
         while True:
             self._file = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-            try:
-                fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
+            if not _take_lock(self._file, patience):  # another process holds it for a moment to see whether we live
                 os.close(self._file)
-                if time.monotonic() > deadline:
-                    raise StorageError(
-                        f"{self._path} is held by a process that is alive: the owner {owner!r} is taken; choose another"
-                    ) from None
-                time.sleep(_STEP)
-                continue
+                raise StorageError(
+                    f"{self._path} is held by a process that is alive: the owner {owner!r} is taken; choose another"
+                )
             if _is_still(self._path, self._file):
                 return
-            os.close(self._file)  # somebody swept it away between opening and locking
+            os.close(self._file)  # it was swept away between opening and locking
 
     def release(self) -> None:
-        """Let go of it; from here on this process counts as dead."""
+        """Release it; from here on this process counts as dead."""
         with suppress(OSError):
             self._path.unlink()
         os.close(self._file)
@@ -66,18 +60,11 @@ def opening_lock(folder: Path, patience: float) -> Generator[None]:
     """
     file = os.open(folder / _OPENING, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
-        deadline = time.monotonic() + patience
-        while True:
-            try:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                break
-            except BlockingIOError:
-                if time.monotonic() > deadline:
-                    raise StorageError(
-                        f"{folder / _OPENING} has been held by another process for more than {patience:g} seconds;"
-                        " end that process, then try again"
-                    ) from None
-                time.sleep(_STEP)
+        if not _take_lock(file, patience):
+            raise StorageError(
+                f"{folder / _OPENING} has been held by another process for more than {patience:g} seconds;"
+                " end that process, then try again"
+            )
         yield
     finally:
         os.close(file)
@@ -103,6 +90,18 @@ def sweep_locks(folder: Path) -> None:
                     path.unlink()
             finally:
                 os.close(file)
+
+
+def _take_lock(file: int, patience: float) -> bool:
+    deadline = time.monotonic() + patience
+    while True:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return True
+        except BlockingIOError:
+            if time.monotonic() > deadline:
+                return False
+            time.sleep(_STEP)
 
 
 def _is_held(path: Path) -> bool:

@@ -1,32 +1,39 @@
-"""The reads, and the writes with statements of their own: functions of a connection."""
+"""The reads, and the writes with statements of their own: functions of a connection.
+
+A command to a run is a row from when it is sent until it is carried out, refused or withdrawn. The process that holds
+the run reads those of its name, so one indexed query serves all its runs.
+"""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
 from typing import Any
 
-from sqlalchemy import Connection, Integer, Select, bindparam, delete, func, or_, select, update
-from sqlalchemy.dialects import postgresql, sqlite
+from sqlalchemy import Connection, Integer, Select, Table, bindparam, delete, func, insert, literal, or_, select, update
 
 from toolstead.adapters.storage.rows import StructRows, StructT, storable_text
 from toolstead.adapters.storage.tables import (
     APPROVALS,
+    COMMANDS,
     MESSAGES,
+    PENDING,
     PLUGINS,
     RUNS,
     THREADS,
+    approvals,
     events,
     idempotency_keys,
     messages,
     plugin_values,
     plugins,
     results,
+    run_commands,
     runs,
     threads,
 )
 from toolstead.errors import NotFoundError
-from toolstead.orchestrator.store import Accepted, PluginRow
+from toolstead.orchestrator.store import Accepted, PluginRow, RunCommand
+from toolstead.types.approval import Approval
 from toolstead.types.run import Run
 from toolstead.types.thread import Message, Thread
 
@@ -44,6 +51,12 @@ _LAST_MESSAGES = (
     .order_by(messages.c.n.desc())
     .limit(bindparam("limit", type_=Integer))
 )
+_OF_OWNER = (
+    select(run_commands)
+    .where(run_commands.c.owner == bindparam("owner"))
+    .order_by(run_commands.c.created_at, run_commands.c.id)
+)
+_UNFINISHED = select(runs.c.id).where(runs.c.ended_at.is_(None))
 
 
 def find_by_id(connection: Connection, rows: StructRows[StructT], kind: str, id: str) -> StructT:
@@ -54,7 +67,7 @@ def find_by_id(connection: Connection, rows: StructRows[StructT], kind: str, id:
     return rows.decode_row(row)
 
 
-def list_threads(connection: Connection, limit: int, before: str | None) -> list[Thread]:
+def list_threads(connection: Connection, *, limit: int = 100, before: str | None = None) -> list[Thread]:
     """The newest first. Raises NotFoundError for `before`."""
     wanted = select(threads).order_by(threads.c.n.desc()).limit(limit)
     if before is not None:
@@ -65,8 +78,11 @@ def list_threads(connection: Connection, limit: int, before: str | None) -> list
     return [THREADS.decode_row(row) for row in connection.execute(wanted)]
 
 
-def change_thread(connection: Connection, id: str, changes: Mapping[str, str | None]) -> Thread:
-    """Raises NotFoundError."""
+def change_thread(connection: Connection, id: str, **changes: str | None) -> Thread:
+    """Change what is `CHANGEABLE`. Raises NotFoundError."""
+    if unknown := changes.keys() - CHANGEABLE:
+        can = ", ".join(sorted(CHANGEABLE))
+        raise ValueError(f"a thread's {', '.join(sorted(unknown))} cannot be changed; {can} can")
     values = {
         name: value if name == "session_id" and value is None else storable_text(value or "")
         for name, value in changes.items()
@@ -77,15 +93,15 @@ def change_thread(connection: Connection, id: str, changes: Mapping[str, str | N
 
 
 def remove_thread(connection: Connection, id: str) -> None:
-    """With its messages, runs, keys and events. Raises NotFoundError."""
+    """With its messages, runs, keys, events and approvals. Raises NotFoundError."""
     find_by_id(connection, THREADS, "thread", id)
-    of_its_runs = events.c.run_id.in_(select(runs.c.id).where(runs.c.thread_id == id))
     connection.execute(delete(events).where(events.c.thread_id == id))
-    connection.execute(delete(events).where(of_its_runs))
+    connection.execute(delete(events).where(events.c.run_id.in_(select(runs.c.id).where(runs.c.thread_id == id))))
+    connection.execute(delete(approvals).where(approvals.c.thread_id == id))
     connection.execute(delete(threads).where(threads.c.id == id))  # the rest hangs from it
 
 
-def list_messages(connection: Connection, thread_id: str, limit: int | None) -> list[Message]:
+def list_messages(connection: Connection, thread_id: str, *, limit: int | None = None) -> list[Message]:
     """Oldest first; with a limit the newest of them."""
     if limit is None:
         return [MESSAGES.decode_row(row) for row in connection.execute(_MESSAGES, {"thread": thread_id})]
@@ -93,14 +109,16 @@ def list_messages(connection: Connection, thread_id: str, limit: int | None) -> 
     return [MESSAGES.decode_row(row) for row in reversed(newest)]
 
 
-def find_key(connection: Connection, thread_id: str, key: str) -> Accepted | None:
+def find_accepted(connection: Connection, thread_id: str, idempotency_key: str) -> Accepted | None:
     """What a key of a thread was used for."""
-    chosen = (idempotency_keys.c.thread_id == thread_id) & (idempotency_keys.c.key == key)
+    chosen = (idempotency_keys.c.thread_id == thread_id) & (idempotency_keys.c.key == idempotency_key)
     row = connection.execute(select(idempotency_keys.c.message_id, idempotency_keys.c.run_id).where(chosen)).first()
     return None if row is None else Accepted(message_id=row[0], run_id=row[1], fresh=False)
 
 
-def list_runs(connection: Connection, thread_id: str | None, unfinished: bool, limit: int) -> list[Run]:
+def list_runs(
+    connection: Connection, *, thread_id: str | None = None, unfinished: bool = False, limit: int = 100
+) -> list[Run]:
     """The newest first."""
     wanted = select(runs).order_by(runs.c.n.desc()).limit(limit)
     if thread_id is not None:
@@ -116,10 +134,46 @@ def unfinished_runs(connection: Connection) -> list[tuple[int, Run]]:
     return [(row[0], RUNS.decode_row(row)) for row in connection.execute(wanted)]
 
 
-def last_unfinished_of(connection: Connection, owner: str) -> int:
-    """The number of the newest unfinished run of a process; 0 when there is none."""
-    mine = (runs.c.owner == owner) & runs.c.ended_at.is_(None)
-    return connection.execute(select(func.max(runs.c.n)).where(mine)).scalar() or 0
+def last_unfinished(connection: Connection, owner: str) -> int:
+    """The number of the newest unfinished run or pending approval of a process; 0 when there is none."""
+    of_runs = select(func.max(runs.c.n)).where(runs.c.owner == owner, runs.c.ended_at.is_(None))
+    of_approvals = select(func.max(approvals.c.n)).where(approvals.c.owner == owner, PENDING)
+    return max(connection.execute(newest).scalar() or 0 for newest in (of_runs, of_approvals))
+
+
+def pending_approvals(connection: Connection) -> list[tuple[int, Approval]]:
+    """All of them with their numbers, oldest first."""
+    wanted = select(approvals).where(PENDING).order_by(approvals.c.n)
+    return [(row[0], APPROVALS.decode_row(row)) for row in connection.execute(wanted)]
+
+
+def pending_ids(connection: Connection, owner: str) -> frozenset[str]:
+    """The ids of a process's questions that have no decision."""
+    return frozenset(connection.execute(select(approvals.c.id).where(PENDING, approvals.c.owner == owner)).scalars())
+
+
+def add_command(connection: Connection, command: RunCommand) -> bool:
+    """Keep it, unless its run has ended; the run's owner is the one to read it."""
+    values = COMMANDS.encode_values(command)
+    given = [literal(value, run_commands.c[name].type) for name, value in values.items()]
+    found = select(*given, runs.c.owner).where(runs.c.id == command.run_id, runs.c.ended_at.is_(None))
+    adding = insert(run_commands).from_select([*values, "owner"], found)
+    return connection.execute(adding).rowcount == 1
+
+
+def list_commands(connection: Connection, owner: str) -> list[RunCommand]:
+    """The commands to a process's runs, oldest first."""
+    return [COMMANDS.decode_row(row) for row in connection.execute(_OF_OWNER, {"owner": owner})]
+
+
+def has_command(connection: Connection, id: str) -> bool:
+    """Whether it is there."""
+    return connection.execute(select(run_commands.c.id).where(run_commands.c.id == id)).first() is not None
+
+
+def remove_command(connection: Connection, id: str) -> bool:
+    """Whether it was there."""
+    return connection.execute(delete(run_commands).where(run_commands.c.id == id)).rowcount == 1
 
 
 def put_result(connection: Connection, handle: str, content: bytes) -> None:
@@ -142,20 +196,13 @@ def list_plugins(connection: Connection) -> dict[str, PluginRow]:
 
 def replace_plugin(connection: Connection, name: str, before: PluginRow, after: PluginRow) -> bool:
     """Whether what was set was still this, and now is that."""
-    chosen = plugins.c.name == name
-    # Postgres keeps others from the row until the commit; SQLite has one writer at a time.
-    row = connection.execute(select(plugins).where(chosen).with_for_update()).first()
+    row = connection.execute(select(plugins).where(plugins.c.name == name)).first()
     if (PluginRow() if row is None else PLUGINS.decode_row(row)) != before:
         return False
-    if after == PluginRow():
-        connection.execute(delete(plugins).where(chosen))
-        return True
-    values = PLUGINS.encode_values(after)
-    if row is not None:
-        connection.execute(update(plugins).where(chosen).values(**values))
-        return True
-    adding = _insert_statement(connection, plugins).values(name=name, **values)
-    return connection.execute(adding.on_conflict_do_nothing()).rowcount == 1  # another process may add one meanwhile
+    remove_plugin(connection, name)
+    if after != PluginRow():
+        connection.execute(insert(plugins).values(name=name, **PLUGINS.encode_values(after)))
+    return True
 
 
 def remove_plugin(connection: Connection, name: str) -> bool:
@@ -181,7 +228,7 @@ def remove_value(connection: Connection, space: str, key: str) -> bool:
     return connection.execute(delete(plugin_values).where(chosen)).rowcount > 0
 
 
-def list_keys(connection: Connection, space: str, prefix: str) -> list[str]:
+def list_keys(connection: Connection, space: str, prefix: str = "") -> list[str]:
     """Sorted by code points, whatever order the database has."""
     column = plugin_values.c.key
     wanted = select(column).where(plugin_values.c.space == space)
@@ -198,8 +245,7 @@ def last_expired_event(connection: Connection, before: float) -> int:
 
 def expire_events(connection: Connection, before: float, last: int) -> int:
     """Delete some of what is older and belongs to no unfinished run."""
-    unfinished = select(runs.c.id).where(runs.c.ended_at.is_(None))
-    free = or_(events.c.run_id.is_(None), events.c.run_id.not_in(unfinished))
+    free = or_(events.c.run_id.is_(None), events.c.run_id.not_in(_UNFINISHED))
     chosen = select(events.c.n).where(events.c.n <= last, events.c.time < before, free).limit(EXPIRED_TOGETHER)
     return connection.execute(delete(events).where(events.c.n.in_(chosen))).rowcount
 
@@ -211,19 +257,19 @@ def expire_results(connection: Connection, before: float) -> int:
 
 
 def expire_keys(connection: Connection, before: float) -> int:
-    """Delete what is older and belongs to no unfinished run."""
-    unfinished = select(runs.c.id).where(runs.c.ended_at.is_(None))
-    old = (idempotency_keys.c.created_at < before) & idempotency_keys.c.run_id.not_in(unfinished)
+    """Delete what is older and belongs to no unfinished run, and likewise commands, which are not counted."""
+    old = (run_commands.c.created_at < before) & run_commands.c.run_id.not_in(_UNFINISHED)
+    connection.execute(delete(run_commands).where(old))
+    old = (idempotency_keys.c.created_at < before) & idempotency_keys.c.run_id.not_in(_UNFINISHED)
     return connection.execute(delete(idempotency_keys).where(old)).rowcount
 
 
-def _put_row(connection: Connection, table: Any, key: dict[str, Any], values: dict[str, Any]) -> None:
-    """Insert a row, or change these values of the one that is there."""
-    adding = _insert_statement(connection, table).values(**key, **values)
-    connection.execute(adding.on_conflict_do_update(index_elements=list(key), set_=values))
+def expire_approvals(connection: Connection, before: float) -> int:
+    """Delete what was decided longer ago."""
+    return connection.execute(delete(approvals).where(approvals.c.decided_at < before)).rowcount
 
 
-def _insert_statement(connection: Connection, table: Any) -> Any:
-    """Each database has its own that minds conflicts."""
-    insert: Callable[..., Any] = {"sqlite": sqlite.insert, "postgresql": postgresql.insert}[connection.dialect.name]
-    return insert(table)
+def _put_row(connection: Connection, table: Table, key: dict[str, Any], values: dict[str, Any]) -> None:
+    """Insert a row in place of the one that has its key, if there is one; writers take turns (`tables.sequence`)."""
+    connection.execute(delete(table).where(*(table.c[name] == value for name, value in key.items())))
+    connection.execute(insert(table).values(**key, **values))

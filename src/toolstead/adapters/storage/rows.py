@@ -14,7 +14,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from itertools import groupby
-from operator import attrgetter
 from typing import Any, Generic, TypeVar, cast
 
 import msgspec
@@ -23,7 +22,8 @@ from sqlalchemy import BigInteger, Boolean, Column, Double, MetaData, Table, Tex
 from sqlalchemy.types import TypeEngine
 
 from toolstead.errors import NotFoundError
-from toolstead.types.content import whole_text
+from toolstead.types.content import whole_json, whole_text
+from toolstead.types.sent import get_fields
 
 Values = tuple[Any, ...]
 """Values in the order of a statement's parameters."""
@@ -60,17 +60,7 @@ def to_json(data: Mapping[str, Any]) -> str:
     try:
         return _encoder.encode(data).decode()
     except UnicodeEncodeError:
-        return _encoder.encode(_storable_deep(data)).decode()
-
-
-def _storable_deep(value: Any) -> Any:
-    if isinstance(value, str):
-        return storable_text(value)
-    if isinstance(value, Mapping):
-        return {_storable_deep(key): _storable_deep(inner) for key, inner in cast("Mapping[Any, Any]", value).items()}
-    if isinstance(value, list | tuple):
-        return [_storable_deep(inner) for inner in cast("Sequence[Any]", value)]
-    return value
+        return _encoder.encode(whole_json(data, storable_text)).decode()
 
 
 def event_id(n: int) -> str:
@@ -112,30 +102,30 @@ class StructColumn:
         self.field = field
         self.inner = inner
         self.nullable = nullable or own_nullable
-        self.type: type[TypeEngine[Any]] = _COLUMN_TYPES[type(kind)]
-        self.encode: Callable[[Any], Any] | None = None
-        self.decode: Callable[[Any], Any] | None = None
-        if isinstance(kind, msgspec.inspect.DictType):
-            self.encode, self.decode = to_json, from_json
-        elif isinstance(kind, msgspec.inspect.StrType) and self.name not in _IDENTIFIERS:
-            self.encode = storable_text
+        self.type, self.encode, self.decode = _COLUMN_TYPES[type(kind)]
+        if name in _IDENTIFIERS:
+            self.encode = None
 
 
 class ColumnEncoder:
-    """Takes the values of columns from a Struct: those of nested Structs last."""
+    """Takes the values of columns from a Struct: those of nested Structs last.
+
+    Attributes:
+        columns: The columns, in the order of the values.
+    """
 
     def __init__(self, columns: Sequence[StructColumn]) -> None:
         self.columns = sorted(columns, key=lambda one: one.inner != "")  # sorting keeps the order of the others
         # One visit for all fields, and then only what needs more: it runs for every row.
-        self._get_plain = _get_all([one.field for one in self.columns if not one.inner])
+        self._get_plain = get_fields([one.field for one in self.columns if not one.inner])
         inner = {field: list(own) for field, own in groupby(self.columns, lambda one: one.inner and one.field) if field}
         self._get_nested = [
-            (field, _get_all([one.inner for one in own]), (None,) * len(own)) for field, own in inner.items()
+            (field, get_fields([one.inner for one in own]), (None,) * len(own)) for field, own in inner.items()
         ]
         self._encoders = [(index, one.encode) for index, one in enumerate(self.columns) if one.encode is not None]
 
-    def encode_row(self, value: object) -> list[Any]:
-        """The values, in the order of the columns."""
+    def encode_row(self, value: object) -> Values:
+        """The values of a Struct, or of anything that has the fields, in the order of the columns."""
         row = list(self._get_plain(value))
         for field, get, absent in self._get_nested:
             held = getattr(value, field)
@@ -143,10 +133,15 @@ class ColumnEncoder:
         for index, encode in self._encoders:
             if row[index] is not None:
                 row[index] = encode(row[index])
-        return row
+        return tuple(row)
+
+    def encode_values(self, value: object) -> dict[str, Any]:
+        """The values by column name, without those that are None."""
+        encoded = zip(self.columns, self.encode_row(value), strict=True)
+        return {column.name: held for column, held in encoded if held is not None}
 
 
-class StructRows(Generic[StructT]):
+class StructRows(ColumnEncoder, Generic[StructT]):
     """A Struct and the table of its rows.
 
     Attributes:
@@ -170,21 +165,12 @@ class StructRows(Generic[StructT]):
                 ]
             else:
                 columns.append(StructColumn(field.name, kind, nullable=nullable, field=field.name))
-        self._encoder = ColumnEncoder(columns)
-        self.columns = self._encoder.columns
+        super().__init__(columns)
         own = [Column(one.name, one.type, nullable=one.nullable) for one in self.columns]
         self.table = Table(name, metadata, *keys, *own)
         self.names = tuple(self.table.columns.keys())
         self._keys = tuple(key.name for key in keys)
         self._decoders = [(one.name, one.decode) for one in self.columns if one.decode is not None]
-
-    def encode_row(self, value: StructT) -> Values:
-        """The Struct's columns."""
-        return tuple(self._encoder.encode_row(value))
-
-    def encode_values(self, value: StructT) -> dict[str, Any]:
-        """The Struct's columns by name."""
-        return {column.name: held for column, held in zip(self.columns, self._encoder.encode_row(value), strict=True)}
 
     def decode_row(self, row: Iterable[Any]) -> StructT:
         """The Struct of a whole row of the table."""
@@ -204,29 +190,12 @@ class StructRows(Generic[StructT]):
         return fields
 
 
-class StructChange(Generic[StructT]):
+class StructChange(ColumnEncoder):
     """Some fields of a Struct that are set together in the row of an id; None leaves a field as it was."""
 
-    def __init__(self, rows: StructRows[StructT], fields: Collection[str]) -> None:
+    def __init__(self, rows: StructRows[Any], fields: Collection[str]) -> None:
+        super().__init__([one for one in rows.columns if one.field in fields])
         self.table = rows.table
-        self._encoder = ColumnEncoder([one for one in rows.columns if one.field in fields])
-        self.names = tuple(one.name for one in self._encoder.columns)
-
-    def encode_row(self, values: object, id: str) -> Values:
-        """The values of the fields, from anything that has them, and the row's id."""
-        return (*self._encoder.encode_row(values), id)
-
-    def encode_values(self, values: object) -> dict[str, Any]:
-        """What changes, by column name."""
-        encoded = zip(self.names, self._encoder.encode_row(values), strict=True)
-        return {name: value for name, value in encoded if value is not None}
-
-
-def _get_all(fields: Sequence[str]) -> Callable[[object], Values]:
-    """Gives the values of these fields."""
-    if len(fields) > 1:
-        return attrgetter(*fields)
-    return lambda value: tuple(getattr(value, field) for field in fields)
 
 
 def _split_optional(kind: msgspec.inspect.Type) -> tuple[msgspec.inspect.Type, bool]:
@@ -239,11 +208,13 @@ def _split_optional(kind: msgspec.inspect.Type) -> tuple[msgspec.inspect.Type, b
     return others[0], True
 
 
-_COLUMN_TYPES: dict[type[msgspec.inspect.Type], type[TypeEngine[Any]]] = {
-    msgspec.inspect.StrType: Text,
-    msgspec.inspect.LiteralType: Text,
-    msgspec.inspect.DictType: Text,
-    msgspec.inspect.IntType: BigInteger,
-    msgspec.inspect.FloatType: Double,
-    msgspec.inspect.BoolType: Boolean,
+_Codec = Callable[[Any], Any]
+_COLUMN_TYPES: dict[type[msgspec.inspect.Type], tuple[type[TypeEngine[Any]], _Codec | None, _Codec | None]] = {
+    msgspec.inspect.StrType: (Text, storable_text, None),
+    msgspec.inspect.LiteralType: (Text, None, None),
+    msgspec.inspect.DictType: (Text, to_json, from_json),
+    msgspec.inspect.IntType: (BigInteger, None, None),
+    msgspec.inspect.FloatType: (Double, None, None),
+    msgspec.inspect.BoolType: (Boolean, None, None),
 }
+"""A field's type → its column's, and how values are encoded and decoded."""

@@ -15,6 +15,7 @@ import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
 from urllib.parse import quote
@@ -23,10 +24,11 @@ from sqlalchemy import Connection, create_engine
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.pool import NullPool
 
-from toolstead.adapters.storage.failures import Place, StorageFailure
+from toolstead.adapters.storage.address import DatabaseAddress
+from toolstead.adapters.storage.failures import explain_failure
 from toolstead.adapters.storage.migrations import migrate_step
 from toolstead.adapters.storage.process_locks import ProcessLock, living_owners, opening_lock, sweep_locks
-from toolstead.adapters.storage.statements import Statements
+from toolstead.adapters.storage.tables import Statements
 from toolstead.errors import StorageError
 
 logger = logging.getLogger(__name__)
@@ -41,11 +43,11 @@ T = TypeVar("T")
 class SqliteDatabase:
     """One database file, this process's lock beside it, and the workers that use it."""
 
-    def __init__(self, path: Path, locks: Path, owner: str, patience: float) -> None:
+    def __init__(self, place: DatabaseAddress, path: Path, locks: Path, owner: str) -> None:
         self._path = path.absolute()  # the current folder may change
         self._locks = locks.absolute()
         self._owner = owner
-        self._place = Place(shown=str(self._path), patience=patience)
+        self.place = replace(place, shown=str(self._path))
         self._engine = create_engine(
             "sqlite+pysqlite://",
             creator=self._connect,
@@ -63,23 +65,19 @@ class SqliteDatabase:
         self._identity: tuple[int, int] | None = None
 
     async def open(self) -> None:
-        """Make the file where there is none, bring it to this version, take this process's lock.
+        """Make the file where there is none, bring it to this version, take this process's lock; close it in any case.
 
         Raises:
             StorageError: It cannot be made, opened or migrated, or the owner is taken.
         """
-        try:
-            await self._run_in(self._writer, self._open)
-        except BaseException:
-            await self.close()
-            raise
+        await self._run_in(self._writer, self._open)
 
     async def read(self, work: Callable[[Connection], T]) -> T:
         """Run a function that only reads, in a reader. Raises StorageError."""
         return await self._run_in(self._readers, lambda: self._read(work))
 
     async def write(self, work: Callable[[Connection], T]) -> T:
-        """Run a function in a transaction, in the writer."""
+        """Run a function in a transaction and commit it; an error of it or of the driver rolls it back."""
         return await asyncio.get_running_loop().run_in_executor(self._writer, self._run_transaction, work)
 
     async def living_owners(self, owners: Sequence[str]) -> set[str]:
@@ -93,10 +91,6 @@ class SqliteDatabase:
 
         return await self._run_in(self._readers, look_at_locks)
 
-    def explain_failure(self, error: Exception) -> StorageFailure:
-        """What an error means."""
-        return self._place.explain_failure(error)
-
     async def close(self) -> None:
         """Close every connection, then give up the lock."""
         await asyncio.to_thread(self._close)
@@ -105,7 +99,7 @@ class SqliteDatabase:
         try:
             return await asyncio.get_running_loop().run_in_executor(workers, work)
         except (DBAPIError, sqlite3.Error, OSError) as error:
-            raise self._place.explain_failure(error).error from error
+            raise explain_failure(self.place, error)[0] from error
 
     def _open(self) -> None:
         self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -134,7 +128,7 @@ class SqliteDatabase:
         connection = sqlite3.connect(
             f"file:{quote(str(self._path))}?mode=rw",
             uri=True,
-            timeout=self._place.patience,
+            timeout=self.place.patience,
             isolation_level=None,
             check_same_thread=False,  # closing happens elsewhere
             cached_statements=256,
@@ -203,12 +197,8 @@ class SqliteDatabase:
     def _close(self) -> None:
         self._writer.shutdown()
         self._readers.shutdown()
-        if self._writing is not None:
-            self._connections.append(self._writing)
-            self._writing = None
-        for connection in self._connections:
+        for connection in filter(None, (*self._connections, self._writing)):
             connection.close()
-        self._connections.clear()
         if self._lock is not None:
             self._lock.release()
             self._lock = None

@@ -10,65 +10,47 @@ from __future__ import annotations
 import asyncio
 import itertools
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
-from typing import Any, Protocol, TypeVar, cast
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from sqlalchemy import Connection
 
-from toolstead.adapters.storage.failures import StorageFailure
-from toolstead.adapters.storage.ledger import Ledger, Needs
-from toolstead.adapters.storage.operations import Direct, Operation
+from toolstead.adapters.storage.failures import explain_failure
+from toolstead.adapters.storage.ledger import Ledger
+from toolstead.adapters.storage.operations import Operation
 from toolstead.adapters.storage.rows import event_id
-from toolstead.adapters.storage.statements import Statements
+from toolstead.adapters.storage.tables import Statements
 from toolstead.errors import StorageError, ToolsteadError
 from toolstead.orchestrator.store import OnCommit
+
+if TYPE_CHECKING:
+    from toolstead.adapters.storage.postgres import PostgresDatabase
+    from toolstead.adapters.storage.sqlite import SqliteDatabase
+
+    Database = SqliteDatabase | PostgresDatabase
 
 MOST_TOGETHER = 512
 
 T = TypeVar("T")
-
-
-class DatabaseDriver(Protocol):
-    """A database that runs functions over a connection: one at a time those that write."""
-
-    statements: Statements
-
-    async def read(self, work: Callable[[Connection], T]) -> T:
-        """Run a function that only reads. Raises StorageError."""
-        ...
-
-    async def write(self, work: Callable[[Connection], T]) -> T:
-        """Run a function in a transaction and commit it; what it or the driver raises rolls it back."""
-        ...
-
-    async def living_owners(self, owners: Sequence[str]) -> set[str]:
-        """Which of these processes are alive. Raises StorageError."""
-        ...
-
-    def explain_failure(self, error: Exception) -> StorageFailure:
-        """What an error of `write` means."""
-        ...
-
-    async def close(self) -> None:
-        """Give up the process's lock and every connection."""
-        ...
+_Write = tuple[Operation[Any], "asyncio.Future[Any]"]
+"""An operation, and what its caller waits for."""
 
 
 class Writer:
     """The one queue through which a process writes. It belongs to the event loop that made it."""
 
-    def __init__(self, database: DatabaseDriver, shown: str) -> None:
+    def __init__(self, database: Database, shown: str) -> None:
         self._database = database
-        self._shown = shown
+        self.shown = shown
         self._waiting: deque[_Write] = deque()
         self._task: asyncio.Task[None] | None = None
-        self._batch: asyncio.Future[None] | None = None
-        self._closed = False
+        self._writing = asyncio.Lock()
+        self.is_closed = False
         self.on_commit: OnCommit | None = None
         """Told of each commit before those who wait for it."""
 
-    async def write(self, operation: Operation[T] | Direct[T]) -> T:
+    async def write(self, operation: Operation[T]) -> T:
         """Give what the operation gave, once it is committed.
 
         What was submitted is written also when its caller stops waiting.
@@ -77,10 +59,10 @@ class Writer:
             StorageError: The database failed, or refused the row; nothing of the operation was kept.
             ToolsteadError: The operation was refused.
         """
-        if self._closed:
-            raise StorageError(f"{self._shown} is closed here; what is written after closing is not kept")
+        if self.is_closed:
+            raise StorageError(f"{self.shown} is closed here; what is written after closing is not kept")
         done: asyncio.Future[T] = asyncio.get_running_loop().create_future()
-        self._waiting.append(_Write(operation, cast("asyncio.Future[Any]", done)))
+        self._waiting.append((operation, cast("asyncio.Future[Any]", done)))
         if self._task is None:
             # It begins on the loop's next round, so that whoever is ready now comes along.
             self._task = asyncio.create_task(self._write_all(), name="toolstead-store-writer")
@@ -88,95 +70,75 @@ class Writer:
 
     async def close(self) -> None:
         """Finish what was submitted; refuse what comes later."""
-        self._closed = True
+        self.is_closed = True
         if self._task is not None:
             await asyncio.shield(self._task)
 
     async def settle(self) -> None:
         """Wait for the batch that is being written, if there is one."""
-        if self._batch is not None:
-            await asyncio.wait([self._batch])
+        async with self._writing:
+            pass
 
     async def _write_all(self) -> None:
         try:
             while self._waiting:
-                self._batch = asyncio.get_running_loop().create_future()
-                await self._write([self._waiting.popleft() for _ in range(min(len(self._waiting), MOST_TOGETHER))])
-                self._batch.set_result(None)
+                async with self._writing:
+                    await self._write([self._waiting.popleft() for _ in range(min(len(self._waiting), MOST_TOGETHER))])
         finally:
-            if self._batch is not None and not self._batch.done():
-                self._batch.cancel()
-            self._task = self._batch = None
+            self._task = None
 
     async def _write(self, batch: list[_Write]) -> None:
-        operations = [one.operation for one in batch]
+        apply = partial(_apply_batch, self._database.statements, [operation for operation, _ in batch])
         try:
-            outcomes, ledger = await self._database.write(partial(_apply_batch, self._database.statements, operations))
+            outcomes, ledger = await self._database.write(apply)
         except Exception as error:  # noqa: BLE001 - whatever happens, everybody who waits is told
-            failure = self._database.explain_failure(error)
-            if failure.own and len(batch) > 1:
+            shown_error, own = explain_failure(self._database.place, error)
+            if own and len(batch) > 1:
                 middle = len(batch) // 2
                 await self._write(batch[:middle])
                 await self._write(batch[middle:])
                 return
-            for one in batch:
-                one.fail_write(failure.error)
+            for _, done in batch:
+                _fail_write(done, shown_error)
             return
         if self.on_commit is not None and ledger.last != ledger.first:
             self.on_commit(event_id(ledger.first), event_id(ledger.last), ledger.events)
-        for one, outcome in zip(batch, outcomes, strict=True):
+        for (_, done), outcome in zip(batch, outcomes, strict=True):
             if isinstance(outcome, ToolsteadError):
-                one.fail_write(outcome)
-            elif not one.done.done():
-                one.done.set_result(outcome)
+                _fail_write(done, outcome)
+            elif not done.done():
+                done.set_result(outcome)
 
 
-class _Write:
-    """An operation, and who waits for it."""
-
-    __slots__ = ("done", "operation")
-
-    def __init__(self, operation: Operation[Any] | Direct[Any], done: asyncio.Future[Any]) -> None:
-        self.operation = operation
-        self.done = done
-
-    def fail_write(self, error: Exception) -> None:
-        """Tell who waits, if anyone still does; each gets an error of their own to raise."""
-        if self.done.done():
-            return
-        if type(error) is StorageError:
-            own = StorageError(*error.args)
-            own.__cause__ = error.__cause__
-            error = own
-        self.done.set_exception(error)
+def _fail_write(done: asyncio.Future[Any], error: Exception) -> None:
+    """Give the error to the caller that waits, if it still does; each gets an error of its own to raise."""
+    if done.done():
+        return
+    if type(error) is StorageError:
+        own = StorageError(*error.args)
+        own.__cause__ = error.__cause__
+        error = own
+    done.set_exception(error)
 
 
 def _apply_batch(
-    statements: Statements, operations: Sequence[Operation[Any] | Direct[Any]], connection: Connection
+    statements: Statements, operations: Sequence[Operation[Any]], connection: Connection
 ) -> tuple[list[Any], Ledger]:
     """Apply a batch, in order, inside the transaction; a refusal stands where the outcome would."""
     ledger = Ledger(connection, statements)
     outcomes: list[Any] = []
-    for direct, group in itertools.groupby(operations, lambda one: isinstance(one, Direct)):
-        if direct:
-            outcomes += [_attempt_work(one.work, connection) for one in cast("list[Direct[Any]]", list(group))]
-            continue
-        planned = cast("list[Operation[Any]]", list(group))
+    for _, group in itertools.groupby(operations, lambda one: one.is_direct):
+        planned = list(group)
         ledger.load(
-            Needs(
-                threads={thread_id for one in planned for thread_id in one.threads},
-                runs={run_id for one in planned for run_id in one.runs},
-                keys={key for one in planned for key in one.keys},
-                lines={thread_id for one in planned for thread_id in one.lines},
-            )
+            threads={thread_id for one in planned for thread_id in one.threads},
+            runs={run_id for one in planned for run_id in one.runs},
+            keys={key for one in planned for key in one.keys},
+            queues={thread_id for one in planned for thread_id in one.queues},
         )
-        outcomes += [_attempt_work(one.apply, ledger) for one in planned]
+        for one in planned:
+            try:
+                outcomes.append(one.apply(ledger))
+            except ToolsteadError as refusal:
+                outcomes.append(refusal)
         ledger.flush()
     return outcomes, ledger
-
-
-def _attempt_work(work: Callable[[T], Any], argument: T) -> Any:
-    try:
-        return work(argument)
-    except ToolsteadError as refusal:
-        return refusal

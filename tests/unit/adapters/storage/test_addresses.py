@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from toolstead.adapters.storage.address import parse_address
-from toolstead.adapters.storage.failures import Place
+from toolstead.adapters.storage.address import DatabaseAddress, parse_address
+from toolstead.adapters.storage.failures import explain_failure
 from toolstead.errors import StorageError
 
 
@@ -23,7 +23,7 @@ from toolstead.errors import StorageError
     ],
 )
 def test_a_path_is_a_path_however_it_is_spelled(text: str | Path, path: str) -> None:
-    assert parse_address(text).path == Path(path)
+    assert parse_address(text, 1).path == Path(path)
 
 
 @pytest.mark.parametrize(
@@ -39,7 +39,7 @@ def test_a_path_is_a_path_however_it_is_spelled(text: str | Path, path: str) -> 
     ],
 )
 def test_a_password_is_never_shown(url: str, shown: str) -> None:
-    address = parse_address(url)
+    address = parse_address(url, 1)
     assert address.shown == shown
     assert "secret" not in repr(address)
     assert address.url.startswith("postgresql://")
@@ -48,7 +48,7 @@ def test_a_password_is_never_shown(url: str, shown: str) -> None:
 @pytest.mark.parametrize("password", ["se/cret", "se?cret", "se@cret", "se#cret", "/@?#"])
 def test_a_password_that_a_url_cannot_hold_is_refused_unseen(password: str) -> None:
     with pytest.raises(StorageError, match=r"special characters in the password must be percent-encoded") as caught:
-        parse_address(f"postgresql://me:{password}@host/db")
+        parse_address(f"postgresql://me:{password}@host/db", 1)
     assert str(caught.value).startswith("postgresql://me:***@host/db ")
     assert password not in str(caught.value)
 
@@ -56,10 +56,10 @@ def test_a_password_that_a_url_cannot_hold_is_refused_unseen(password: str) -> N
 @pytest.mark.parametrize("url", ["mysql://h/db", "sqlite://", "sqlite://host/x.db", "http://x"])
 def test_another_kind_of_url_is_refused(url: str) -> None:
     with pytest.raises(StorageError, match="is no database that Toolstead can use"):
-        parse_address(url)
+        parse_address(url, 1)
 
 
 def test_a_password_that_a_driver_quotes_is_masked() -> None:
-    place = Place(shown="postgresql://me:***@h/db", patience=1, password="p@ss")
+    place = DatabaseAddress(shown="postgresql://me:***@h/db", patience=1, password="p@ss")
     error = OSError(5, "cannot connect with p@ss")
-    assert "p@ss" not in str(place.explain_failure(error).error)
+    assert "p@ss" not in str(explain_failure(place, error)[0])

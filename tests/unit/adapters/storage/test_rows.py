@@ -79,7 +79,7 @@ def test_columns_are_the_fields_and_those_of_nested_structs(rows: StructRows[Out
 )
 def test_a_row_that_is_read_is_what_was_written(rows: StructRows[Outer], value: Outer) -> None:
     assert rows.decode_row((7, *rows.encode_row(value))) == value
-    assert list(rows.encode_values(value).values()) == list(rows.encode_row(value))
+    assert list(rows.encode_values(value).values()) == [one for one in rows.encode_row(value) if one is not None]
 
 
 def test_texts_lose_what_no_database_holds_and_ids_do_not(rows: StructRows[Outer]) -> None:
@@ -89,8 +89,8 @@ def test_texts_lose_what_no_database_holds_and_ids_do_not(rows: StructRows[Outer
 
 def test_a_change_has_the_fields_that_both_have_and_leaves_out_what_is_none(rows: StructRows[Outer]) -> None:
     change = StructChange(rows, set(Change.__struct_fields__))
-    assert change.names == ("kind", "code", "count", "sometimes_code", "sometimes_count")
-    assert change.encode_row(Change(), "1") == ("b", None, None, None, None, "1")
+    assert [one.name for one in change.columns] == ["kind", "code", "count", "sometimes_code", "sometimes_count"]
+    assert change.encode_row(Change()) == ("b", None, None, None, None)
     assert change.encode_values(Change(sometimes=Inner(code="x"))) == {
         "kind": "b",
         "sometimes_code": "x",

@@ -14,7 +14,7 @@ from tests.contracts.samples import ending, event, message, run, thread
 from toolstead.adapters.storage import queries, writer
 from toolstead.adapters.storage.operations import end_runs
 from toolstead.adapters.storage.store import SqlStore, open_store
-from toolstead.errors import NotFoundError
+from toolstead.errors import NotFoundError, StorageError
 from toolstead.orchestrator.store import EventFilter
 
 ALL = EventFilter()
@@ -91,7 +91,7 @@ async def test_a_write_that_crashes_is_told_so_and_its_neighbours_are_kept(store
 
     outcomes = await asyncio.gather(
         store.append_events([event("a")]),
-        store._run_direct(crash),
+        store.run(crash),
         store.append_events([event("b")]),
         return_exceptions=True,
     )
@@ -105,7 +105,7 @@ async def test_several_runs_are_ended_together_or_not_at_all(store: SqlStore) ->
     for one in asked:
         await store.accept_message(message("t"), one)
     endings = [(asked[0].id, ending(events=[event()])), (asked[1].id, ending(answer=message("nowhere")))]
-    with pytest.raises(NotFoundError, match="nowhere"):
-        await store._writer.write(end_runs(endings))
+    with pytest.raises(StorageError, match="does not take this row: FOREIGN KEY constraint failed"):
+        await store.writer.write(end_runs(endings))
     assert len(await store.list_runs(unfinished=True)) == 2
     assert await store.list_events(ALL) == []
