@@ -9,6 +9,7 @@ import json
 from collections.abc import Collection, Mapping
 from typing import Any, cast
 
+from toolstead.schema.explanation import escape_step
 from toolstead.types.tool import SchemaChange
 
 MOST_CHANGES = 20
@@ -46,7 +47,7 @@ def _compare_schemas(before: Any, after: Any, pointer: str, found: list[SchemaCh
         if key in _DEFINITIONS:
             was, now = old.get(key, {}), new.get(key, {})
             for name in (name for name in was if name in now):
-                _compare_schemas(was[name], now[name], f"{pointer}/{key}/{_escape_step(name)}", found)
+                _compare_schemas(was[name], now[name], f"{pointer}/{key}/{escape_step(name)}", found)
         elif key in _SCHEMAS and key in old and key in new:
             _compare_schemas(old[key], new[key], f"{pointer}/{key}", found)
         else:
@@ -61,7 +62,7 @@ def _compare_properties(
     needed: Collection[str] = new.get("required") or ()
     closed = new.get("additionalProperties", True) not in (True, {})
     for name, schema in was.items():
-        place = f"{pointer}/properties/{_escape_step(name)}"
+        place = f"{pointer}/properties/{escape_step(name)}"
         if name not in now:
             _add(found, place, "was removed", breaking=closed)
             continue
@@ -71,7 +72,7 @@ def _compare_properties(
     for name, schema in now.items():
         if name not in was:
             required = name in needed and not _has_default(schema)
-            _add(found, f"{pointer}/properties/{_escape_step(name)}", "was added", breaking=required)
+            _add(found, f"{pointer}/properties/{escape_step(name)}", "was added", breaking=required)
 
 
 def _compare_required(old: Mapping[str, Any], new: Mapping[str, Any], pointer: str, found: list[SchemaChange]) -> None:
@@ -120,10 +121,6 @@ def _add(found: list[SchemaChange], pointer: str, change: str, *, breaking: bool
 
 def _has_default(schema: Any) -> bool:
     return isinstance(schema, Mapping) and "default" in schema
-
-
-def _escape_step(name: str) -> str:
-    return name.replace("~", "~0").replace("/", "~1")
 
 
 def _as_list(value: Any) -> list[Any]:

@@ -85,8 +85,13 @@ def preview_value(value: Any) -> str:
 
 def render_pointer(path: Iterable[Any]) -> str:
     """A JSON pointer, or `(arguments)` for the whole."""
-    steps = [str(step).replace("~", "~0").replace("/", "~1") for step in path]
+    steps = [escape_step(str(step)) for step in path]
     return "/" + "/".join(steps) if steps else "(arguments)"
+
+
+def escape_step(name: str) -> str:
+    """A name as a step of a JSON pointer."""
+    return name.replace("~", "~0").replace("/", "~1")
 
 
 def _render_line(error: Any, document: Any) -> str:
