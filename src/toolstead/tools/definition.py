@@ -15,9 +15,8 @@ from toolstead.errors import DefinitionError, SchemaError
 from toolstead.plugins.contract import PluginContext, Tool
 from toolstead.plugins.definition import is_async
 from toolstead.schema.compiled import CompiledSchema, Documents, compile_input_schema, compile_schema
-from toolstead.schema.hidden import Part, hides_nothing, unseen_in
 from toolstead.schema.parameters import schema_from_parameters
-from toolstead.schema.visible import Kind, escape_unseen, first_unseen
+from toolstead.schema.visible import Kind, Part, escape_unseen, first_unseen, hides_nothing, unseen_in
 from toolstead.types.tool import Annotations, Provenance, ToolInfo
 
 NAME = re.compile(r"[a-zA-Z0-9_-]+")

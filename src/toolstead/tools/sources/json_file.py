@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Any, cast
 from toolstead.errors import SchemaError, ToolError
 from toolstead.plugins.contract import PluginContext, Tool
 from toolstead.schema.compiled import CompiledSchema, Documents, compile_input_schema, compile_schema
-from toolstead.schema.hidden import may_hide, unseen_in
-from toolstead.schema.visible import escape_unseen
+from toolstead.schema.visible import escape_unseen, may_hide, unseen_in
 from toolstead.tools.definition import RegisteredTool, assemble_tool
 from toolstead.tools.handlers.template import TemplateError
 from toolstead.tools.sources.json_format import Checks
