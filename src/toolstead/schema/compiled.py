@@ -108,12 +108,11 @@ def compile_schema(
         SchemaError: It is not valid, too large, too deep, or refers outside.
     """
     document = schema if owned else _private_copy(schema, tool=tool, field=field)
-    registry = _build_registry(documents) if documents else None
     waits = plain or (not owned and is_obviously_plain(document))
-    validator = None if waits else _validator_or_reason(document, registry, tool=tool, field=field)
+    validator = None if waits else _validator_or_reason(document, documents or {}, tool=tool, field=field)
     if not isinstance(document, dict):
         return CompiledSchema(document, validator, None, ())
-    defaults, warnings = find_defaults(cast("dict[str, Any]", document), registry)
+    defaults, warnings = find_defaults(cast("dict[str, Any]", document), documents or {})
     return CompiledSchema(document, validator, defaults, warnings)
 
 
@@ -193,15 +192,15 @@ def _private_copy(value: Any, *, tool: str, field: str) -> Any:
     return copy_node(value, 0, field)
 
 
-def _validator_or_reason(document: Any, registry: jsonschema_rs.Registry | None, *, tool: str, field: str) -> Any:
+def _validator_or_reason(document: Any, documents: Documents, *, tool: str, field: str) -> Any:
     import jsonschema_rs
 
     try:
-        return _validator_for(document, registry)
+        return _validator_for(document, jsonschema_rs.Registry(list(documents.items())) if documents else None)
     except jsonschema_rs.ValidationError as error:
         raise SchemaError(
             tool=tool,
-            field=escape_unseen(_error_place(field, error)),
+            field=escape_unseen(".".join([field, *map(str, error.instance_path)])),
             reason=escape_unseen(_error_reason(error)),
             path=tuple(error.instance_path),
         ) from None
@@ -213,16 +212,6 @@ def _validator_for(document: Any, registry: jsonschema_rs.Registry | None = None
     import jsonschema_rs  # when a schema is first compiled: a start that only lists tools does without
 
     return jsonschema_rs.validator_for(document, offline=True, validate_formats=False, registry=registry)
-
-
-def _build_registry(documents: Documents) -> jsonschema_rs.Registry:
-    import jsonschema_rs
-
-    return jsonschema_rs.Registry(list(documents.items()))
-
-
-def _error_place(field: str, error: jsonschema_rs.ValidationError) -> str:
-    return ".".join([field, *(str(step) for step in error.instance_path)])
 
 
 def _error_reason(error: jsonschema_rs.ValidationError) -> str:

@@ -6,6 +6,8 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, cast
 
+from toolstead.schema.explanation import shorten_text
+
 _MOST_CHARACTERS = 600
 """Of one phrase: a description is read by a model on every turn."""
 
@@ -146,4 +148,4 @@ def _to_json(value: Any) -> str:
 
 
 def _cut_text(text: str) -> str:
-    return text if len(text) <= _MOST_CHARACTERS else text[: _MOST_CHARACTERS - 1] + "…"
+    return shorten_text(text, _MOST_CHARACTERS)
