@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from toolstead.plugins.contract import Tool as Tool
     from toolstead.plugins.decorator import tool as tool
     from toolstead.plugins.tool_meta import ToolMeta as ToolMeta
-    from toolstead.tools.sources.validation import Validation as Validation
-    from toolstead.tools.sources.validation import validate_tool_file as validate_tool_file
+    from toolstead.tools.sources.json_file import Validation as Validation
+    from toolstead.tools.sources.json_file import validate_tool_file as validate_tool_file
     from toolstead.types.call import Allow as Allow
     from toolstead.types.call import Ask as Ask
     from toolstead.types.call import Deny as Deny
@@ -59,10 +59,10 @@ _HOMES = {
     "Toolstead": "toolstead.app.stead",
     "ToolsteadError": "toolstead.errors",
     "UnknownToolError": "toolstead.errors",
-    "Validation": "toolstead.tools.sources.validation",
+    "Validation": "toolstead.tools.sources.json_file",
     "Verdict": "toolstead.types.task",
     "tool": "toolstead.plugins.decorator",
-    "validate_tool_file": "toolstead.tools.sources.validation",
+    "validate_tool_file": "toolstead.tools.sources.json_file",
 }
 
 __all__ = [

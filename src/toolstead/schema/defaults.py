@@ -16,6 +16,7 @@ from toolstead.schema.explanation import escape_step
 _INDIRECT = frozenset({"$ref", "$dynamicRef", "anyOf", "oneOf", "allOf", "not", "if"})
 _EASY = frozenset({"type", "default", "description", "title", "examples", "minimum", "maximum", "$comment", "enum"})
 _NUMBERS = (int, float)
+_KINDS: Mapping[type, str] = {list: "array", dict: "object"}
 _IMMUTABLE = (str, int, float, bool, type(None))
 
 
@@ -133,4 +134,4 @@ def _fits_easily(schema: dict[str, Any], default: Any) -> bool | None:
             return False
         low, high = schema.get("minimum", default), schema.get("maximum", default)
         return kind in (None, "integer", "number") and low <= default <= high
-    return kind in (None, {list: "array", dict: "object"}.get(type(default), "null"))
+    return kind in (None, _KINDS.get(type(cast("object", default)), "null"))

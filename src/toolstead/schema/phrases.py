@@ -85,8 +85,7 @@ def extend_description(description: Any, sentences: Iterable[str]) -> str:
     text = description.strip() if isinstance(description, str) else ""
     if text and text[-1] not in ".!?:;…":
         text += "."
-    said = dict.fromkeys(sentence for sentence in sentences if sentence)
-    return " ".join(part for part in (text, *said) if part)
+    return " ".join(part for part in dict.fromkeys((text, *sentences)) if part)
 
 
 def _only_requires(branch: Any) -> bool:
@@ -128,14 +127,14 @@ def _form_notes(schema: Any) -> str:
     node = cast("Mapping[str, Any]", schema)
     if "const" in node:
         return f" = {_to_json(node['const'])}"
-    said = [
+    notes = [
         describe_keyword(key, node[key]).rstrip(".").lower()
         for key in ("minItems", "maxItems", "minLength")
         if key in node
     ]
     if "enum" in node:
-        said.append("one of " + ", ".join(_to_json(item) for item in node["enum"]))
-    return f" ({', '.join(said)})" if said else ""
+        notes.append("one of " + ", ".join(_to_json(item) for item in node["enum"]))
+    return f" ({', '.join(notes)})" if notes else ""
 
 
 def _list_names(names: Sequence[str]) -> str:

@@ -53,10 +53,10 @@ class _Guess:
 
 def draft_shell(name: str, command: str, *, description: str | None = None) -> Document:
     """A file with one tool that runs a command."""
-    said = f"Run `{_show_template(command)}`. Answers its output."
+    text = f"Run `{_show_template(command)}`. Answers its output."
     guesses = {parameter: _guess_parameter(parameter, of_files=True) for parameter in find_placeholders(command)}
     return _build_document(
-        name, said if description is None else description, guesses, {"type": "shell", "command": command}
+        name, text if description is None else description, guesses, {"type": "shell", "command": command}
     )
 
 
@@ -68,14 +68,14 @@ def draft_http(name: str, method: str, url: str, *, description: str | None = No
     """
     guesses = {parameter: _guess_parameter(parameter, of_files=False) for parameter in find_placeholders(url)}
     if url.lstrip().startswith("{{") and guesses:
-        text = f"Where to send it: scheme and host, such as {_EXAMPLE_ORIGIN}."
-        guesses[next(iter(guesses))] = _Guess(schema=_text_schema(text), example=_EXAMPLE_ORIGIN)
+        origin = _text_schema(f"Where to send it: scheme and host, such as {_EXAMPLE_ORIGIN}.")
+        guesses[next(iter(guesses))] = _Guess(schema=origin, example=_EXAMPLE_ORIGIN)
     handler: dict[str, Any] = {"type": "http", "method": method, "url": url}
     if own := _private_host(url, guesses):
         handler["allowedHosts"] = [own]
-    said = f"Send {method} {_show_template(url)}. Answers the body of the response."
+    text = f"Send {method} {_show_template(url)}. Answers the body of the response."
     return _build_document(
-        name, said if description is None else description, guesses, handler, {"openWorldHint": True}
+        name, text if description is None else description, guesses, handler, {"openWorldHint": True}
     )
 
 
@@ -83,9 +83,9 @@ def draft_file_read(name: str, folder: str, *, description: str | None = None) -
     """A file with one tool that reads files inside a folder."""
     path = _Guess(schema=_text_schema(f"The file's path, relative to {folder}."), example="example.txt")
     handler = {"type": "file-read", "basePath": folder}
-    said = f"Read a text file or an image from the folder {folder}."
+    text = f"Read a text file or an image from the folder {folder}."
     return _build_document(
-        name, said if description is None else description, {"path": path}, handler, {"readOnlyHint": True}
+        name, text if description is None else description, {"path": path}, handler, {"readOnlyHint": True}
     )
 
 
