@@ -199,7 +199,9 @@ class _Shape:
 
     def to_keywords(self) -> dict[str, Any]:
         """The shape as keywords of a schema."""
-        properties = {name: _any_of(schemas) for name, schemas in self.properties.items()}
+        properties = {
+            name: schemas[0] if len(schemas) == 1 else {"anyOf": schemas} for name, schemas in self.properties.items()
+        }
         keywords = {"properties": properties, "required": list(self.required), "patternProperties": self.patterns}
         found: dict[str, Any] = {key: value for key, value in keywords.items() if value}
         return found if self.others is _OPEN else {**found, "additionalProperties": self.others}
@@ -277,7 +279,3 @@ def _distinct_schemas(schemas: Iterable[Any]) -> list[Any]:
     # Compared as JSON: to Python, `{"const": 1}` and `{"const": true}` are equal.
     found = {json.dumps(schema, sort_keys=True): schema for schema in schemas}
     return sorted(found.values(), key=lambda schema: schema in ({}, True))
-
-
-def _any_of(schemas: Sequence[Any]) -> Any:
-    return schemas[0] if len(schemas) == 1 else {"anyOf": list(schemas)}

@@ -347,11 +347,8 @@ def _plain_context(name: str) -> PluginContext:
 def _choose_winner(claimants: Sequence[RegisteredTool], before: RegisteredTool | None) -> RegisteredTool:
     """A built-in before all others; then who held the name before; then the first in order."""
     entitled = [tool for tool in claimants if tool.info.provenance.source == "builtin"] or claimants
-    if before is not None and len(entitled) > 1:
-        for tool in entitled:
-            if tool.info.provenance.origin == before.info.provenance.origin:
-                return tool
-    return entitled[0]
+    origin = None if before is None else before.info.provenance.origin
+    return next((tool for tool in entitled if tool.info.provenance.origin == origin), entitled[0])
 
 
 def _name_taken(loser: RegisteredTool, winner: RegisteredTool) -> Problem:

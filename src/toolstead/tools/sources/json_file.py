@@ -90,7 +90,7 @@ class FileReader:
         tools: dict[str, RegisteredTool] = {}
         examples: dict[str, Sequence[Example]] = {}
         for index, given in enumerate(content["tools"]):
-            if index in report.spoilt:
+            if index in report.skipped:
                 continue
             tool = self._read_tool(given, ("tools", index), provenance, context, report, is_checked=is_checked)
             if tool is None:

@@ -6,6 +6,7 @@ Positions and texts are made only for what is wrong, because nearly every file i
 from __future__ import annotations
 
 import re
+from functools import cached_property
 from pathlib import Path
 from typing import Any, cast
 
@@ -46,7 +47,7 @@ class FileReport:
         tool: The name of the tool that is being read, where it has one.
         is_flat: Whether every schema in it is surely within the bounds of size and depth.
         is_plain: Whether every schema in it is plain, so that compiling them can wait.
-        spoilt: The indexes of tools to leave out, such as for a duplicate name inside them.
+        skipped: The indexes of tools to leave out, such as for a duplicate name inside them.
     """
 
     def __init__(self, path: Path) -> None:
@@ -55,9 +56,8 @@ class FileReport:
         self.tool: str | None = None
         self.is_flat = False
         self.is_plain = False
-        self.spoilt: set[int] = set()
+        self.skipped: set[int] = set()
         self._data = b""
-        self._text = ""
         self._problems: list[Problem] = []
         self._is_usable = True
 
@@ -86,11 +86,11 @@ class FileReport:
                 self._report_problem(*explain_syntax(data, str(error)))
             return None
         self.is_flat = len(data) <= MAX_SIZE and _is_flat(shortest)
-        if not self.is_flat and self._is_too_deep(self._read()):
+        if not self.is_flat and self._is_too_deep(self._text):
             return None
         if not isinstance(content, dict):
             self._report_problem(
-                locate_value(self._read(), ()),
+                locate_value(self._text, ()),
                 f"a tool file is a JSON object such as {SHAPE}, not {preview_value(content)}",
             )
             return None
@@ -150,13 +150,11 @@ class FileReport:
         if named is not None and shown[:1] == ("tools",):
             shown = shown[2:]
         where = ".".join(str(step) for step in shown)
-        self._report_problem(
-            locate_value(self._read(), place, key=key), f"{where}: {reason}" if where else reason, named
-        )
+        self._report_problem(locate_value(self._text, place, key=key), f"{where}: {reason}" if where else reason, named)
 
     def position_of(self, place: Place) -> Position:
         """Where in the file a place is."""
-        return locate_value(self._read(), place)
+        return locate_value(self._text, place)
 
     def skip_hidden(self, content: dict[str, Any]) -> bool:
         """Report what a reader cannot see, and skip the tools that have it; False when the whole file is unusable."""
@@ -167,7 +165,7 @@ class FileReport:
 
     def _skip_repeated(self, content: dict[str, Any]) -> bool:
         """Report duplicate names, and skip the tools that have them; False when the whole file is unusable."""
-        for place, position in repeated_names(self._read()):
+        for place, position in repeated_names(self._text):
             name = self._skip_tool(place, content)
             shown = ".".join(map(str, place if name is None else place[2:]))
             self._report_problem(position, f"{shown}: duplicate name; remove one of the two", name)
@@ -177,7 +175,7 @@ class FileReport:
         """Skip the tool around a place, and return its name; outside of all tools, the file is unusable."""
         match place:
             case "tools", int() as number, _, *_:
-                self.spoilt.add(number)
+                self.skipped.add(number)
                 tools = content["tools"]  # the last of two such lists, which may be shorter
                 is_there = isinstance(tools, list) and number < len(cast("list[Any]", tools))
                 tool: Any = cast("list[Any]", tools)[number] if is_there else None
@@ -193,10 +191,9 @@ class FileReport:
             self._report_problem(deep, f"nested deeper than {DEEPEST} levels here")
         return deep is not None
 
-    def _read(self) -> str:
-        if not self._text:
-            self._text = self._data.decode("utf-8-sig")
-        return self._text
+    @cached_property
+    def _text(self) -> str:
+        return self._data.decode("utf-8-sig")
 
     def _report_problem(self, position: Position, message: str, tool: str | None = None) -> None:
         self.count += 1
