@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 
-from toolstead.errors import DefinitionError, SchemaError
+from toolstead.errors import DefinitionError, DuplicateToolError, SchemaError
 from toolstead.plugins.contract import PluginContext, Tool
 from toolstead.plugins.definition import is_async
 from toolstead.schema.compiled import (
@@ -22,7 +22,7 @@ from toolstead.schema.compiled import (
     schema_from_parameters,
 )
 from toolstead.schema.visible import Kind, Part, escape_unseen, first_unseen, hides_nothing, unseen_in
-from toolstead.types.tool import Annotations, Provenance, ToolInfo
+from toolstead.types.tool import Annotations, Problem, Provenance, ToolInfo
 
 NAME = re.compile(r"[a-zA-Z0-9_-]+")
 LONGEST_NAME = 64
@@ -68,6 +68,18 @@ class RegisteredTool:
             context=self.context,
             input_schema=self.input,
             output_schema=self.output,
+        )
+
+    def refuse_name(self, holder: str) -> Problem:
+        """The problem of a tool whose name has a holder."""
+        error = DuplicateToolError(tool=self.info.name, holder=holder)
+        line, column = self.position() or (None, None)
+        return Problem(
+            source=self.info.provenance.origin,
+            tool_name=self.info.name,
+            message=f"{error.field}: {error.reason}",
+            line=line,
+            column=column,
         )
 
     def same_as(self, other: RegisteredTool) -> bool:

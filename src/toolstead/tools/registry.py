@@ -289,7 +289,7 @@ class Registry:
         self._contested = bool(contested)
         for name, claimants in contested.items():
             held[name] = winner = _choose_winner(claimants, self.current.held.get(name))
-            problems.extend(_name_taken(loser, winner) for loser in claimants if loser is not winner)
+            problems.extend(loser.refuse_name(_describe_tool(winner)) for loser in claimants if loser is not winner)
         # Old names keep their places in the list, and new ones follow them, so that listing again is stable.
         kept = {name: held[name] for name in self.current.held if name in held}
         return kept | held, problems
@@ -349,14 +349,6 @@ def _choose_winner(claimants: Sequence[RegisteredTool], before: RegisteredTool |
     entitled = [tool for tool in claimants if tool.info.provenance.source == "builtin"] or claimants
     origin = None if before is None else before.info.provenance.origin
     return next((tool for tool in entitled if tool.info.provenance.origin == origin), entitled[0])
-
-
-def _name_taken(loser: RegisteredTool, winner: RegisteredTool) -> Problem:
-    name = loser.info.name
-    error = DuplicateToolError(tool=name, holder=_describe_tool(winner))
-    line, column = loser.position() or (None, None)
-    message = f"{error.field}: {error.reason}"
-    return Problem(source=loser.info.provenance.origin, tool_name=name, message=message, line=line, column=column)
 
 
 def _describe_tool(tool: RegisteredTool) -> str:

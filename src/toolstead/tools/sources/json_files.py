@@ -21,7 +21,6 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import msgspec
 
-from toolstead.errors import DuplicateToolError
 from toolstead.schema.visible import escape_unseen
 from toolstead.tools.sources import Offers, SourceChanges
 from toolstead.types.tool import Problem
@@ -184,8 +183,6 @@ class JsonFiles:
         if kept is not None and kept.content == content:
             return msgspec.structs.replace(kept, signature=signature)
         loaded = self._read(path, data)
-        for tool in loaded.tools:
-            tool.position = partial(tool_position, path, tool.info.name)
         for problem in loaded.problems:
             logger.warning("%s", describe_problem(problem))
         if not loaded.problems or kept is None:
@@ -200,11 +197,14 @@ class JsonFiles:
         if isinstance(data, str):
             return LoadedFile(path=path, problems=(Problem(source=str(path), message=data),))
         try:
-            return self._reader.read(path, data)
+            loaded = self._reader.read(path, data)
         except Exception:
             logger.exception("%s made the loader fail; please report this", path)
             problem = Problem(source=str(path), message="the loader failed on this file; the log has the details")
             return LoadedFile(path=path, problems=(problem,))
+        for tool in loaded.tools:
+            tool.position = partial(_find_tool_position, path, tool.info.name)
+        return loaded
 
     def _collect_problems(self) -> list[Problem]:
         kept = (problem for kept in self._kept.values() for problem in kept.problems)
@@ -213,11 +213,7 @@ class JsonFiles:
 
 def _without_taken(file: LoadedFile, held: dict[str, str]) -> LoadedFile:
     """A file without the tools whose names have a holder; its other tools hold theirs from now on."""
-    lost: list[Problem] = []
-    for name in (tool.info.name for tool in file.tools if tool.info.name in held):
-        line, column = tool_position(file.path, name) or (None, None)
-        message = f"name: {DuplicateToolError(tool=name, holder=held[name]).reason}"
-        lost.append(Problem(source=str(file.path), tool_name=name, message=message, line=line, column=column))
+    lost = [tool.refuse_name(held[tool.info.name]) for tool in file.tools if tool.info.name in held]
     kept = tuple(tool for tool in file.tools if tool.info.name not in held)
     held.update((tool.info.name, str(file.path)) for tool in kept)
     return msgspec.structs.replace(file, tools=kept, problems=(*file.problems, *lost)) if lost else file
@@ -257,7 +253,7 @@ def describe_problem(problem: Problem) -> str:
     return f"{place}: {tool}{problem.message}"
 
 
-def tool_position(path: Path, name: str) -> Position | None:
+def _find_tool_position(path: Path, name: str) -> Position | None:
     """The position of a tool's name in its file, as the file is now; None where it is not found."""
     data = _read_content(path)
     return None if isinstance(data, str) else _tool_positions(data).get(name)
