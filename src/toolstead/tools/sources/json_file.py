@@ -81,8 +81,7 @@ class FileReader:
         if content is None or (may_hide(data) and not report.skip_hidden(content)):
             return LoadedFile(path=path, problems=report.problems)
         report.is_plain = self._checks.common.is_valid(content)
-        is_checked = report.is_plain or self._checks.whole.is_valid(content)
-        if not (is_checked or report.check_value(self._checks.file, content, (), of_format=True)):
+        if not (report.is_plain or report.check_value(self._checks.file, content, (), of_format=True)):
             return LoadedFile(path=path, problems=report.problems)
         plugin = content["name"]
         context = PluginContext(name=plugin, logger=logging.getLogger(f"toolstead.plugin.{plugin}"))
@@ -92,7 +91,7 @@ class FileReader:
         for index, given in enumerate(content["tools"]):
             if index in report.skipped:
                 continue
-            tool = self._read_tool(given, ("tools", index), provenance, context, report, is_checked=is_checked)
+            tool = self._read_tool(given, ("tools", index), provenance, context, report)
             if tool is None:
                 continue
             name = tool.info.name
@@ -105,45 +104,32 @@ class FileReader:
         return LoadedFile(path=path, tools=tuple(tools.values()), problems=report.problems, examples=examples)
 
     def _read_tool(
-        self,
-        given: Any,
-        at: Place,
-        provenance: Provenance,
-        context: PluginContext,
-        report: FileReport,
-        *,
-        is_checked: bool,
+        self, given: Any, at: Place, provenance: Provenance, context: PluginContext, report: FileReport
     ) -> RegisteredTool | None:
-        """One tool, or None when something is wrong with it; `is_checked` when its format is known to be right."""
+        """One tool, or None when something is wrong with it."""
         name: Any = cast("dict[str, Any]", given).get("name") if isinstance(given, dict) else None
         report.tool = name if isinstance(name, str) and name else None
         before = report.count
-        try:
-            if not is_checked and not self._has_right_format(given, at, report):
-                return None
-            tool = cast("dict[str, Any]", given)
-            schema = self._read_schema(tool, "inputSchema", at, report)
-            if schema is None:
-                return None
-            for warning in schema.warnings:
-                pointer, _, reason = warning.partition(": ")
-                line, column = report.position_of((*at, "inputSchema", *_pointer_steps(pointer), "default"))
-                logger.warning("%s:%s:%s: tool %r: %s", report.path, line, column, name, reason)
-            output = self._read_schema(tool, "outputSchema", at, report) if "outputSchema" in tool else None
-            handler = self._read_handler(tool, schema, at, report) if report.count == before else None
-            if handler is None:
-                return None
-            if "examples" in tool:
-                self._check_examples(tool["examples"], schema, handler, at, report)
-            return (
-                assemble_tool(
-                    _describe_tool(tool, handler), provenance, context, input_schema=schema, output_schema=output
-                )
-                if report.count == before
-                else None
-            )
-        finally:
-            report.tool = None
+        if not report.is_plain and not self._has_right_format(given, at, report):
+            return None
+        tool = cast("dict[str, Any]", given)
+        schema = self._read_schema(tool, "inputSchema", at, report)
+        if schema is None:
+            return None
+        for warning in schema.warnings:
+            pointer, _, reason = warning.partition(": ")
+            line, column = report.position_of((*at, "inputSchema", *_pointer_steps(pointer), "default"))
+            logger.warning("%s:%s:%s: tool %r: %s", report.path, line, column, name, reason)
+        output = self._read_schema(tool, "outputSchema", at, report) if "outputSchema" in tool else None
+        handler = self._read_handler(tool, schema, at, report) if report.count == before else None
+        if handler is None:
+            return None
+        if "examples" in tool:
+            self._check_examples(tool["examples"], schema, handler, at, report)
+        if report.count != before:
+            return None
+        shown = _describe_tool(tool, handler)
+        return assemble_tool(shown, provenance, context, input_schema=schema, output_schema=output)
 
     def _has_right_format(self, given: Any, at: Place, report: FileReport) -> bool:
         """Check a tool, then its handler by its kind; what is wrong is reported."""
