@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from toolstead.plugins.contract import Hooks, Plugin, PluginContext, Tool
     from toolstead.plugins.decorator import tool
     from toolstead.plugins.tool_meta import ToolMeta
-    from toolstead.tools.sources.validation import Validation, validate_tool_file
+    from toolstead.tools.sources.json_file import Validation, validate_tool_file
     from toolstead.types.call import Allow, Ask, Deny, Rewrite
     from toolstead.types.content import Audio, Image, Text
     from toolstead.types.result import ToolResult
@@ -46,10 +46,10 @@ _HOMES = {
     "Toolstead": "toolstead.app.stead",
     "ToolsteadError": "toolstead.errors",
     "UnknownToolError": "toolstead.errors",
-    "Validation": "toolstead.tools.sources.validation",
+    "Validation": "toolstead.tools.sources.json_file",
     "Verdict": "toolstead.types.task",
     "tool": "toolstead.plugins.decorator",
-    "validate_tool_file": "toolstead.tools.sources.validation",
+    "validate_tool_file": "toolstead.tools.sources.json_file",
 }
 
 __all__ = [

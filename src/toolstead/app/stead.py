@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from toolstead.plugins.contract import Plugin
     from toolstead.schema.compiled import Documents
     from toolstead.tools.gates import Gate
-    from toolstead.tools.sources.loaded_file import LoadedFile
+    from toolstead.tools.sources.json_files import LoadedFile
     from toolstead.types.event import Event
     from toolstead.types.result import ToolResult
     from toolstead.types.run import Run

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING
 
 from toolstead.app.places import Places, named_tools_folder
 from toolstead.app.trust.approved import ApprovedFiles, ApprovedReader, ProjectTrust
-from toolstead.tools.sources.json_files import JsonFiles
-from toolstead.tools.sources.loaded_file import LoadedFile, Reader
+from toolstead.tools.sources.json_files import JsonFiles, LoadedFile, Reader
 
 if TYPE_CHECKING:
     from toolstead.app.settings import ToolsSettings

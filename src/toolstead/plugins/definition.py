@@ -12,8 +12,7 @@ from typing import Any, cast
 from toolstead.errors import DefinitionError, PluginError
 from toolstead.plugins.contract import HOOKS, Hooks, Plugin, Tool
 from toolstead.plugins.settings import check_settings_class
-from toolstead.schema.compiled import compile_input_schema, compile_schema
-from toolstead.schema.parameters import schema_from_parameters
+from toolstead.schema.compiled import compile_input_schema, compile_schema, schema_from_parameters
 from toolstead.schema.visible import escape_unseen, first_unseen
 
 LONGEST_NAME = 32

@@ -23,6 +23,8 @@ MAX_DEPTH = 64
 MAX_SIZE = 512 * 1024
 """Characters of keys and strings, plus one for each other value."""
 
+_PARAMETER_TYPES = ("string", "number", "integer", "boolean", "object", "array", "null")
+
 Documents = Mapping[str, Any]
 """Schema documents by address, for `$ref`s that leave their own document."""
 
@@ -108,12 +110,11 @@ def compile_schema(
         SchemaError: It is not valid, too large, too deep, or refers outside.
     """
     document = schema if owned else _private_copy(schema, tool=tool, field=field)
-    registry = _build_registry(documents) if documents else None
     waits = plain or (not owned and is_obviously_plain(document))
-    validator = None if waits else _validator_or_reason(document, registry, tool=tool, field=field)
+    validator = None if waits else _validator_or_reason(document, documents or {}, tool=tool, field=field)
     if not isinstance(document, dict):
         return CompiledSchema(document, validator, None, ())
-    defaults, warnings = find_defaults(cast("dict[str, Any]", document), registry)
+    defaults, warnings = find_defaults(cast("dict[str, Any]", document), documents or {})
     return CompiledSchema(document, validator, defaults, warnings)
 
 
@@ -149,6 +150,45 @@ def compile_input_schema(
     if "type" not in schema:
         compiled.document = {"type": "object", **compiled.document}
     return compiled
+
+
+def schema_from_parameters(parameters: Mapping[str, Any], *, tool: str) -> dict[str, Any]:
+    """Turn `{"text": {"type": "string", "description": "…", "required": True}}` into a schema.
+
+    `required` is false by default. Anything else in a parameter is kept as its schema.
+
+    Raises:
+        SchemaError: They or one of them is no mapping; one has no known type; `required` is no boolean.
+    """
+    if not isinstance(parameters, Mapping):  # pyright: ignore[reportUnnecessaryIsInstance] - definitions come from people
+        raise SchemaError(
+            tool=tool, field="parameters", reason=f"a mapping of names is needed, not {type(parameters).__name__}"
+        )
+    properties: dict[str, Any] = {}
+    required: list[str] = []
+    for name, given in parameters.items():
+        field = f"parameters.{name}"
+        if not isinstance(given, Mapping):
+            raise SchemaError(
+                tool=tool, field=field, reason=f'a mapping such as {{"type": "string"}} is needed, not {given!r}'
+            )
+        parameter = dict(cast("Mapping[str, Any]", given))
+        needed = parameter.pop("required", False)
+        if not isinstance(needed, bool):
+            raise SchemaError(tool=tool, field=f"{field}.required", reason=f"true or false is needed, not {needed!r}")
+        if parameter.get("type") not in _PARAMETER_TYPES:
+            raise SchemaError(
+                tool=tool,
+                field=f"{field}.type",
+                reason=f"one of {', '.join(_PARAMETER_TYPES)} is needed, not {parameter.get('type')!r}",
+            )
+        properties[name] = parameter
+        if needed:
+            required.append(name)
+    schema: dict[str, Any] = {"type": "object", "properties": properties}
+    if required:
+        schema["required"] = required
+    return schema
 
 
 def _private_copy(value: Any, *, tool: str, field: str) -> Any:
@@ -193,15 +233,15 @@ def _private_copy(value: Any, *, tool: str, field: str) -> Any:
     return copy_node(value, 0, field)
 
 
-def _validator_or_reason(document: Any, registry: jsonschema_rs.Registry | None, *, tool: str, field: str) -> Any:
+def _validator_or_reason(document: Any, documents: Documents, *, tool: str, field: str) -> Any:
     import jsonschema_rs
 
     try:
-        return _validator_for(document, registry)
+        return _validator_for(document, jsonschema_rs.Registry(list(documents.items())) if documents else None)
     except jsonschema_rs.ValidationError as error:
         raise SchemaError(
             tool=tool,
-            field=escape_unseen(_error_place(field, error)),
+            field=escape_unseen(".".join([field, *map(str, error.instance_path)])),
             reason=escape_unseen(_error_reason(error)),
             path=tuple(error.instance_path),
         ) from None
@@ -213,16 +253,6 @@ def _validator_for(document: Any, registry: jsonschema_rs.Registry | None = None
     import jsonschema_rs  # when a schema is first compiled: a start that only lists tools does without
 
     return jsonschema_rs.validator_for(document, offline=True, validate_formats=False, registry=registry)
-
-
-def _build_registry(documents: Documents) -> jsonschema_rs.Registry:
-    import jsonschema_rs
-
-    return jsonschema_rs.Registry(list(documents.items()))
-
-
-def _error_place(field: str, error: jsonschema_rs.ValidationError) -> str:
-    return ".".join([field, *(str(step) for step in error.instance_path)])
 
 
 def _error_reason(error: jsonschema_rs.ValidationError) -> str:

@@ -9,14 +9,14 @@ from __future__ import annotations
 import copy
 import json
 from collections.abc import Collection, Mapping
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
-if TYPE_CHECKING:
-    import jsonschema_rs
+from toolstead.schema.explanation import escape_step
 
 _INDIRECT = frozenset({"$ref", "$dynamicRef", "anyOf", "oneOf", "allOf", "not", "if"})
 _EASY = frozenset({"type", "default", "description", "title", "examples", "minimum", "maximum", "$comment", "enum"})
 _NUMBERS = (int, float)
+_KINDS: Mapping[type, str] = {list: "array", dict: "object"}
 _IMMUTABLE = (str, int, float, bool, type(None))
 
 
@@ -59,70 +59,56 @@ class SchemaDefaults:
 
 
 def find_defaults(
-    document: dict[str, Any], registry: jsonschema_rs.Registry | None
+    document: dict[str, Any], documents: Mapping[str, Any]
 ) -> tuple[SchemaDefaults | None, tuple[str, ...]]:
     """Find a schema's defaults, and warn of those that do not fit their own property."""
     warnings: list[str] = []
-    defaults = _collect_defaults(document, "", warnings, document, registry)
-    return defaults, tuple(warnings)
 
+    def collect(schema: dict[str, Any], pointer: str) -> SchemaDefaults | None:
+        """The defaults of one object schema; what does not fit becomes a warning."""
+        properties = schema.get("properties")
+        if not isinstance(properties, dict):
+            return None
+        plain: dict[str, Any] = {}
+        copied: dict[str, Any] = {}
+        nested: dict[str, SchemaDefaults] = {}
+        for key, inner in cast("dict[str, dict[str, Any] | bool]", properties).items():
+            if not isinstance(inner, dict):
+                continue
+            below = f"{pointer}/properties/{escape_step(key)}"
+            if "default" in inner:
+                default = inner["default"]
+                fits = _fits_easily(inner, default)
+                if fits or (fits is None and _fits_schema(inner, default, below, document, documents)):
+                    (plain if isinstance(default, _IMMUTABLE) else copied)[key] = default
+                else:
+                    shown = json.dumps(default)[:80]
+                    warnings.append(f"{below}: the default {shown} does not fit its own schema and is not filled in")
+            if "properties" in inner and inner.get("type", "object") == "object" and _INDIRECT.isdisjoint(inner):
+                found = collect(inner, below)
+                if found is not None:
+                    nested[key] = found
+        return SchemaDefaults(plain, copied, nested) if plain or copied or nested else None
 
-def _collect_defaults(
-    schema: dict[str, Any],
-    pointer: str,
-    warnings: list[str],
-    document: dict[str, Any],
-    registry: jsonschema_rs.Registry | None,
-) -> SchemaDefaults | None:
-    """The defaults of one object schema; what does not fit becomes a warning."""
-    properties = schema.get("properties")
-    if not isinstance(properties, dict):
-        return None
-    plain: dict[str, Any] = {}
-    copied: dict[str, Any] = {}
-    nested: dict[str, SchemaDefaults] = {}
-    for key, inner in cast("dict[str, dict[str, Any] | bool]", properties).items():
-        if not isinstance(inner, dict):
-            continue
-        if "default" in inner:
-            default = inner["default"]
-            fits = _fits_easily(inner, default)
-            if fits is None:
-                fits = _fits_schema(
-                    inner, default, _property_pointer(pointer, key), document=document, registry=registry
-                )
-            if fits:
-                (plain if isinstance(default, _IMMUTABLE) else copied)[key] = default
-            else:
-                warnings.append(
-                    f"{_property_pointer(pointer, key)}: the default {json.dumps(default)[:80]} does not "
-                    "fit its own schema and is not filled in"
-                )
-        if "properties" in inner and inner.get("type", "object") == "object" and _INDIRECT.isdisjoint(inner):
-            below = _collect_defaults(inner, _property_pointer(pointer, key), warnings, document, registry)
-            if below is not None:
-                nested[key] = below
-    return SchemaDefaults(plain, copied, nested) if plain or copied or nested else None
+    return collect(document, ""), tuple(warnings)
 
 
 def _fits_schema(
-    schema: dict[str, Any], default: Any, pointer: str, *, document: dict[str, Any], registry: Any
+    schema: dict[str, Any], default: Any, pointer: str, document: dict[str, Any], documents: Mapping[str, Any]
 ) -> bool:
     """Whether a default fits its property's schema, read in its place in the document."""
     import jsonschema_rs
 
-    base = {"$schema": document["$schema"]} if "$schema" in document else {}
+    registry = None
+    text = json.dumps(schema)
     try:
-        if "Ref" in (text := json.dumps(schema)) or '"$ref"' in text:
+        if "Ref" in text or '"$ref"' in text:
             address = str(document.get("$id") or "urn:toolstead:tool")
-            resources: list[tuple[str, Any]] = [(address, document)]
-            known = registry.add_resources(resources) if hasattr(registry, "add_resources") else None
-            known = known or jsonschema_rs.Registry(resources)
-            validator = jsonschema_rs.validator_for(
-                {**base, "$ref": f"{address}#{pointer}"}, offline=True, validate_formats=False, registry=known
-            )
-        else:
-            validator = jsonschema_rs.validator_for({**base, **schema}, offline=True, validate_formats=False)
+            registry = jsonschema_rs.Registry([(address, document), *documents.items()])
+            schema = {"$ref": f"{address}#{pointer}"}
+        if "$schema" in document:
+            schema = {"$schema": document["$schema"], **schema}
+        validator = jsonschema_rs.validator_for(schema, offline=True, validate_formats=False, registry=registry)
         return validator.is_valid(default)
     except (jsonschema_rs.ValidationError, jsonschema_rs.ReferencingError, ValueError):
         return False
@@ -148,15 +134,4 @@ def _fits_easily(schema: dict[str, Any], default: Any) -> bool | None:
             return False
         low, high = schema.get("minimum", default), schema.get("maximum", default)
         return kind in (None, "integer", "number") and low <= default <= high
-    match default:
-        case list():
-            return kind in (None, "array")
-        case dict():
-            return kind in (None, "object")
-        case _:
-            return kind in (None, "null")
-
-
-def _property_pointer(pointer: str, key: str) -> str:
-    """The JSON pointer of a property."""
-    return f"{pointer}/properties/{key.replace('~', '~0').replace('/', '~1')}"
+    return kind in (None, _KINDS.get(type(cast("object", default)), "null"))

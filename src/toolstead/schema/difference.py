@@ -9,6 +9,7 @@ import json
 from collections.abc import Collection, Mapping
 from typing import Any, cast
 
+from toolstead.schema.explanation import escape_step, shorten_text
 from toolstead.types.tool import SchemaChange
 
 MOST_CHANGES = 20
@@ -20,7 +21,7 @@ _DEFINITIONS = ("$defs", "definitions")
 _SCHEMAS = frozenset({"items", "additionalProperties", "propertyNames", "contains"})
 _NARROWER_WITHOUT = frozenset({"patternProperties", "prefixItems", "minContains"})
 _UPPER = frozenset({"maximum", "exclusiveMaximum", "maxLength", "maxItems", "maxProperties"})
-_LOWER = frozenset({"minimum", "exclusiveMinimum", "minLength", "minItems", "minProperties"})
+_BOUNDS = _UPPER | {"minimum", "exclusiveMinimum", "minLength", "minItems", "minProperties"}
 
 
 def compare_schemas(before: Any, after: Any) -> list[SchemaChange]:
@@ -46,7 +47,7 @@ def _compare_schemas(before: Any, after: Any, pointer: str, found: list[SchemaCh
         if key in _DEFINITIONS:
             was, now = old.get(key, {}), new.get(key, {})
             for name in (name for name in was if name in now):
-                _compare_schemas(was[name], now[name], f"{pointer}/{key}/{_escape_step(name)}", found)
+                _compare_schemas(was[name], now[name], f"{pointer}/{key}/{escape_step(name)}", found)
         elif key in _SCHEMAS and key in old and key in new:
             _compare_schemas(old[key], new[key], f"{pointer}/{key}", found)
         else:
@@ -61,7 +62,7 @@ def _compare_properties(
     needed: Collection[str] = new.get("required") or ()
     closed = new.get("additionalProperties", True) not in (True, {})
     for name, schema in was.items():
-        place = f"{pointer}/properties/{_escape_step(name)}"
+        place = f"{pointer}/properties/{escape_step(name)}"
         if name not in now:
             _add(found, place, "was removed", breaking=closed)
             continue
@@ -71,7 +72,7 @@ def _compare_properties(
     for name, schema in now.items():
         if name not in was:
             required = name in needed and not _has_default(schema)
-            _add(found, f"{pointer}/properties/{_escape_step(name)}", "was added", breaking=required)
+            _add(found, f"{pointer}/properties/{escape_step(name)}", "was added", breaking=required)
 
 
 def _compare_required(old: Mapping[str, Any], new: Mapping[str, Any], pointer: str, found: list[SchemaChange]) -> None:
@@ -94,24 +95,22 @@ def _compare_keyword(
     key: str, old: Mapping[str, Any], new: Mapping[str, Any], pointer: str, found: list[SchemaChange]
 ) -> None:
     was, now = old.get(key), new.get(key)
-    change = (
-        f"{key}: {_show_value(was)} became {_show_value(now)}" if key in old else f"{key} {_show_value(now)} was added"
-    )
     if key not in new:
-        _add(found, f"{pointer}/{key}", f"{key} {_show_value(was)} was removed", breaking=key in _NARROWER_WITHOUT)
-    elif key in _SILENT:
-        _add(found, f"{pointer}/{key}", change, breaking=False)
-    elif key in _UPPER and isinstance(was, int | float) and isinstance(now, int | float):
-        _add(found, f"{pointer}/{key}", change, breaking=now < was)
-    elif key in _LOWER and isinstance(was, int | float) and isinstance(now, int | float):
-        _add(found, f"{pointer}/{key}", change, breaking=now > was)
-    elif key in ("enum", "type") and key in old:
-        left_out = [item for item in _as_list(was) if item not in _as_list(now)]
-        if key == "type" and "number" in _as_list(now):
-            left_out = [item for item in left_out if item != "integer"]
-        _add(found, f"{pointer}/{key}", change, breaking=bool(left_out))
+        change, breaking = f"{key} {_show_value(was)} was removed", key in _NARROWER_WITHOUT
     else:
-        _add(found, f"{pointer}/{key}", change, breaking=now is not True)
+        change = (
+            f"{key}: {_show_value(was)} became {_show_value(now)}"
+            if key in old
+            else f"{key} {_show_value(now)} was added"
+        )
+        breaking = now is not True and key not in _SILENT
+        if key in _BOUNDS and isinstance(was, int | float) and isinstance(now, int | float):
+            breaking = now < was if key in _UPPER else now > was
+        elif key in ("enum", "type") and key in old:
+            # A number takes what was an integer.
+            accepted = [*_as_list(now), "integer"] if key == "type" and "number" in _as_list(now) else _as_list(now)
+            breaking = any(item not in accepted for item in _as_list(was))
+    _add(found, f"{pointer}/{key}", change, breaking=breaking)
 
 
 def _add(found: list[SchemaChange], pointer: str, change: str, *, breaking: bool) -> None:
@@ -122,14 +121,9 @@ def _has_default(schema: Any) -> bool:
     return isinstance(schema, Mapping) and "default" in schema
 
 
-def _escape_step(name: str) -> str:
-    return name.replace("~", "~0").replace("/", "~1")
-
-
 def _as_list(value: Any) -> list[Any]:
     return cast("list[Any]", value) if isinstance(value, list) else [value]
 
 
 def _show_value(value: Any) -> str:
-    text = json.dumps(value, ensure_ascii=False)
-    return text if len(text) <= 60 else text[:59] + "…"
+    return shorten_text(json.dumps(value, ensure_ascii=False), 60)

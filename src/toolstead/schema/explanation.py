@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
+from functools import reduce
 from itertools import islice
+from operator import getitem
 from typing import Any, NamedTuple, cast
 
 from toolstead.errors import suggest
@@ -17,6 +19,12 @@ MOST_LINES = 5
 LONGEST_LINE = 300
 MOST_FINDINGS = 20
 _SHOWN = 60
+_LIMITS = {
+    "exclusiveMinimum": "more than",
+    "exclusiveMaximum": "less than",
+    **dict.fromkeys(("minimum", "minLength", "minItems"), "at least"),
+    **dict.fromkeys(("maximum", "maxLength", "maxItems"), "at most"),
+}
 
 
 def explain_problems(validator: Any, document: Any, value: Any) -> list[str]:
@@ -85,13 +93,22 @@ def preview_value(value: Any) -> str:
 
 def render_pointer(path: Iterable[Any]) -> str:
     """A JSON pointer, or `(arguments)` for the whole."""
-    steps = [str(step).replace("~", "~0").replace("/", "~1") for step in path]
+    steps = [escape_step(str(step)) for step in path]
     return "/" + "/".join(steps) if steps else "(arguments)"
 
 
+def escape_step(name: str) -> str:
+    """A name as a step of a JSON pointer."""
+    return name.replace("~", "~0").replace("/", "~1")
+
+
+def shorten_text(text: str, limit: int = 100) -> str:
+    """A text, or the beginning of a long one."""
+    return text if len(text) <= limit else text[: limit - 1] + "…"
+
+
 def _render_line(error: Any, document: Any) -> str:
-    text = f"{render_pointer(error.instance_path)}: {_error_reason(error, document)}"
-    return text if len(text) <= LONGEST_LINE else text[: LONGEST_LINE - 1] + "…"
+    return shorten_text(f"{render_pointer(error.instance_path)}: {_error_reason(error, document)}", LONGEST_LINE)
 
 
 def _error_reason(error: Any, document: Any) -> str:
@@ -104,48 +121,37 @@ def _error_reason(error: Any, document: Any) -> str:
         case "additionalProperties" | "unevaluatedProperties":
             return _unexpected_names(kind.unexpected, _property_names(document, error.schema_path))
         case "enum":
-            options = _shorten_text(json.dumps(kind.options, ensure_ascii=False))
+            options = shorten_text(json.dumps(kind.options, ensure_ascii=False))
             return f"expected one of {options}, got {preview_value(value)}"
         case "const":
-            expected = _shorten_text(json.dumps(kind.expected_value, ensure_ascii=False))
+            expected = shorten_text(json.dumps(kind.expected_value, ensure_ascii=False))
             return f"expected {expected}, got {preview_value(value)}"
         case "anyOf" | "oneOfNotValid" | "oneOf" if getattr(kind, "context", None):
             return _explain_branches(error, document)
         case "minimum" | "maximum" | "exclusiveMinimum" | "exclusiveMaximum":
-            words = {"minimum": "at least", "maximum": "at most", "exclusiveMinimum": "more than"}
-            return f"expected {words.get(kind.name, 'less than')} {kind.limit}, got {preview_value(value)}"
-        case "minLength" | "maxLength":
-            word = "at least" if kind.name == "minLength" else "at most"
-            return f"expected {word} {kind.limit} characters, got {len(value)}"
-        case "minItems" | "maxItems":
-            word = "at least" if kind.name == "minItems" else "at most"
-            return f"expected {word} {kind.limit} items, got {len(value)}"
+            return f"expected {_LIMITS[kind.name]} {kind.limit}, got {preview_value(value)}"
+        case "minLength" | "maxLength" | "minItems" | "maxItems":
+            unit = "characters" if kind.name.endswith("Length") else "items"
+            return f"expected {_LIMITS[kind.name]} {kind.limit} {unit}, got {len(value)}"
         case "pattern":
-            return f"expected text that matches {_shorten_text(kind.pattern)}, got {preview_value(value)}"
+            return f"expected text that matches {shorten_text(kind.pattern)}, got {preview_value(value)}"
         case _:
-            return _shorten_text(str(error.message), 200)
+            return shorten_text(str(error.message), 200)
 
 
 def _unexpected_names(names: Sequence[str], allowed: Sequence[str]) -> str:
     shown = ", ".join(json.dumps(name[:_SHOWN]) for name in names[:5])
-    otherwise = f"allowed: {_shorten_text(', '.join(allowed))}" if allowed else ""
+    otherwise = f"allowed: {shorten_text(', '.join(allowed))}" if allowed else ""
     hint = suggest(names[0], allowed, show=json.dumps, otherwise=otherwise) if names else otherwise
     return f"{shown} {'is' if len(names) == 1 else 'are'} not allowed here{f'; {hint}' if hint else ''}"
 
 
 def _property_names(document: Any, schema_path: Sequence[Any]) -> list[str]:
     """The property names of the schema that holds the failing keyword, where it can be walked to."""
-    node = document
-    for step in schema_path[:-1]:
-        match node:
-            case dict() if step in node:
-                node = cast("dict[Any, Any]", node)[step]
-            case list() if isinstance(step, int):
-                node = cast("list[Any]", node)[step]
-            case _:
-                return []
-    properties = cast("dict[str, Any]", node).get("properties") if isinstance(node, dict) else None
-    return list(cast("dict[str, Any]", properties)) if isinstance(properties, dict) else []
+    try:
+        return list(reduce(getitem, schema_path[:-1], document)["properties"])
+    except (LookupError, TypeError):
+        return []
 
 
 def _explain_branches(error: Any, document: Any) -> str:
@@ -157,9 +163,5 @@ def _explain_branches(error: Any, document: Any) -> str:
         if branch:
             where, reason = render_pointer(branch[0].instance_path), _error_reason(branch[0], document)
             reasons.append(reason if where == here else f"{where}: {reason}")
-    listed = "; or ".join(_shorten_text(reason, 90) for reason in dict.fromkeys(reasons))
+    listed = "; or ".join(shorten_text(reason, 90) for reason in dict.fromkeys(reasons))
     return f"fits none of {len(context)} alternatives: {listed}"
-
-
-def _shorten_text(text: str, limit: int = 100) -> str:
-    return text if len(text) <= limit else text[: limit - 1] + "…"

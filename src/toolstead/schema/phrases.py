@@ -6,11 +6,14 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, cast
 
+from toolstead.schema.explanation import shorten_text
+
 _MOST_CHARACTERS = 600
 """Of one phrase: a description is read by a model on every turn."""
 
 _SILENT = frozenset({"title", "description", "$comment", "examples", "deprecated", "readOnly", "writeOnly"})
-_PLAIN = _SILENT | {"type", "properties", "required", "additionalProperties", "const"}
+_NAMING = _SILENT | {"type", "properties", "required"}
+_PLAIN = _NAMING | {"additionalProperties", "const", "$ref"}
 
 _PHRASES: Mapping[str, str] = {
     "minLength": "At least {} characters.",
@@ -53,20 +56,20 @@ def describe_keyword(keyword: str, value: Any) -> str:
             needs = cast("dict[str, list[str]]", value).items()
             return _cut_text(" ".join(f"With {name}, also {_list_names(others)}." for name, others in needs if others))
         case (("anyOf" | "oneOf"), list()):
-            return describe_choice(keyword, cast("list[Any]", value))
+            return _describe_choice(keyword, cast("list[Any]", value))
         case _ if keyword in _PHRASES and (keyword in ("const", "default") or not isinstance(value, bool)):
             return _cut_text(_PHRASES[keyword].format(value if keyword in _BARE else _to_json(value)))
         case _:
             return f"Must fit {show_value({keyword: value})}."
 
 
-def describe_choice(keyword: str, branches: Sequence[Any]) -> str:
+def _describe_choice(keyword: str, branches: Sequence[Any]) -> str:
     """The forms of an `anyOf` or `oneOf`, distinguished by what each of them needs."""
-    forms = [_read_form(branch) for branch in branches if branch is not False]
-    if len(forms) > 1 and all(form.names_only for form in forms):
-        *first, last = [str(form) for form in forms]
+    branches = [branch for branch in branches if branch is not False]
+    forms = [_describe_form(branch) for branch in branches]
+    if len(forms) > 1 and all(map(_only_requires, branches)):
         only = (" Not both." if len(forms) == 2 else " Only one of these.") if keyword == "oneOf" else ""
-        return _cut_text(f"Give either {', or '.join([*first, last])}.{only}")
+        return _cut_text(f"Give either {', or '.join(forms)}.{only}")
     how = "exactly one" if keyword == "oneOf" else "one"
     numbered = "; ".join(f"({number}) {form}" for number, form in enumerate(forms, 1))
     return _cut_text(f"Fits {how} of these forms: {numbered}.")
@@ -82,52 +85,39 @@ def extend_description(description: Any, sentences: Iterable[str]) -> str:
     text = description.strip() if isinstance(description, str) else ""
     if text and text[-1] not in ".!?:;…":
         text += "."
-    said = dict.fromkeys(sentence for sentence in sentences if sentence)
-    return " ".join(part for part in (text, *said) if part)
+    return " ".join(part for part in dict.fromkeys((text, *sentences)) if part)
 
 
-class _Form:
-    """One form of a choice."""
-
-    __slots__ = ("_text", "names_only")
-
-    def __init__(self, text: str, *, names_only: bool) -> None:
-        self._text = text
-        self.names_only = names_only
-
-    def __str__(self) -> str:
-        return self._text
-
-
-def _read_form(branch: Any) -> _Form:
+def _only_requires(branch: Any) -> bool:
+    """Whether a form needs some properties, and asks for nothing but these."""
     if not isinstance(branch, Mapping):
-        return _Form("anything", names_only=False)
+        return False
     schema = cast("Mapping[str, Any]", branch)
-    properties: Mapping[str, Any] = schema.get("properties") or {}
-    required: list[str] = list(schema.get("required") or ())
-    notes = {name: _form_notes(properties[name]) for name in properties}
-    if (
-        required
-        and _SILENT.union(("required", "properties", "type")).issuperset(schema)
-        and set(properties) <= {*required}
-    ):
-        return _Form(_list_names([name + notes.get(name, "") for name in required]), names_only=True)
-    parts: list[str] = []
-    if isinstance(schema.get("title"), str):
-        parts.append(schema["title"])
-    if "$ref" in schema:
-        parts.append(f"as {schema['$ref']} says")
-    if required:
-        parts.append("with " + _list_names([name + notes.get(name, "") for name in required]))
-    optional = [name + note for name, note in notes.items() if name not in required]
-    if optional:
-        parts.append(("and " if required else "") + "optionally " + _list_names(optional))
-    if schema.get("additionalProperties") is False:
-        parts.append("and nothing else")
-    rest = {key: value for key, value in schema.items() if key not in _PLAIN and key != "$ref"}
-    if rest:
-        parts.append(_to_json(rest))
-    return _Form(" ".join(parts) or "anything", names_only=False)
+    required, properties = schema.get("required", ()), schema.get("properties", ())
+    return bool(required) and _NAMING.issuperset(schema) and set(properties) <= {*required}
+
+
+def _describe_form(branch: Any) -> str:
+    """What a form of a choice asks for, in a few words."""
+    if not isinstance(branch, Mapping):
+        return "anything"
+    schema = cast("Mapping[str, Any]", branch)
+    notes = {name: name + _form_notes(inner) for name, inner in schema.get("properties", {}).items()}
+    required: Sequence[str] = schema.get("required", ())
+    needed = _list_names([notes.get(name, name) for name in required]) if required else ""
+    if _only_requires(schema):
+        return needed
+    optional = [note for name, note in notes.items() if name not in required]
+    rest = {key: value for key, value in schema.items() if key not in _PLAIN}
+    parts = [
+        schema.get("title"),
+        f"as {schema['$ref']} says" if "$ref" in schema else "",
+        f"with {needed}" if needed else "",
+        f"{'and ' if required else ''}optionally {_list_names(optional)}" if optional else "",
+        "and nothing else" if schema.get("additionalProperties") is False else "",
+        _to_json(rest) if rest else "",
+    ]
+    return " ".join(part for part in parts if part) or "anything"
 
 
 def _form_notes(schema: Any) -> str:
@@ -137,14 +127,14 @@ def _form_notes(schema: Any) -> str:
     node = cast("Mapping[str, Any]", schema)
     if "const" in node:
         return f" = {_to_json(node['const'])}"
-    said = [
+    notes = [
         describe_keyword(key, node[key]).rstrip(".").lower()
         for key in ("minItems", "maxItems", "minLength")
         if key in node
     ]
     if "enum" in node:
-        said.append("one of " + ", ".join(_to_json(item) for item in node["enum"]))
-    return f" ({', '.join(said)})" if said else ""
+        notes.append("one of " + ", ".join(_to_json(item) for item in node["enum"]))
+    return f" ({', '.join(notes)})" if notes else ""
 
 
 def _list_names(names: Sequence[str]) -> str:
@@ -157,4 +147,4 @@ def _to_json(value: Any) -> str:
 
 
 def _cut_text(text: str) -> str:
-    return text if len(text) <= _MOST_CHARACTERS else text[: _MOST_CHARACTERS - 1] + "…"
+    return shorten_text(text, _MOST_CHARACTERS)

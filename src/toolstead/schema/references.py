@@ -5,9 +5,11 @@ Only references inside a document are followed; nothing is fetched.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Any, cast
 from urllib.parse import quote, unquote
+
+from toolstead.schema.explanation import escape_step
 
 ONE = frozenset(
     {"additionalItems", "additionalProperties", "contains", "contentSchema", "else", "if", "items", "not"}
@@ -16,56 +18,49 @@ ONE = frozenset(
 """Keywords that hold a schema; `items` may also be a list of them in old drafts."""
 MANY = frozenset({"allOf", "anyOf", "items", "oneOf", "prefixItems"})
 NAMED = frozenset({"$defs", "definitions", "dependencies", "dependentSchemas", "patternProperties", "properties"})
-_REFERENCES = ("$ref", "$recursiveRef", "$dynamicRef")
-_DRAFTS = {"draft-03": 4, "draft-04": 4, "draft-06": 6, "draft-07": 7, "2019-09": 2019}
+DEFINITIONS = ("$defs", "definitions")
+_DRAFTS = {"draft-04": 4, "draft-06": 6, "draft-07": 7, "2019-09": 2019}
 _SIBLINGS_COUNT = 2019
 """The first draft in which keywords beside `$ref` count."""
+_BESIDE_A_REFERENCE = frozenset({"$ref", "$schema", "$id", "$comment", "title", "description", "default", *DEFINITIONS})
+"""What counts beside `$ref` even in older drafts."""
+_OF_THE_ROOT = frozenset({"$schema", "$id", "id", "$vocabulary", *DEFINITIONS})
+"""What a copy of the root, as a definition inside it, leaves out."""
 
 Node = dict[str, Any]
 
 
 class Document:
-    """A schema with the references inside it.
-
-    Attributes:
-        root: The schema.
-        draft: The year of its draft, or its number for the drafts before the years.
-    """
-
-    __slots__ = ("_address", "_anchors", "draft", "root")
+    """A schema with the references inside it."""
 
     def __init__(self, root: Mapping[str, Any]) -> None:
-        self.root = root
-        self.draft = draft_of(root)
+        self._root = root
         address = root.get("$id")
         self._address = address.rstrip("#") if isinstance(address, str) else ""
         self._anchors: dict[str, str] | None = None
 
-    @property
-    def reference_stands_alone(self) -> bool:
-        """Whether keywords beside `$ref` mean nothing, as in old drafts."""
-        return self.draft < _SIBLINGS_COUNT
-
     def resolve_reference(self, reference: Any) -> str | None:
-        """The JSON pointer that a reference inside this document means, or None for others."""
+        """The JSON pointer of the schema that a reference inside this document means, or None for others."""
         if not isinstance(reference, str):
             return None
         if self._address and reference.startswith(self._address):
             reference = reference[len(self._address) :] or "#"
         if not reference.startswith("#"):
             return None
-        fragment = unquote(reference[1:])
-        if not fragment or fragment.startswith("/"):
-            return fragment
-        if self._anchors is None:
-            found = ((node.get("$anchor"), at) for at, node in walk_schemas(self.root))
-            self._anchors = {anchor: at for anchor, at in found if isinstance(anchor, str)}
-        return self._anchors.get(fragment)
+        place: str | None = unquote(reference[1:])
+        if place and not place.startswith("/"):
+            if self._anchors is None:
+                found = ((node.get("$anchor"), at) for at, node in walk_schemas(self._root))
+                self._anchors = {anchor: at for anchor, at in found if isinstance(anchor, str)}
+            place = self._anchors.get(place)
+        return place if place is not None and self.schema_at(place) is not None else None
 
     def schema_at(self, place: str) -> Any:
-        """The schema at a JSON pointer, or None where there is none, or one with an address of its own."""
-        node: Any = self.root
+        """The schema at a JSON pointer, or None where there is none, or one with an address of its own around it."""
+        node: Any = self._root
         for step in place.split("/")[1:]:
+            if node is not self._root and has_address(node):
+                return None
             key = step.replace("~1", "/").replace("~0", "~")
             if isinstance(node, Mapping):
                 node = cast("Mapping[str, Any]", node).get(key)
@@ -73,16 +68,12 @@ class Document:
                 node = cast("list[Any]", node)[int(key)]
             else:
                 return None
-            if has_address(node):
-                return None
         return cast("Any", node) if isinstance(node, Mapping | bool) else None
 
 
 def draft_of(root: Mapping[str, Any]) -> int:
     """The draft a document is written in: 4, 6, 7, 2019 or 2020."""
-    named = root.get("$schema")
-    if not isinstance(named, str):
-        return 2020
+    named = str(root.get("$schema"))
     return next((draft for mark, draft in _DRAFTS.items() if mark in named), 2020)
 
 
@@ -94,142 +85,112 @@ def has_address(node: Any) -> bool:
     return isinstance(schema.get("$id"), str) or isinstance(schema.get("id"), str)
 
 
-def child_schemas(node: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
-    """The schemas directly inside a schema, each with its path from there."""
+def walk_schemas(node: Mapping[str, Any], place: str = "") -> list[tuple[str, Mapping[str, Any]]]:
+    """A schema and all schemas inside it, except those with an address of their own, each with its JSON pointer."""
+    found = [(place, node)]
+
+    def walk_inner(inner: Any, path: str) -> Any:
+        if isinstance(inner, Mapping) and not has_address(inner):
+            found.extend(walk_schemas(cast("Mapping[str, Any]", inner), place + path))
+        return cast("Any", inner)
+
+    map_children(node, walk_inner)
+    return found
+
+
+def map_children(node: Mapping[str, Any], change: Callable[[Any, str], Any]) -> Mapping[str, Any]:
+    """A copy in which every schema directly inside was changed; the same object when none did.
+
+    Args:
+        node: The schema.
+        change: Called with each schema and its path from the node; returns the same object when it does not change.
+    """
+    is_changed = False
+
+    def change_one(inner: Any, path: str) -> Any:
+        nonlocal is_changed
+        changed = change(inner, path)
+        is_changed |= changed is not inner
+        return changed
+
+    fresh: Node = {}
     for key, value in node.items():
         if key in NAMED and isinstance(value, Mapping):
-            for name, inner in cast("Mapping[str, Any]", value).items():
-                yield f"/{key}/{escape_step(name)}", inner
+            named = cast("Mapping[str, Any]", value).items()
+            fresh[key] = {name: change_one(inner, f"/{key}/{escape_step(name)}") for name, inner in named}
         elif key in MANY and isinstance(value, list):
-            for index, inner in enumerate(cast("list[Any]", value)):
-                yield f"/{key}/{index}", inner
+            fresh[key] = [change_one(inner, f"/{key}/{n}") for n, inner in enumerate(cast("list[Any]", value))]
         elif key in ONE:
-            yield f"/{key}", value
-
-
-def walk_schemas(node: Mapping[str, Any], place: str = "") -> Iterator[tuple[str, Mapping[str, Any]]]:
-    """A schema and all schemas inside it, except those with an address of their own."""
-    yield place, node
-    for path, inner in child_schemas(node):
-        if isinstance(inner, Mapping) and not has_address(inner):
-            yield from walk_schemas(cast("Mapping[str, Any]", inner), place + path)
+            fresh[key] = change_one(value, f"/{key}")
+    return {**node, **fresh} if is_changed else node
 
 
 def map_schemas(
     node: Any, change: Callable[[Mapping[str, Any]], Mapping[str, Any]], *, everywhere: bool = False
 ) -> Any:
-    """A copy in which every schema was changed, the inner ones first; what did not change is not copied.
+    """A copy in which every schema was changed, the inner ones first; the same object when none did.
 
     Args:
         node: The schema.
         change: What to make of each schema; the same object when it does not change.
         everywhere: Whether schemas with an address of their own are changed too.
     """
-    if not isinstance(node, Mapping):
-        return node
-    schema = cast("Mapping[str, Any]", node)
 
-    def map_item(item: Any) -> Any:
-        return map_schemas(item, change, everywhere=everywhere) if everywhere or not has_address(item) else item
+    def map_inner(inner: Any, _: str) -> Any:
+        return map_schemas(inner, change, everywhere=everywhere) if everywhere or not has_address(inner) else inner
 
-    fresh: Node = {}
-    for key, value in schema.items():
-        if key in NAMED and isinstance(value, Mapping):
-            named = cast("Mapping[str, Any]", value)
-            changed = {name: map_item(item) for name, item in named.items()}
-            if any(changed[name] is not named[name] for name in named):
-                fresh[key] = changed
-        elif key in MANY and isinstance(value, list):
-            listed = cast("list[Any]", value)
-            inner = [map_item(item) for item in listed]
-            if any(one is not other for one, other in zip(inner, listed, strict=True)):
-                fresh[key] = inner
-        elif key in ONE:
-            single = map_item(value)
-            if single is not value:
-                fresh[key] = single
-    return change({**schema, **fresh} if fresh else schema)
+    return change(map_children(cast("Mapping[str, Any]", node), map_inner)) if isinstance(node, Mapping) else node
 
 
-def kept_whole(document: Document, gone: frozenset[str]) -> Mapping[str, Any]:
-    """The document with its own root kept as a definition, where references mean the root or what will be gone.
+def gather_definitions(root: Mapping[str, Any], homes: Collection[str] = DEFINITIONS) -> Mapping[str, Any]:
+    """A document whose inner references all lead to its definitions; the same object when they do already.
 
-    Its top level can then change while `"$ref": "#"` still means what it meant.
+    Its top level can then change while `"$ref": "#"` still means what it meant. What older drafts ignore beside a
+    reference is left out.
+
+    Args:
+        root: The document.
+        homes: The keywords whose definitions stay; others become `$defs`.
     """
-    root = document.root
+    document = Document(root)
+    names: dict[str, str] = {}
+    taken: set[str] = set(root.get("$defs") or ())
 
-    def means_root(node: Mapping[str, Any]) -> bool:
-        return any(_is_root(document.resolve_reference(node.get(key)), gone) for key in _REFERENCES if key in node)
+    def name_place(place: str) -> str:
+        if place not in names:
+            wanted = place.rsplit("/", 1)[-1].replace("~1", "/").replace("~0", "~") or "whole"
+            free = (wanted, *(f"{wanted}{n}" for n in range(2, len(taken) + 3)))
+            names[place] = next(name for name in free if name not in taken)
+            taken.add(names[place])
+        return names[place]
 
-    if not any(means_root(node) for _, node in walk_schemas(root)):
-        return root
-    container = "definitions" if "definitions" in root and "$defs" not in root else "$defs"
-    taken: Mapping[str, Any] = root.get(container) or {}
-    name = next(name for name in ("whole", *(f"whole{n}" for n in range(2, len(taken) + 3))) if name not in taken)
-    home = f"#/{container}/{name}"
-
-    def move_references(node: Mapping[str, Any]) -> Mapping[str, Any]:
-        fresh: Node = {}
-        for key in _REFERENCES:
-            place = document.resolve_reference(node.get(key)) if key in node else None
-            if _is_root(place, gone):
-                fresh["$ref"] = home + quote_pointer(place or "")
-        if not fresh:
+    def lead_to_definition(node: Mapping[str, Any]) -> Mapping[str, Any]:
+        if "$anchor" in node:  # no reference needs it any more, and a definition may be a second copy
+            node = {key: value for key, value in node.items() if key != "$anchor"}
+        place = document.resolve_reference(node.get("$ref"))
+        if place is None:
             return node
-        return {key: value for key, value in node.items() if key not in _REFERENCES} | fresh
+        if place.count("/") != 2 or place.split("/")[1] not in homes:
+            place = f"/$defs/{escape_step(name_place(place))}"
+        reference = "#" + quote(place, safe="/~!$&'()*+,;=:@-._")
+        return node if node["$ref"] == reference else {**node, "$ref": reference}
 
-    apart = ("$schema", "$id", "id", "$vocabulary", "$defs", "definitions")
-    copy: Node = dict(map_schemas(root, move_references))
-    whole = {key: value for key, value in copy.items() if key not in apart}
-    for key in ("$anchor", "$dynamicAnchor", "$recursiveAnchor"):
-        copy.pop(key, None)
-    copy[container] = {**(copy.get(container) or {}), name: whole}
-    return copy
-
-
-def _is_root(place: str | None, gone: frozenset[str]) -> bool:
-    return place is not None and (not place or place.split("/")[1] in gone)
-
-
-def escape_step(name: str) -> str:
-    """A name as a step of a JSON pointer."""
-    return name.replace("~", "~0").replace("/", "~1")
+    copy: Mapping[str, Any] = map_schemas(root, lead_to_definition)
+    if names:
+        gathered = {name: Document(copy).schema_at(place) for place, name in names.items()}
+        if "" in names:
+            gathered[names[""]] = {key: value for key, value in copy.items() if key not in _OF_THE_ROOT}
+        kept = {key: value for key, value in copy.items() if key != "$dynamicAnchor"}
+        copy = {**kept, "$defs": {**kept.get("$defs", {}), **gathered}}
+    return copy if draft_of(root) >= _SIBLINGS_COUNT else map_schemas(copy, _without_siblings)
 
 
-def quote_pointer(place: str) -> str:
-    """A JSON pointer as part of a reference."""
-    return quote(place, safe="/~!$&'()*+,;=:@-._")
+def _without_siblings(node: Mapping[str, Any]) -> Mapping[str, Any]:
+    if "$ref" not in node or _BESIDE_A_REFERENCE.issuperset(node):
+        return node
+    return {key: value for key, value in node.items() if key in _BESIDE_A_REFERENCE}
 
 
 def last_name(reference: str) -> str:
     """The name at the end of a reference."""
     return unquote(reference.rsplit("/", 1)[-1]).replace("~1", "/").replace("~0", "~")
-
-
-def find_loops(leads: Mapping[str, set[str]]) -> dict[str, int]:
-    """A number for each name: names that lead to each other have the same (strong components, after Kosaraju)."""
-    back: dict[str, list[str]] = {name: [] for name in leads}
-    for name, others in leads.items():
-        for other in others:
-            back[other].append(name)
-    order: list[str] = []
-    seen: set[str] = set()
-    for start in leads:
-        waiting: list[tuple[str, bool]] = [(start, False)]
-        while waiting:
-            name, done = waiting.pop()
-            if done:
-                order.append(name)
-            elif name not in seen:
-                seen.add(name)
-                waiting.append((name, True))
-                waiting += [(other, False) for other in leads[name]]
-    number: dict[str, int] = {}
-    for count, start in enumerate(reversed(order)):
-        group = [start]
-        while group:
-            name = group.pop()
-            if name not in number:
-                number[name] = count
-                group += back[name]
-    return number

@@ -11,14 +11,18 @@ from typing import Any
 
 import msgspec
 
-from toolstead.errors import DefinitionError, SchemaError
+from toolstead.errors import DefinitionError, DuplicateToolError, SchemaError
 from toolstead.plugins.contract import PluginContext, Tool
 from toolstead.plugins.definition import is_async
-from toolstead.schema.compiled import CompiledSchema, Documents, compile_input_schema, compile_schema
-from toolstead.schema.hidden import Part, hides_nothing, unseen_in
-from toolstead.schema.parameters import schema_from_parameters
-from toolstead.schema.visible import Kind, escape_unseen, first_unseen
-from toolstead.types.tool import Annotations, Provenance, ToolInfo
+from toolstead.schema.compiled import (
+    CompiledSchema,
+    Documents,
+    compile_input_schema,
+    compile_schema,
+    schema_from_parameters,
+)
+from toolstead.schema.visible import Kind, Part, escape_unseen, first_unseen, hides_nothing, unseen_in
+from toolstead.types.tool import Annotations, Problem, Provenance, ToolInfo
 
 NAME = re.compile(r"[a-zA-Z0-9_-]+")
 LONGEST_NAME = 64
@@ -64,6 +68,18 @@ class RegisteredTool:
             context=self.context,
             input_schema=self.input,
             output_schema=self.output,
+        )
+
+    def refuse_name(self, holder: str) -> Problem:
+        """The problem of a tool whose name has a holder."""
+        error = DuplicateToolError(tool=self.info.name, holder=holder)
+        line, column = self.position() or (None, None)
+        return Problem(
+            source=self.info.provenance.origin,
+            tool_name=self.info.name,
+            message=f"{error.field}: {error.reason}",
+            line=line,
+            column=column,
         )
 
     def same_as(self, other: RegisteredTool) -> bool:
@@ -171,16 +187,17 @@ def _check_handler(tool: Tool) -> None:
 
 
 def _check_limits(tool: Tool) -> None:
-    timeout: Any = tool.timeout
-    if timeout is not None and not (_is_number(timeout) and timeout > 0):
-        raise DefinitionError(tool=tool.name, field="timeout", reason=f"seconds above 0, not {timeout!r}")
-    most: Any = tool.max_output
-    if most is not None and not (isinstance(most, int) and _is_number(most) and most >= 1):
-        raise DefinitionError(tool=tool.name, field="max_output", reason=f"bytes above 0, not {most!r}")
-    if not isinstance(tool.annotations, Annotations):  # pyright: ignore[reportUnnecessaryIsInstance] - as above
-        raise DefinitionError(tool=tool.name, field="annotations", reason="an Annotations(…) is needed")
-    if tool.title is not None and not isinstance(tool.title, str):  # pyright: ignore[reportUnnecessaryIsInstance] - as above
-        raise DefinitionError(tool=tool.name, field="title", reason=f"text is needed, not {tool.title!r}")
+    given: Any = tool  # definitions come from people
+    timeout, most, title = given.timeout, given.max_output, given.title
+    checks = (
+        ("timeout", timeout is None or (_is_number(timeout) and timeout > 0), f"seconds above 0, not {timeout!r}"),
+        ("max_output", most is None or (_is_number(most, int) and most >= 1), f"bytes above 0, not {most!r}"),
+        ("annotations", isinstance(given.annotations, Annotations), "an Annotations(…) is needed"),
+        ("title", title is None or isinstance(title, str), f"text is needed, not {title!r}"),
+    )
+    for field, is_right, reason in checks:
+        if not is_right:
+            raise DefinitionError(tool=tool.name, field=field, reason=reason)
 
 
 def _check_visible(tool: Tool, provenance: Provenance) -> None:
@@ -213,8 +230,8 @@ def _refuse_hidden(tool: str, field: str, document: Any, part: Part) -> None:
         raise SchemaError(tool=tool, field=field, reason=f"{where}: {hidden.reason}", path=hidden.path)
 
 
-def _is_number(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
+def _is_number(value: object, *kinds: type) -> bool:
+    return isinstance(value, kinds or (int, float)) and not isinstance(value, bool)
 
 
 def _json_text(info: ToolInfo) -> str:

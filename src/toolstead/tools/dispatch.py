@@ -11,7 +11,7 @@ import asyncio
 import itertools
 import logging
 import secrets
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from time import perf_counter
 from typing import Any, Protocol
@@ -27,8 +27,9 @@ from toolstead.plugins.tool_meta import Client, Progress, ToolMeta
 from toolstead.schema.compiled import CompiledSchema
 from toolstead.tools.definition import RegisteredTool
 from toolstead.tools.gates import Approve, Gate, Gates, Observer, validate_arguments
-from toolstead.tools.generation import Generation, ToolView
+from toolstead.tools.generation import ToolView
 from toolstead.tools.output import BadResultError, as_result, cap_result
+from toolstead.tools.registry import Registry
 from toolstead.types.call import ANONYMOUS, Caller
 from toolstead.types.content import Text
 from toolstead.types.result import Failure, ToolResult
@@ -54,25 +55,8 @@ class EventSink(Protocol):
         ...
 
 
-class Keep(Protocol):
-    """Keeps the whole result when a caller is shown a part of it."""
-
-    def __call__(self, result: ToolResult) -> str | None:
-        """Keep a result and return its handle, or None when it is not kept. Must not block."""
-        ...
-
-
-class GenerationHolder(Protocol):
-    """Provides the current generation and each agent's view of it."""
-
-    @property
-    def current(self) -> Generation:
-        """The generation that a new call begins with."""
-        ...
-
-    def find_view(self, agent: str | None) -> ToolView:
-        """The tools that an agent may call now."""
-        ...
+Keep = Callable[[ToolResult], "str | None"]
+"""Keeps the whole result when a caller is shown a part of it: its handle, or None when it is not kept. Never blocks."""
 
 
 class Dispatcher:
@@ -80,7 +64,7 @@ class Dispatcher:
 
     def __init__(
         self,
-        registry: GenerationHolder,
+        registry: Registry,
         *,
         events: EventSink,
         cwd: Path,
@@ -143,10 +127,10 @@ class Dispatcher:
             raise self._unknown_tool(view, name, caller)
         meta: Any = None
         events, started, shown, gates = self._events, perf_counter(), input, self._gates
-        told = events.listening or caller.run_id is not None  # all events of a run are kept
-        if not registered.ignores_meta or told or gates is not None:
+        is_wanted = events.listening or caller.run_id is not None  # all events of a run are kept
+        if not registered.ignores_meta or is_wanted or gates is not None:
             meta = ToolMeta(registered.tool, caller, caller.cwd or self._cwd, self._new_id, progress, client)
-        if told:
+        if is_wanted:
             events.emit("tool_use", _event_details(caller, callId=meta.call_id, name=name, input=input or {}), caller)
         try:
             arguments = validate_arguments(registered, input)
@@ -177,8 +161,8 @@ class Dispatcher:
         else:
             if result.is_error:
                 self._report_failure(registered, self._id_of(meta, caller), result, started, caller)
-            elif told:
-                self._tell_result(meta.call_id, name, result, started, caller)
+            elif is_wanted:
+                self._emit_result(meta.call_id, name, result, started, caller)
         if gates is not None and gates.observers:
             await gates.notify_observers(name, shown, meta.caller, meta.call_id, result)
         return result
@@ -203,7 +187,7 @@ class Dispatcher:
         self, caller: Caller, name: str, input: Mapping[str, Any], result: ToolResult, *, call_id: str
     ) -> None:
         """Record the result of a call to a runtime's own tool, or its refusal."""
-        self._tell_result(call_id, name, result, perf_counter(), caller)
+        self._emit_result(call_id, name, result, perf_counter(), caller)
         if self._gates is not None and self._gates.observers:
             await self._gates.notify_observers(name, input, caller, call_id, result)
 
@@ -239,7 +223,7 @@ class Dispatcher:
         error = view.unknown_tool(name)
         logger.warning("%s (thread %s)", error, caller.thread_id)
         call_id = caller.call_id or self._new_id()
-        self._tell_result(call_id, error.name, ToolResult.error(str(error)), perf_counter(), caller)
+        self._emit_result(call_id, error.name, ToolResult.error(str(error)), perf_counter(), caller)
         return error
 
     def _id_of(self, meta: ToolMeta | None, caller: Caller) -> str:
@@ -256,9 +240,9 @@ class Dispatcher:
             caller.thread_id,
             result.text[:SHOWN_IN_LOG],
         )
-        self._tell_result(call_id, registered.tool.name, result, started, caller)
+        self._emit_result(call_id, registered.tool.name, result, started, caller)
 
-    def _tell_result(self, call_id: str, name: str, result: ToolResult, started: float, caller: Caller) -> None:
+    def _emit_result(self, call_id: str, name: str, result: ToolResult, started: float, caller: Caller) -> None:
         text = result.text
         self._events.emit(
             "tool_result",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import Any, Protocol, cast
+from typing import Any, cast
 
 import msgspec
 
@@ -16,24 +16,18 @@ from toolstead.types.result import Failure, ToolResult
 logger = logging.getLogger(__name__)
 
 
-class Gate(Protocol):
-    """Decides before a tool runs. A gate that fails denies the call."""
+Gate = Callable[[ToolCall], Awaitable[Decision]]
+"""Decides before a tool runs: allow (or None), deny with a reason, rewrite the arguments, or request an approval.
 
-    async def __call__(self, call: ToolCall, /) -> Decision:
-        """Allow (or None), deny with a reason, rewrite the arguments, or request an approval."""
-        ...
-
+A gate that fails denies the call.
+"""
 
 Observer = Callable[[ToolCall, ToolResult], Awaitable[None]]
 """Called with the final result after a tool ran or was refused. Must not raise."""
 
 
-class Approve(Protocol):
-    """Requests approvals on behalf of gates. Must not raise."""
-
-    async def __call__(self, call: ToolCall, ask: Ask, asked_by: str) -> Allow | Deny | Rewrite:
-        """The person's decision; no answer means denied."""
-        ...
+Approve = Callable[[ToolCall, Ask, str], Awaitable[Allow | Deny | Rewrite]]
+"""Requests an approval for the gate of this name, and returns the person's decision. Must not raise."""
 
 
 class Gates:

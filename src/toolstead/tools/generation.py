@@ -1,4 +1,11 @@
-"""An immutable state of the registry. A call in flight keeps the one it began with."""
+"""An immutable state of the registry, and the view of it that an agent has. A call in flight keeps its own.
+
+    registry.current ──────────────────────────────▸ the default view: a `Generation` is one
+          └── rule of an agent: filter, then add ──▸ the view of that agent
+
+Offering (lists, providers' definitions, MCP servers of runtimes) and dispatching ask for the same view, so a tool
+that an agent is not offered cannot be called by it either, nor through a tool that calls tools on its behalf.
+"""
 
 from __future__ import annotations
 
@@ -66,6 +73,25 @@ class Generation(ToolView, frozen=True, kw_only=True):
     held: Mapping[str, RegisteredTool] = msgspec.field(default_factory=dict[str, RegisteredTool])
     hidden: Mapping[str, str] = msgspec.field(default_factory=dict[str, str])
     problems: tuple[Problem, ...] = ()
+
+
+class ViewRule(msgspec.Struct, frozen=True, kw_only=True):
+    """What one agent sees.
+
+    Attributes:
+        visibility: Which tools of the default view.
+        own: Tools that only this agent sees; a name that the registry holds stays the registry's.
+    """
+
+    visibility: Visibility = msgspec.field(default_factory=Visibility)
+    own: Mapping[str, RegisteredTool] = msgspec.field(default_factory=dict[str, RegisteredTool])
+
+    def build_view(self, generation: Generation) -> ToolView:
+        """The agent's view of a generation."""
+        find_reason = self.visibility.reason_hidden
+        tools = {name: tool for name, tool in generation.tools.items() if find_reason(name) is None}
+        own = {name: tool for name, tool in self.own.items() if name not in generation.held}
+        return ToolView(number=generation.number, tools=tools | own)
 
 
 def nearest_names(name: str, names: Collection[str]) -> tuple[str, ...]:

@@ -20,7 +20,7 @@ def as_result(value: Any) -> ToolResult:
     """Accept what a handler may return.
 
     Raises:
-        NonsenseError: It is neither text, content, a result nor a JSON value.
+        BadResultError: It is neither text, content, a result nor a JSON value.
     """
     match value:
         case str():
@@ -82,12 +82,14 @@ def _check_result(result: ToolResult) -> ToolResult:
 def _check_part(part: Any) -> None:
     """Check the types of each part's fields: transports and `cap` rely on them."""
     match part:
-        case Text(text=str()) | ResourceLink(uri=str(), name=str(), description=str() | None, mime_type=str() | None):
-            return
-        case Image(data=bytes(), mime_type=str()) | Audio(data=bytes(), mime_type=str()):
-            return
-        case EmbeddedResource(uri=str(), content=str() | bytes(), mime_type=str() | None):
-            return
+        case (
+            Text(text=str())
+            | ResourceLink(uri=str(), name=str(), description=str() | None, mime_type=str() | None)
+            | Image(data=bytes(), mime_type=str())
+            | Audio(data=bytes(), mime_type=str())
+            | EmbeddedResource(uri=str(), content=str() | bytes(), mime_type=str() | None)
+        ):
+            pass
         case Text() | ResourceLink() | Image() | Audio() | EmbeddedResource():
             raise BadResultError(f"{type(part).__name__} with a field of a wrong type: {str(part)[:120]}")
         case _:
@@ -131,11 +133,9 @@ def _part_size(part: Content) -> int:
 
 
 def _text_size(text: str) -> int:
-    return len(text) if text.isascii() else _utf8_size(text)
-
-
-def _utf8_size(text: str) -> int:
     """Bytes of a text, without holding a second copy of a huge one."""
+    if text.isascii():
+        return len(text)
     step = 1 << 20
     return sum(len(text[at : at + step].encode("utf-8", "surrogatepass")) for at in range(0, len(text), step))
 
@@ -143,7 +143,7 @@ def _utf8_size(text: str) -> int:
 def _head_and_tail(text: str, room: int, size: int) -> tuple[Text, int]:
     head = _clip_text(text[:room], room * 3 // 4)
     tail = _clip_text(text[-room:], room - room * 3 // 4, from_end=True)
-    cut = size - _utf8_size(head) - _utf8_size(tail)
+    cut = size - _text_size(head) - _text_size(tail)
     note = f"\n[toolstead: {cut:,} of {size:,} bytes left out here; ask for less, or for a part]\n"
     return Text(head + note + tail), cut
 

@@ -22,13 +22,13 @@ from toolstead.tools.definition import RegisteredTool, define_tool
 from toolstead.tools.generation import (
     Generation,
     ToolView,
+    ViewRule,
     amend_generation,
     compare_generations,
     nearest_names,
     next_generation,
 )
 from toolstead.tools.sources import Offer, RefreshingSource, ToolSource
-from toolstead.tools.views import ToolViews, ViewRule
 from toolstead.tools.visibility import Visibility
 from toolstead.types.tool import Changes, Problem, Provenance, Reloaded
 
@@ -88,12 +88,13 @@ class Registry:
         self._visibility = visibility or Visibility()
         self._documents = documents
         self._loads = {id(source): _Load(source=source) for source in sources}  # a load keeps its source alive
-        self._views = ToolViews()
+        self._rules: Mapping[str, ViewRule] = {}
+        self._views: dict[str, tuple[Generation, ToolView]] = {}
         self._contested = False
         self._registered: dict[str, RegisteredTool] = {}
         self._listeners: dict[object, Listener] = {}
-        self._untold: deque[Swap] = deque()
-        self._telling = False
+        self._unannounced: deque[Swap] = deque()
+        self._announcing = False
         self._loading = asyncio.Lock()
         self._prepare = prepare
         self._context_for = context_for or _plain_context
@@ -221,11 +222,17 @@ class Registry:
 
     def set_view_rules(self, rules: Mapping[str, ViewRule]) -> None:
         """Set the views of some agents, by their names; from the next lookup on."""
-        self._views.set_rules(rules)
+        self._rules, self._views = dict(rules), {}
 
     def find_view(self, agent: str | None) -> ToolView:
-        """What an agent may see and call now; None means the default view."""
-        return self.current if agent is None else self._views.find_view(self.current, agent)
+        """What an agent may see and call now: the same object while nothing changes; None means the default view."""
+        generation = self.current
+        if agent is None or agent not in self._rules:
+            return generation
+        built = self._views.get(agent)
+        if built is None or built[0] is not generation:
+            built = self._views[agent] = (generation, self._rules[agent].build_view(generation))
+        return built[1]
 
     def subscribe(self, listener: Listener) -> Callable[[], None]:
         """Subscribe, on the event loop, to every swap that changed the tools or what is quarantined.
@@ -282,7 +289,7 @@ class Registry:
         self._contested = bool(contested)
         for name, claimants in contested.items():
             held[name] = winner = _choose_winner(claimants, self.current.held.get(name))
-            problems.extend(_name_taken(loser, winner) for loser in claimants if loser is not winner)
+            problems.extend(loser.refuse_name(_describe_tool(winner)) for loser in claimants if loser is not winner)
         # Old names keep their places in the list, and new ones follow them, so that listing again is stable.
         kept = {name: held[name] for name in self.current.held if name in held}
         return kept | held, problems
@@ -311,28 +318,26 @@ class Registry:
         swap = Swap(generation=after, changes=changes, problems=after.problems)
         self.current = after
         if swap.changes or after.problems != before.problems or before.number == 0:
-            self._untold.append(swap)
+            self._unannounced.append(swap)
             self._notify_listeners()
         return swap
 
     def _notify_listeners(self) -> None:
         """Notify every listener of every swap, in order, also of one that a listener caused."""
-        if self._telling:
+        if self._announcing:
             return
-        self._telling = True
+        self._announcing = True
         try:
-            while self._untold:
-                swap = self._untold.popleft()
-                for key in tuple(self._listeners):
-                    listener = self._listeners.get(key)
-                    if listener is None:  # it unsubscribed while the others were called
-                        continue
+            while self._unannounced:
+                swap = self._unannounced.popleft()
+                for key, listener in tuple(self._listeners.items()):
                     try:
-                        listener(swap)
+                        if key in self._listeners:  # else it unsubscribed while the others were called
+                            listener(swap)
                     except Exception:
                         logger.exception("a listener failed on generation %s", swap.generation.number)
         finally:
-            self._telling = False
+            self._announcing = False
 
 
 def _plain_context(name: str) -> PluginContext:
@@ -342,19 +347,8 @@ def _plain_context(name: str) -> PluginContext:
 def _choose_winner(claimants: Sequence[RegisteredTool], before: RegisteredTool | None) -> RegisteredTool:
     """A built-in before all others; then who held the name before; then the first in order."""
     entitled = [tool for tool in claimants if tool.info.provenance.source == "builtin"] or claimants
-    if before is not None and len(entitled) > 1:
-        for tool in entitled:
-            if tool.info.provenance.origin == before.info.provenance.origin:
-                return tool
-    return entitled[0]
-
-
-def _name_taken(loser: RegisteredTool, winner: RegisteredTool) -> Problem:
-    name = loser.info.name
-    error = DuplicateToolError(tool=name, holder=_describe_tool(winner))
-    line, column = loser.position() or (None, None)
-    message = f"{error.field}: {error.reason}"
-    return Problem(source=loser.info.provenance.origin, tool_name=name, message=message, line=line, column=column)
+    origin = None if before is None else before.info.provenance.origin
+    return next((tool for tool in entitled if tool.info.provenance.origin == origin), entitled[0])
 
 
 def _describe_tool(tool: RegisteredTool) -> str:

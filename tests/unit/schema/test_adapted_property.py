@@ -76,12 +76,12 @@ class _Author:
 
     def document(self) -> dict[str, Any]:
         document: dict[str, Any] = self._node(3, most=5)
-        document.pop("type", None)
-        if self._chance():
-            document["type"] = self._pick(("object", ["object", "null"]))
+        document["type"] = "object"  # as every tool's schema is shown
         document["$defs"] = {"one": self.schema(2), "two": self.schema(2)}
         document["definitions"] = {"three": self.schema(2)}
         draft = self._pick(_DRAFTS)
+        if draft is not None and "draft-04" in draft:
+            del document["$defs"]  # which it does not know, and so what stands there may be no schema
         return document if draft is None else {"$schema": draft, **document}
 
     def arguments(self) -> dict[str, Any]:

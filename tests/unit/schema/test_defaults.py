@@ -84,6 +84,14 @@ def test_odd_property_names_find_their_own_schema() -> None:
     assert filled(schema, {}) == {"a/b~c": "x"}
 
 
+def test_a_default_beside_a_reference_to_a_document_of_the_application_is_filled() -> None:
+    documents = {"https://example.test/name.json": {"type": "string", "maxLength": 3}}
+    schema = {"properties": {"a": {"$ref": "https://example.test/name.json", "default": "abc"}}}
+    compiled = compile_input_schema(schema, tool="t", documents=documents)
+    assert compiled.flat_defaults == {"a": "abc"}
+    assert compiled.warnings == ()
+
+
 def test_whether_a_default_fits_is_told_fast_as_a_validator_would() -> None:
     values = [None, True, False, 0, 1, 5, 2.0, 2.5, "", "a", "b", [], [1], {}, {"a": 1}]
     kinds = [None, "string", "integer", "number", "boolean", "array", "object", "null", ["string", "null"]]
@@ -94,5 +102,5 @@ def test_whether_a_default_fits_is_told_fast_as_a_validator_would() -> None:
         quick = _fits_easily(schema, value)
         if quick is not None:
             told += 1
-            assert quick == _fits_schema(schema, value, "", document={}, registry=None), schema
+            assert quick == _fits_schema(schema, value, "", {}, {}), schema
     assert told > 300

@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from tests.flows.hidden_strings import HIDDEN, JOINED, SPACED
-from toolstead.schema.hidden import Part, hides_nothing, may_hide, unseen_in
+from toolstead.schema.visible import Part, hides_nothing, may_hide, unseen_in
 
 EVERY = [*HIDDEN, *JOINED, *SPACED]
 HEART = "\u2764\ufe0f"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from toolstead.errors import SchemaError
-from toolstead.schema.parameters import schema_from_parameters
+from toolstead.schema.compiled import schema_from_parameters
 
 pytestmark = pytest.mark.promise("K1")
 

@@ -7,7 +7,7 @@ import re
 import pytest
 
 from tests.flows.hidden_strings import HIDDEN, JOINED, SPACED, bits, tags
-from toolstead.schema.visible import Kind, Unseen, escape_unseen, find_unseen, first_unseen, is_plain
+from toolstead.schema.visible import Kind, escape_unseen, find_unseen, first_unseen, is_plain
 
 ZWNJ, ZWJ, TEXT, EMOJI = "\u200c", "\u200d", "\ufe0e", "\ufe0f"
 VIRAMA = "\u094d"
@@ -113,7 +113,7 @@ KINDS: tuple[Kind, ...] = ("name", "value", "prose")
 
 
 def codes(text: str, kind: Kind) -> list[int]:
-    return [ord(found.character) for found in find_unseen(text, kind)]
+    return [ord(text[at]) for at in find_unseen(text, kind)]
 
 
 def test_what_people_write_is_seen() -> None:
@@ -141,9 +141,8 @@ def test_a_joiner_or_selector_that_follows_nothing_seen_is_hidden() -> None:
 def test_what_is_hidden_is_found_and_shown() -> None:
     for kind in KINDS:
         for hidden in HIDDEN:
-            first = next(iter(find_unseen(hidden.text, kind)))
-            assert (first.character, first.name) == (hidden.character, hidden.called)
-            assert hidden.text[first.position] == hidden.character
+            assert hidden.text[find_unseen(hidden.text, kind)[0]] == hidden.character
+            assert f" {hidden.called}, which " in str(first_unseen(hidden.text, kind))
             assert hidden.shown in escape_unseen(hidden.text, kind)
             assert is_plain(escape_unseen(hidden.text), "name")
 
@@ -155,22 +154,15 @@ def test_what_may_stand_in_prose_is_hidden_in_a_name() -> None:
 
 
 def test_a_finding_says_where_what_why_and_what_is_right() -> None:
-    assert list(find_unseen("ab\u202ec\x1b", "prose")) == [
-        Unseen(
-            position=2,
-            character="\u202e",
-            name="RIGHT-TO-LEFT OVERRIDE",
-            why="changes the order in which text is shown",
-            remedy="remove it: right-to-left scripts are shown well without",
-        ),
-        Unseen(
-            position=4,
-            character="\x1b",
-            name="ESCAPE",
-            why="steers a terminal instead of being shown",
-            remedy="remove it, or write what is meant",
-        ),
-    ]
+    assert find_unseen("ab\u202ec\x1b", "prose") == [2, 4]
+    assert first_unseen("ab\u202ec\x1b", "prose") == (
+        'in "ab\\u{202e}c\\u{1b}", \\u{202e} is U+202E RIGHT-TO-LEFT OVERRIDE, which changes the order in which text '
+        "is shown, and it is not the only one; remove it: right-to-left scripts are shown well without"
+    )
+    assert first_unseen("c\x1b", "prose") == (
+        'in "c\\u{1b}", \\u{1b} is U+001B ESCAPE, which steers a terminal instead of being shown; remove it, or write '
+        "what is meant"
+    )
 
 
 @pytest.mark.parametrize(

@@ -13,8 +13,7 @@ from toolstead.app.trust.snapshot import Snapshot, take_snapshot
 from toolstead.errors import TrustError
 from toolstead.schema.visible import escape_unseen
 from toolstead.tools.sources import Offers
-from toolstead.tools.sources.json_files import JsonFiles
-from toolstead.tools.sources.loaded_file import LoadedFile, Reader
+from toolstead.tools.sources.json_files import JsonFiles, LoadedFile, Reader
 from toolstead.types.tool import Problem
 
 if TYPE_CHECKING:

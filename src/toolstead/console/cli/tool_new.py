@@ -116,7 +116,7 @@ def _validate_draft(document: dict[str, Any]) -> None:
     Raises:
         ToolsteadError: It would not load, in the loader's words.
     """
-    from toolstead.tools.sources.validation import validate_tool_file
+    from toolstead.tools.sources.json_file import validate_tool_file
 
     try:
         json.dumps(document, ensure_ascii=False).encode()

@@ -10,6 +10,7 @@ import ipaddress
 import json
 import re
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -37,10 +38,6 @@ _WHOLE: Mapping[str, Mapping[str, int]] = {
 }
 _BARE: Mapping[str, Mapping[str, int]] = {"n": {}, "number": {}}  # only alone: a phone number is not a count
 _MOST: Mapping[str, int] = {"minimum": 1, "default": 20}
-_FOLDERS = frozenset({"dir", "directory", "folder"})
-_FILES = frozenset({"file", "filename", "path"})
-_ADDRESSES = frozenset({"uri", "url"})
-_SOUGHT = frozenset({"keyword", "pattern", "q", "query", "search", "term"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,12 +48,36 @@ class _Guess:
     example: Any
 
 
+_OF_FILES = (
+    (
+        frozenset({"dir", "directory", "folder"}),
+        {"description": "The folder, absolute or relative to the project's root.", "default": "."},
+        ".",
+    ),
+    (
+        frozenset({"file", "filename", "path"}),
+        {"description": "A path, absolute or relative to the project's root."},
+        "README.md",
+    ),
+)
+"""Last words of names of texts, what they suggest, and an example; only where files are meant."""
+_TEXTS = (
+    (frozenset({"uri", "url"}), {"description": f"An address, such as {_EXAMPLE_ORIGIN}."}, _EXAMPLE_ORIGIN),
+    (
+        frozenset({"keyword", "pattern", "q", "query", "search", "term"}),
+        {"description": "What to look for."},
+        "TODO",
+    ),
+)
+"""The same wherever they stand."""
+
+
 def draft_shell(name: str, command: str, *, description: str | None = None) -> Document:
     """A file with one tool that runs a command."""
-    said = f"Run `{_show_template(command)}`. Answers its output."
+    text = f"Run `{_show_template(command)}`. Answers its output."
     guesses = {parameter: _guess_parameter(parameter, of_files=True) for parameter in find_placeholders(command)}
     return _build_document(
-        name, said if description is None else description, guesses, {"type": "shell", "command": command}
+        name, text if description is None else description, guesses, {"type": "shell", "command": command}
     )
 
 
@@ -68,14 +89,14 @@ def draft_http(name: str, method: str, url: str, *, description: str | None = No
     """
     guesses = {parameter: _guess_parameter(parameter, of_files=False) for parameter in find_placeholders(url)}
     if url.lstrip().startswith("{{") and guesses:
-        text = f"Where to send it: scheme and host, such as {_EXAMPLE_ORIGIN}."
-        guesses[next(iter(guesses))] = _Guess(schema=_text_schema(text), example=_EXAMPLE_ORIGIN)
+        origin = _text_schema(f"Where to send it: scheme and host, such as {_EXAMPLE_ORIGIN}.")
+        guesses[next(iter(guesses))] = _Guess(schema=origin, example=_EXAMPLE_ORIGIN)
     handler: dict[str, Any] = {"type": "http", "method": method, "url": url}
     if own := _private_host(url, guesses):
         handler["allowedHosts"] = [own]
-    said = f"Send {method} {_show_template(url)}. Answers the body of the response."
+    text = f"Send {method} {_show_template(url)}. Answers the body of the response."
     return _build_document(
-        name, said if description is None else description, guesses, handler, {"openWorldHint": True}
+        name, text if description is None else description, guesses, handler, {"openWorldHint": True}
     )
 
 
@@ -83,9 +104,9 @@ def draft_file_read(name: str, folder: str, *, description: str | None = None) -
     """A file with one tool that reads files inside a folder."""
     path = _Guess(schema=_text_schema(f"The file's path, relative to {folder}."), example="example.txt")
     handler = {"type": "file-read", "basePath": folder}
-    said = f"Read a text file or an image from the folder {folder}."
+    text = f"Read a text file or an image from the folder {folder}."
     return _build_document(
-        name, said if description is None else description, {"path": path}, handler, {"readOnlyHint": True}
+        name, text if description is None else description, {"path": path}, handler, {"readOnlyHint": True}
     )
 
 
@@ -93,10 +114,8 @@ def find_placeholders(template: str) -> list[str]:
     """The parameters that a template names, each once, in order; what is no good name is left to the loader."""
     found: dict[str, None] = {}
     for inside in PLACEHOLDER.findall(template):
-        try:
+        with suppress(TemplateError):
             found[slot_name(inside)] = None
-        except TemplateError:
-            continue
     return list(found)
 
 
@@ -144,17 +163,9 @@ def _guess_parameter(name: str, *, of_files: bool) -> _Guess:
     if bounds is not None:
         schema = {"type": "integer", "description": f"The {phrase}, a whole number.", **bounds}
         return _Guess(schema=schema, example=8080 if last == "port" else 1)
-    if of_files and last in _FOLDERS:
-        return _Guess(
-            schema={**_text_schema("The folder, absolute or relative to the project's root."), "default": "."},
-            example=".",
-        )
-    if of_files and last in _FILES:
-        return _Guess(schema=_text_schema("A path, absolute or relative to the project's root."), example="README.md")
-    if last in _ADDRESSES:
-        return _Guess(schema=_text_schema(f"An address, such as {_EXAMPLE_ORIGIN}."), example=_EXAMPLE_ORIGIN)
-    if last in _SOUGHT:
-        return _Guess(schema=_text_schema("What to look for."), example="TODO")
+    for names, schema, example in (*_OF_FILES, *_TEXTS) if of_files else _TEXTS:
+        if last in names:
+            return _Guess(schema={"type": "string", **schema}, example=example)
     return _Guess(schema=_text_schema(f"The {phrase}."), example="1" if last == "id" else "example")
 
 

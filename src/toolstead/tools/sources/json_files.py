@@ -1,7 +1,8 @@
 """Folders of JSON tool files as a source: what did not change is not read again.
 
 A deleted file takes its tools away. A file that became bad keeps its last good tools, marked
-stale, and its problems are reported. Editors' own files and hidden ones are not looked at.
+stale, and its problems are reported. Editors' own files and hidden ones are not looked at. The reader of one file is
+a module of its own, because it needs every kind of handler: where there is no file, nothing of it is imported.
 """
 
 from __future__ import annotations
@@ -16,26 +17,57 @@ from collections.abc import Collection, Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager
 from functools import lru_cache, partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Protocol
 
 import msgspec
 
-from toolstead.errors import DuplicateToolError
 from toolstead.schema.visible import escape_unseen
 from toolstead.tools.sources import Offers, SourceChanges
-from toolstead.tools.sources.loaded_file import LARGEST_FILE, LoadedFile, Reader
 from toolstead.types.tool import Problem
 
 if TYPE_CHECKING:
     from toolstead.tools.definition import RegisteredTool
-    from toolstead.tools.sources.json_positions import Position
+    from toolstead.tools.sources.json_text import Position
 
 logger = logging.getLogger(__name__)
 
+LARGEST_FILE = 4_194_304
 MOST_FILES = 10_000
 _CLOCK_STEP = 20_000_000  # nanoseconds: no file system's clock has longer steps than this
 Signature = tuple[int, int, int]
 _NEVER: Signature = (0, 0, 0)
+
+
+class Example(msgspec.Struct, frozen=True, kw_only=True):
+    """An example of a tool, for `toolstead tools test`."""
+
+    input: Mapping[str, Any]
+    expect: Any = None
+    run: bool = True
+
+
+class LoadedFile(msgspec.Struct, frozen=True, kw_only=True):
+    """What a file holds.
+
+    Attributes:
+        path: The file.
+        tools: Its good tools.
+        problems: What is wrong in it.
+        examples: The examples of its good tools, by name.
+    """
+
+    path: Path
+    tools: tuple[RegisteredTool, ...] = ()
+    problems: tuple[Problem, ...] = ()
+    examples: Mapping[str, Sequence[Example]] = msgspec.field(default_factory=dict[str, Sequence[Example]])
+
+
+class Reader(Protocol):
+    """Reads tool files."""
+
+    def read(self, path: Path, data: bytes) -> LoadedFile:
+        """Read a file's content. Never raises for what is in it."""
+        ...
 
 
 class _KeptFile(msgspec.Struct, frozen=True, kw_only=True):
@@ -73,14 +105,15 @@ class JsonFiles:
             logger.info("%s is gone, and its tools with it", self._kept[gone].good.path)
         with _pause_collector():
             self._kept = {path: self._look_at(path, signature) for path, signature in found.items()}
-        return self._build_offers()
+        tools = [tool for kept in self._kept.values() for tool in kept.tools]
+        return Offers(tools=tools, problems=self._collect_problems())
 
     async def refresh(self, paths: Collection[Path] | None = None) -> SourceChanges:
         """Look again at some files only, such as those a watcher saw change; by default at all of them."""
         gone: list[RegisteredTool] = []
         fresh: list[RegisteredTool] = []
         for path in dict.fromkeys(self.find_changed(self.folders) if paths is None else paths):
-            if not is_tool_file(path) or path.parent not in self.folders:
+            if not self._is_own(path):
                 continue
             before, signature = self._kept.get(path), _file_signature(path)
             if signature is not None:
@@ -112,9 +145,9 @@ class JsonFiles:
             if path in self.folders:
                 inside = (known for known in self._kept if known.parent == path)
                 looked_at.update(dict.fromkeys((*_scan_folders([path])[0], *inside)))
-            elif is_tool_file(path) and path.parent in self.folders:
+            elif self._is_own(path):
                 looked_at[path] = None
-        return [path for path in looked_at if _file_signature(path) != self._last_signature(path)]
+        return [path for path in looked_at if _file_signature(path) != getattr(self._kept.get(path), "signature", None)]
 
     def find_unsettled(self, paths: Iterable[Path]) -> list[Path]:
         """The files among these that are missing or truncated: an editor may still be writing them."""
@@ -138,9 +171,8 @@ class JsonFiles:
         held = dict(taken)
         return [*unreadable, *(_without_taken(self._read(path, _read_content(path)), held) for path in files)]
 
-    def _last_signature(self, path: Path) -> Signature | None:
-        kept = self._kept.get(path)
-        return None if kept is None else kept.signature
+    def _is_own(self, path: Path) -> bool:
+        return is_tool_file(path) and path.parent in self.folders
 
     def _look_at(self, path: Path, signature: Signature) -> _KeptFile:
         kept = self._kept.get(path)
@@ -151,8 +183,6 @@ class JsonFiles:
         if kept is not None and kept.content == content:
             return msgspec.structs.replace(kept, signature=signature)
         loaded = self._read(path, data)
-        for tool in loaded.tools:
-            tool.position = partial(tool_position, path, tool.info.name)
         for problem in loaded.problems:
             logger.warning("%s", describe_problem(problem))
         if not loaded.problems or kept is None:
@@ -167,15 +197,14 @@ class JsonFiles:
         if isinstance(data, str):
             return LoadedFile(path=path, problems=(Problem(source=str(path), message=data),))
         try:
-            return self._reader.read(path, data)
+            loaded = self._reader.read(path, data)
         except Exception:
             logger.exception("%s made the loader fail; please report this", path)
             problem = Problem(source=str(path), message="the loader failed on this file; the log has the details")
             return LoadedFile(path=path, problems=(problem,))
-
-    def _build_offers(self) -> Offers:
-        tools = [tool for kept in self._kept.values() for tool in kept.tools]
-        return Offers(tools=tools, problems=self._collect_problems())
+        for tool in loaded.tools:
+            tool.position = partial(_find_tool_position, path, tool.info.name)
+        return loaded
 
     def _collect_problems(self) -> list[Problem]:
         kept = (problem for kept in self._kept.values() for problem in kept.problems)
@@ -184,19 +213,10 @@ class JsonFiles:
 
 def _without_taken(file: LoadedFile, held: dict[str, str]) -> LoadedFile:
     """A file without the tools whose names have a holder; its other tools hold theirs from now on."""
-    lost: list[Problem] = []
-    for tool in file.tools:
-        name = tool.info.name
-        if name in held:
-            line, column = tool_position(file.path, name) or (None, None)
-            message = f"name: {DuplicateToolError(tool=name, holder=held[name]).reason}"
-            lost.append(Problem(source=str(file.path), tool_name=name, message=message, line=line, column=column))
-    if not lost:
-        held.update((tool.info.name, str(file.path)) for tool in file.tools)
-        return file
+    lost = [tool.refuse_name(held[tool.info.name]) for tool in file.tools if tool.info.name in held]
     kept = tuple(tool for tool in file.tools if tool.info.name not in held)
     held.update((tool.info.name, str(file.path)) for tool in kept)
-    return msgspec.structs.replace(file, tools=kept, problems=(*file.problems, *lost))
+    return msgspec.structs.replace(file, tools=kept, problems=(*file.problems, *lost)) if lost else file
 
 
 @contextmanager
@@ -219,13 +239,9 @@ def _pause_collector() -> Generator[None]:
             gc.enable()
 
 
-def is_tool_file(path: Path) -> bool:
+def is_tool_file(file: Path | os.DirEntry[str]) -> bool:
     """Whether a name is a tool file's: not hidden, not an editor's own, and ends with .json."""
-    return _is_tool_file_name(path.name)
-
-
-def _is_tool_file_name(name: str) -> bool:
-    return name.endswith(".json") and not name.startswith((".", "#", "~"))
+    return file.name.endswith(".json") and not file.name.startswith((".", "#", "~"))
 
 
 def describe_problem(problem: Problem) -> str:
@@ -237,7 +253,7 @@ def describe_problem(problem: Problem) -> str:
     return f"{place}: {tool}{problem.message}"
 
 
-def tool_position(path: Path, name: str) -> Position | None:
+def _find_tool_position(path: Path, name: str) -> Position | None:
     """The position of a tool's name in its file, as the file is now; None where it is not found."""
     data = _read_content(path)
     return None if isinstance(data, str) else _tool_positions(data).get(name)
@@ -245,7 +261,7 @@ def tool_position(path: Path, name: str) -> Position | None:
 
 @lru_cache(maxsize=2)
 def _tool_positions(data: bytes) -> dict[str, Position]:
-    from toolstead.tools.sources.json_positions import locate_each
+    from toolstead.tools.sources.json_text import locate_each
 
     try:
         text = data.decode("utf-8-sig")
@@ -262,7 +278,7 @@ def _scan_folders(folders: Iterable[Path]) -> tuple[dict[Path, Signature], tuple
     for folder in folders:
         try:
             with os.scandir(folder) as entries:
-                names = sorted(entry.name for entry in entries if _is_tool_file_name(entry.name))
+                names = sorted(entry.name for entry in entries if is_tool_file(entry))
         except FileNotFoundError:
             continue
         except OSError as error:

@@ -1,8 +1,8 @@
 """The format of JSON tool files, as JSON Schema: what `toolstead tools schema` prints.
 
-The loader checks a whole file at once. Where something is wrong, it checks with the same pieces, one
-after another, so that every message is about the handler in question and not about all possible
-ones.
+The loader checks a whole file at once where all its schemas are plain. Else, and where something is wrong, it checks
+with the same pieces, one after another, so that every message is about the handler in question and not about all
+possible ones.
 """
 
 from __future__ import annotations
@@ -163,7 +163,6 @@ class Checks:
 
     def __init__(self) -> None:
         self.common = _compile_format(_common_format())
-        self.whole = _compile_format(format_schema())
         self.file = _compile_format(FILE)
         self.tool = _compile_format(TOOL)
         self.handlers = {kind: _compile_format(schema) for kind, schema in HANDLERS.items()}

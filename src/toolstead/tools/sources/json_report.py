@@ -6,6 +6,7 @@ Positions and texts are made only for what is wrong, because nearly every file i
 from __future__ import annotations
 
 import re
+from functools import cached_property
 from pathlib import Path
 from typing import Any, cast
 
@@ -14,10 +15,16 @@ import msgspec
 from toolstead.errors import SchemaError
 from toolstead.schema.compiled import MAX_DEPTH, MAX_SIZE, CompiledSchema
 from toolstead.schema.explanation import SchemaFinding, preview_value
-from toolstead.schema.visible import escape_unseen
-from toolstead.tools.sources.json_positions import Position, first_deeper_than, locate_value, repeated_names
-from toolstead.tools.sources.json_syntax import SHAPE, explain_syntax
-from toolstead.tools.sources.loaded_file import LARGEST_FILE
+from toolstead.schema.visible import escape_unseen, unseen_in
+from toolstead.tools.sources.json_files import LARGEST_FILE
+from toolstead.tools.sources.json_text import (
+    SHAPE,
+    Position,
+    explain_syntax,
+    first_deeper_than,
+    locate_value,
+    repeated_names,
+)
 from toolstead.types.tool import Problem
 
 DEEPEST = 2 * MAX_DEPTH
@@ -36,32 +43,28 @@ class FileReport:
 
     Attributes:
         path: The file.
+        count: How many problems were found so far.
         tool: The name of the tool that is being read, where it has one.
         is_flat: Whether every schema in it is surely within the bounds of size and depth.
         is_plain: Whether every schema in it is plain, so that compiling them can wait.
-        spoilt: The indexes of tools to leave out, such as for a duplicate name inside them.
+        skipped: The indexes of tools to leave out, such as for a duplicate name inside them.
     """
 
     def __init__(self, path: Path) -> None:
         self.path = path
+        self.count = 0
         self.tool: str | None = None
         self.is_flat = False
         self.is_plain = False
-        self.spoilt: set[int] = set()
+        self.skipped: set[int] = set()
         self._data = b""
-        self._text = ""
         self._problems: list[Problem] = []
-        self._count = 0
-
-    @property
-    def count(self) -> int:
-        """How many problems were found so far."""
-        return self._count
+        self._is_usable = True
 
     @property
     def problems(self) -> tuple[Problem, ...]:
         """The first problems; the last one says how many more there are."""
-        more = self._count - len(self._problems)
+        more = self.count - len(self._problems)
         if not more:
             return tuple(self._problems)
         last = Problem(source=str(self.path), message=f"{more:,} more problems; fix these first", line=1, column=1)
@@ -83,19 +86,18 @@ class FileReport:
                 self._report_problem(*explain_syntax(data, str(error)))
             return None
         self.is_flat = len(data) <= MAX_SIZE and _is_flat(shortest)
-        if not self.is_flat and self._is_too_deep(self._read()):
+        if not self.is_flat and self._is_too_deep(self._text):
             return None
         if not isinstance(content, dict):
             self._report_problem(
-                locate_value(self._read(), ()),
+                locate_value(self._text, ()),
                 f"a tool file is a JSON object such as {SHAPE}, not {preview_value(content)}",
             )
             return None
         # The content has only one of two duplicate names, so the text has more quotes.
         has_repeated = _without_escapes(data).count(b'"') != shortest.count(b'"')
-        if has_repeated and not self._set_aside_repeated(content):
-            return None
-        return cast("dict[str, Any]", content)
+        tools = cast("dict[str, Any]", content)
+        return None if has_repeated and not self._skip_repeated(tools) else tools
 
     def check_value(self, schema: CompiledSchema, value: Any, at: Place, *, of_format: bool = False) -> bool:
         """Whether a value fits; what does not is reported with its place.
@@ -141,36 +143,47 @@ class FileReport:
             field: What to name instead of the place.
         """
         if len(self._problems) >= MOST_PROBLEMS:
-            self._count += 1
+            self.count += 1
             return
         named = tool or self.tool
         shown = place if field is None else field
         if named is not None and shown[:1] == ("tools",):
             shown = shown[2:]
         where = ".".join(str(step) for step in shown)
-        self._report_problem(
-            locate_value(self._read(), place, key=key), f"{where}: {reason}" if where else reason, named
-        )
+        self._report_problem(locate_value(self._text, place, key=key), f"{where}: {reason}" if where else reason, named)
 
     def position_of(self, place: Place) -> Position:
         """Where in the file a place is."""
-        return locate_value(self._read(), place)
+        return locate_value(self._text, place)
 
-    def _set_aside_repeated(self, content: Any) -> bool:
-        """Report duplicate names; one inside a tool invalidates only that tool, any other one the file."""
-        usable = True
-        for place, position in repeated_names(self._read()):
-            name: Any = None
-            match place:
-                case "tools", int() as number, _, *_:
-                    self.spoilt.add(number)
-                    tool: Any = content["tools"][number]
-                    name = cast("dict[str, Any]", tool).get("name") if isinstance(tool, dict) else None
-                case _:
-                    usable = False
-            shown = ".".join(map(str, place[2:] if isinstance(name, str) else place))
+    def skip_hidden(self, content: dict[str, Any]) -> bool:
+        """Report what a reader cannot see, and skip the tools that have it; False when the whole file is unusable."""
+        for hidden in unseen_in(content, part="file"):
+            name = escape_unseen(self._skip_tool(hidden.path, content) or "") or None
+            self.add(hidden.path, hidden.reason, tool=name, key=hidden.is_key, field=hidden.shown_path)
+        return self._is_usable
+
+    def _skip_repeated(self, content: dict[str, Any]) -> bool:
+        """Report duplicate names, and skip the tools that have them; False when the whole file is unusable."""
+        for place, position in repeated_names(self._text):
+            name = self._skip_tool(place, content)
+            shown = ".".join(map(str, place if name is None else place[2:]))
             self._report_problem(position, f"{shown}: duplicate name; remove one of the two", name)
-        return usable
+        return self._is_usable
+
+    def _skip_tool(self, place: Place, content: dict[str, Any]) -> str | None:
+        """Skip the tool around a place, and return its name; outside of all tools, the file is unusable."""
+        match place:
+            case "tools", int() as number, _, *_:
+                self.skipped.add(number)
+                tools = content["tools"]  # the last of two such lists, which may be shorter
+                is_there = isinstance(tools, list) and number < len(cast("list[Any]", tools))
+                tool: Any = cast("list[Any]", tools)[number] if is_there else None
+                name: Any = cast("dict[str, Any]", tool).get("name") if isinstance(tool, dict) else None
+                return name if isinstance(name, str) else None
+            case _:
+                self._is_usable = False
+                return None
 
     def _is_too_deep(self, text: str) -> bool:
         deep = first_deeper_than(text, DEEPEST)
@@ -178,13 +191,12 @@ class FileReport:
             self._report_problem(deep, f"nested deeper than {DEEPEST} levels here")
         return deep is not None
 
-    def _read(self) -> str:
-        if not self._text:
-            self._text = self._data.decode("utf-8-sig")
-        return self._text
+    @cached_property
+    def _text(self) -> str:
+        return self._data.decode("utf-8-sig")
 
     def _report_problem(self, position: Position, message: str, tool: str | None = None) -> None:
-        self._count += 1
+        self.count += 1
         if len(self._problems) < MOST_PROBLEMS:
             line, column = position
             # A message may quote a schema's data, which may have anything in it.

@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from toolstead.tools.sources.json_draft import draft_file_read, draft_http, draft_shell, file_text, find_placeholders
+from toolstead.tools.sources.json_file import validate_tool_file
 from toolstead.tools.sources.json_format import format_schema
-from toolstead.tools.sources.validation import validate_tool_file
 
 
 def tool_of(document: dict[str, Any]) -> dict[str, Any]:

@@ -18,8 +18,8 @@ from toolstead.tools.handlers.http import HttpHandler
 from toolstead.tools.handlers.http_client import GuardedClient
 from toolstead.tools.sources import json_report
 from toolstead.tools.sources.json_file import FileReader, LoadedFile
-from toolstead.tools.sources.json_positions import locate_value
 from toolstead.tools.sources.json_report import DEEPEST, LARGEST_FILE, MOST_PROBLEMS
+from toolstead.tools.sources.json_text import locate_value
 from toolstead.types.tool import Annotations
 
 pytestmark = pytest.mark.promise("R4")
@@ -104,6 +104,11 @@ def test_a_name_that_stands_twice_inside_a_tool_spoils_that_tool_alone() -> None
     loaded = read(text)
     assert [tool.info.name for tool in loaded.tools] == ["good"]
     assert said(text) == ["6:7 twice name: duplicate name; remove one of the two"]
+
+
+def test_names_that_stand_twice_in_the_first_of_two_lists_are_reported_too() -> None:
+    text = '{"name": "x", "tools": [{"name": "a", "name": "b"}], "tools": []}'
+    assert [line.split(" - ")[1].split(":")[0] for line in said(text)] == ["tools.0.name", "tools"]
 
 
 # the tools

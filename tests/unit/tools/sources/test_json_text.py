@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from toolstead.tools.sources.json_positions import (
+from toolstead.tools.sources.json_text import (
     first_deeper_than,
     locate_each,
     locate_value,
