@@ -24,8 +24,12 @@ from toolstead.tools.sources.json_report import FileReport, Place
 from toolstead.types.tool import NO_HINTS, Annotations, Provenance
 
 if TYPE_CHECKING:
-    from toolstead.tools.handlers.handler_context import LoadedHandler
+    from toolstead.tools.handlers.file_read import FileReadHandler
+    from toolstead.tools.handlers.http import HttpHandler
     from toolstead.tools.handlers.http_client import GuardedClient
+    from toolstead.tools.handlers.shell import ShellHandler
+
+    LoadedHandler = ShellHandler | HttpHandler | FileReadHandler
 
 logger = logging.getLogger(__name__)
 
