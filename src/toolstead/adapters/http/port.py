@@ -136,8 +136,7 @@ def _find_process(port: int) -> str | None:
     for folder in Path("/proc").glob("[0-9]*"):
         try:
             if any(str(entry.readlink()) in inodes for entry in (folder / "fd").iterdir()):
-                words = (folder / "cmdline").read_bytes().split(b"\0")
-                command = b" ".join(words).decode("utf-8", "replace").strip()
+                command = (folder / "cmdline").read_text("utf-8", "replace").replace("\0", " ").strip()
                 return f"process {folder.name} ({command[:80]})"
         except OSError:  # no permission, or the process has ended
             continue
