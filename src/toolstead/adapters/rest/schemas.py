@@ -47,18 +47,6 @@ def schema_name(struct: StructType) -> str:
     return _NAMES.get(struct.__name__, re.sub("Body$", "Request", struct.__name__))
 
 
-def link_schemas(node: Any, found: set[StructType]) -> Any:
-    """Replace Structs in a document by references, and add the Structs to `found`."""
-    if isinstance(node, type):
-        found.add(cast("StructType", node))
-        return refer_to(cast("StructType", node))
-    if isinstance(node, dict):
-        return {key: link_schemas(value, found) for key, value in cast("Schema", node).items()}
-    if isinstance(node, list):
-        return [link_schemas(item, found) for item in cast("list[Any]", node)]
-    return node
-
-
 class SentMember(msgspec.Struct, frozen=True, kw_only=True):
     """A member of a JSON object: the field of a Struct that it is, or a Struct's tag."""
 
