@@ -20,7 +20,7 @@ def import_lock() -> AbstractContextManager[object]:
 
 
 def import_module(module: str) -> ModuleType:
-    """A module, whole, whoever else imports what it needs.
+    """A module, whole, whatever other workers import.
 
     Raises:
         ImportError: It cannot be imported.

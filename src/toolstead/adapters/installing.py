@@ -1,4 +1,4 @@
-"""The command that installs an extra of ours: the one place that says `pip install`.
+"""The command that installs an extra of ours: the one place that writes `pip install`.
 
 It names the packages that the extra requires, as the installed metadata lists them, and never our own name: that
 works from a checkout and from a wheel, and asks no index for a package that somebody else may have put there under
@@ -34,18 +34,20 @@ def required_by(extra: str) -> list[str]:
 
     try:
         listed = [requirement.partition(";") for requirement in requires(_DISTRIBUTION) or ()]
-    except PackageNotFoundError:  # it runs from a checkout that nobody installed
+    except PackageNotFoundError:  # it runs from a checkout that is not installed
         return [f"{Path(__file__).parents[3]}[{extra}]"]
     return [what.strip() for what, _, marker in listed if re.search(rf"extra == ['\"]{extra}['\"]", marker)]
 
 
 def pip_command(*words: str) -> str:
     """`pip install …` for the environment that this process runs in, wherever a bare `pip` would put it."""
-    said = " ".join(f'"{word}"' if _NOT_BARE.search(word) else word for word in words)
+    packages = " ".join(f'"{word}"' if _NOT_BARE.search(word) else word for word in words)
     python = Path(sys.executable)
     pip = which("pip")
     if pip is not None and Path(pip).parent == python.parent:
-        return f"pip install {said}"
+        return f"pip install {packages}"
     if find_spec("pip") is None:
-        return f"uv pip install --python {shlex.quote(str(python))} {said.replace('--force-reinstall', '--reinstall')}"
-    return f"{shlex.quote(str(python))} -m pip install {said}"
+        return (
+            f"uv pip install --python {shlex.quote(str(python))} {packages.replace('--force-reinstall', '--reinstall')}"
+        )
+    return f"{shlex.quote(str(python))} -m pip install {packages}"

@@ -58,7 +58,7 @@ async def serve_stdio(parts: Wiring, *, fast_path: bool) -> None:
             opening.push_async_callback(parts.conversations.open_early(settings, after=QUIET_SECONDS))
 
         await serve_stdio(
-            partial(create_server, parts, "default", tells_changes=not fast_path),
+            partial(create_server, parts, "default"),
             fast_path=create_fast_path(parts) if fast_path else None,
             max_message=settings.server.max_body,
             on_answer=open_database,

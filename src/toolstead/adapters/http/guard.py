@@ -239,6 +239,6 @@ def _find_repeated(headers: Headers) -> str | None:
 
 def _refuse_type(scope: Scope, headers: Mapping[bytes, bytes]) -> HttpResponse:
     given = headers.get(b"content-type")
-    said = f"says {make_readable(given.decode('latin-1'), 100)!r}" if given else "is missing"
-    detail = f"The header Content-Type {said}; a body here is JSON in UTF-8: `Content-Type: application/json`."
+    given_type = f"says {make_readable(given.decode('latin-1'), 100)!r}" if given else "is missing"
+    detail = f"The header Content-Type {given_type}; a body here is JSON in UTF-8: `Content-Type: application/json`."
     return problem_response(BAD_TYPE, detail, instance=scope["path"], headers=((b"accept", b"application/json"),))

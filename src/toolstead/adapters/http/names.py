@@ -81,8 +81,7 @@ def _split_authority(authority: str) -> tuple[str, str] | None:
 
 def _parse_host_entry(entry: str) -> tuple[str, str]:
     text = entry.strip().lower()
-    address = parse_address(text)
-    split = (text, "") if address is not None else _split_authority(text)
+    split = _split_authority(text) if parse_address(text) is None else (text, "")
     if split is None:
         raise ServeError(
             f"server.allowed_hosts: {entry!r} is not a host; write a name or address with or without a port, "

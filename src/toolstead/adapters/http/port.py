@@ -6,9 +6,8 @@ import asyncio
 import errno
 import http.client
 import socket
-import sys
 from collections.abc import AsyncGenerator, Iterator
-from contextlib import ExitStack, asynccontextmanager, closing
+from contextlib import ExitStack, asynccontextmanager, closing, suppress
 from pathlib import Path
 
 import msgspec
@@ -129,15 +128,12 @@ class _Health(msgspec.Struct):
 
 
 def _find_process(port: int) -> str | None:
-    """Process and command that listen on a port, from /proc on Linux, as far as permissions allow."""
-    if sys.platform != "linux":
-        return None
+    """Process and command that listen on a port, from /proc as Linux has it, as far as permissions allow."""
     inodes = {f"socket:[{inode}]" for inode in _list_listening_inodes(port)}
     for folder in Path("/proc").glob("[0-9]*"):
         try:
             if any(str(entry.readlink()) in inodes for entry in (folder / "fd").iterdir()):
-                words = (folder / "cmdline").read_bytes().split(b"\0")
-                command = b" ".join(words).decode("utf-8", "replace").strip()
+                command = (folder / "cmdline").read_text("utf-8", "replace").replace("\0", " ").strip()
                 return f"process {folder.name} ({command[:80]})"
         except OSError:  # no permission, or the process has ended
             continue
@@ -146,11 +142,8 @@ def _find_process(port: int) -> str | None:
 
 def _list_listening_inodes(port: int) -> Iterator[str]:
     for table in ("/proc/net/tcp", "/proc/net/tcp6"):
-        try:
-            lines = Path(table).read_text(encoding="ascii").splitlines()[1:]
-        except OSError:
-            continue
-        for line in lines:
-            fields = line.split()
-            if fields[3] == "0A" and int(fields[1].rpartition(":")[2], 16) == port:
-                yield fields[9]
+        with suppress(OSError):
+            for line in Path(table).read_text(encoding="ascii").splitlines()[1:]:
+                fields = line.split()
+                if fields[3] == "0A" and int(fields[1].rpartition(":")[2], 16) == port:
+                    yield fields[9]

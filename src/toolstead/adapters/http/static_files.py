@@ -18,7 +18,6 @@ import logging
 import os
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
@@ -58,16 +57,6 @@ _CONTENT_TYPES: Final = {
 _UNKNOWN_TYPE: Final = b"application/octet-stream"
 
 
-@dataclass(frozen=True, slots=True)
-class StaticFile:
-    """One served file."""
-
-    body: bytes
-    etag: bytes
-    content_type: bytes
-    caching: tuple[bytes, bytes]
-
-
 class StaticFiles:
     """Answers with the files of a folder; a handler for a prefix of `Routes`."""
 
@@ -82,7 +71,7 @@ class StaticFiles:
         self._folder = folder
         self._hashed = f"{hashed}/"
         self._headers = ((b"x-content-type-options", b"nosniff"), *headers)
-        self._files: dict[str, StaticFile] | None = None
+        self._files: dict[str, HttpResponse] | None = None
 
     async def __call__(self, request: HttpRequest) -> HttpResponse:
         """Answer `GET` and `HEAD`; the server omits the body of the latter."""
@@ -91,13 +80,12 @@ class StaticFiles:
         file = self._files.get(request.params[REMAINDER] or INDEX)
         if file is None:
             return problem_response(NOT_FOUND, f"There is no file {request.path[:200]}.", instance=request.path)
-        headers = ((b"etag", file.etag), file.caching, *self._headers)
-        if _has_match(request.find_header(b"if-none-match"), file.etag.decode()):
-            return HttpResponse(304, b"", headers)
-        return HttpResponse(200, file.body, ((b"content-type", file.content_type), *headers))
+        if _has_match(request.find_header(b"if-none-match"), dict(file.headers)[b"etag"].decode()):
+            return HttpResponse(304, b"", [header for header in file.headers if header[0] != b"content-type"])
+        return file
 
-    def _read_folder(self) -> dict[str, StaticFile]:
-        files: dict[str, StaticFile] = {}
+    def _read_folder(self) -> dict[str, HttpResponse]:
+        files: dict[str, HttpResponse] = {}
         for name in _list_names(self._folder):
             try:
                 with open_inside(self._folder, name, named="the folder of static files") as opened:
@@ -106,12 +94,13 @@ class StaticFiles:
                 logger.warning("skipped a static file: %s", error)
                 continue
             is_hashed = name.startswith(self._hashed) and _HASHED_NAME.fullmatch(name) is not None
-            files[name] = StaticFile(
-                body=body,
-                etag=b'"%s"' % hashlib.sha256(body).hexdigest()[:32].encode(),
-                content_type=_CONTENT_TYPES.get(Path(name).suffix.lower(), _UNKNOWN_TYPE),
-                caching=_IMMUTABLE if is_hashed else _REVALIDATED,
+            headers = (
+                (b"content-type", _CONTENT_TYPES.get(Path(name).suffix.lower(), _UNKNOWN_TYPE)),
+                (b"etag", b'"%s"' % hashlib.sha256(body).hexdigest()[:32].encode()),
+                _IMMUTABLE if is_hashed else _REVALIDATED,
+                *self._headers,
             )
+            files[name] = HttpResponse(200, body, headers)
         return files
 
 

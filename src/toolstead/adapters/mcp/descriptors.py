@@ -27,21 +27,19 @@ async def claim_descriptors() -> AsyncGenerator[tuple[int, int]]:
     for stream, name in ((sys.__stdin__, "stdin"), (sys.__stdout__, "stdout")):
         if stream is None:
             raise ServeError(f"{name} is closed; an MCP client connects to both stdin and stdout")
-    wire_in, wire_out = os.dup(0), os.dup(1)
-    was_blocking = os.get_blocking(wire_in), os.get_blocking(wire_out)
+    wires = os.dup(0), os.dup(1)
+    was_blocking = [os.get_blocking(wire) for wire in wires]
     nothing = os.open(os.devnull, os.O_RDWR)
     os.dup2(nothing, 0)
     os.dup2(nothing if sys.__stderr__ is None else 2, 1)
     os.close(nothing)
     try:
-        yield wire_in, wire_out
+        yield wires
     finally:
-        os.set_blocking(wire_in, was_blocking[0])
-        os.set_blocking(wire_out, was_blocking[1])
-        os.dup2(wire_in, 0)
-        os.dup2(wire_out, 1)
-        os.close(wire_in)
-        os.close(wire_out)
+        for number, wire in enumerate(wires):
+            os.set_blocking(wire, was_blocking[number])
+            os.dup2(wire, number)
+            os.close(wire)
 
 
 class TooLongError(Exception):

@@ -39,10 +39,10 @@ class Notices:
             connection = connection_of(ctx)
             if connection not in self._connections:
                 changed = self._connections[connection] = asyncio.Event()
-                telling = asyncio.create_task(
+                notifying = asyncio.create_task(
                     _notify_connection(connection, changed), name="toolstead-mcp-notices-to-client"
                 )
-                connection.exit_stack.push_async_callback(self._forget_connection, connection, telling)
+                connection.exit_stack.push_async_callback(self._forget_connection, connection, notifying)
         return result
 
     @asynccontextmanager
@@ -51,28 +51,28 @@ class Notices:
         changed = asyncio.Event()
         end = self._registry.subscribe(lambda swap: changed.set() if swap.changes else None)
 
-        async def tell_all() -> None:
+        async def notify_clients() -> None:
             while True:
                 await changed.wait()
                 changed.clear()
                 await self._bus.publish(ToolsListChanged())
-                for heard in tuple(self._connections.values()):
-                    heard.set()
+                for known in tuple(self._connections.values()):
+                    known.set()
                 await asyncio.sleep(PAUSE)
 
-        telling = asyncio.create_task(tell_all(), name="toolstead-mcp-notices")
+        notifying = asyncio.create_task(notify_clients(), name="toolstead-mcp-notices")
         try:
             yield
         finally:
             end()
             self.listen.close()
-            telling.cancel()
-            await asyncio.gather(telling, return_exceptions=True)
+            notifying.cancel()
+            await asyncio.gather(notifying, return_exceptions=True)
 
-    async def _forget_connection(self, connection: Connection, telling: asyncio.Task[None]) -> None:
+    async def _forget_connection(self, connection: Connection, notifying: asyncio.Task[None]) -> None:
         del self._connections[connection]
-        telling.cancel()
-        await asyncio.gather(telling, return_exceptions=True)
+        notifying.cancel()
+        await asyncio.gather(notifying, return_exceptions=True)
 
 
 async def _notify_connection(connection: Connection, changed: asyncio.Event) -> None:

@@ -22,24 +22,28 @@ from toolstead.adapters.mcp.server import ToolsteadServer
 
 logger = logging.getLogger(__name__)
 
-Say = Callable[[bytes], Awaitable[None]]
-
 
 class SdkSide:
     """Runs the SDK's server on the messages of the queue."""
 
-    def __init__(self, server: ToolsteadServer, queue: SdkQueue, say: Say, fast_path: StdioFastPath | None) -> None:
+    def __init__(
+        self,
+        server: ToolsteadServer,
+        queue: SdkQueue,
+        write: Callable[[bytes], Awaitable[None]],
+        fast_path: StdioFastPath | None,
+    ) -> None:
         """Prepare to serve.
 
         Args:
             server: Answers.
             queue: Its messages.
-            say: Writes a line.
+            write: Writes a line.
             fast_path: Answered the messages before, and still answers its own.
         """
         self._server = server
         self._queue = queue
-        self._say = say
+        self._write_line = write
         self._fast_path = fast_path
         self._incoming, self._read_stream = anyio.create_memory_object_stream[SessionMessage | Exception](0)
         self._write_stream, self._outgoing = anyio.create_memory_object_stream[SessionMessage](0)
@@ -80,7 +84,7 @@ class SdkSide:
         except NoMessageError as refusal:
             logger.warning("stdio: %s", refusal)
             self._queue.unanswered.discard(str(refusal.answer.id))
-            await self._say(encode_message(refusal.answer))
+            await self._write_line(encode_message(refusal.answer))
         else:
             if message is not None:
                 await self._incoming.send(SessionMessage(message))
@@ -99,7 +103,7 @@ class SdkSide:
                 if isinstance(message, mcp_types.JSONRPCResponse):
                     self._fast_path.learn_answer(key, message.result)
             self._queue.unanswered.discard(key)
-        await self._say(encode_message(message))
+        await self._write_line(encode_message(message))
 
 
 class NoMessageError(Exception):

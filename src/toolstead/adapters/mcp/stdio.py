@@ -35,7 +35,7 @@ _SDK_SIDE = "toolstead.adapters.mcp.sdk_side"
 
 
 async def serve_stdio(
-    create_server: Callable[[], ToolsteadServer],
+    create_server: Callable[..., ToolsteadServer],
     *,
     fast_path: FastPath | None,
     max_message: int,
@@ -44,7 +44,8 @@ async def serve_stdio(
     """Serve one client on this process's stdin and stdout until it closes stdin.
 
     Args:
-        create_server: Creates the SDK's server when a message needs it. With a fast path it must not notify of changes.
+        create_server: Creates the SDK's server when a message needs it. Its argument `tells_changes` is whether the
+            server notifies handshake clients that the tools changed; otherwise the fast path does.
         fast_path: Answers what it can; without one the SDK answers everything.
         max_message: Bytes a message may have.
         on_answer: Called once, when the first answer was written.
@@ -61,7 +62,7 @@ class StdioConnection:
 
     def __init__(
         self,
-        create_server: Callable[[], ToolsteadServer],
+        create_server: Callable[..., ToolsteadServer],
         fast_path: FastPath | None,
         descriptors: tuple[int, int],
         *,
@@ -147,7 +148,8 @@ class StdioConnection:
             module = await asyncio.to_thread(import_module, _SDK_SIDE)
             self._loading = False
             self._moved.set()
-            await module.SdkSide(self._create_server(), queue, self._write_for_sdk, self._fast_path).run()
+            server = self._create_server(tells_changes=self._fast_path is None)
+            await module.SdkSide(server, queue, self._write_for_sdk, self._fast_path).run()
         except Exception as error:  # noqa: BLE001 - ends the connection, which raises it
             self._finish_conversation(error)
         else:

@@ -150,10 +150,11 @@ def _pretty_json(value: Any, indent: str = "") -> str:
     deeper = indent + "  "
     if isinstance(value, dict):
         members = cast("dict[str, Any]", value).items()
-        items = [f"{deeper}{json.dumps(name)}: {_pretty_json(item, deeper)}" for name, item in members]
-        return "{\n" + ",\n".join(items) + f"\n{indent}}}"
-    items = [deeper + _pretty_json(item, deeper) for item in cast("list[Any]", value)]
-    return "[\n" + ",\n".join(items) + f"\n{indent}]"
+        items = [f"{json.dumps(name)}: {_pretty_json(item, deeper)}" for name, item in members]
+    else:
+        items = [_pretty_json(item, deeper) for item in cast("list[Any]", value)]
+    inside = ",\n".join(deeper + item for item in items)
+    return f"{line[0]}\n{inside}\n{indent}{line[-1]}"
 
 
 def _resolve_reference(document: Json, node: Json) -> Json:
@@ -173,17 +174,14 @@ def _render_reference(schema: Json) -> str:
 
 
 def _render_shape(schema: Json) -> str:
-    """A shape where it is defined: a row for each member, nested where it nests."""
-    rows: list[str] = []
-    for name, member in schema.get("properties", {}).items():
-        must = ' <span class="must" title="always present">*</span>' if name in schema.get("required", ()) else ""
-        inner = _render_shape(member) if "properties" in member else ""
-        described = _render_words(member.get("description", ""))
-        rows.append(
-            f'<tr><td><code>{escape(name)}</code>{must}</td><td class="kind">{_describe_kind(member)}</td>'
-            f"<td>{described}{inner}</td></tr>"
-        )
-    return f"<table>{''.join(rows)}</table>" if rows else ""
+    """A shape where it is defined: a row for each member."""
+    required = dict.fromkeys(schema.get("required", ()), ' <span class="must" title="always present">*</span>')
+    rows = "".join(
+        f"<tr><td><code>{escape(name)}</code>{required.get(name, '')}</td>"
+        f'<td class="kind">{_describe_kind(member)}</td><td>{_render_words(member.get("description", ""))}</td></tr>'
+        for name, member in schema.get("properties", {}).items()
+    )
+    return f"<table>{rows}</table>" if rows else ""
 
 
 def _describe_kind(schema: Json) -> str:
@@ -192,8 +190,6 @@ def _describe_kind(schema: Json) -> str:
         return _render_reference(schema)
     if branches := schema.get("anyOf"):
         return " or ".join(_describe_kind(branch) for branch in branches)
-    if "const" in schema:
-        return f"<code>{escape(json.dumps(schema['const']))}</code>"
     if "enum" in schema:
         return " or ".join(f"<code>{escape(json.dumps(value))}</code>" for value in schema["enum"])
     kind = schema.get("type", "any value")

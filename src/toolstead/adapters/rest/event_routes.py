@@ -83,9 +83,8 @@ class EventRoutes:
         """`GET /api/threads/{id}/events`: from the thread's first event, unless an id is given."""
         wanted, after = _read(request, "run", "task")
         thread_id = request.params["id"]
-        await conversations.store.read_thread(thread_id)
-
         wanted = replace(wanted, thread_id=thread_id)
+        await conversations.store.read_thread(thread_id)
 
         async def has_ended() -> bool:
             try:

@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
+import msgspec
+
 from toolstead.adapters.http.asgi import Handler
 from toolstead.adapters.http.problem import BAD_TYPE, PRIVATE, TOO_LARGE, ProblemKind
 from toolstead.adapters.http.routing import Endpoint
@@ -186,10 +188,15 @@ def build_document(endpoints: Sequence[Endpoint], *, version: str, with_token: b
         },
     }
     # Imported here, because only the document needs schemas.
-    from toolstead.adapters.rest.schemas import build_schemas, link_schemas
+    from toolstead.adapters.rest.schemas import build_schemas, refer_to
 
     structs: set[StructType] = {Event}
-    document = link_schemas(document, structs)
+
+    def link_schema(struct: StructType) -> Document:
+        structs.add(struct)
+        return refer_to(struct)
+
+    document = msgspec.to_builtins(document, enc_hook=link_schema)
     document["components"]["schemas"] = build_schemas(structs)
     schemes: Document = {}
     if with_token:

@@ -130,7 +130,7 @@ class Pages:
     )
     async def get_docs(self, request: HttpRequest) -> HttpResponse:
         """`GET /docs`, with the request's own address in the examples."""
-        origin = f"http://{html.escape(request.host)}".encode()
+        origin = f"http://{html.escape(request.find_header(b'host') or '')}".encode()
         return HttpResponse(200, self._rendered_page.replace(_ORIGIN, origin), PAGE_HEADERS)
 
     @route(

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Literal, cast, get_args
 
 import msgspec
@@ -47,29 +47,6 @@ def schema_name(struct: StructType) -> str:
     return _NAMES.get(struct.__name__, re.sub("Body$", "Request", struct.__name__))
 
 
-def link_schemas(node: Any, found: set[StructType]) -> Any:
-    """Replace Structs in a document by references, and add the Structs to `found`."""
-    if isinstance(node, type):
-        found.add(cast("StructType", node))
-        return refer_to(cast("StructType", node))
-    if isinstance(node, dict):
-        return {key: link_schemas(value, found) for key, value in cast("Schema", node).items()}
-    if isinstance(node, list):
-        return [link_schemas(item, found) for item in cast("list[Any]", node)]
-    return node
-
-
-def build_schemas(structs: Iterable[StructType]) -> dict[str, Schema]:
-    """The schemas of Structs, and of all that they refer to, by name."""
-    schemas: dict[str, Schema] = {}
-    waiting = set(structs)
-    while waiting:
-        found = set[StructType]()
-        schemas |= _describe_structs(waiting, found)
-        waiting = {one for one in found if schema_name(one) not in schemas}
-    return dict(sorted(schemas.items()))
-
-
 class SentMember(msgspec.Struct, frozen=True, kw_only=True):
     """A member of a JSON object: the field of a Struct that it is, or a Struct's tag."""
 
@@ -80,23 +57,24 @@ class SentMember(msgspec.Struct, frozen=True, kw_only=True):
     may_be_null: bool
 
 
-def _describe_structs(structs: Collection[StructType], found: set[StructType]) -> dict[str, Schema]:
-    """The schemas of these Structs; those that they refer to are added to `found`."""
-    members = {struct: _members_of(struct) for struct in structs}
+def build_schemas(structs: Iterable[StructType]) -> dict[str, Schema]:
+    """The schemas of Structs, and of all that they refer to, by name."""
+    members: dict[StructType, list[SentMember]] = {}
+    waiting = list(structs)
+    while waiting:
+        struct = waiting.pop()
+        if struct not in members:
+            members[struct] = _members_of(struct)
+            waiting += [one for member in members[struct] for one in _structs_of(member.type)]
+    references = {struct.__name__: refer_to(struct) for struct in members}
     # One call for all: each makes msgspec inspect every annotation.
     types = [member.type for own in members.values() for member in own]
-    named = {one.__name__: one for kind in types for one in _structs_of(kind)}
     made = iter(msgspec.json.schema_components(types, ref_template="{name}")[0])
-
-    def refer_by_name(name: str) -> Schema:
-        found.add(named[name])
-        return refer_to(named[name])
-
     schemas: dict[str, Schema] = {}
     for struct, own in members.items():
         properties: Schema = {}
         for member in own:
-            schema = _tidy_schema(next(made), refer_by_name, may_be_null=member.may_be_null)
+            schema = _tidy_schema(next(made), references, may_be_null=member.may_be_null)
             properties[member.name] = {**schema, "description": member.text} if member.text else schema
         schemas[schema_name(struct)] = {
             "type": "object",
@@ -106,7 +84,7 @@ def _describe_structs(structs: Collection[StructType], found: set[StructType]) -
             **({"additionalProperties": False} if struct.__struct_config__.forbid_unknown_fields else {}),
             **getattr(struct, "extra_schema", {}),
         }
-    return schemas
+    return dict(sorted(schemas.items()))
 
 
 def _members_of(struct: StructType) -> list[SentMember]:
@@ -133,20 +111,20 @@ def _members_of(struct: StructType) -> list[SentMember]:
     return members
 
 
-def _tidy_schema(schema: Schema, refer: Callable[[str], Schema], *, may_be_null: bool) -> Schema:
+def _tidy_schema(schema: Schema, references: Mapping[str, Schema], *, may_be_null: bool) -> Schema:
     """A msgspec schema without defaults, with the document's references, and with the shorter form of null."""
     if "$ref" in schema:
-        return refer(schema["$ref"])
+        return references[schema["$ref"]]
     tidy: Schema = {key: value for key, value in schema.items() if key not in ("default", "discriminator", "anyOf")}
     if "pattern" in tidy:
         tidy["pattern"] = tidy["pattern"].replace(r"\Z", "$")  # as in the regular expressions of JSON Schema
     if "enum" in tidy:
         tidy["type"] = "string"
     for key in tidy.keys() & {"items", "additionalProperties"}:
-        tidy[key] = _tidy_schema(tidy[key], refer, may_be_null=True)
+        tidy[key] = _tidy_schema(tidy[key], references, may_be_null=True)
     if "anyOf" not in schema:
         return tidy
-    branches = [_tidy_schema(one, refer, may_be_null=True) for one in schema["anyOf"] if one != _NULL]
+    branches = [_tidy_schema(one, references, may_be_null=True) for one in schema["anyOf"] if one != _NULL]
     is_nullable = may_be_null and _NULL in schema["anyOf"]
     if is_nullable and len(branches) == 1 and "type" in branches[0]:
         only = branches[0]

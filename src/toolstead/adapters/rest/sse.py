@@ -18,7 +18,7 @@ from toolstead.types.event import Event
 logger = logging.getLogger(__name__)
 
 HEARTBEAT = 15.0
-"""Seconds of silence after which a client is told that the stream is still there."""
+"""Seconds of silence after which a client gets a heartbeat."""
 HEADERS = (
     (b"content-type", b"text/event-stream"),
     (b"cache-control", b"no-store"),
@@ -54,10 +54,10 @@ class EventStreamAnswer:
         """Make a stream.
 
         Args:
-            events: What it tells.
-            receive: Says when the client has gone.
-            stopping: Says when the server ends.
-            shown: The types that are told; None tells all.
+            events: What it sends.
+            receive: Reports when the client has disconnected.
+            stopping: Reports when the server ends.
+            shown: The types that are sent; None for all.
             last: The types after which it ends.
             has_ended: Asked in silence, so that the stream of something that is gone ends.
         """
@@ -70,7 +70,7 @@ class EventStreamAnswer:
         self._has_ended = has_ended
 
     async def send(self, send: Send) -> None:
-        """Tell events until an end comes."""
+        """Send events until an end comes."""
         self._stopping.enter_request(cast("asyncio.Task[None]", asyncio.current_task()), stream=True)
         try:
             with DisconnectWatch(self._receive) as watch:
