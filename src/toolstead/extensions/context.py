@@ -8,7 +8,7 @@ whole, and how many older ones there were.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -100,28 +100,17 @@ async def _quote_history(threads: Threads, thread_id: str, run_id: str, room: in
         limit *= 4
 
 
-def _messages_before(messages: Iterable[Message], run_id: str) -> list[Message]:
+def _messages_before(messages: Sequence[Message], run_id: str) -> list[Message]:
     """The messages before a run's own message, or that came while the run waited for its turn.
 
     Messages are stored when they arrive, so the answer to the one before may stand behind this run's own
     message, and so may the questions of runs whose turn is yet to come: those will be asked as prompts.
     A run whose first message here is a question after this run's own is such a one.
     """
-    earlier: list[Message] = []
-    begun: set[str] = set()
-    waiting: set[str] = set()
-    own_seen = False
-    for message in messages:
-        if message.run_id == run_id:
-            own_seen = True
-            continue
-        if message.run_id is not None:
-            if own_seen and message.role == "user" and message.run_id not in begun:
-                waiting.add(message.run_id)
-            begun.add(message.run_id)
-        if message.run_id not in waiting:
-            earlier.append(message)
-    return earlier
+    first = {message.run_id: position for position, message in reversed([*enumerate(messages)])}  # of each run
+    own = first.get(run_id, len(messages))
+    waiting = {run for run, at in first.items() if run is not None and at > own and messages[at].role == "user"}
+    return [message for message in messages if message.run_id != run_id and message.run_id not in waiting]
 
 
 def _newest_that_fit(messages: Sequence[Message], room: int) -> list[str]:
@@ -138,8 +127,7 @@ def _newest_that_fit(messages: Sequence[Message], room: int) -> list[str]:
         quoted.append(text)
     if messages and not quoted:
         return _without_middle(messages[-1], room)
-    quoted.reverse()
-    return quoted
+    return quoted[::-1]
 
 
 def _quote_message(message: Message, content: str) -> str:

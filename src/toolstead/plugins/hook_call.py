@@ -125,16 +125,13 @@ class HookCall(msgspec.Struct, frozen=True, kw_only=True, eq=False):
 
     def _report_failure(self, error: BaseException) -> str:
         """Log it, record it where it is the plugin's, and give the reason as a model may see it."""
-        match error:
-            case ClosingError():
-                logger.warning("plugin %r: %s was cancelled: %s", self.name, self.hook, error)
-                return str(error)  # no fault of its own
-            case DeadlineError() | IgnoredCancellationError() | BadHookAnswerError():
-                reason = why = str(error)
-                logger.error("plugin %r: %s failed: %s", self.name, self.hook, reason, exc_info=error.__cause__)
-            case _:
-                reason, why = describe_crash(error), f"it crashed ({type(error).__name__}); the log has the details"
-                logger.error("plugin %r: %s failed: %s", self.name, self.hook, reason, exc_info=error)
+        if isinstance(error, ClosingError):
+            logger.warning("plugin %r: %s was cancelled: %s", self.name, self.hook, error)
+            return str(error)  # no fault of its own
+        has_crashed = not isinstance(error, DeadlineError | IgnoredCancellationError | BadHookAnswerError)
+        reason = describe_crash(error) if has_crashed else str(error)
+        cause = error if has_crashed else error.__cause__
+        logger.error("plugin %r: %s failed: %s", self.name, self.hook, reason, exc_info=cause)
         if self.health.failed_hook(self.hook, reason):
             logger.error(
                 "plugin %r: %s failed %s times in a row, and is cut off until the plugin is enabled again",
@@ -142,4 +139,4 @@ class HookCall(msgspec.Struct, frozen=True, kw_only=True, eq=False):
                 self.hook,
                 FAILURES_UNTIL_CUT_OFF,
             )
-        return why
+        return f"it crashed ({type(error).__name__}); the log has the details" if has_crashed else reason

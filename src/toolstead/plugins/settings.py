@@ -46,7 +46,7 @@ def read_settings(plugin: Plugin, table: Mapping[str, Any]) -> Any:
     except (Exception, SystemExit) as error:  # noqa: BLE001 - `__init__`, validators: the author's own code
         faults.append(f"{type(error).__name__}: {_scrub_values(_error_text(error), table)}")
     if faults:  # not from the error: a traceback in a log would show the values that it refused
-        raise _bad_settings(plugin, "; ".join(faults[:_MOST_FAULTS]))
+        raise _bad_settings(plugin, "; ".join(faults[:_MOST_FAULTS])) from None
     return value
 
 
