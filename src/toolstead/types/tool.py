@@ -16,7 +16,7 @@ SOURCES: tuple[Source, ...] = ("builtin", "plugin", "agent", "mcp")
 
 
 class Annotations(msgspec.Struct, frozen=True, kw_only=True):
-    """Hints about what a tool does; None where its author did not say."""
+    """Hints about what a tool does; None where its author gave none."""
 
     read_only: bool | None = None
     destructive: bool | None = None
