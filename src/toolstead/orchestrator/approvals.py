@@ -124,7 +124,8 @@ class Approvals:
         if edited is not None:
             if problems := self._problems_of(approval.tool, edited):
                 raise InvalidApprovalError("input", *problems)
-            if _sort_text(edited) == _sort_text(approval.input):
+            # As text `1` and `true` differ, though Python finds them equal.
+            if msgspec.json.encode(edited, order="sorted") == msgspec.json.encode(approval.input, order="sorted"):
                 edited = None  # sent back unchanged
         # A decision is finished even when its caller stops waiting for it: the waiting call gets it at once.
         resolution = _build_resolution(approval, decision, reason, edited)
@@ -414,8 +415,3 @@ def _copy_json(input: Mapping[str, Any]) -> dict[str, Any]:
         return msgspec.json.decode(msgspec.json.encode(dict(input)), type=dict[str, Any])
     except (TypeError, ValueError, OverflowError, RecursionError, msgspec.MsgspecError) as error:
         raise InvalidApprovalError("input", f"it must be a JSON object: {error}") from error
-
-
-def _sort_text(input: Mapping[str, Any]) -> bytes:
-    """The same text for the same arguments; `1` and `true` differ, though Python finds them equal."""
-    return msgspec.json.encode(dict(input), order="sorted")

@@ -80,12 +80,10 @@ class Recovery:
         Raises:
             NotFoundError: No such run, or it is gone with its thread.
         """
-        for seconds in repeat_pauses():
-            run = await self._store.read_run(run_id)
-            if run.has_ended:
-                return run
-            await self.pause_for(seconds)
-        raise AssertionError("there is always another pause")
+        pauses = repeat_pauses()
+        while not (run := await self._store.read_run(run_id)).has_ended:
+            await self.pause_for(next(pauses))
+        return run
 
     async def pause_for(self, seconds: float) -> None:
         """Pause before the next poll; recover first, unless that was done a moment ago."""

@@ -118,7 +118,12 @@ def accept_message(
     if message.thread_id != run.thread_id:
         raise ValueError(f"message {message.id} and run {run.id} must be of one thread")
     row, run_row = MESSAGES.encode_row(message), RUNS.encode_row(run)
-    thread_row = THREADS.encode_row(thread or _thread_for(message, run))
+    thread_row = THREADS.encode_row(
+        thread
+        or Thread(
+            id=message.thread_id, created_at=message.created_at, agent=run.agent, runtime=run.runtime, model=run.model
+        )
+    )
     drafts = encode_events(events)
 
     def add_rows(ledger: Ledger) -> Accepted:
@@ -220,9 +225,3 @@ def _store_accepted(ledger: Ledger, message: Message, run_id: str, key: str | No
 
 def _keys_of(message: Message, key: str | None) -> tuple[tuple[str, str], ...]:
     return () if key is None else ((message.thread_id, key),)
-
-
-def _thread_for(message: Message, run: Run) -> Thread:
-    return Thread(
-        id=message.thread_id, created_at=message.created_at, agent=run.agent, runtime=run.runtime, model=run.model
-    )

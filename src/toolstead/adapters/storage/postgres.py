@@ -193,5 +193,4 @@ class PostgresDatabase:
 
 def _lock_key(owner: str) -> int:
     """The number that Postgres locks for a process."""
-    digest = hashlib.blake2b(f"toolstead:{owner}".encode(), digest_size=8).digest()
-    return int.from_bytes(digest, "big", signed=True)
+    return int.from_bytes(hashlib.blake2b(f"toolstead:{owner}".encode(), digest_size=8).digest(), "big", signed=True)

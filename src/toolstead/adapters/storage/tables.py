@@ -138,7 +138,7 @@ class Statements:
         last = bindparam("last", type_=sequence.c.value.type)
         self.set_sequence = _compile_clause(update(sequence).values(value=last), dialect, ("last",))
         self.write = {
-            written: _compile_insert(written, dialect)
+            written: _compile_clause(insert(written.table), dialect, written.names)
             if isinstance(written, StructRows)
             else _compile_change(written, dialect)
             for written in WRITTEN
@@ -151,10 +151,6 @@ class Statements:
             (events.c.first_n, first), (events.c.parts, parts), (events.c.data, data)
         )
         self.join_parts = _compile_clause(joining.where(n == last), dialect, ("first", "new_parts", "new_data", "last"))
-
-
-def _compile_insert(rows: StructRows[Any], dialect: Dialect) -> str:
-    return _compile_clause(insert(rows.table), dialect, rows.names)
 
 
 def _compile_change(change: StructChange, dialect: Dialect) -> str:
