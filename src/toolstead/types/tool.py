@@ -12,7 +12,6 @@ from toolstead.types.sent import SentStruct
 
 JSONSchema = Mapping[str, Any]
 Source = Literal["builtin", "plugin", "agent", "mcp"]
-SOURCES: tuple[Source, ...] = ("builtin", "plugin", "agent", "mcp")
 
 
 class Annotations(msgspec.Struct, frozen=True, kw_only=True):
