@@ -98,7 +98,9 @@ async def test_cancelling_a_run_whose_process_died_finds_it_lost(
         message = Message(id="msg_1", thread_id="t", role="user", content="Hi", created_at=1.0, run_id="run_1")
         await dead.accept_message(message, run)
         cancelling = asyncio.create_task(world.orchestrator.cancel("run_1"))
-        await looked(world)
+        async with asyncio.timeout(30):
+            while ("store", "add_command") not in world.noted:
+                await asyncio.sleep(0.01)
         assert [one.kind for one in await dead.list_commands()] == ["cancel"]
         await dead.close()  # it went without a word
         assert (await bounded(cancelling)).status == "lost"

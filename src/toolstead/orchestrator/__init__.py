@@ -1,1 +1,1 @@
-"""Threads, messages and runs: who is answered when, what is stored of it, and the event log."""
+"""Threads, messages and runs: which is answered when, what is stored of it, and the event log."""

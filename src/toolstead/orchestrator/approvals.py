@@ -1,7 +1,7 @@
 """Approvals: a gate wants a person to decide about a call, and the call waits.
 
 The question is a row of the database, and so is its one decision, made by a person in this
-process or in another one, the end of the time, a caller who left, a process that stopped. Each is
+process or in another one, the end of the time, a caller that left, a process that stopped. Each is
 stored together with its event. Every failure refuses the call.
 """
 
@@ -33,7 +33,7 @@ logger = logging.getLogger(__name__)
 MOST_WAITING = 1_000
 LONGEST_WAIT = 86_400.0
 LONGEST_REASON = 2_000
-LOOK_SECONDS = 0.5
+POLL_SECONDS = 0.5
 """How often a process that waits polls for decisions made in another one."""
 
 STOPPED = "the process that asked was stopped"
@@ -67,7 +67,7 @@ class Approvals:
         self._ids = Ids()
         self._asking = 0
         self._waiting: dict[str, _Question] = {}
-        self._owed: dict[str, tuple[_Question, Resolution]] = {}
+        self._unstored: dict[str, tuple[_Question, Resolution]] = {}
         """Decisions that could not be stored yet; their calls were refused."""
         self._tasks = OwnedTasks()
         """What runs to its end even when its caller stops waiting."""
@@ -124,7 +124,8 @@ class Approvals:
         if edited is not None:
             if problems := self._problems_of(approval.tool, edited):
                 raise InvalidApprovalError("input", *problems)
-            if _sort_text(edited) == _sort_text(approval.input):
+            # As text `1` and `true` differ, though Python finds them equal.
+            if msgspec.json.encode(edited, order="sorted") == msgspec.json.encode(approval.input, order="sorted"):
                 edited = None  # sent back unchanged
         # A decision is finished even when its caller stops waiting for it: the waiting call gets it at once.
         resolution = _build_resolution(approval, decision, reason, edited)
@@ -160,9 +161,9 @@ class Approvals:
         if self._watching is not None:
             await cancel_tasks((self._watching,))
         try:
-            await self._pay_decisions()
+            await self._store_unstored()
         except StorageError as error:
-            logger.warning("%s approvals will be denied at the next start: %s", len(self._owed), error)
+            logger.warning("%s approvals will be denied at the next start: %s", len(self._unstored), error)
 
     def _refusal_reason(self, ask: Ask, asked_by: str) -> str | None:
         """Why a question is not even asked."""
@@ -175,7 +176,7 @@ class Approvals:
             return f"{asked_by} wants a person to decide, and gives no reason"
         if self._closed:
             return CLOSING
-        if self._asking + len(self._owed) >= MOST_WAITING:
+        if self._asking + len(self._unstored) >= MOST_WAITING:
             return (
                 f"{asked_by} wants a person to decide ({ask.reason}), and {MOST_WAITING:,} calls wait for one already"
             )
@@ -219,7 +220,7 @@ class Approvals:
             raise
         except StorageError:
             # When the connection broke during the commit, the question may be stored: it must not stay open.
-            self._owe_decision(question, _build_resolution(approval, "deny", UNSTORED))
+            self._store_later(question, _build_resolution(approval, "deny", UNSTORED))
             raise
         finally:
             del self._waiting[approval.id]
@@ -266,36 +267,36 @@ class Approvals:
                 return
         except StorageError as error:
             logger.warning("the denial of approval %s waits for the database: %s", question.approval.id, error)
-            self._owe_decision(question, resolution)
+            self._store_later(question, resolution)
         question.resolve_question(resolution.given_to(question.approval))
 
     async def _settle_abandoned(self, store: Store, found: list[Approval]) -> bool:
         """Deny those for which no call waits any more; False when there are none."""
-        if self._owed:
-            await self._pay_decisions()
+        if self._unstored:
+            await self._store_unstored()
         elif all(approval.owner == store.owner for approval in found):
             return False
         await self.recover_approvals()
         return True
 
-    def _owe_decision(self, question: _Question, resolution: Resolution) -> None:
-        self._owed[question.approval.id] = (question, resolution)
+    def _store_later(self, question: _Question, resolution: Resolution) -> None:
+        self._unstored[question.approval.id] = (question, resolution)
         self._watch_decisions()
 
-    async def _pay_decisions(self) -> None:
+    async def _store_unstored(self) -> None:
         """Store the decisions that could not be stored before."""
-        for approval_id, (question, resolution) in tuple(self._owed.items()):
+        for approval_id, (question, resolution) in tuple(self._unstored.items()):
             await question.store.resolve_approval(approval_id, resolution)
-            self._owed.pop(approval_id, None)
+            self._unstored.pop(approval_id, None)
 
     def _watch_decisions(self) -> None:
         if self._watching is None and not self._closed:
-            self._watching = asyncio.create_task(self._look_again(), name="toolstead-approvals")
+            self._watching = asyncio.create_task(self._poll_decisions(), name="toolstead-approvals")
 
-    async def _look_again(self) -> None:
+    async def _poll_decisions(self) -> None:
         failing = False
-        while self._waiting or self._owed:
-            await asyncio.sleep(LOOK_SECONDS)
+        while self._waiting or self._unstored:
+            await asyncio.sleep(POLL_SECONDS)
             try:
                 await self._find_decided()
                 failing = False
@@ -307,7 +308,7 @@ class Approvals:
 
     async def _find_decided(self) -> None:
         """Read the decisions made in other processes."""
-        await self._pay_decisions()
+        await self._store_unstored()
         open_here = [one for one in self._waiting.values() if one.stored.done() and not one.decided.done()]
         if not open_here:
             return
@@ -414,8 +415,3 @@ def _copy_json(input: Mapping[str, Any]) -> dict[str, Any]:
         return msgspec.json.decode(msgspec.json.encode(dict(input)), type=dict[str, Any])
     except (TypeError, ValueError, OverflowError, RecursionError, msgspec.MsgspecError) as error:
         raise InvalidApprovalError("input", f"it must be a JSON object: {error}") from error
-
-
-def _sort_text(input: Mapping[str, Any]) -> bytes:
-    """The same text for the same arguments; `1` and `true` differ, though Python finds them equal."""
-    return msgspec.json.encode(dict(input), order="sorted")

@@ -35,7 +35,7 @@ from toolstead.types.thread import Message
 
 logger = logging.getLogger(__name__)
 
-LOOK_SECONDS = 0.25
+POLL_SECONDS = 0.25
 """How often a process that has runs polls for commands to them."""
 
 
@@ -100,7 +100,7 @@ class RunCommands:
     async def _poll_commands(self) -> None:
         while True:
             await self._active.arrived.wait()
-            await self._parts.clock.sleep(LOOK_SECONDS)
+            await self._parts.clock.sleep(POLL_SECONDS)
             if not self._active:
                 continue
             try:

@@ -1,4 +1,4 @@
-"""What is told when a message comes, when a run begins, and when it ends: the events, and the ending itself."""
+"""The events of a message, of a run's beginning and of its end, and the ending itself."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def end_with_answer(run: Run, answer: Answer, message: Message) -> Ending:
 
 
 def read_usage(data: Mapping[str, Any]) -> Usage:
-    """What a `usage` event says."""
+    """The usage that a `usage` event reports."""
     return Usage(input_tokens=data["inputTokens"], output_tokens=data["outputTokens"], cost=data["cost"])
 
 
@@ -60,7 +60,7 @@ def create_message_event(message: Message) -> NewEvent:
 
 
 def end_with_error(run: Run, status: RunEnd, code: str, message: str, now: float) -> Ending:
-    """A run that ended without an answer, and why; its last event says so, too."""
+    """A run that ended without an answer, and why; its last event has the reason, too."""
     error = RunError(code=code, message=message)
     last = NewEvent(
         type=choose_end_type(status), time=now, data=error.to_json(), thread_id=run.thread_id, run_id=run.id

@@ -52,7 +52,7 @@ class EventLog:
     def emit(self, type: str, data: Mapping[str, Any], caller: Caller | None = None, *, keep: bool = False) -> None:
         """Number an event, keep it if it must not be lost, hand it to every reader.
 
-        Without a caller it belongs to no thread, as a change of the tools does. `keep` says that this one must
+        Without a caller it belongs to no thread, as a change of the tools does. With `keep` it must
         not be lost, whatever its type.
         """
         lasting = keep or type in LASTING or bool(data.get("isError"))
@@ -110,7 +110,7 @@ class EventLog:
             )
 
     async def take_unstored(self, run_id: str) -> list[NewEvent]:
-        """What a run told that is not stored yet; what is being stored is waited for."""
+        """The events of a run that are not stored yet; what is being stored is waited for."""
         return await self._journal.take_unstored(run_id) if self._journal is not None else []
 
     def put_back(self, events: Sequence[NewEvent]) -> None:

@@ -1,9 +1,9 @@
-"""The feed: events to everybody who reads along, in order and each once, with and without a store.
+"""The feed: events to every reader, in order and each once, with and without a store.
 
 What this process stores is handed to readers as it is, once it is committed. The store is read only for what is
 missing: what was stored before a reader came, what other processes stored, what a slow reader could not hold.
 
-Everything up to the feed's position was handed out, and nothing after it. A commit says where it begins and ends:
+Everything up to the feed's position was handed out, and nothing after it. A commit has a beginning and an end:
 
     it begins at the position     hand its events out, the position is its end
     it ends before the position   nothing: it was read from the store already
@@ -37,11 +37,11 @@ from toolstead.types.event import Event
 logger = logging.getLogger(__name__)
 
 MOST_WAITING = 1_000
-"""How many events wait for a reader who can read on from the store."""
+"""How many events wait for a reader that can read on from the store."""
 MOST_UNSTORED = 10_000
 """How many wait for a reader without a store."""
 PAGE = 200
-LOOK_SECONDS = 0.5
+POLL_SECONDS = 0.5
 """How often other processes' events are looked for."""
 
 EVERYTHING = EventFilter()
@@ -176,22 +176,22 @@ class Feed:
 
     Attributes:
         store: Where the events of all processes are; None while there is none.
-        position: Everything up to this id was handed out; None while nobody reads, or before it is known.
+        position: Everything up to this id was handed out; None while there is no reader, or before it is known.
     """
 
     def __init__(
-        self, *, on_readers: Callable[[bool], None] = lambda _: None, look_seconds: float = LOOK_SECONDS
+        self, *, on_readers: Callable[[bool], None] = lambda _: None, poll_seconds: float = POLL_SECONDS
     ) -> None:
         """Make a feed.
 
         Args:
             on_readers: Called when a reader came or left, with whether there are any.
-            look_seconds: How often other processes' events are looked for.
+            poll_seconds: How often other processes' events are looked for.
         """
         self.store: Store | None = None
         self.position: str | None = None
         self._on_readers = on_readers
-        self._look_seconds = look_seconds
+        self._poll_seconds = poll_seconds
         self._readers: set[EventReader] = set()
         self._departures = 0  # how often the last reader left
         self._wake = asyncio.Event()
@@ -278,17 +278,17 @@ class Feed:
             StorageError: The store cannot be read.
         """
         newest, looked = "", -1
-        while looked != self._departures:  # else it was asked for others, who have left: those who are here came later
+        while looked != self._departures:  # else it was asked for readers that have left: those of now came later
             if self.store is None or not self._readers:
                 return
             looked = self._departures
             newest = await self.store.event_position()
         if self.position is None:
-            self._begin(newest)  # what this process stored before was told before, and would have begun it
+            self._begin(newest)  # what this process stored before was handed out before, and would have begun it
         while self.store is not None and self.position is not None and self.position < newest:
             before = self.position
             found = await self.store.list_events(EVERYTHING, after=before, until=newest, limit=PAGE)
-            if self.position == before:  # else somebody else read the same meanwhile
+            if self.position == before:  # else another call read the same meanwhile
                 self._hand_out(found)
                 self.position = newest if len(found) < PAGE else self.position
 
@@ -299,19 +299,19 @@ class Feed:
 
     def _watch(self) -> None:
         if self._task is None and self.store is not None and self._readers:
-            self._task = asyncio.create_task(self._look_again(), name="toolstead-feed")
+            self._task = asyncio.create_task(self._poll_store(), name="toolstead-feed")
 
-    async def _look_again(self) -> None:
+    async def _poll_store(self) -> None:
         while self._readers:
             self._wake.clear()
             try:
                 await self.catch_up()
             except Exception:
                 logger.exception("events could not be read; looking again")
-                await asyncio.sleep(self._look_seconds)
+                await asyncio.sleep(self._poll_seconds)
                 continue
             with suppress(TimeoutError):
-                async with asyncio.timeout(self._look_seconds):
+                async with asyncio.timeout(self._poll_seconds):
                     await self._wake.wait()
         self._task = None
 

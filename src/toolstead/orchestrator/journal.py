@@ -1,7 +1,7 @@
 """The journal: events of this process on their way into the store, many in one commit, each run's in order.
 
-What a run told so far is stored with its end, in one commit. When the store cannot be written, events
-wait, bounded; what has to be left out is counted and said.
+The events of a run that are not stored yet are stored with its end, in one commit. When the store cannot be written,
+events wait, bounded; what has to be left out is counted and logged.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ RETRY_SECONDS = (0.1, 0.5, 2.0, 5.0)
 
 
 class Journal:
-    """Writes events behind whoever tells them. Close it to write the last ones."""
+    """Writes events in the background. Close it to write the last ones."""
 
     def __init__(self, store: Store, *, most_waiting: int = MOST_WAITING) -> None:
         self._store = store
@@ -50,7 +50,7 @@ class Journal:
         self._wake.set()
 
     async def take_unstored(self, run_id: str) -> list[NewEvent]:
-        """What a run told that is not stored yet: to be stored with its end.
+        """The events of a run that are not stored yet: to be stored with its end.
 
         What is being stored is waited for: if that fails, it would come after the end.
         """
@@ -108,8 +108,8 @@ class Journal:
                 logger.exception("an event %s of run %s cannot be stored, and is left out", event.type, event.run_id)
 
     def _put_back(self) -> None:
-        """What could not be stored waits again, each run's in front of what the run told meanwhile."""
-        for run_id, told in self._waiting.items():
-            self._storing.setdefault(run_id, []).extend(told)
+        """What could not be stored waits again, each run's in front of what came meanwhile."""
+        for run_id, later in self._waiting.items():
+            self._storing.setdefault(run_id, []).extend(later)
         self._waiting, self._storing = self._storing, {}
         self._settled.set()

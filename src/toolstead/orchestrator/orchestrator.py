@@ -233,7 +233,7 @@ class Orchestrator:
         others = await self.store.list_runs(thread_id=thread_id, unfinished=True, limit=MOST_WAITING)
         await asyncio.gather(*(self.cancel(run.id, DELETED) for run in others))
         self._freshness.mark_outdated(thread_id)
-        await self.log.catch_up()  # who reads along learns how its runs ended
+        await self.log.catch_up()  # readers get the ends of its runs
         await self.store.delete_thread(thread_id)
 
     async def _find_thread(self, thread_id: str, request: RunRequest) -> Thread:

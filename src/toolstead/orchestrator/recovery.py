@@ -40,7 +40,7 @@ class Recovery:
     def __init__(self, parts: OrchestratorParts) -> None:
         self._store, self._clock = parts.store, parts.clock
         self._doubtful: dict[str, Run] = {}
-        self._looked = float("-inf")
+        self._recovered_at = float("-inf")
         self._tasks = OwnedTasks()
 
     async def open(self) -> None:
@@ -54,7 +54,7 @@ class Recovery:
 
     async def recover_runs(self) -> None:
         """End the runs of dead processes, and those of our own that were given up."""
-        self._looked = self._clock.monotonic()
+        self._recovered_at = self._clock.monotonic()
         now = self._clock.now()
         for run, _ in await self._store.recover_runs(lambda run: end_lost_run(run, now)):
             logger.warning("run %s was lost with its process %s", run.id, run.owner)
@@ -80,16 +80,14 @@ class Recovery:
         Raises:
             NotFoundError: No such run, or it is gone with its thread.
         """
-        for seconds in repeat_pauses():
-            run = await self._store.read_run(run_id)
-            if run.has_ended:
-                return run
-            await self.pause_for(seconds)
-        raise AssertionError("there is always another pause")
+        pauses = repeat_pauses()
+        while not (run := await self._store.read_run(run_id)).has_ended:
+            await self.pause_for(next(pauses))
+        return run
 
     async def pause_for(self, seconds: float) -> None:
         """Pause before the next poll; recover first, unless that was done a moment ago."""
-        if self._clock.monotonic() - self._looked >= LEAST_SECONDS:
+        if self._clock.monotonic() - self._recovered_at >= LEAST_SECONDS:
             await self._try_to_recover()
         await self._clock.sleep(seconds)
 

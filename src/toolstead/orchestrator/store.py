@@ -2,9 +2,9 @@
 
 Every method that writes returns only when what it wrote is committed. Writes of many callers may
 share a commit, and take effect in the order they were called. A write that was begun is finished
-also when its caller stops waiting for it. A run gets its end once: whoever comes second is told None.
+also when its caller stops waiting for it. A run gets its end once: a second caller gets None.
 Every method may raise `StorageError`; a write that does has written nothing, unless the message says
-that the line was cut during the commit.
+that the connection was lost during the commit.
 
 What goes in and out are structs: to define a frozen dataclass costs a start 0.5 ms, and one of these 0.02.
 """
@@ -66,7 +66,7 @@ class Begun(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         events: The events stored with that.
-        last: The run that began in the thread before it; whoever held that one knows the conversation best.
+        last: The run that began in the thread before it; the process that held that one knows the conversation best.
         session_id: The thread's session id as it is now; the thread itself may have been read long before.
     """
 
@@ -126,7 +126,7 @@ class Ending(StoredChange, frozen=True, kw_only=True):
 
 
 class Resolution(StoredChange, frozen=True, kw_only=True):
-    """How an approval is decided: stored in one commit with the event that tells of it.
+    """How an approval is decided: stored in one commit with its event.
 
     Attributes:
         decided_input: The arguments to go on with instead; None when they stay as they are.
@@ -140,7 +140,7 @@ class Resolution(StoredChange, frozen=True, kw_only=True):
 
 
 class PluginRow(msgspec.Struct, frozen=True, kw_only=True):
-    """What was set for a plugin, above the settings files; None means nothing was said."""
+    """What was set for a plugin, above the settings files; None where nothing was set."""
 
     enabled: bool | None = None
     settings: Mapping[str, Any] | None = None
@@ -172,12 +172,12 @@ class Store(Protocol):
     async def event_position(self) -> str:
         """The id up to which everything is committed, by whichever process; later events have later ids.
 
-        The listener was told of all commits of this process up to it.
+        The listener was called for all commits of this process up to it.
         """
         ...
 
     def on_commit(self, listener: OnCommit) -> None:
-        """Tell this listener of each commit of this process, in order, before those who wait for it."""
+        """Call this listener for each commit of this process, in order, before the callers that wait for it."""
         ...
 
     # Threads and their messages.
@@ -250,7 +250,7 @@ class Store(Protocol):
         """Queued becomes running; None when it is not queued any more, or is gone with its thread.
 
         One run at a time in each thread, in the order in which they were accepted, whichever processes hold
-        them: while another one runs, or an older one is unfinished, it stays queued and is told who goes first.
+        them: while another one runs, or an older one is unfinished, it stays queued, and gets the runs that go first.
         """
         ...
 
@@ -306,7 +306,7 @@ class Store(Protocol):
     async def replace_plugin(self, name: str, before: PluginRow, after: PluginRow) -> bool:
         """Set this instead of what was set before; False when that was not it, and nothing is changed.
 
-        A row that says nothing stands for one that is not there.
+        An empty row stands for one that is not there.
         """
         ...
 
@@ -333,7 +333,7 @@ class Store(Protocol):
     # Questions to a person; each gets its decision once, whichever processes ask and decide.
 
     async def add_approval(self, approval: Approval, events: Sequence[NewEvent]) -> list[Event]:
-        """Keep a question, with its events; the last of them tells of it."""
+        """Keep a question, with its events; the last of them is that it was asked."""
         ...
 
     async def resolve_approval(self, id: str, resolution: Resolution) -> list[Event] | None:

@@ -38,7 +38,7 @@ TYPES = frozenset(
         "plugin.status",
     }
 )
-"""The types that Toolstead itself tells; plugins' own are called `<plugin>.<word>`."""
+"""The types of Toolstead itself; plugins' own are called `<plugin>.<word>`."""
 
 
 class NewEvent(SentStruct, frozen=True, kw_only=True):

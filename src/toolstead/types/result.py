@@ -53,8 +53,7 @@ class ToolResult(SentStruct, frozen=False, kw_only=True):  # pyright: ignore[rep
     @classmethod
     def of_json(cls, value: Any) -> Self:
         """Answer with a JSON value: compact text for the model, and the value itself."""
-        text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
-        return cls(content=(Text(text),), structured=value)
+        return cls(content=(Text(json.dumps(value, ensure_ascii=False, separators=(",", ":"))),), structured=value)
 
     @classmethod
     def error(cls, text: str, failure: Failure | None = None) -> Self:

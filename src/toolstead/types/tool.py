@@ -12,11 +12,10 @@ from toolstead.types.sent import SentStruct
 
 JSONSchema = Mapping[str, Any]
 Source = Literal["builtin", "plugin", "agent", "mcp"]
-SOURCES: tuple[Source, ...] = ("builtin", "plugin", "agent", "mcp")
 
 
 class Annotations(msgspec.Struct, frozen=True, kw_only=True):
-    """Hints about what a tool does; None where its author did not say."""
+    """Hints about what a tool does; None where its author gave none."""
 
     read_only: bool | None = None
     destructive: bool | None = None

@@ -181,18 +181,18 @@ class TestDatabaseTroubles:
     async def test_looking_goes_on_after_a_failure_which_is_said_once(
         self, here: Process, elsewhere: Process, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
     ) -> None:
-        monkeypatch.setattr(module, "LOOK_SECONDS", 0.01)
+        monkeypatch.setattr(module, "POLL_SECONDS", 0.01)
         looks: list[int] = []
         here.store.failing.add("pending_ids")
         asking = here.ask()
         (waiting,) = await here.waiting()
-        pay = here.approvals._pay_decisions
+        pay = here.approvals._store_unstored
 
         async def counted() -> None:
             looks.append(1)
             await pay()
 
-        monkeypatch.setattr(here.approvals, "_pay_decisions", counted)
+        monkeypatch.setattr(here.approvals, "_store_unstored", counted)
         await elsewhere.approvals.decide_approval(waiting.id, "allow")
         async with asyncio.timeout(PATIENCE):
             while len(looks) < 5:
@@ -204,7 +204,7 @@ class TestDatabaseTroubles:
     async def test_a_question_that_is_still_being_stored_is_not_taken_for_one_that_is_gone(
         self, here: Process, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr(module, "LOOK_SECONDS", 0.01)
+        monkeypatch.setattr(module, "POLL_SECONDS", 0.01)
         first = here.ask(OTHER)
         (earlier,) = await here.waiting()
         go_on = asyncio.Event()
@@ -250,7 +250,7 @@ class TestEnds:
     async def test_what_was_decided_elsewhere_counts_also_for_one_that_is_just_closing(
         self, here: Process, elsewhere: Process, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr(module, "LOOK_SECONDS", 1_000)
+        monkeypatch.setattr(module, "POLL_SECONDS", 1_000)
         asking = here.ask()
         (waiting,) = await here.waiting()
         await elsewhere.approvals.decide_approval(waiting.id, "allow")
@@ -260,7 +260,7 @@ class TestEnds:
     async def test_what_is_decided_elsewhere_while_it_closes_counts(
         self, here: Process, elsewhere: Process, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr(module, "LOOK_SECONDS", 0.01)
+        monkeypatch.setattr(module, "POLL_SECONDS", 0.01)
         go_on = asyncio.Event()
         resolve = here.store.resolve_approval
 

@@ -206,7 +206,7 @@ async def test_a_decision_of_another_process_reaches_the_call(here: Process, els
 async def test_a_decision_in_the_same_process_needs_no_look_at_the_database(
     here: Process, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(module, "LOOK_SECONDS", 1_000)
+    monkeypatch.setattr(module, "POLL_SECONDS", 1_000)
     asking = here.ask()
     (waiting,) = await here.waiting()
     await here.approvals.decide_approval(waiting.id, "allow")
@@ -214,7 +214,7 @@ async def test_a_decision_in_the_same_process_needs_no_look_at_the_database(
 
 
 async def test_a_person_who_leaves_while_deciding_has_decided(here: Process, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "LOOK_SECONDS", 1_000)
+    monkeypatch.setattr(module, "POLL_SECONDS", 1_000)
     asking = here.ask()
     (waiting,) = await here.waiting()
     begun = asyncio.Event()

@@ -39,10 +39,10 @@ class CountingStore:
 
 
 @asynccontextmanager
-async def feeding(folder: Path, look_seconds: float = 0.02) -> AsyncIterator[tuple[CountingStore, Store, Feed]]:
+async def feeding(folder: Path, poll_seconds: float = 0.02) -> AsyncIterator[tuple[CountingStore, Store, Feed]]:
     """A feed over one store, and the store of another process."""
     ours, theirs = await open_store(folder / "toolstead.db"), await open_store(folder / "toolstead.db")
-    store, feed = CountingStore(ours), Feed(look_seconds=look_seconds)
+    store, feed = CountingStore(ours), Feed(poll_seconds=poll_seconds)
     feed.attach(store)
     try:
         yield store, theirs, feed
@@ -63,7 +63,7 @@ async def take(reader: EventReader, count: int) -> list[int]:
 
 async def test_what_this_process_stores_is_not_read_back(tmp_path: Path) -> None:
     # Only a commit of ours makes the feed look here: a look between the two commits below would be a second read.
-    async with feeding(tmp_path, look_seconds=1_000) as (store, theirs, feed):
+    async with feeding(tmp_path, poll_seconds=1_000) as (store, theirs, feed):
         with await feed.open_reader() as opened, feed.start_reader() as started:
             for n in range(50):
                 await store.append_events([number(n)])
@@ -132,7 +132,7 @@ async def test_every_reader_gets_every_event_once_and_in_order(tmp_path: Path, m
     dice = random.Random(seed)
     monkeypatch.setattr(feeds, "MOST_WAITING", 15)
     monkeypatch.setattr(feeds, "PAGE", 4)
-    async with feeding(tmp_path, look_seconds=0.005) as (store, theirs, feed):
+    async with feeding(tmp_path, poll_seconds=0.005) as (store, theirs, feed):
         runs: dict[str, Store] = {}
         for n, holder in enumerate([store, store, theirs, theirs]):
             run = Run(id=f"run-{n}", thread_id=f"t-{n}", prompt="", created_at=1.0, owner=holder.owner)

@@ -1,4 +1,4 @@
 """What is kept, in SQLite or Postgres: the store that `toolstead.orchestrator.store` describes.
 
-`store.open_store` is the door. Only who opens a store pays for importing SQLAlchemy.
+`store.open_store` opens it. Only a process that opens a store imports SQLAlchemy.
 """

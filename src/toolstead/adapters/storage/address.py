@@ -29,7 +29,7 @@ class DatabaseAddress:
 
 
 def parse_address(text: str | Path, patience: float) -> DatabaseAddress:
-    """Tell a path from a URL.
+    """Find out whether it is a path or a URL.
 
     Raises:
         StorageError: It is a URL of something else.

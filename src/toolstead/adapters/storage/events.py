@@ -6,8 +6,8 @@ the run interrupts becomes one row, which keeps where its parts were:
     before   n 5 "a"   n 7 "b"   n 9 "cd"                      6 and 8 are events of other runs
     after    n 9 "abcd", first_n 5, parts [5, 1, 2, 1, 2, 2]   number and length; then distance and length of each next
 
-Reading gives the text that the single rows would give from any id on, each piece once and in order; neighbours come
-as one event. So a reader of the run who saw 7 gets "cd"; a reader of all runs gets 5, 6, 7, 8 and 9.
+Reading gives the text that the single rows would give from any id on, each piece once and in order; adjacent ones
+come as one event. So a reader of the run that saw 7 gets "cd"; a reader of all runs gets 5, 6, 7, 8 and 9.
 """
 
 from __future__ import annotations
@@ -110,7 +110,7 @@ def _find_sequences(rows: Iterable[Sequence[Any]]) -> Iterator[tuple[str, list[i
 
 
 def _merge_parts(rows: Iterable[Sequence[Any]], first: int, last: int | None) -> list[Event]:
-    """The events of rows, of which some are joined, in (first, last]; parts that are neighbours are one event.
+    """The events of rows, of which some are joined, in (first, last]; adjacent parts are one event.
 
     Deltas may be joined between two queries, so that a part is there twice; the first one counts.
     """

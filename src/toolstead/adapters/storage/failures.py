@@ -1,6 +1,6 @@
 """What went wrong with a database, in a sentence: what, where, and what to do about it.
 
-A failure is either one write's own (its row is refused, whoever writes beside it) or the
+A failure is either one write's own (its row is refused, whatever is written with it) or the
 database's (disk, lock, connection), which every write of the batch shares.
 """
 

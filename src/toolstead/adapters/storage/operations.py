@@ -1,6 +1,6 @@
 """The writes that many callers make at once, each a small value that a batch applies.
 
-An operation says what must be known, and has a function that decides and leaves rows in the ledger. One that is
+An operation names what must be known, and has a function that decides and leaves rows in the ledger. One that is
 refused (a `ToolsteadError`) is refused before it left anything there. Rows are made when the operation is made, so
 what a caller changes afterwards changes nothing here.
 """
@@ -118,7 +118,12 @@ def accept_message(
     if message.thread_id != run.thread_id:
         raise ValueError(f"message {message.id} and run {run.id} must be of one thread")
     row, run_row = MESSAGES.encode_row(message), RUNS.encode_row(run)
-    thread_row = THREADS.encode_row(thread or _thread_for(message, run))
+    thread_row = THREADS.encode_row(
+        thread
+        or Thread(
+            id=message.thread_id, created_at=message.created_at, agent=run.agent, runtime=run.runtime, model=run.model
+        )
+    )
     drafts = encode_events(events)
 
     def add_rows(ledger: Ledger) -> Accepted:
@@ -133,7 +138,7 @@ def accept_message(
 
 
 def begin_run(run: Run, started_at: float, events: Sequence[NewEvent] = ()) -> Operation[Begun | Behind | None]:
-    """Queued becomes running, if the run still waits and nobody goes before it."""
+    """Queued becomes running, if the run still waits and no other goes before it."""
     begun = structs.replace(run, status="running", started_at=started_at)
     drafts = encode_events(events)
 
@@ -170,7 +175,7 @@ def end_runs(endings: Sequence[tuple[str, Ending]]) -> Operation[list[list[Event
 
 
 def add_approval(approval: Approval, events: Sequence[NewEvent]) -> Operation[list[Event]]:
-    """Keep a question with its events, numbered as the last of them, which tells of it."""
+    """Keep a question with its events, numbered as the last of them: that it was asked."""
     if not events:
         raise ValueError(f"approval {approval.id} needs an event that tells of it")
     values = APPROVALS.encode_values(approval)
@@ -220,9 +225,3 @@ def _store_accepted(ledger: Ledger, message: Message, run_id: str, key: str | No
 
 def _keys_of(message: Message, key: str | None) -> tuple[tuple[str, str], ...]:
     return () if key is None else ((message.thread_id, key),)
-
-
-def _thread_for(message: Message, run: Run) -> Thread:
-    return Thread(
-        id=message.thread_id, created_at=message.created_at, agent=run.agent, runtime=run.runtime, model=run.model
-    )

@@ -3,7 +3,7 @@
 The lock is a session's advisory lock: the server releases it when the connection ends, so a
 process that died is known to be dead without a clock. A connection that is lost while we live is
 made again and the lock taken anew; in between, another process may end our runs, and our own end
-then comes second and is told so. A pooler that hands out connections by transaction (PgBouncer's
+then comes second and is refused. A pooler that hands out connections by transaction (PgBouncer's
 `transaction` mode) cannot hold such a lock: give this URL a direct connection.
 """
 
@@ -156,7 +156,7 @@ class PostgresDatabase:
 
     async def _release_lock(self, guard: Any) -> None:
         try:
-            # Said in so many words, it holds when we return; the end of a connection is noticed a little later.
+            # Unlocked explicitly, it is free when we return; the end of a connection is noticed a little later.
             await guard.execute("SELECT pg_advisory_unlock_all()")
             await guard.close(timeout=CONNECT_SECONDS)
         except (OSError, asyncpg.PostgresError, asyncpg.InterfaceError):
@@ -193,5 +193,4 @@ class PostgresDatabase:
 
 def _lock_key(owner: str) -> int:
     """The number that Postgres locks for a process."""
-    digest = hashlib.blake2b(f"toolstead:{owner}".encode(), digest_size=8).digest()
-    return int.from_bytes(digest, "big", signed=True)
+    return int.from_bytes(hashlib.blake2b(f"toolstead:{owner}".encode(), digest_size=8).digest(), "big", signed=True)

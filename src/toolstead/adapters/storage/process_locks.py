@@ -110,7 +110,9 @@ def _is_held(path: Path) -> bool:
     except FileNotFoundError:
         return False
     try:
-        fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)  # shared: two who look do not take each other for the owner
+        fcntl.flock(
+            file, fcntl.LOCK_SH | fcntl.LOCK_NB
+        )  # shared: two processes that look do not take each other for the owner
     except BlockingIOError:
         return True
     finally:

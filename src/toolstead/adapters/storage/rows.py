@@ -7,7 +7,7 @@
     another Struct, or None   its own fields behind the field's name     error_code, error_message; all NULL for None
 
 What a field needs is found out once, when `StructRows` is made. The order of columns is that of the fields, in
-statements and rows alike; nobody writes it down. The table may hold columns that no field has, such as `n`.
+statements and rows alike; it is written down nowhere. The table may hold columns that no field has, such as `n`.
 """
 
 from __future__ import annotations

@@ -52,7 +52,7 @@ class SqliteDatabase:
             "sqlite+pysqlite://",
             creator=self._connect,
             poolclass=NullPool,
-            isolation_level="AUTOCOMMIT",  # we say BEGIN and COMMIT ourselves
+            isolation_level="AUTOCOMMIT",  # we send BEGIN and COMMIT ourselves
             hide_parameters=True,
         )
         self.statements = Statements(self._engine.dialect)
@@ -119,7 +119,7 @@ class SqliteDatabase:
                 )
             while self._run_transaction(lambda connection: migrate_step(connection, str(self._path))):
                 logger.info("%s was brought to its next version", self._path)
-            # SQLite opens what it may only read, and says so when it is written: better now than later.
+            # SQLite opens what it may only read, and fails when it is written: better now than later.
             self._run_transaction(lambda connection: connection.exec_driver_sql("UPDATE sequence SET value = value"))
             self._lock = ProcessLock(self._locks, self._owner)
 
@@ -155,7 +155,7 @@ class SqliteDatabase:
         except BaseException:
             self._roll_back(connection)
             raise
-        # What went into a file that nobody can find any more is not kept: look before saying it is.
+        # What went into a file that cannot be found any more is not kept: check before reporting that it is.
         self._check_file()
         return outcome
 

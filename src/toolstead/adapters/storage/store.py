@@ -119,7 +119,7 @@ def _make_writer(make_operation: Callable[P, Operation[T]]) -> StoreMethod[P, T]
 
 
 class SqlStore:
-    """Everything that is kept; made by `open_store`. The port says what each method does."""
+    """Everything that is kept; made by `open_store`. The port documents each method."""
 
     def __init__(self, database: Database, owner: str, shown: str) -> None:
         self.owner = owner

@@ -64,7 +64,7 @@ sequence = Table(
     Column("name", Text, primary_key=True),
     Column("value", BigInteger, nullable=False),
 )
-"""One row, `rows`: the last number given. Who writes locks it first, so writers take turns."""
+"""One row, `rows`: the last number given. A writer locks it first, so writers take turns."""
 
 THREADS = StructRows("threads", Thread, metadata, _number_column())
 MESSAGES = StructRows("messages", Message, metadata, _number_column())
@@ -77,7 +77,7 @@ COMMANDS = StructRows("run_commands", RunCommand, metadata, Column("owner", Text
 KEYS = StructRows("idempotency_keys", UsedKey, metadata)
 
 EVENTS = StructRows("events", NewEvent, metadata, _number_column())
-"""No foreign keys: an event may speak of a thread that nobody made."""
+"""No foreign keys: an event may name a thread that does not exist."""
 
 # Only a row of joined deltas has these (`events`): no Struct has them, and no insert names them.
 EVENTS.table.append_column(Column("first_n", BigInteger))
@@ -102,7 +102,7 @@ plugin_values = Table(
 )
 
 APPROVALS = StructRows("approvals", Approval, metadata, _number_column())
-"""`n` is the number of the event that tells of it. No foreign keys: a call may name a thread that nobody made."""
+"""`n` is the number of the event that it was asked. No foreign keys: a call may name a thread that does not exist."""
 
 threads, messages, runs, run_commands, idempotency_keys, events, approvals, plugins = (
     one.table for one in (THREADS, MESSAGES, RUNS, COMMANDS, KEYS, EVENTS, APPROVALS, PLUGINS)
@@ -138,7 +138,7 @@ class Statements:
         last = bindparam("last", type_=sequence.c.value.type)
         self.set_sequence = _compile_clause(update(sequence).values(value=last), dialect, ("last",))
         self.write = {
-            written: _compile_insert(written, dialect)
+            written: _compile_clause(insert(written.table), dialect, written.names)
             if isinstance(written, StructRows)
             else _compile_change(written, dialect)
             for written in WRITTEN
@@ -151,10 +151,6 @@ class Statements:
             (events.c.first_n, first), (events.c.parts, parts), (events.c.data, data)
         )
         self.join_parts = _compile_clause(joining.where(n == last), dialect, ("first", "new_parts", "new_data", "last"))
-
-
-def _compile_insert(rows: StructRows[Any], dialect: Dialect) -> str:
-    return _compile_clause(insert(rows.table), dialect, rows.names)
 
 
 def _compile_change(change: StructChange, dialect: Dialect) -> str:

@@ -1,8 +1,8 @@
-"""Group commit: writes that are waiting share a transaction, and each is told when it is committed.
+"""Group commit: writes that are waiting share a transaction, and each returns when it is committed.
 
 While one batch is being written the next one gathers. Order is kept: an operation sees everything
 that was submitted before it. One that is refused is refused alone. When the database refuses a row,
-the batch is halved until that row stands alone, and its neighbours are committed.
+the batch is halved until that row stands alone, and the others are committed.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class Writer:
         self._writing = asyncio.Lock()
         self.is_closed = False
         self.on_commit: OnCommit | None = None
-        """Told of each commit before those who wait for it."""
+        """Called for each commit, before the callers that wait for it."""
 
     async def write(self, operation: Operation[T]) -> T:
         """Give what the operation gave, once it is committed.
@@ -64,7 +64,7 @@ class Writer:
         done: asyncio.Future[T] = asyncio.get_running_loop().create_future()
         self._waiting.append((operation, cast("asyncio.Future[Any]", done)))
         if self._task is None:
-            # It begins on the loop's next round, so that whoever is ready now comes along.
+            # It begins on the loop's next round, so that what is ready now comes along.
             self._task = asyncio.create_task(self._write_all(), name="toolstead-store-writer")
         return await done
 
@@ -91,7 +91,7 @@ class Writer:
         apply = partial(_apply_batch, self._database.statements, [operation for operation, _ in batch])
         try:
             outcomes, ledger = await self._database.write(apply)
-        except Exception as error:  # noqa: BLE001 - whatever happens, everybody who waits is told
+        except Exception as error:  # noqa: BLE001 - whatever happens, every caller that waits gets the error
             shown_error, own = explain_failure(self._database.place, error)
             if own and len(batch) > 1:
                 middle = len(batch) // 2
