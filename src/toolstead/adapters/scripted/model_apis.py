@@ -301,7 +301,7 @@ class _Exchange:
 
 
 def _find_api(path: str) -> tuple[Dialect, str | None, dict[str, Any]] | None:
-    """The API of a path, the name of the number where it counts tokens, and what it says of the model and the stream."""
+    """The API of a path, the name of the number where it counts tokens, and what the path says of the model."""
     found = _GEMINI.fullmatch(path)
     if found is None:
         return _POSTS.get(path)

@@ -124,10 +124,8 @@ class ScriptedTurn:
 
     def render_text(self, *, prompt: str, result: str | None) -> str:
         """What it says; `{{result}}` stays as it is when no tool was called."""
-        if self.say is None or "{{" not in self.say:
-            return self.say or ""
         known = {"prompt": prompt} | ({} if result is None else {"result": result})
-        return _PLACEHOLDER.sub(lambda found: known.get(found[1], found[0]), self.say)
+        return _PLACEHOLDER.sub(lambda found: known.get(found[1], found[0]), self.say or "")
 
 
 class Script:
@@ -191,9 +189,6 @@ class Script:
 
 def split_text(text: str) -> list[str]:
     """A text in a few pieces that end at spaces, as a model streams it; together they are the text."""
-    words = text.split(" ")
-    if len(words) == 1:
-        return [text] if text else []
-    size = -(-len(words) // _MOST_PIECES)
-    cut = [" ".join(words[start : start + size]) for start in range(0, len(words), size)]
-    return [*(piece + " " for piece in cut[:-1]), cut[-1]] if cut[-1] else [piece + " " for piece in cut[:-1]]
+    words = re.findall(r"[^ ]* |[^ ]+\Z", text)
+    size = -(-(text.count(" ") + 1) // _MOST_PIECES)
+    return ["".join(words[start : start + size]) for start in range(0, len(words), size)]
