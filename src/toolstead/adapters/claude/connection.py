@@ -5,7 +5,6 @@ The SDK raises bare exceptions in many cases; here they become one error with th
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import secrets
 import uuid
@@ -14,8 +13,7 @@ from typing import Any, TypeVar
 
 from claude_agent_sdk import ClaudeAgentOptions, ClaudeSDKClient, HookMatcher, Message
 
-from toolstead.adapters.claude.launch import Launch
-from toolstead.adapters.claude.names import SERVER
+from toolstead.adapters.claude.launch import SERVER, Launch
 from toolstead.adapters.claude.process import ClaudeProcess
 from toolstead.types.content import whole_text
 
@@ -36,7 +34,11 @@ class BrokenError(Exception):
 
 
 class ClaudeConnection:
-    """A connection to one program."""
+    """A connection to one program.
+
+    Attributes:
+        process: The program.
+    """
 
     def __init__(self, launch: Launch, *, server: Any, before_own: Hook, after_batch: Hook) -> None:
         """Prepare to start it.
@@ -47,7 +49,7 @@ class ClaudeConnection:
             before_own: Called before a tool is used.
             after_batch: Called when all calls of a reply are done, before the next model request.
         """
-        self._process = ClaudeProcess(launch)
+        self.process = ClaudeProcess(launch)
         hooks: dict[Any, list[HookMatcher]] = {
             "PreToolUse": [HookMatcher(hooks=[before_own], timeout=_A_DAY, on_failure="block")],
             "PostToolBatch": [HookMatcher(hooks=[after_batch], timeout=_A_DAY)],
@@ -61,17 +63,7 @@ class ClaudeConnection:
             system_prompt={"type": "custom", "prompt": "", "snapshot": False},
             env=dict(launch.environment),
         )
-        self._client = ClaudeSDKClient(options, transport=self._process)
-
-    @property
-    def is_alive(self) -> bool:
-        """Whether the program runs."""
-        return self._process.is_alive
-
-    @property
-    def pid(self) -> int | None:
-        """The program's process id."""
-        return self._process.pid
+        self._client = ClaudeSDKClient(options, transport=self.process)
 
     async def open(self) -> None:
         """Start the program, and wait until it listens."""
@@ -112,18 +104,14 @@ class ClaudeConnection:
         except Exception as error:
             raise _broken_error(error) from error
 
-    def kill(self) -> None:
-        """Kill it."""
-        self._process.kill()
-
     async def close(self) -> None:
         """End it and its child processes."""
         try:
             await _raise_foreseen(self._client.disconnect())
         except BrokenError as error:
-            logger.warning("claude %s was not closed cleanly: %s", self.pid, error)
+            logger.warning("claude %s was not closed cleanly: %s", self.process.pid, error)
         finally:
-            await self._process.close()
+            await self.process.close()
 
 
 def _message_text(text: str) -> str:
@@ -134,8 +122,6 @@ def _message_text(text: str) -> str:
 async def _raise_foreseen(work: Awaitable[_T]) -> _T:
     try:
         return await work
-    except asyncio.CancelledError:
-        raise
     except Exception as error:
         raise _broken_error(error) from error
 

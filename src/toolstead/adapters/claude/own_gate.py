@@ -14,7 +14,7 @@ from typing import Any
 
 from claude_agent_sdk import HookContext, HookInput, HookJSONOutput, ToolResultBlock, UserMessage
 
-from toolstead.adapters.claude.names import is_ours
+from toolstead.adapters.claude.launch import OUR_PREFIX
 from toolstead.adapters.claude.turn_progress import TurnProgress
 from toolstead.types.content import Content, Image, Text
 from toolstead.types.result import Failure, ToolResult
@@ -52,11 +52,11 @@ class OwnGate:
         agent_id: Any = given.get("agent_id")
         if progress is not None and agent_id is not None:
             progress.made_by(call_id, agent_id)
-        if is_ours(name):
+        if name.startswith(OUR_PREFIX):
             return {}
         if progress is None:
             return _deny_output(f"{name} was refused: no turn is running")
-        progress.note_call(call_id)
+        progress.calls.add(call_id)
         asked = _Asked(progress=progress, name=name, arguments=arguments, of_agent=agent_id is not None)
         self._asked[call_id] = asked
         decided = await progress.turn.own.ask_gates(name, arguments, call_id=call_id, **progress.parent_of(call_id))
@@ -84,7 +84,7 @@ class OwnGate:
             asked = self._asked.get(block.tool_use_id)
             if asked is not None and asked.of_agent == of_agent:
                 await self._report_result(block.tool_use_id, _read_result(block))
-            elif block.is_error and not progress.knows_call(block.tool_use_id):
+            elif block.is_error and block.tool_use_id not in progress.calls:
                 logger.warning("Claude Code itself refused a call: %.500s", _read_result(block).text)
 
     async def end_turn(self, progress: TurnProgress) -> None:

@@ -6,8 +6,8 @@ The SDK is imported when the first session is opened, off the event loop.
 from __future__ import annotations
 
 import asyncio
+import re
 import shutil
-import uuid
 from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
 from pathlib import Path
@@ -29,10 +29,19 @@ if TYPE_CHECKING:
     from toolstead.adapters.tool_copies import ToolCopies
 
 _UNKNOWN = "no conversation found"
+_ID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
 
 class ClaudeRuntime:
-    """Opens sessions with Claude Code."""
+    """Opens sessions with Claude Code.
+
+    Attributes:
+        name: `claude`.
+        owns_process: True: a session is a process.
+    """
+
+    name = "claude"
+    owns_process = True
 
     def __init__(
         self,
@@ -64,16 +73,6 @@ class ClaudeRuntime:
         self._launches = Launches(environ=environ, lookup=lookup, folder=folder, login=login, max_turns=max_turns)
         self._copies: ToolCopies[mcp_types.Tool] | None = None
 
-    @property
-    def name(self) -> str:
-        """`claude`."""
-        return "claude"
-
-    @property
-    def owns_process(self) -> bool:
-        """True: a session is a process."""
-        return True
-
     def resolve_model(self, model: str) -> str:
         """The full name of a model; an empty one means Anthropic's usual model, or the user's own choice of a login.
 
@@ -97,13 +96,13 @@ class ClaudeRuntime:
             SessionLostError: The conversation `resume` does not exist.
             RuntimeFailureError: The extra is not installed, there is no key, or the program cannot be started.
         """
-        if resume is not None and not _is_id(resume):
+        if resume is not None and _ID.fullmatch(resume) is None:
             raise SessionLostError(f"{resume[:100]!r} is not a conversation of Claude Code")
         own = own_tools(self._tools, spec.permissions)
         launch = await asyncio.to_thread(self._prepare_launch, spec, own, resume)
         from toolstead.adapters.claude.connection import BrokenError
         from toolstead.adapters.claude.session import ClaudeSession
-        from toolstead.adapters.claude.tool_copies import claude_copies
+        from toolstead.adapters.claude.tools_server import claude_copies
 
         self._copies = self._copies or claude_copies()
         session = ClaudeSession(
@@ -144,10 +143,3 @@ class ClaudeRuntime:
         return self._launches.prepare_launch(
             Path(found), spec, instructions=instructions_of(spec), own=own, resume=resume
         )
-
-
-def _is_id(text: str) -> bool:
-    try:
-        return str(uuid.UUID(text)) == text
-    except ValueError:
-        return False

@@ -44,6 +44,8 @@ class TurnProgress:
         acted: Whether a tool was used: then the turn must not be retried.
         halt: Why it must stop: it reached its limit of replies, or its key is refused.
         stopping: The task that stops it.
+        unprocessed: The ids of messages that the program has not processed yet; the turn lasts until it has.
+        calls: The ids of calls of our tools, and of gated calls of built-in tools.
     """
 
     def __init__(self, turn: Turn, spending: ClaudeUsage, *, max_turns: int) -> None:
@@ -57,8 +59,8 @@ class TurnProgress:
         self._replies: set[str] = set()
         self._agents: dict[str, str] = {}
         self._parents: dict[str, str] = {}
-        self._untaken: set[str] = set()
-        self._calls: set[str] = set()
+        self.unprocessed: set[str] = set()
+        self.calls: set[str | None] = set()
         self._streamed = ""
         self._usage = NOTHING_USED
         self._outcome: Answer | InvocationError | None = None
@@ -68,19 +70,6 @@ class TurnProgress:
     def is_over(self) -> bool:
         """Whether it has ended."""
         return self.end.done()
-
-    def note_sent(self, id: str) -> None:
-        """Note a message to the program; the turn lasts until it is processed."""
-        self._untaken.add(id)
-
-    def note_unsent(self, id: str) -> None:
-        """Withdraw a message that could not be sent."""
-        self._untaken.discard(id)
-
-    def note_call(self, call_id: str | None) -> None:
-        """Note a call: of one of our tools, or a hook's request about a built-in tool."""
-        if call_id is not None:
-            self._calls.add(call_id)
 
     def made_by(self, call_id: str, agent_id: str) -> None:
         """Note a call of a subagent."""
@@ -92,10 +81,6 @@ class TurnProgress:
         parent = self._parents.get(call_id) if call_id is not None else None
         return {} if parent is None else {"parent_call_id": parent}
 
-    def knows_call(self, call_id: str) -> bool:
-        """Whether a call was noted."""
-        return call_id in self._calls
-
     def take_message(self, message: Message) -> None:
         """Process a message of the program."""
         match message:
@@ -106,7 +91,7 @@ class TurnProgress:
                 if message.parent_tool_use_id is None:
                     self._take_assistant(message)
             case UserMessage(uuid=str(id)):
-                self._untaken.discard(id)
+                self.unprocessed.discard(id)
             case ResultMessage():
                 self._take_result(message)
             case SystemMessage(subtype="session_state_changed", data=data):
@@ -117,14 +102,11 @@ class TurnProgress:
                 self._take_retry(data)
             case _:
                 pass
-        if self._idle and self._outcome is not None and not self._untaken:
-            self._finish_turn(self._outcome)
+        if self._idle and self._outcome is not None and not self.unprocessed:
+            self.end_turn(self._outcome)
 
-    def fail_turn(self, error: InvocationError) -> None:
-        """End it without an answer."""
-        self._finish_turn(error)
-
-    def _finish_turn(self, outcome: Answer | InvocationError) -> None:
+    def end_turn(self, outcome: Answer | InvocationError) -> None:
+        """End it, with an answer or without; only the first end counts."""
         if self.end.done():
             return
         outcome = self.halt or outcome

@@ -10,8 +10,7 @@ from mcp.client.client import Client
 
 from tests.unit.adapters.claude.said import Listener
 from toolstead.adapters.claude.spending import ClaudeUsage
-from toolstead.adapters.claude.tool_copies import claude_copies
-from toolstead.adapters.claude.tools_server import ToolsServer
+from toolstead.adapters.claude.tools_server import ToolsServer, claude_copies
 from toolstead.adapters.claude.turn_progress import TurnProgress
 from toolstead.types.content import Text
 from toolstead.types.result import ToolResult
@@ -87,7 +86,7 @@ async def test_a_call_is_made_by_the_turn_that_runs_with_the_models_own_id() -> 
     assert [part.text for part in result.content] == ["as text"]
     assert result.structured_content is None  # it would take the place of the text
     assert progress.acted
-    assert progress.knows_call("c1")
+    assert "c1" in progress.calls
 
 
 async def test_an_answer_without_content_is_told_as_text() -> None:
