@@ -12,13 +12,16 @@ import itertools
 import json
 import logging
 import signal
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Protocol, cast
+
+import mcp_types
 
 from toolstead.adapters.codex.program import CodexProgram
 from toolstead.errors import RuntimeFailureError
 from toolstead.processes.piped import PipedProcess
 from toolstead.types.content import whole_text
+from toolstead.types.result import ToolResult
 
 logger = logging.getLogger(__name__)
 
@@ -50,8 +53,8 @@ class RefusedByCodexError(Exception):
     """It answered a request with an error."""
 
 
-class Listener(Protocol):
-    """Receives the notifications about one thread."""
+class ThreadOwner(Protocol):
+    """The exclusive owner of a Codex thread: a session. It receives the notifications, and has the tools."""
 
     def on_notification(self, method: str, params: Mapping[str, Any]) -> None:
         """Receive a notification. Must not block."""
@@ -61,15 +64,39 @@ class Listener(Protocol):
         """The process has ended."""
         ...
 
+    async def give_up(self) -> None:
+        """Release the thread to another session.
+
+        Raises:
+            RuntimeFailureError: It is in use.
+        """
+        ...
+
+    def list_tools(self) -> Sequence[mcp_types.Tool]:
+        """The tools of this thread."""
+        ...
+
+    async def call(self, name: str, input: Mapping[str, Any], *, call_id: str | None) -> ToolResult:
+        """Call one of them."""
+        ...
+
+    async def answer_hook(self, payload: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Answer a hook that Codex calls before or after a built-in tool."""
+        ...
+
 
 class AppServer:
-    """One process, and the connection to it."""
+    """One process, and the connection to it.
+
+    Attributes:
+        listeners: Who receives the notifications about a thread, by the thread's id.
+    """
 
     def __init__(self, process: PipedProcess) -> None:
         self._process = process
         self._ids = itertools.count(1)
         self._waiting: dict[int, asyncio.Future[Any]] = {}
-        self._listeners: dict[str, Listener] = {}
+        self.listeners: dict[str, ThreadOwner] = {}
         self._gone = False
         self._reading = asyncio.create_task(self._read())
 
@@ -111,14 +138,6 @@ class AppServer:
     def pid(self) -> int:
         """Its process id."""
         return self._process.child.pid
-
-    def add_listener(self, thread_id: str, listener: Listener) -> None:
-        """Pass the notifications about a thread to a listener."""
-        self._listeners[thread_id] = listener
-
-    def remove_listener(self, thread_id: str) -> None:
-        """Remove the listener of a thread."""
-        self._listeners.pop(thread_id, None)
 
     async def send_request(
         self, method: str, params: Mapping[str, Any], *, timeout: float = _ANSWER
@@ -188,7 +207,7 @@ class AppServer:
         if "id" in said:
             self._refuse_request(said["id"], str(method))
             return
-        listener = self._listeners.get(str(params.get("threadId")))
+        listener = self.listeners.get(str(params.get("threadId")))
         if listener is not None:
             listener.on_notification(str(method), params)
         elif method in ("configWarning", "warning", "deprecationNotice"):
@@ -223,5 +242,5 @@ class AppServer:
             if not answer.done():
                 answer.set_exception(ProcessGoneError("the Codex process has ended"))
                 answer.exception()  # the waiting caller raises it; without one, it is dropped
-        for listener in list(self._listeners.values()):
+        for listener in list(self.listeners.values()):
             listener.on_process_end()

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, cast
 
 from toolstead.invoker.runtime import OwnTools
@@ -26,6 +26,17 @@ _OTHERS = "^([^m]|m[^c]|mc[^p]|mcp[^_]).*"
 """Every tool that is not from an MCP server: only the dispatcher gates and logs ours."""
 _RESOURCES = ("list_mcp_resources", "list_mcp_resource_templates", "read_mcp_resource")
 """Codex offers them when any MCP server is configured; ours has no resources."""
+_USES: Mapping[str, tuple[str, Sequence[str]]] = {
+    "commandExecution": ("Bash", ("command", "cwd")),
+    "fileChange": ("apply_patch", ("changes",)),
+    "webSearch": ("web_search", ("query", "action")),
+    "imageView": ("view_image", ("path",)),
+    "imageGeneration": ("imageGeneration", ()),
+    "sleep": ("sleep", ()),
+    "collabAgentToolCall": ("agents_{tool}", ("prompt", "model")),
+    "mcpToolCall": ("mcp__{server}__{tool}", ("arguments",)),
+}
+"""Items that are tool calls: by type the tool's name, and the members that are its arguments."""
 _MOST_TEXT = 65_536
 _DECIDE = 0.5
 """Seconds that gates get after a turn to decide about unannounced calls."""
@@ -160,26 +171,9 @@ def _hook_decision(
 
 def _describe_use(item: Mapping[str, Any], ours: str) -> tuple[str, Mapping[str, Any]] | None:
     """Name and arguments of a built-in tool; None for anything else."""
-    match item.get("type"):
-        case "commandExecution":
-            return "Bash", _pick_fields(item, "command", "cwd")
-        case "fileChange":
-            return "apply_patch", _pick_fields(item, "changes")
-        case "webSearch":
-            return "web_search", _pick_fields(item, "query", "action")
-        case "imageView":
-            return "view_image", _pick_fields(item, "path")
-        case "imageGeneration" | "sleep" as kind:
-            return kind, {}
-        case "collabAgentToolCall":
-            return f"agents_{item.get('tool')}", _pick_fields(item, "prompt", "model")
-        case "mcpToolCall" if item.get("tool") in _RESOURCES:
-            return str(item["tool"]), _pick_fields(item, "arguments")
-        case "mcpToolCall" if item.get("server") != ours:
-            return f"mcp__{item.get('server')}__{item.get('tool')}", _pick_fields(item, "arguments")
-        case _:
-            return None
-
-
-def _pick_fields(item: Mapping[str, Any], *keys: str) -> dict[str, Any]:
-    return {key: item[key] for key in keys if item.get(key) is not None}
+    kind, tool, server = str(item.get("type")), item.get("tool"), item.get("server")
+    if kind not in _USES or (server == ours and tool not in _RESOURCES):
+        return None
+    name, members = _USES[kind]
+    arguments = {key: item[key] for key in members if item.get(key) is not None}
+    return (str(tool) if tool in _RESOURCES else name.format(server=server, tool=tool)), arguments

@@ -28,8 +28,10 @@ ADDRESS = "OPENAI_BASE_URL"
 USUAL_ADDRESS = "https://api.openai.com/v1"
 PROVIDER = "toolstead"
 
-_GIVEN = ("PATH", "LANG", "LC_ALL", "LC_CTYPE", "TZ", "TERM", "TMPDIR", "USER", "SSL_CERT_FILE", "SSL_CERT_DIR")
-_PROXIES = ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "http_proxy", "https_proxy", "all_proxy")
+_GIVEN = (
+    *("PATH", "LANG", "LC_ALL", "LC_CTYPE", "TZ", "TERM", "TMPDIR", "USER", "SSL_CERT_FILE", "SSL_CERT_DIR"),
+    *("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "http_proxy", "https_proxy", "all_proxy"),
+)
 _LOOPBACK = "127.0.0.1,localhost,::1"
 _TRIES = 3
 _MOST_SHOWN = 131_072
@@ -47,6 +49,24 @@ OFF = (
 """Features of Codex that are switched off."""
 SHELL = ("shell_tool", "unified_exec")
 """Features that let it run commands; a thread may have them, behind our gates and in the read-only sandbox."""
+
+_COMMON_SETTINGS: Mapping[str, Any] = {
+    "web_search": "disabled",
+    "approval_policy": "never",
+    "sandbox_mode": "read-only",
+    "check_for_update_on_startup": False,
+    "thread_unload_delay_secs": 0,
+    "tool_output_token_limit": _MOST_SHOWN,
+    "analytics.enabled": False,
+    "feedback.enabled": False,
+    "history.persistence": "none",
+    "skills.include_instructions": False,
+    "tools.experimental_request_user_input.enabled": False,
+    "tools.update_plan.enabled": False,
+    "shell_environment_policy.inherit": "core",
+    **{f"features.{name}": False for name in (*OFF, *SHELL)},
+}
+"""The settings that also apply with the user's own login, by dotted name."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,9 +96,8 @@ def prepare_program(*, folder: Path, lookup: Lookup, login: bool) -> CodexProgra
         RuntimeFailureError: The extra is not installed, there is no key, or the folder cannot be created.
     """
     program, beside = _find_program()
-    settings = dict(_common_settings())
+    settings = dict(_COMMON_SETTINGS)
     environ = {name: value for name in _GIVEN if (value := lookup(name))}
-    environ |= {name: value for name in _PROXIES if (value := lookup(name))}
     environ["PATH"] = os.pathsep.join([*beside, environ.get("PATH", os.defpath)])
     # Our endpoint is on this machine, so no proxy may be used for it.
     excepted = lookup("NO_PROXY") or lookup("no_proxy")
@@ -121,26 +140,6 @@ def _find_program() -> tuple[Path, list[str]]:
     except (ImportError, FileNotFoundError) as error:
         raise RuntimeFailureError(f"Codex is not installed ({error}): {install_command('codex')}") from error
     return path, [str(beside)] if beside is not None else []
-
-
-def _common_settings() -> Mapping[str, Any]:
-    """The settings that also apply with the user's own login, by dotted name."""
-    return {
-        "web_search": "disabled",
-        "approval_policy": "never",
-        "sandbox_mode": "read-only",
-        "check_for_update_on_startup": False,
-        "thread_unload_delay_secs": 0,
-        "tool_output_token_limit": _MOST_SHOWN,
-        "analytics.enabled": False,
-        "feedback.enabled": False,
-        "history.persistence": "none",
-        "skills.include_instructions": False,
-        "tools.experimental_request_user_input.enabled": False,
-        "tools.update_plan.enabled": False,
-        "shell_environment_policy.inherit": "core",
-        **{f"features.{name}": False for name in (*OFF, *SHELL)},
-    }
 
 
 def _private_settings(address: str) -> Mapping[str, Any]:

@@ -31,7 +31,15 @@ OWN_TOOLS = ("shell",)
 
 
 class CodexRuntime:
-    """Opens threads of Codex."""
+    """Opens threads of Codex.
+
+    Attributes:
+        name: `codex`.
+        owns_process: False: a session is a thread of a shared process.
+    """
+
+    name = "codex"
+    owns_process = False
 
     def __init__(
         self,
@@ -70,16 +78,6 @@ class CodexRuntime:
         self._prepare = partial(prepare_program, folder=folder, lookup=lookup, login=login)
         self._parts: tuple[Stations, ToolCopies[mcp_types.Tool]] | None = None
         self._importing = asyncio.Lock()
-
-    @property
-    def name(self) -> str:
-        """`codex`."""
-        return "codex"
-
-    @property
-    def owns_process(self) -> bool:
-        """False: a session is a thread of a shared process."""
-        return False
 
     def resolve_model(self, model: str) -> str:
         """The full name of the model that answers; empty when that is Codex's own choice.

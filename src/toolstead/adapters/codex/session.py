@@ -16,13 +16,14 @@ from typing import Any
 import mcp_types
 
 from toolstead.adapters.codex.app_server import AppServer, ProcessGoneError, RefusedByCodexError
-from toolstead.adapters.codex.own_tools import hook_refusal
+from toolstead.adapters.codex.own_tools import hook_refusal, hook_settings
+from toolstead.adapters.codex.program import SHELL
 from toolstead.adapters.codex.running_turn import INTERRUPT, RunningTurn
 from toolstead.adapters.codex.station import Station, Stations
-from toolstead.adapters.codex.thread_settings import input_items, settings_of, surroundings_of
 from toolstead.adapters.codex.tool_endpoint import NAME
 from toolstead.adapters.tool_copies import ToolCopies
 from toolstead.errors import RuntimeFailureError, SessionLostError
+from toolstead.invoker.instructions import instructions_of
 from toolstead.invoker.kernel_session import Offered
 from toolstead.invoker.key import fingerprint
 from toolstead.invoker.runtime import Answer, SessionSpec, Turn
@@ -36,7 +37,11 @@ _LEAVE = 2.0
 
 
 class CodexSession:
-    """A thread, and its running turn."""
+    """A thread, and its running turn.
+
+    Attributes:
+        is_resumed: Whether it was opened with an earlier conversation in it.
+    """
 
     def __init__(
         self,
@@ -75,7 +80,7 @@ class CodexSession:
         self._tools: Sequence[mcp_types.Tool] = ()
         self._thread = ""
         self._token = ""
-        self._resumed = self._ran = self._attached = self._broken = self._closed = False
+        self.is_resumed = self._ran = self._attached = self._broken = self._closed = False
         self._changing = asyncio.Lock()
         self._running: RunningTurn | None = None
         self._put_away = asyncio.Event()
@@ -83,12 +88,7 @@ class CodexSession:
     @property
     def id(self) -> str | None:
         """Codex's id of the thread; None while it has no messages."""
-        return self._thread if self._ran or self._resumed else None
-
-    @property
-    def is_resumed(self) -> bool:
-        """Whether it was opened with an earlier conversation in it."""
-        return self._resumed
+        return self._thread if self._ran or self.is_resumed else None
 
     @property
     def is_usable(self) -> bool:
@@ -115,9 +115,9 @@ class CodexSession:
         token = endpoint.issue_token(self)
         old, self._token = self._token, token
         endpoint.revoke_token(old)
-        params = settings_of(spec, endpoint.server_settings(token), hooked=self._hooked)
+        params = _settings_of(spec, endpoint.server_settings(token), hooked=self._hooked)
         if resume is None:
-            await self._open("thread/start", params | surroundings_of(spec), None)
+            await self._open("thread/start", params | _surroundings_of(spec), None)
             return
         params |= {"threadId": resume, "excludeTurns": True}
         await self._open("thread/resume", params, resume)
@@ -128,7 +128,7 @@ class CodexSession:
             await self._open("thread/resume", params, resume)
         if not endpoint.was_used(token):
             raise RuntimeFailureError(f"Codex does not unload the conversation {resume!r}, so it cannot be resumed")
-        self._resumed = True
+        self.is_resumed = True
 
     async def _open(self, method: str, params: Mapping[str, Any], resume: str | None) -> None:
         """Have Codex load the thread; a caller that is cancelled meanwhile still knows its id, and can unload it."""
@@ -141,7 +141,7 @@ class CodexSession:
                     self._note_opened(await asyncio.shield(opening))
             raise
         except RefusedByCodexError as error:
-            self._station.let_go(self._thread, self)
+            self._station.release_thread(self._thread, self)
             if resume is not None:
                 raise SessionLostError(f"Codex cannot resume the conversation {resume!r}: {error}") from error
             raise RuntimeFailureError(f"Codex: {error}") from error
@@ -153,8 +153,8 @@ class CodexSession:
     def _note_opened(self, answer: Mapping[str, Any]) -> None:
         self._thread = str(answer["thread"]["id"])
         self._attached = True
-        self._station.hold_thread(self._thread, self)
-        self._station.server.add_listener(self._thread, self)
+        self._station.owners[self._thread] = self
+        self._station.server.listeners[self._thread] = self
 
     async def give_up(self) -> None:
         """Release the conversation to another session; it is claimed again before the next turn here.
@@ -178,7 +178,7 @@ class CodexSession:
         starting: asyncio.Task[None] | None = None
         try:
             await self._offer_now()
-            told = input_items(turn.prompt)
+            told = _input_items(turn.prompt)
             while True:
                 starting = asyncio.create_task(self._start(playing, told))
                 await asyncio.shield(starting)
@@ -213,7 +213,7 @@ class CodexSession:
         if playing is None or playing.id is None or playing.has_ended:
             return False
         playing.steered = True
-        params = {"threadId": self._thread, "expectedTurnId": playing.id, "input": input_items(text)}
+        params = {"threadId": self._thread, "expectedTurnId": playing.id, "input": _input_items(text)}
         try:
             await self._station.server.send_request("turn/steer", params)
         except (RefusedByCodexError, ProcessGoneError, TimeoutError) as error:
@@ -247,7 +247,7 @@ class CodexSession:
             async with self._changing:
                 await self._detach_thread()
         finally:
-            self._station.let_go(self._thread, self)
+            self._station.release_thread(self._thread, self)
             await self._stations.leave_station(self._station)
 
     def on_notification(self, method: str, params: Mapping[str, Any]) -> None:
@@ -322,7 +322,7 @@ class CodexSession:
         playing.begin_turn(str(answer["turn"]["id"]))
 
     async def _send_start(self, told: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]:
-        params: dict[str, Any] = {"threadId": self._thread, "input": told, **surroundings_of(self._spec)}
+        params: dict[str, Any] = {"threadId": self._thread, "input": told, **_surroundings_of(self._spec)}
         answer = await self._station.server.send_request("turn/start", params)
         self._ran = True
         return answer
@@ -370,5 +370,37 @@ class CodexSession:
                 await server.send_request("thread/unsubscribe", {"threadId": thread})
                 await self._put_away.wait()  # before that it cannot be resumed
         self._attached = False
-        self._station.let_go(thread, self)
-        server.remove_listener(thread)
+        self._station.release_thread(thread, self)
+        server.listeners.pop(thread, None)
+
+
+def _settings_of(spec: SessionSpec, endpoint: Mapping[str, Any], *, hooked: bool) -> dict[str, Any]:
+    """The parameters of a thread, to start or resume it; `endpoint` says how our MCP server is reached."""
+    shell = "shell" in spec.permissions
+    settings: dict[str, Any] = {
+        "cwd": str(spec.cwd),
+        # Not "untrusted", which asks about every command: an approved one that fails in the sandbox is run again
+        # without it. The hooks call our gates, and no command leaves the sandbox.
+        "approvalPolicy": "never",
+        "sandbox": "read-only",
+        "config": {
+            # By dotted names: a whole table would replace the settings from the command line.
+            f"mcp_servers.{NAME}": endpoint,
+            **{f"features.{name}": shell for name in SHELL},
+            "features.hooks": hooked,
+            **({"hooks": hook_settings(NAME), "bypass_hook_trust": True} if hooked else {}),
+        },
+        # Codex's own instructions mention tools that are missing, unless it may run commands.
+        "developerInstructions" if shell else "baseInstructions": instructions_of(spec),
+    }
+    model = spec.model.removeprefix("openai:")
+    return settings | ({"model": model} if model else {})
+
+
+def _surroundings_of(spec: SessionSpec) -> dict[str, Any]:
+    """No environment, unless it may run commands. A resumed thread loses this setting, so each turn sends it."""
+    return {} if "shell" in spec.permissions else {"environments": []}
+
+
+def _input_items(text: str) -> list[dict[str, Any]]:
+    return [{"type": "text", "text": text}]
