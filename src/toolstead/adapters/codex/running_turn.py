@@ -45,7 +45,7 @@ class RunningTurn:
         self.unwanted = self.steered = False
         self.own = OwnUses(turn.own, ours=ours, refuse=lambda why: self.fail_turn(RuntimeFailureError(why)))
         self._turn = turn
-        self._calls: set[asyncio.Task[ToolResult]] = set()
+        self._calls: set[asyncio.Future[ToolResult]] = set()
         self._text = ""
         self._usage = NOTHING_USED
         self._total: Any = None
@@ -109,10 +109,7 @@ class RunningTurn:
         if self.has_ended:
             return ToolResult.error(f"{name} was not called: the turn has ended", Failure.CANCELLED)
 
-        async def run_call() -> ToolResult:
-            return await self._turn.call_tool(name, input, call_id=call_id)
-
-        task = asyncio.create_task(run_call())
+        task = asyncio.ensure_future(self._turn.call_tool(name, input, call_id=call_id))
         self._calls.add(task)
         task.add_done_callback(self._calls.discard)
         try:
@@ -194,10 +191,7 @@ class RunningTurn:
         used = Usage(input_tokens=_read_number(last, "inputTokens"), output_tokens=_read_number(last, "outputTokens"))
         self._usage += used
         self._turn.tell("usage", used.to_json())
-        self._enforce_limit()
-
-    def _enforce_limit(self) -> None:
-        """End it at its limit of replies: Codex reports the usage of each after its calls are done."""
+        # End it at its limit of replies: Codex reports the usage of each after its calls are done.
         self._replies += 1
         if self._replies > self._max_turns or (self._replies == self._max_turns and self._called):
             self.fail_turn(

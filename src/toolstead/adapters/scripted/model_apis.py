@@ -11,12 +11,13 @@ import json
 import re
 from collections import deque
 from collections.abc import AsyncGenerator, Callable, Iterable, Mapping
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
 
 from toolstead.adapters.http.asgi import JSON_TYPE, HttpResponse, Receive, Scope, Send
 from toolstead.adapters.http.body import TooLargeError, read_body
+from toolstead.adapters.http.disconnect import DisconnectWatch
 from toolstead.adapters.scripted.anthropic_api import ANTHROPIC
 from toolstead.adapters.scripted.api_dialect import (
     ApiName,
@@ -24,6 +25,7 @@ from toolstead.adapters.scripted.api_dialect import (
     Frame,
     MalformedError,
     Refusal,
+    Reply,
     as_object,
     encode_json,
     fill_words,
@@ -145,12 +147,10 @@ class ScriptedModels:
         self.active += 1
         exchange = _Exchange(scope, receive, send)
         try:
-            with suppress(_ClientGoneError):
-                await self._answer_request(exchange)
+            await self._answer_request(exchange)
         except MalformedError as error:
             await exchange.send_refusal(Refusal(kind=error.kind, words={"text": str(error)}))
         finally:
-            await exchange.stop_watching()
             self.active -= 1
 
     async def _answer_request(self, exchange: _Exchange) -> None:
@@ -158,6 +158,8 @@ class ScriptedModels:
             await exchange.answer_other()
             return
         data = await exchange.read_body()
+        if data is None:
+            return
         body, problem = _decode_body(data, exchange.headers)
         posted = body | exchange.address
         self._count += 1
@@ -181,10 +183,6 @@ class ScriptedModels:
         await exchange.play_response(self._player.choose_response(request, size=len(data), number=number))
 
 
-class _ClientGoneError(Exception):
-    """The client has left."""
-
-
 class _Exchange:
     """One request and its answer.
 
@@ -206,39 +204,33 @@ class _Exchange:
         self._drop: Callable[[], None] = scope["extensions"]["drop"]
         self._receive = receive
         self._send = send
-        self._leaving: asyncio.Task[None] | None = None
         path = self.path.rstrip("/")
         api = _find_api(path) if self._method == "POST" else None
         self.is_post = api is not None
         self.dialect, self.counts, self.address = api or (_guess_dialect(path, self.headers), None, {})
 
-    async def read_body(self) -> bytes:
-        """The body.
+    async def read_body(self) -> bytes | None:
+        """The body; None when the client has left.
 
         Raises:
             MalformedError: It is too large.
-            _ClientGoneError: The client has left.
         """
         try:
-            body = await read_body(self._receive, None, LARGEST)
+            return await read_body(self._receive, None, LARGEST)
         except TooLargeError:
             text = f"the request has more than {LARGEST:,} bytes, which is the most allowed"
             raise MalformedError(text, "too_large") from None
-        if body is None:
-            raise _ClientGoneError
-        return body
 
     async def play_response(self, response: ScriptedResponse) -> None:
-        """Answer as the script says.
+        """Answer as the script says, unless the client leaves meanwhile."""
+        with DisconnectWatch(self._receive):
+            await asyncio.sleep(response.delay)
+            if isinstance(response.answer, Refusal):
+                await self.send_refusal(response.answer)
+            else:
+                await self._play_reply(response.answer, response)
 
-        Raises:
-            _ClientGoneError: The client has left meanwhile.
-        """
-        await self._be_silent(response.delay)
-        reply = response.answer
-        if isinstance(reply, Refusal):
-            await self.send_refusal(reply)
-            return
+    async def _play_reply(self, reply: Reply, response: ScriptedResponse) -> None:
         whole = self.dialect.build_reply(reply)
         if reply.request.streams:
             kind, frames = b"text/event-stream; charset=utf-8", list(self.dialect.stream_reply(reply, whole))
@@ -250,33 +242,15 @@ class _Exchange:
         await self._write(frames[:silent_at])
         if response.fault == "broken":
             self._drop()
-        await self._be_silent(None if response.fault in ("broken", "stall") else response.hang)
+        if response.fault in ("broken", "stall"):
+            await asyncio.Event().wait()  # until the client leaves
+        await asyncio.sleep(response.hang)
         await self._write(frames[silent_at:])
         await self._send({"type": "http.response.body", "body": b"", "more_body": False})
 
     async def _write(self, frames: Iterable[Frame]) -> None:
         for frame in frames:
             await self._send({"type": "http.response.body", "body": frame.data, "more_body": True})
-
-    async def _be_silent(self, seconds: float | None) -> None:
-        """Wait for so long, or for ever; raises `_ClientGoneError` when the client leaves."""
-        if seconds == 0:
-            return
-        if self._leaving is None:
-            self._leaving = asyncio.create_task(self._wait_for_disconnect())
-        done, _ = await asyncio.wait([self._leaving], timeout=seconds)
-        if done:
-            raise _ClientGoneError
-
-    async def _wait_for_disconnect(self) -> None:
-        while (await self._receive())["type"] != "http.disconnect":
-            pass
-
-    async def stop_watching(self) -> None:
-        """Stop waiting for the client to leave."""
-        if self._leaving is not None:
-            self._leaving.cancel()
-            await asyncio.wait([self._leaving])
 
     async def answer_other(self) -> None:
         """Answer what is no post to an API: with a list of models, or with what is served here."""
