@@ -18,9 +18,8 @@ from claude_agent_sdk import Message, SystemMessage, UserMessage
 from toolstead.adapters.claude.connection import BrokenError, ClaudeConnection
 from toolstead.adapters.claude.launch import Launch, model_name
 from toolstead.adapters.claude.own_gate import OwnGate
-from toolstead.adapters.claude.spending import ClaudeUsage
 from toolstead.adapters.claude.tools_server import ToolsServer
-from toolstead.adapters.claude.turn_progress import TurnProgress
+from toolstead.adapters.claude.turn_progress import ClaudeUsage, TurnProgress
 from toolstead.adapters.tool_copies import ToolCopies
 from toolstead.errors import InvocationError, RuntimeFailureError, SessionLostError
 from toolstead.invoker.key import fingerprint
@@ -67,6 +66,7 @@ class ClaudeSession:
         self._connection = ClaudeConnection(
             launch, server=self._tools.instance, before_own=self._gate.before_tool, after_batch=self._after_batch
         )
+        self._process = self._connection.process
 
     @property
     def is_usable(self) -> bool:
@@ -75,12 +75,7 @@ class ClaudeSession:
 
     @property
     def _is_alive(self) -> bool:
-        return self._closing is None and self._connection.process.is_alive
-
-    @property
-    def pid(self) -> int | None:
-        """Its process id."""
-        return self._connection.process.pid
+        return self._closing is None and self._process.is_alive
 
     async def open(self) -> None:
         """Start the program.
@@ -93,7 +88,7 @@ class ClaudeSession:
         except BaseException:
             await asyncio.shield(self._close_once())
             raise
-        self._reading = asyncio.create_task(self._read_messages(), name=f"toolstead-claude-{self.pid}")
+        self._reading = asyncio.create_task(self._read_messages(), name=f"toolstead-claude-{self._process.pid}")
         self._reading.add_done_callback(_log_crash)
 
     async def run(self, turn: Turn) -> Answer:
@@ -184,10 +179,10 @@ class ClaudeSession:
                     await self._connection.interrupt_turn()
                     await asyncio.wait((progress.end,), timeout=0.5)
         except (TimeoutError, BrokenError) as error:
-            logger.warning("claude %s does not stop (%s); killing it", self.pid, str(error) or "no reaction")
-            self._connection.process.kill()
+            logger.warning("claude %s does not stop (%s); killing it", self._process.pid, str(error) or "no reaction")
+            self._process.kill()
         except asyncio.CancelledError:
-            self._connection.process.kill()
+            self._process.kill()
             raise
 
     async def _read_messages(self) -> None:
@@ -200,7 +195,7 @@ class ClaudeSession:
             why = str(error)
         finally:
             if self._closing is None:
-                self._connection.process.kill()  # its output is not read now; one that is being closed exits by itself
+                self._process.kill()  # its output is not read now; one that is being closed exits by itself
             if self._progress is not None:
                 self._progress.end_turn(_loss_error(self._progress, why))
 
@@ -239,7 +234,7 @@ class ClaudeSession:
 
     def _break_turn(self, progress: TurnProgress, why: str) -> None:
         """The process or the connection has ended: end the turn, so that a new session can take over."""
-        self._connection.process.kill()
+        self._process.kill()
         progress.end_turn(_loss_error(progress, why))
 
 

@@ -225,13 +225,10 @@ class AppServer:
     def _refuse_request(self, number: Any, method: str) -> None:
         """Refuse a request, so that it does not wait for an answer."""
         logger.warning("Codex requested %s, which is not granted here", method)
-        answer: dict[str, Any] = {"id": number}
-        if method in _REFUSALS:
-            answer["result"] = _REFUSALS[method]
-        else:
-            answer["error"] = {"code": _METHOD_NOT_FOUND, "message": f"{method} is not granted here"}
+        error = {"code": _METHOD_NOT_FOUND, "message": f"{method} is not granted here"}
+        answer = {"result": _REFUSALS[method]} if method in _REFUSALS else {"error": error}
         with contextlib.suppress(ProcessGoneError):
-            self._send(answer)
+            self._send({"id": number, **answer})
 
     def _note_end(self) -> None:
         """Notify all listeners and pending requests, once, that it has ended."""

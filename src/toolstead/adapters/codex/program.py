@@ -1,14 +1,21 @@
-"""The Codex program: its path, environment and command line.
+"""The Codex program: its path, environment, command line and list of models.
 
 It comes with the extra `codex`. Unless it uses the user's own login, it has a private folder, reads none of the user's
 configuration, and gets an allow-list of the environment.
+
+Its list of known models is changed so that they see our tools directly. For most models Codex would list no tools: the
+model writes programs that search for tools and call them, and may start subagents, which no other setting forbids. For
+the others it would offer a tool search. The other properties in the list are kept.
 """
 
 from __future__ import annotations
 
+import asyncio
+import hashlib
 import json
 import os
 import re
+import tempfile
 import tomllib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -16,9 +23,11 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from toolstead.adapters.codex.models import write_models
+import msgspec
+
 from toolstead.adapters.installing import install_command
 from toolstead.errors import RuntimeFailureError
+from toolstead.processes.program_run import run_program
 
 Lookup = Callable[[str], str | None]
 """The value of an environment name, or None."""
@@ -67,6 +76,20 @@ _COMMON_SETTINGS: Mapping[str, Any] = {
     **{f"features.{name}": False for name in (*OFF, *SHELL)},
 }
 """The settings that also apply with the user's own login, by dotted name."""
+
+_LISTING = 30.0
+_MOST_WORDS = 500
+_LONGEST_LIST = 64 << 20
+_REMOVED = ("tool_mode", "multi_agent_version")
+"""The properties that hide tools behind programs or allow subagents."""
+_CHANGED: Mapping[str, Any] = {"supports_search_tool": False, "experimental_supported_tools": []}
+"""Disables tool search and unknown tools."""
+
+
+class _ModelList(msgspec.Struct):
+    """The models, with arbitrary members."""
+
+    models: list[dict[str, msgspec.Raw]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -178,3 +201,65 @@ def _without_servers(config: Path) -> Mapping[str, Any]:
 
 def _write_toml(value: str | int | bool) -> str:
     return json.dumps(value, ensure_ascii=True)  # strings, numbers and booleans are the same in JSON and TOML
+
+
+def write_models(program: Path, folder: Path, environ: Mapping[str, str]) -> Path:
+    """Return the path of the changed list. The first call runs the program and writes a file: it blocks.
+
+    Args:
+        program: The program, whose list it is.
+        folder: An existing folder, where it is written.
+        environ: The program's environment.
+
+    Raises:
+        RuntimeFailureError: The program does not print its list, or it cannot be written.
+    """
+    try:
+        path = folder / f"models-{_identify_program(program)}.json"
+        if not path.exists():
+            _write_list(path, _change_models(_read_list(program, folder, environ)))
+    except (OSError, msgspec.MsgspecError) as error:
+        raise RuntimeFailureError(
+            f"Codex does not list its models, and with its own list it would hide our tools: {error}"
+        ) from error
+    return path
+
+
+def _identify_program(program: Path) -> str:
+    """A file name that depends on the program and on our changes."""
+    file = program.stat()
+    parts = (file.st_size, file.st_mtime_ns, _REMOVED, _CHANGED)
+    return hashlib.blake2b(repr(parts).encode(), digest_size=8).hexdigest()
+
+
+def _read_list(program: Path, folder: Path, environ: Mapping[str, str]) -> bytes:
+    command = (str(program), "debug", "models", "--bundled")
+    running = run_program(command, cwd=folder, env={**environ, "CODEX_HOME": str(folder)}, limit=_LONGEST_LIST)
+    try:
+        done = asyncio.run(asyncio.wait_for(running, _LISTING))
+    except TimeoutError:
+        raise OSError(f"no answer within {_LISTING:.0f} seconds") from None
+    if done.status != 0:
+        words = done.stderr.decode(errors="replace").strip()[-_MOST_WORDS:]
+        raise OSError(f"it ended with status {done.status}: {words or 'no output'}")
+    return done.stdout
+
+
+def _change_models(data: bytes) -> bytes:
+    """The list with our changes; the rest of it, which is long, is not decoded."""
+    models = msgspec.json.decode(data, type=_ModelList).models
+    changed = {name: msgspec.Raw(msgspec.json.encode(value)) for name, value in _CHANGED.items()}
+    ours = [{**{name: of for name, of in model.items() if name not in _REMOVED}, **changed} for model in models]
+    return msgspec.json.encode(_ModelList(models=ours))
+
+
+def _write_list(path: Path, text: bytes) -> None:
+    """Write the file atomically: another process may be reading it."""
+    descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=".models-")
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(text)
+        Path(name).replace(path)
+    except BaseException:
+        Path(name).unlink(missing_ok=True)
+        raise

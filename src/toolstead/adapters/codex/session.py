@@ -28,7 +28,6 @@ from toolstead.invoker.kernel_session import Offered
 from toolstead.invoker.key import fingerprint
 from toolstead.invoker.runtime import Answer, SessionSpec, Turn
 from toolstead.types.result import Failure, ToolResult
-from toolstead.types.tool import ToolInfo
 
 logger = logging.getLogger(__name__)
 
@@ -76,7 +75,6 @@ class CodexSession:
         self._copies = copies
         self._hooked = hooked
         self._max_turns = max_turns
-        self._infos: Sequence[ToolInfo] = ()
         self._tools: Sequence[mcp_types.Tool] = ()
         self._thread = ""
         self._token = ""
@@ -110,8 +108,7 @@ class CodexSession:
         if resume is not None:
             await self._station.claim_thread(resume, self)
             self._thread = resume
-        self._infos = self._offered(spec)
-        self._tools = self._copies.copies_of(self._infos)
+        self._tools = self._copies.copies_of(self._offered(spec))
         token = endpoint.issue_token(self)
         old, self._token = self._token, token
         endpoint.revoke_token(old)
@@ -341,12 +338,9 @@ class CodexSession:
 
     async def _offer_now(self) -> None:
         """Ensure that the thread is attached, with the current tools."""
-        infos = self._offered(self._spec)
         if not self._station.server.is_alive:
             return  # it is attached when the turn is begun, in another process
-        if self._attached and (infos is self._infos or self._copies.copies_of(infos) == self._tools):
-            self._infos = infos
-        else:
+        if not self._attached or self._copies.copies_of(self._offered(self._spec)) != self._tools:
             await self._attach_anew()
 
     async def _attach_anew(self) -> None:

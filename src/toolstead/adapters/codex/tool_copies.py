@@ -66,11 +66,10 @@ def copy_for_codex(description: str, schema: JSONSchema) -> tuple[str, dict[str,
         changes.append(f"{', '.join(sorted(cut.dropped))}: moved into descriptions, because codex drops them")
     if cut.written:
         changes.append(f"{', '.join(sorted(cut.written))}: rewritten, because codex would narrow them")
-    if len(json.dumps(copy, separators=(",", ":"), default=str)) > _WHOLE:
-        text = _describe_parameters(copy)
-        if text:
-            description = extend_description(description, [text])
-            changes.append("descriptions: moved into the tool's own, because codex drops those of a large schema")
+    is_large = len(json.dumps(copy, separators=(",", ":"), default=str)) > _WHOLE
+    if is_large and (text := _describe_parameters(copy)):
+        description = extend_description(description, [text])
+        changes.append("descriptions: moved into the tool's own, because codex drops those of a large schema")
     return description, copy, tuple(changes)
 
 

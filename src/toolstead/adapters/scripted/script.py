@@ -113,11 +113,6 @@ class ScriptedTurn:
         return bool(self.call) and self.say is None and self.fail is None
 
     @property
-    def only_loses(self) -> bool:
-        """Whether it does nothing but lose its session."""
-        return bool(self.lose) and self.is_silent
-
-    @property
     def is_silent(self) -> bool:
         """Whether it has nothing to say, to call, to fail with or to wait for."""
         return self.say is None and self.fail is None and not self.call and not self.hang
@@ -162,7 +157,8 @@ class Script:
         """
 
         def is_past(turn: ScriptedTurn) -> bool:
-            return turn.number in without or (turn.only_loses and spent.get(turn.number, 0) >= turn.lose)
+            has_lost = 0 < turn.lose <= spent.get(turn.number, 0)
+            return turn.number in without or (has_lost and turn.is_silent)
 
         for turn in self._when:
             if turn.when is not None and turn.when.search(text) and not is_past(turn):

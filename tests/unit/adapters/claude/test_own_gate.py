@@ -10,8 +10,7 @@ from claude_agent_sdk import ToolResultBlock, UserMessage
 
 from tests.unit.adapters.claude.said import Listener
 from toolstead.adapters.claude.own_gate import OwnGate
-from toolstead.adapters.claude.spending import ClaudeUsage
-from toolstead.adapters.claude.turn_progress import TurnProgress
+from toolstead.adapters.claude.turn_progress import ClaudeUsage, TurnProgress
 from toolstead.types.content import Image, Text
 from toolstead.types.result import Failure, ToolResult
 

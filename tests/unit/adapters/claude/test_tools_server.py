@@ -9,9 +9,8 @@ import pytest
 from mcp.client.client import Client
 
 from tests.unit.adapters.claude.said import Listener
-from toolstead.adapters.claude.spending import ClaudeUsage
 from toolstead.adapters.claude.tools_server import ToolsServer, claude_copies
-from toolstead.adapters.claude.turn_progress import TurnProgress
+from toolstead.adapters.claude.turn_progress import ClaudeUsage, TurnProgress
 from toolstead.types.content import Text
 from toolstead.types.result import ToolResult
 from toolstead.types.tool import Annotations, Provenance, ToolInfo

@@ -5,8 +5,7 @@ from typing import Any
 import pytest
 
 from tests.unit.adapters.claude.said import Listener, begins, delta, result, retry, state, taken, whole
-from toolstead.adapters.claude.spending import ClaudeUsage
-from toolstead.adapters.claude.turn_progress import TurnProgress
+from toolstead.adapters.claude.turn_progress import ClaudeUsage, TurnProgress
 from toolstead.errors import LimitError, RuntimeFailureError, SessionLostError
 
 pytestmark = pytest.mark.requires("claude")
