@@ -78,9 +78,7 @@ class OwnGate:
     async def after_message(self, progress: TurnProgress, message: UserMessage) -> None:
         """Log the results of calls that the program reports."""
         of_agent = message.parent_tool_use_id is not None
-        for block in message.content:
-            if not isinstance(block, ToolResultBlock):
-                continue
+        for block in [block for block in message.content if isinstance(block, ToolResultBlock)]:
             asked = self._asked.get(block.tool_use_id)
             if asked is not None and asked.of_agent == of_agent:
                 await self._report_result(block.tool_use_id, _read_result(block))

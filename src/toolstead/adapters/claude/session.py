@@ -98,7 +98,7 @@ class ClaudeSession:
         if self._progress is not None:
             raise RuntimeFailureError("this session runs a turn already")
         progress = self._progress = TurnProgress(turn, self._spending, max_turns=self._max_turns)
-        beginning = asyncio.create_task(self._begin_turn(progress))
+        beginning = asyncio.create_task(self._send_text(progress, turn.prompt, is_prompt=True))
         try:
             await asyncio.shield(beginning)
             return await asyncio.shield(progress.end)
@@ -148,28 +148,21 @@ class ClaudeSession:
             self._reading.cancel()
             await asyncio.wait((self._reading,))
 
-    async def _begin_turn(self, progress: TurnProgress) -> None:
-        """Update the program's list of our tools, and send it the prompt."""
-        try:
-            if self._tools.is_outdated:
-                await self._connection.list_tools_again()
-        except BrokenError as error:
-            self._break_turn(progress, str(error))
-            return
-        await self._send_text(progress, progress.turn.prompt)
-
-    async def _send_text(self, progress: TurnProgress, text: str) -> bool:
+    async def _send_text(self, progress: TurnProgress, text: str, *, is_prompt: bool = False) -> bool:
+        """Send a message, and before a prompt update the program's list of our tools; a failure ends the turn."""
         message_id = self._connection.new_id()
         progress.unprocessed.add(message_id)
         try:
+            if is_prompt and self._tools.is_outdated:
+                await self._connection.list_tools_again()
             await self._connection.send_message(message_id, text)
         except BrokenError as error:
-            progress.unprocessed.discard(message_id)
-            self._break_turn(progress, str(error))
+            self._process.kill()  # so that a new session can take over
+            progress.end_turn(_loss_error(progress, str(error)))
             return False
         return True
 
-    async def _stop(self, progress: TurnProgress, beginning: asyncio.Task[None] | None = None) -> None:
+    async def _stop(self, progress: TurnProgress, beginning: asyncio.Task[bool] | None = None) -> None:
         """Interrupt the model, again for each queued message that it starts; kill a program that does not react."""
         try:
             async with asyncio.timeout(STOPPING):
@@ -231,11 +224,6 @@ class ClaudeSession:
             with contextlib.suppress(BrokenError):  # the turn is notified anyway
                 await self._connection.list_tools_again()
         return {}
-
-    def _break_turn(self, progress: TurnProgress, why: str) -> None:
-        """The process or the connection has ended: end the turn, so that a new session can take over."""
-        self._process.kill()
-        progress.end_turn(_loss_error(progress, why))
 
 
 def _log_crash(reading: asyncio.Task[None]) -> None:

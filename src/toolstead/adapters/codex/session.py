@@ -294,9 +294,9 @@ class CodexSession:
 
     async def _end_commands(self) -> None:
         """End the background processes of its commands: Codex leaves them running, even after an interrupt."""
-        server, thread = self._current_place()
+        params = {"threadId": self._thread}
         try:
-            await server.send_request("thread/backgroundTerminals/clean", {"threadId": thread}, timeout=_LEAVE)
+            await self._station.server.send_request("thread/backgroundTerminals/clean", params, timeout=_LEAVE)
         except (RefusedByCodexError, TimeoutError) as error:
             logger.warning("background processes of Codex's commands could not be ended: %s", error or "no answer")
         except ProcessGoneError:

@@ -173,14 +173,13 @@ class ScriptedModels:
                 model=text_of(posted.get("model")),
             )
         )
-        number = self._count
         if problem:
             raise MalformedError(problem)
         if exchange.counts is not None:
             await exchange.send_json(200, {exchange.counts: max(1, len(data) // 4)})
             return
         request = exchange.dialect.read_request(posted)
-        await exchange.play_response(self._player.choose_response(request, size=len(data), number=number))
+        await exchange.play_response(self._player.choose_response(request, size=len(data), number=self._count))
 
 
 class _Exchange:
