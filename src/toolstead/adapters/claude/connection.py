@@ -6,7 +6,6 @@ The SDK raises bare exceptions in many cases; here they become one error with th
 from __future__ import annotations
 
 import logging
-import secrets
 import uuid
 from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any, TypeVar
@@ -72,7 +71,7 @@ class ClaudeConnection:
     @staticmethod
     def new_id() -> str:
         """An id for a message; the program repeats it when it processes the message."""
-        return str(uuid.UUID(bytes=secrets.token_bytes(16), version=4))
+        return str(uuid.uuid4())
 
     async def send_message(self, id: str, text: str) -> None:
         """Send it a message."""

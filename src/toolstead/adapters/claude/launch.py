@@ -5,16 +5,14 @@ from __future__ import annotations
 import json
 import re
 import secrets
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from hashlib import blake2b
 from pathlib import Path
 
+from toolstead.adapters.providers.catalogue import Lookup
 from toolstead.errors import RuntimeFailureError
 from toolstead.invoker.runtime import SessionSpec
-
-Lookup = Callable[[str], str | None]
-"""Returns the value of an environment name, or None; the caller decides where values are kept."""
 
 SERVER = "toolstead"
 """The name of our MCP server in Claude Code."""

@@ -50,8 +50,8 @@ class OwnGate:
         call_id = tool_use_id or str(given["tool_use_id"])
         progress = self._running()
         agent_id: Any = given.get("agent_id")
-        if progress is not None and agent_id is not None:
-            progress.made_by(call_id, agent_id)
+        if progress is not None and agent_id in progress.agents:
+            progress.parents[call_id] = progress.agents[agent_id]
         if name.startswith(OUR_PREFIX):
             return {}
         if progress is None:
@@ -59,7 +59,8 @@ class OwnGate:
         progress.calls.add(call_id)
         asked = _Asked(progress=progress, name=name, arguments=arguments, of_agent=agent_id is not None)
         self._asked[call_id] = asked
-        decided = await progress.turn.own.ask_gates(name, arguments, call_id=call_id, **progress.parent_of(call_id))
+        parent = progress.parents.get(call_id)
+        decided = await progress.turn.own.ask_gates(name, arguments, call_id=call_id, parent_call_id=parent)
         if isinstance(decided, ToolResult):
             await self._report_result(call_id, decided)
             return _deny_output(decided.text or f"{name} was refused")
@@ -94,8 +95,10 @@ class OwnGate:
     async def _report_result(self, call_id: str, result: ToolResult) -> None:
         asked = self._asked.pop(call_id, None)
         if asked is not None:
-            below = asked.progress.parent_of(call_id)
-            await asked.progress.turn.own.report_result(asked.name, asked.arguments, result, call_id=call_id, **below)
+            parent = asked.progress.parents.get(call_id)
+            await asked.progress.turn.own.report_result(
+                asked.name, asked.arguments, result, call_id=call_id, parent_call_id=parent
+            )
 
 
 def _deny_output(reason: str) -> HookJSONOutput:

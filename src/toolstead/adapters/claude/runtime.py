@@ -13,10 +13,10 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from toolstead.adapters.claude.launch import Launch, Launches, Lookup, own_tools
+from toolstead.adapters.claude.launch import Launch, Launches, own_tools
 from toolstead.adapters.importing import import_lock
 from toolstead.adapters.installing import install_command, reinstall_command
-from toolstead.adapters.providers.catalogue import find_model
+from toolstead.adapters.providers.catalogue import Lookup, find_model
 from toolstead.errors import RuntimeFailureError, SessionLostError
 from toolstead.invoker.instructions import instructions_of
 from toolstead.invoker.runtime import SessionSpec

@@ -116,7 +116,9 @@ class ToolsServer:
 
         async def run_call() -> ToolResult:
             given = params.arguments or {}
-            return await progress.turn.call_tool(params.name, given, call_id=call_id, **progress.parent_of(call_id))
+            return await progress.turn.call_tool(
+                params.name, given, call_id=call_id, parent_call_id=progress.parents.get(call_id)
+            )
 
         shown = _show_result(await run_cancelled_once(run_call(), name=f"the call of {params.name[:80]!r}"))
         _warn_of_truncation(params.name, shown)

@@ -95,6 +95,8 @@ class TurnProgress:
         stopping: The task that stops it.
         unprocessed: The ids of messages that the program has not processed yet; the turn lasts until it has.
         calls: The ids of calls of our tools, and of gated calls of built-in tools.
+        agents: The calls that started subagents, by the subagents' ids.
+        parents: The calls that started the subagents that made other calls, by the ids of those.
     """
 
     def __init__(self, turn: Turn, spending: ClaudeUsage, *, max_turns: int) -> None:
@@ -106,8 +108,8 @@ class TurnProgress:
         self._spending = spending
         self._max_turns = max_turns
         self._replies: set[str] = set()
-        self._agents: dict[str, str] = {}
-        self._parents: dict[str, str] = {}
+        self.agents: dict[str, str] = {}
+        self.parents: dict[str | None, str] = {}
         self.unprocessed: set[str] = set()
         self.calls: set[str | None] = set()
         self._streamed = ""
@@ -119,16 +121,6 @@ class TurnProgress:
     def is_over(self) -> bool:
         """Whether it has ended."""
         return self.end.done()
-
-    def made_by(self, call_id: str, agent_id: str) -> None:
-        """Note a call of a subagent."""
-        if (parent := self._agents.get(agent_id)) is not None:
-            self._parents[call_id] = parent
-
-    def parent_of(self, call_id: str | None) -> dict[str, str]:
-        """For the port: the call that started the subagent of this call; nothing for the turn's own calls."""
-        parent = self._parents.get(call_id) if call_id is not None else None
-        return {} if parent is None else {"parent_call_id": parent}
 
     def take_message(self, message: Message) -> None:
         """Process a message of the program."""
@@ -146,7 +138,7 @@ class TurnProgress:
             case SystemMessage(subtype="session_state_changed", data=data):
                 self._idle = data.get("state") == "idle"
             case SystemMessage(subtype="task_started", data={"task_id": str(agent), "tool_use_id": str(call_id)}):
-                self._agents[agent] = call_id
+                self.agents[agent] = call_id
             case SystemMessage(subtype="api_retry", data=data):
                 self._take_retry(data)
             case _:

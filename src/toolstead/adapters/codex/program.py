@@ -17,7 +17,7 @@ import os
 import re
 import tempfile
 import tomllib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
@@ -26,11 +26,9 @@ from typing import Any
 import msgspec
 
 from toolstead.adapters.installing import install_command
+from toolstead.adapters.providers.catalogue import Lookup
 from toolstead.errors import RuntimeFailureError
 from toolstead.processes.program_run import run_program
-
-Lookup = Callable[[str], str | None]
-"""The value of an environment name, or None."""
 
 KEY = "OPENAI_API_KEY"
 ADDRESS = "OPENAI_BASE_URL"

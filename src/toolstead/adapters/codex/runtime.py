@@ -12,9 +12,9 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from toolstead.adapters.codex.program import Lookup, prepare_program
+from toolstead.adapters.codex.program import prepare_program
 from toolstead.adapters.importing import import_lock
-from toolstead.adapters.providers.catalogue import find_model
+from toolstead.adapters.providers.catalogue import Lookup, find_model
 from toolstead.errors import RuntimeFailureError
 from toolstead.invoker.kernel_session import Offered
 from toolstead.invoker.runtime import SessionSpec

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from toolstead.adapters.codex.app_server import AppServer, ThreadOwner
 from toolstead.adapters.codex.program import CodexProgram
 from toolstead.adapters.codex.tool_endpoint import CodexToolEndpoint
+from toolstead.concurrency.owned_tasks import OwnedTasks
 
 
 class Station:
@@ -47,7 +48,7 @@ class Stations:
         self._version = version
         self._changing = asyncio.Lock()
         self._current: Station | None = None
-        self._leaving: set[asyncio.Task[None]] = set()
+        self._leaving = OwnedTasks()
 
     async def enter_station(self) -> Station:
         """Enter a working station; the session must leave it again.
@@ -64,10 +65,7 @@ class Stations:
 
     async def leave_station(self, station: Station) -> None:
         """Leave; the last session closes everything, even if the caller is cancelled."""
-        leaving = asyncio.create_task(self._leave_now(station))
-        self._leaving.add(leaving)
-        leaving.add_done_callback(self._leaving.discard)
-        await asyncio.shield(leaving)
+        await asyncio.shield(self._leaving.start(self._leave_now(station), name="leaving the Codex process"))
 
     async def _leave_now(self, station: Station) -> None:
         async with self._changing:

@@ -135,7 +135,7 @@ async def test_cancelling_reaches_a_call_once(monkeypatch: pytest.MonkeyPatch) -
     stage = Stage(info("one"))
     inside, cancelled = asyncio.Event(), list[str]()
 
-    async def call_tool(name: str, input: Mapping[str, Any], *, call_id: str | None = None) -> ToolResult:
+    async def call_tool(name: str, input: Mapping[str, Any], *, call_id: str | None = None, **more: Any) -> ToolResult:
         inside.set()
         try:
             await asyncio.Event().wait()
