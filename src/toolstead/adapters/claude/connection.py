@@ -8,7 +8,7 @@ from __future__ import annotations
 import logging
 import uuid
 from collections.abc import AsyncIterator, Awaitable, Callable
-from typing import Any, TypeVar
+from typing import Any
 
 from claude_agent_sdk import ClaudeAgentOptions, ClaudeSDKClient, HookMatcher, Message
 
@@ -24,7 +24,6 @@ _A_DAY = 86_400.0
 _BLANK_TO_IT = "\ufeff"
 """A byte order mark, which counts as a space in JavaScript."""
 
-_T = TypeVar("_T")
 Hook = Callable[[Any, str | None, Any], Awaitable[Any]]
 
 
@@ -66,7 +65,7 @@ class ClaudeConnection:
 
     async def open(self) -> None:
         """Start the program, and wait until it listens."""
-        await _raise_foreseen(self._client.connect())
+        await _wrap_errors(self._client.connect())
 
     @staticmethod
     def new_id() -> str:
@@ -77,23 +76,23 @@ class ClaudeConnection:
         """Send it a message."""
 
         async def message_stream() -> AsyncIterator[dict[str, Any]]:
-            spoken = {"role": "user", "content": _message_text(text)}
-            yield {"type": "user", "message": spoken, "parent_tool_use_id": None, "uuid": id}
+            message = {"role": "user", "content": _message_text(text)}
+            yield {"type": "user", "message": message, "parent_tool_use_id": None, "uuid": id}
 
-        await _raise_foreseen(self._client.query(message_stream()))
+        await _wrap_errors(self._client.query(message_stream()))
 
     async def interrupt_turn(self) -> None:
         """Interrupt it."""
-        await _raise_foreseen(self._client.interrupt())
+        await _wrap_errors(self._client.interrupt())
 
     async def list_tools_again(self) -> None:
         """Make the program list our tools again; no call may be running."""
-        await _raise_foreseen(self._client.toggle_mcp_server(SERVER, enabled=False))
-        await _raise_foreseen(self._client.toggle_mcp_server(SERVER, enabled=True))
+        await _wrap_errors(self._client.toggle_mcp_server(SERVER, enabled=False))
+        await _wrap_errors(self._client.toggle_mcp_server(SERVER, enabled=True))
 
     async def use_model(self, name: str) -> None:
         """Switch the model; an empty name means the program's default."""
-        await _raise_foreseen(self._client.set_model(name or None))
+        await _wrap_errors(self._client.set_model(name or None))
 
     async def read_messages(self) -> AsyncIterator[Message]:
         """Yield its messages until it ends."""
@@ -106,7 +105,7 @@ class ClaudeConnection:
     async def close(self) -> None:
         """End it and its child processes."""
         try:
-            await _raise_foreseen(self._client.disconnect())
+            await _wrap_errors(self._client.disconnect())
         except BrokenError as error:
             logger.warning("claude %s was not closed cleanly: %s", self.process.pid, error)
         finally:
@@ -118,9 +117,9 @@ def _message_text(text: str) -> str:
     return whole_text(text) if text.replace(_BLANK_TO_IT, "").strip() else ""
 
 
-async def _raise_foreseen(work: Awaitable[_T]) -> _T:
+async def _wrap_errors(work: Awaitable[object]) -> None:
     try:
-        return await work
+        await work
     except Exception as error:
         raise _broken_error(error) from error
 

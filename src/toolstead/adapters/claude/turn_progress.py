@@ -28,7 +28,7 @@ from toolstead.types.run import NOTHING_USED, Usage
 
 logger = logging.getLogger(__name__)
 
-_LONGEST_COMPLAINT = 2_000
+_LONGEST_REASON = 2_000
 _REFUSED = (401, 403)
 """HTTP statuses for a key that is unknown or lacks permission."""
 _CHECK_KEY = "check ANTHROPIC_API_KEY"
@@ -220,11 +220,11 @@ class TurnProgress:
 
 def _failure_text(message: ResultMessage) -> str:
     """Why a turn has no answer, as the program reports it."""
-    words = "; ".join(message.errors or []) or (message.result or "").strip()
-    words = words or f"it ended with {message.subtype!r} and gave no reason"
+    reason = "; ".join(message.errors or []) or (message.result or "").strip()
+    reason = reason or f"it ended with {message.subtype!r} and gave no reason"
     if message.api_error_status == 401:
-        words += f" ({_CHECK_KEY})"
-    return f"Claude failed: {words[:_LONGEST_COMPLAINT]}"
+        reason += f" ({_CHECK_KEY})"
+    return f"Claude failed: {reason[:_LONGEST_REASON]}"
 
 
 def _sum_tokens(counts: Collection[Mapping[str, Any]], names: Iterable[str]) -> tuple[int, int]:

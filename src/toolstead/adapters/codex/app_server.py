@@ -31,7 +31,7 @@ _ANSWER = 30.0
 """Seconds that it may take to answer a request."""
 _LEAVE = 2.0
 """Seconds that it gets to exit after its stdin is closed, and again after SIGTERM."""
-_COMPLAINTS, _LONGEST_COMPLAINT = 3, 300
+_MOST_ERRORS, _LONGEST_ERROR = 3, 300
 """Lines of its stderr that are shown when it does not start, and how much of each."""
 _METHOD_NOT_FOUND = -32601
 _CLIENT = "toolstead"
@@ -121,8 +121,8 @@ class AppServer:
             server._send({"method": "initialized"})
         except (ProcessGoneError, RefusedByCodexError, TimeoutError) as error:
             await server.close()
-            words = " ".join(line[:_LONGEST_COMPLAINT] for line in process.read_last_lines()[-_COMPLAINTS:])
-            why = words or error or "it does not answer"
+            errors = " ".join(line[:_LONGEST_ERROR] for line in process.read_last_lines()[-_MOST_ERRORS:])
+            why = errors or error or "it does not answer"
             raise RuntimeFailureError(f"Codex does not start: {why}") from error
         except BaseException:
             await server.kill()
@@ -198,14 +198,14 @@ class AppServer:
     def _take_message(self, message: Any) -> None:
         if not isinstance(message, dict):
             raise ValueError("not a JSON object")  # noqa: TRY004 - a broken wire, like a line that is no JSON
-        said = cast("dict[str, Any]", message)
-        method: Any = said.get("method")
+        fields = cast("dict[str, Any]", message)
+        method: Any = fields.get("method")
         if method is None:
-            self._take_answer(said)
+            self._take_answer(fields)
             return
-        params: Mapping[str, Any] = said.get("params") or {}
-        if "id" in said:
-            self._refuse_request(said["id"], str(method))
+        params: Mapping[str, Any] = fields.get("params") or {}
+        if "id" in fields:
+            self._refuse_request(fields["id"], str(method))
             return
         listener = self.listeners.get(str(params.get("threadId")))
         if listener is not None:
@@ -213,14 +213,14 @@ class AppServer:
         elif method in ("configWarning", "warning", "deprecationNotice"):
             logger.debug("codex: %s", params.get("summary") or params.get("message"))
 
-    def _take_answer(self, said: Mapping[str, Any]) -> None:
-        answer = self._waiting.get(said.get("id") or 0)
+    def _take_answer(self, fields: Mapping[str, Any]) -> None:
+        answer = self._waiting.get(fields.get("id") or 0)
         if answer is None or answer.done():
             return
-        if (error := said.get("error")) is not None:
+        if (error := fields.get("error")) is not None:
             answer.set_exception(RefusedByCodexError(str(error.get("message", error))))
         else:
-            answer.set_result(said.get("result") or {})
+            answer.set_result(fields.get("result") or {})
 
     def _refuse_request(self, number: Any, method: str) -> None:
         """Refuse a request, so that it does not wait for an answer."""

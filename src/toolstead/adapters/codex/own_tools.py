@@ -77,13 +77,13 @@ class OwnUses:
         """Whether it used any, or tried to."""
         return bool(self._asked)
 
-    async def on_hook(self, told: Mapping[str, Any]) -> Mapping[str, Any]:
+    async def on_hook(self, payload: Mapping[str, Any]) -> Mapping[str, Any]:
         """Handle a hook's request, and return the answer for Codex."""
-        name, call_id = str(told.get("name")), str(told.get("id"))
-        given: Any = told.get("input")
+        name, call_id = str(payload.get("name")), str(payload.get("id"))
+        given: Any = payload.get("input")
         arguments = cast("dict[str, Any]", given) if isinstance(given, dict) else {"input": given}
-        if told.get("event") == "PostToolUse":
-            await self._report_result(call_id, ToolResult(content=(Text(str(told.get("response"))[:_MOST_TEXT]),)))
+        if payload.get("event") == "PostToolUse":
+            await self._report_result(call_id, ToolResult(content=(Text(str(payload.get("response"))[:_MOST_TEXT]),)))
             return {}
         # In a separate task: every failure must become a denial, because Codex treats an error as consent.
         asking = asyncio.create_task(self._ask_gates(name, arguments, call_id))
@@ -99,7 +99,7 @@ class OwnUses:
         if (why := asking.exception()) is not None:
             logger.error("call %s: the gates failed for %s", call_id, name, exc_info=why)
             return hook_refusal(name, "its gates failed")
-        return _hook_decision(name, asking.result(), asked=arguments)
+        return _hook_decision(name, asking.result(), original=arguments)
 
     def note_item(self, item: Mapping[str, Any]) -> None:
         """Process an item of the turn; a tool call that was not gated yet is gated now."""
@@ -156,13 +156,13 @@ def hook_refusal(name: str, why: str) -> Mapping[str, Any]:
 
 
 def _hook_decision(
-    name: str, decided: Mapping[str, Any] | ToolResult, *, asked: Mapping[str, Any] | None = None
+    name: str, decided: Mapping[str, Any] | ToolResult, *, original: Mapping[str, Any] | None = None
 ) -> Mapping[str, Any]:
     """What a hook answers."""
     about: dict[str, Any] = {"hookEventName": "PreToolUse"}
     if isinstance(decided, ToolResult):
         about |= {"permissionDecision": "deny", "permissionDecisionReason": decided.text or f"{name} was refused"}
-    elif asked is not None and dict(decided) != dict(asked):
+    elif original is not None and dict(decided) != dict(original):
         about |= {"permissionDecision": "allow", "updatedInput": dict(decided)}
     else:
         return {}

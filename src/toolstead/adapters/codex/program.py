@@ -76,7 +76,7 @@ _COMMON_SETTINGS: Mapping[str, Any] = {
 """The settings that also apply with the user's own login, by dotted name."""
 
 _LISTING = 30.0
-_MOST_WORDS = 500
+_LONGEST_ERROR = 500
 _LONGEST_LIST = 64 << 20
 _REMOVED = ("tool_mode", "multi_agent_version")
 """The properties that hide tools behind programs or allow subagents."""
@@ -238,8 +238,8 @@ def _read_list(program: Path, folder: Path, environ: Mapping[str, str]) -> bytes
     except TimeoutError:
         raise OSError(f"no answer within {_LISTING:.0f} seconds") from None
     if done.status != 0:
-        words = done.stderr.decode(errors="replace").strip()[-_MOST_WORDS:]
-        raise OSError(f"it ended with status {done.status}: {words or 'no output'}")
+        errors = done.stderr.decode(errors="replace").strip()[-_LONGEST_ERROR:]
+        raise OSError(f"it ended with status {done.status}: {errors or 'no output'}")
     return done.stdout
 
 

@@ -23,7 +23,7 @@ INTERRUPT = 3.0
 _AGAIN = 0.01
 _UNWIND = 1.0
 """Seconds to wait for cancelled tools."""
-_WORDS = frozenset({"userMessage", "agentMessage", "reasoning", "plan", "contextCompaction"})
+_NO_CALLS = frozenset({"userMessage", "agentMessage", "reasoning", "plan", "contextCompaction"})
 """Items that are not tool calls: after a reply without tool calls there is no further model request."""
 
 
@@ -90,7 +90,7 @@ class RunningTurn:
                 item: Mapping[str, Any] = params.get("item") or {}
                 if item.get("type") == "agentMessage":
                     self._text = str(item.get("text") or "")
-                self._called = self._called or item.get("type") not in _WORDS
+                self._called = self._called or item.get("type") not in _NO_CALLS
                 self._unanswered = item.get("type") == "userMessage"
                 self.own.note_item(item)
             case "thread/tokenUsage/updated":
@@ -182,9 +182,9 @@ class RunningTurn:
         if text and not self.ending.done():
             self._turn.tell(kind, {"text": str(text)})
 
-    def _count_usage(self, told: Mapping[str, Any]) -> None:
-        total: Any = told.get("total")
-        last: Mapping[str, Any] = told.get("last") or {}
+    def _count_usage(self, reported: Mapping[str, Any]) -> None:
+        total: Any = reported.get("total")
+        last: Mapping[str, Any] = reported.get("last") or {}
         if total == self._total:
             return  # a duplicate
         self._total = total
@@ -224,8 +224,8 @@ def _turn_of(params: Mapping[str, Any]) -> Any:
     return params.get("turnId") or turn.get("id")
 
 
-def _read_number(told: Mapping[str, Any], name: str) -> int:
-    value = told.get(name)
+def _read_number(usage: Mapping[str, Any], name: str) -> int:
+    value = usage.get(name)
     return value if isinstance(value, int) else 0
 
 

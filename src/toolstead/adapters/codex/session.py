@@ -81,7 +81,7 @@ class CodexSession:
         self.is_resumed = self._ran = self._attached = self._broken = self._closed = False
         self._changing = asyncio.Lock()
         self._running: RunningTurn | None = None
-        self._put_away = asyncio.Event()
+        self._unloaded = asyncio.Event()
 
     @property
     def id(self) -> str | None:
@@ -175,16 +175,16 @@ class CodexSession:
         starting: asyncio.Task[None] | None = None
         try:
             await self._offer_now()
-            told = _input_items(turn.prompt)
+            items = _input_items(turn.prompt)
             while True:
-                starting = asyncio.create_task(self._start(playing, told))
+                starting = asyncio.create_task(self._start(playing, items))
                 await asyncio.shield(starting)
                 if not self._station.server.is_alive:
                     self.on_process_end()
                 if (answer := await asyncio.shield(playing.ending)) is not None:
                     return answer
                 playing.go_on()
-                told = []
+                items = []
         except asyncio.CancelledError:
             await playing.interrupt_turn(self._current_place, starting)
             raise
@@ -251,13 +251,13 @@ class CodexSession:
         """Process a notification about this thread."""
         playing = self._running
         if method == "thread/closed":
-            self._put_away.set()
+            self._unloaded.set()
         if playing is not None:
             playing.on_notification(method, params)
 
     def on_process_end(self) -> None:
         """The process has ended."""
-        self._put_away.set()
+        self._unloaded.set()
         playing = self._running
         if playing is not None and playing.id is not None:  # else it is begun again in another process
             playing.fail_turn(SessionLostError("the Codex process ended in the middle of the turn"))
@@ -305,21 +305,21 @@ class CodexSession:
     def _current_place(self) -> tuple[AppServer, str]:
         return self._station.server, self._thread
 
-    async def _start(self, playing: RunningTurn, told: Sequence[Mapping[str, Any]]) -> None:
+    async def _start(self, playing: RunningTurn, items: Sequence[Mapping[str, Any]]) -> None:
         """Begin a turn; in a new process if the old one has died."""
         try:
-            answer = await self._send_start(told)
+            answer = await self._send_start(items)
         except ProcessGoneError:
             if playing.unwanted:
                 raise
             await self._move_thread()
             if playing.unwanted:
                 raise
-            answer = await self._send_start(told)
+            answer = await self._send_start(items)
         playing.begin_turn(str(answer["turn"]["id"]))
 
-    async def _send_start(self, told: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]:
-        params: dict[str, Any] = {"threadId": self._thread, "input": told, **_surroundings_of(self._spec)}
+    async def _send_start(self, items: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]:
+        params: dict[str, Any] = {"threadId": self._thread, "input": items, **_surroundings_of(self._spec)}
         answer = await self._station.server.send_request("turn/start", params)
         self._ran = True
         return answer
@@ -358,11 +358,11 @@ class CodexSession:
         server, thread = self._station.server, self._thread
         if not self._attached:
             return
-        self._put_away.clear()
+        self._unloaded.clear()
         with contextlib.suppress(ProcessGoneError, RefusedByCodexError, TimeoutError):
             async with asyncio.timeout(_LEAVE):
                 await server.send_request("thread/unsubscribe", {"threadId": thread})
-                await self._put_away.wait()  # before that it cannot be resumed
+                await self._unloaded.wait()  # before that it cannot be resumed
         self._attached = False
         self._station.release_thread(thread, self)
         server.listeners.pop(thread, None)

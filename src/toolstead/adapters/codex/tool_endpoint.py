@@ -92,12 +92,12 @@ class CodexToolEndpoint:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request of a thread that has a token; this is an ASGI application."""
-        brought = _read_token_digest(scope.get("headers", ()))
-        owner = self._threads.get(brought)
+        digest = _read_token_digest(scope.get("headers", ()))
+        owner = self._threads.get(digest)
         if owner is None:
             await HttpResponse(401, b"", ()).send(send)
             return
-        self._used.add(brought)
+        self._used.add(digest)
         await self._sessions.asgi_app({**scope, "thread_owner": owner}, receive, send)
 
     async def _list_tools(self, request: McpRequest, params: Any) -> mcp_types.ListToolsResult:

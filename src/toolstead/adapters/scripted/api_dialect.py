@@ -1,4 +1,4 @@
-"""What the scripted model APIs have in common: requests, replies and errors in our words.
+"""What the scripted model APIs have in common: requests, replies and errors in one form.
 
 One `Dialect` for each API translates them; `anthropic_api`, `openai_apis` and `gemini_api` define theirs.
 """
@@ -72,10 +72,10 @@ class OfferedTool:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ApiRequest:
-    """A request in our words.
+    """A request, whatever API it was sent to.
 
     Attributes:
-        model: Which model was asked for.
+        model: The model that was requested.
         messages: The conversation, without the system prompt.
         tools: What is offered, in order.
         streams: Whether the answer is to be streamed.
@@ -258,10 +258,10 @@ def content_texts(content: object) -> list[str]:
 def user_messages(texts: list[str], results: Iterable[str] = ()) -> list[ApiMessage]:
     """A user message: its tool results, then its text; no text where there is nothing but what an agent added."""
     returned = [ApiMessage(role="tool", text=text) for text in results]
-    spoken = [text for text in texts if not _CONTEXT.fullmatch(text)]
-    if not spoken and (texts or returned):
+    written = [text for text in texts if not _CONTEXT.fullmatch(text)]
+    if not written and (texts or returned):
         return returned
-    return [*returned, ApiMessage(role="user", text="\n".join(spoken))]
+    return [*returned, ApiMessage(role="user", text="\n".join(written))]
 
 
 def build_event(data: Mapping[str, Any], *, name: str | None = None, delta: bool = False, end: str = "\n") -> Frame:

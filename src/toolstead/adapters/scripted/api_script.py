@@ -21,7 +21,7 @@ _OUR_CALL = re.compile(r"(call|half)_(\d+_\d+)_\d+")
 _IN_REPLY = ("broken", "half_json", "empty", "stall")
 """Faults of a reply; every other fault is an error instead of one."""
 _CUT_OFF = "This is as far as the answer comes."
-"""What is said by a turn that breaks off and has no words of its own."""
+"""The text of a turn that breaks off and has none of its own."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -120,7 +120,7 @@ class ScriptPlayer:
         seen: set[str] = set()
         for message in request.messages:
             if message.role == "user":
-                turn, played = self._script.choose_turn(message.text, played, {}, without=passed)
+                turn, played = self._script.choose_turn(message.text, played, without=passed)
                 place = _ScriptPlace(prompts=place.prompts + 1, prompt=message.text, turn=turn)
             elif message.role == "tool":
                 place.result = message.text

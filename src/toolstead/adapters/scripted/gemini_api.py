@@ -32,12 +32,12 @@ _TYPE = "type.googleapis.com/google.rpc."
 def _read_messages(content: dict[str, Any]) -> list[ApiMessage]:
     """Read a content; a text beside results comes after them."""
     parts = as_objects(content.get("parts"))
-    spoken = [part["text"] for part in parts if isinstance(part.get("text"), str) and part.get("thought") is not True]
+    texts = [part["text"] for part in parts if isinstance(part.get("text"), str) and part.get("thought") is not True]
     if content.get("role") == "model":
         calls = tuple(text_of(call.get("id")) for call in _find_members(parts, "functionCall", "function_call"))
-        return [ApiMessage(role="model", text="".join(spoken), calls=calls)]
+        return [ApiMessage(role="model", text="".join(texts), calls=calls)]
     responses = _find_members(parts, "functionResponse", "function_response")
-    return user_messages(spoken, (_read_result(response.get("response")) for response in responses))
+    return user_messages(texts, (_read_result(response.get("response")) for response in responses))
 
 
 def _find_members(parts: list[dict[str, Any]], *spellings: str) -> Iterator[dict[str, Any]]:

@@ -79,7 +79,7 @@ class Captured:
         path: Where it was posted, without the query.
         headers: Their names in lower case; the key is among them as it came.
         body: What was posted; empty when it was no JSON object.
-        model: Which model was asked for.
+        model: The model that was requested.
     """
 
     number: int
@@ -274,7 +274,7 @@ class _Exchange:
 
 
 def _find_api(path: str) -> tuple[Dialect, str | None, dict[str, Any]] | None:
-    """The API of a path, the name of the number where it counts tokens, and what the path says of the model."""
+    """The API of a path, the name of the number where it counts tokens, and the model if the path names it."""
     found = _GEMINI.fullmatch(path)
     if found is None:
         return _POSTS.get(path)
@@ -301,7 +301,7 @@ def _decode_body(data: bytes, headers: Mapping[str, str]) -> tuple[dict[str, Any
 
 
 def _silent_at(frames: list[Frame], response: ScriptedResponse) -> int:
-    """Before which frame the answer goes silent: after all that is said, or in the middle of it."""
+    """Before which frame the answer goes silent: after the whole text, or in the middle of it."""
     deltas = [place for place, frame in enumerate(frames, start=1) if frame.delta]
     match response.fault:
         case "broken":

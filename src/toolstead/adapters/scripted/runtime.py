@@ -49,7 +49,7 @@ class ScriptedRuntime:
 
         Args:
             script: From `load_script`, or as YAML text.
-            resumes: False makes it a runtime that begins every session empty, whatever it is asked.
+            resumes: False makes it a runtime that resumes nothing and begins every session empty.
             folder: Where conversations are kept, so that another process can resume them.
             owns_process: Whether the pool counts its sessions, as if each were a process.
 
@@ -83,7 +83,7 @@ class ScriptedRuntime:
     def conversation(self, session_id: str) -> list[tuple[str, str]]:
         """What is in a conversation, as role and text; empty when it is unknown."""
         found = self._state.find_conversation(session_id)
-        return list(found.said) if found is not None else []
+        return list(found.texts) if found is not None else []
 
     async def open(self, spec: SessionSpec, *, thread_id: str, resume: str | None = None) -> ScriptedSession:
         """Open a session.
@@ -181,15 +181,15 @@ class ScriptedSession:
         result: str | None = None
         for _ in range(_MOST_TURNS):
             playing = following or self._state.choose_turn(self._conversation, self._thread_id, prompt)
-            result, said = await self._play_turn(playing, turn, prompt, result)
-            text = said if said is not None else text
+            result, reply = await self._play_turn(playing, turn, prompt, result)
+            text = reply if reply is not None else text
             usage += playing.usage
             following = self._state.script.following_turn(playing)
             if following is not None:
                 continue
             if playing.goes_on and result is not None:
                 text = result
-                self._say_text(result, turn)
+                self._send_text(result, turn)
             if not self._steered:
                 return Answer(text=text, usage=usage)
             prompt, result = self._steered.popleft(), None
@@ -198,7 +198,7 @@ class ScriptedSession:
     async def _play_turn(
         self, playing: ScriptedTurn, turn: Turn, prompt: str, result: str | None
     ) -> tuple[str | None, str | None]:
-        """Play one turn of the script; gives the last result and what was said."""
+        """Play one turn of the script; gives the last result and the text of the model."""
         await self._be_silent(playing.delay)
         if playing.fault is not None:
             raise RuntimeFailureError(
@@ -208,10 +208,10 @@ class ScriptedSession:
         if playing.call:
             result = (await self._call_tools(playing, turn))[-1].text
             self._refuse_when_closed()
-        said = None
+        reply = None
         if playing.say is not None:
-            said = playing.render_text(prompt=prompt, result=result)
-            self._say_text(said, turn)
+            reply = playing.render_text(prompt=prompt, result=result)
+            self._send_text(reply, turn)
         if playing.usage is not NOTHING_USED:
             turn.tell("usage", playing.usage.to_json())
         await self._be_silent(playing.hang)
@@ -221,7 +221,7 @@ class ScriptedSession:
         if playing.fail is not None:
             raise RuntimeFailureError(playing.fail)
         self._state.keep_conversation(self._conversation, rotate=playing.rotate)
-        return result, said
+        return result, reply
 
     async def _call_tools(self, playing: ScriptedTurn, turn: Turn) -> list[ToolResult]:
         """Call a turn's tools, several side by side."""
@@ -231,10 +231,10 @@ class ScriptedSession:
             calls = [group.create_task(_call_tool(turn, call.tool, call.input)) for call in playing.call]
         return [call.result() for call in calls]
 
-    def _say_text(self, text: str, turn: Turn) -> None:
+    def _send_text(self, text: str, turn: Turn) -> None:
         for piece in split_text(text):
             turn.tell("message.delta", {"text": piece})
-        self._conversation.said.append(("assistant", text))
+        self._conversation.texts.append(("assistant", text))
 
     def _note_received(self, text: str, *, steered: bool) -> None:
         warmth: Warmth = "warm" if self._ran else "resumed" if self.is_resumed else "cold"
@@ -248,7 +248,7 @@ class ScriptedSession:
                 steered=steered,
             )
         )
-        self._conversation.said.append(("user", text))
+        self._conversation.texts.append(("user", text))
 
     async def _be_silent(self, seconds: float) -> None:
         """Do nothing for so long, or until a message comes."""

@@ -38,7 +38,7 @@ MOST_NODES = 100_000
 MOST_PROBLEMS = 20
 _BOM = 3
 _ONLY_OF = {"retry_after": "rate_limit", "tool": "schema", "over": "overflow"}
-_YAML: Any = yaml  # its types say nothing of what it reads
+_YAML: Any = yaml  # it has no useful types
 _LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 _ReadField = Callable[[yaml.Node, str], Any]
@@ -312,7 +312,7 @@ class _Reader:
 
 
 def _describe_kind(node: Any) -> str:
-    """What a node is, in words."""
+    """What a node is, for a message."""
     match node:
         case None:
             return "nothing"

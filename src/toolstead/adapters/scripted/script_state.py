@@ -51,13 +51,13 @@ class ScriptedConversation(msgspec.Struct, kw_only=True, rename="camel"):
         id: With which it can be resumed; a kept one has it in its file's name.
         thread_id: Where it takes place.
         played: How many turns without `when` its thread has used up.
-        said: Role and text, in order.
+        texts: Role and text, in order.
     """
 
     id: str = ""
     thread_id: str
     played: int
-    said: list[tuple[str, str]] = msgspec.field(default_factory=list[tuple[str, str]])
+    texts: list[tuple[str, str]] = msgspec.field(default_factory=list[tuple[str, str]], name="said")
 
 
 class ScriptState:
@@ -115,7 +115,7 @@ class ScriptState:
             self._assign_id(conversation)
         if self._folder is None:
             return
-        kept = {"threadId": conversation.thread_id, "played": conversation.played, "said": conversation.said}
+        kept = {"threadId": conversation.thread_id, "played": conversation.played, "said": conversation.texts}
         self._folder.mkdir(parents=True, exist_ok=True)
         unfinished = self._folder / f"{conversation.id}.{secrets.token_hex(4)}.tmp"
         unfinished.write_bytes(msgspec.json.encode(kept))
@@ -133,7 +133,10 @@ class ScriptState:
         Raises:
             RuntimeFailureError: The script has none.
         """
-        turn, played = self.script.choose_turn(text, self._played.get(thread_id, 0), self._losses)
+        lost = {
+            turn.number for turn in self.script.turns if turn.is_silent and 0 < turn.lose <= self._losses[turn.number]
+        }
+        turn, played = self.script.choose_turn(text, self._played.get(thread_id, 0), without=lost)
         if turn is None:
             raise RuntimeFailureError(self.script.unanswered_text(text))
         self._played[thread_id] = conversation.played = played
