@@ -9,14 +9,16 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, cast
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Any, TypeVar, cast
 
 from toolstead.invoker.runtime import OwnTools
 from toolstead.types.content import Text
 from toolstead.types.result import Failure, ToolResult
 
 logger = logging.getLogger(__name__)
+
+_T = TypeVar("_T")
 
 GATE = "own-tool-gate"
 """The name that hooks call at our endpoint; not listed for models."""
@@ -69,7 +71,7 @@ class OwnUses:
         self._refuse = refuse
         self._asked: set[str] = set()
         self._open: dict[str, tuple[str, Mapping[str, Any]]] = {}
-        self._asking: set[asyncio.Task[Mapping[str, Any] | ToolResult]] = set()
+        self._asking: set[asyncio.Future[Mapping[str, Any] | ToolResult]] = set()
         self._late: set[asyncio.Task[None]] = set()
 
     @property
@@ -86,14 +88,7 @@ class OwnUses:
             await self._report_result(call_id, ToolResult(content=(Text(str(payload.get("response"))[:_MOST_TEXT]),)))
             return {}
         # In a separate task: every failure must become a denial, because Codex treats an error as consent.
-        asking = asyncio.create_task(self._ask_gates(name, arguments, call_id))
-        self._asking.add(asking)
-        asking.add_done_callback(self._asking.discard)
-        try:
-            await asyncio.wait((asking,))
-        except asyncio.CancelledError:
-            asking.cancel()  # Codex no longer waits, so no decision is needed
-            raise
+        asking = await run_in_task(self._ask_gates(name, arguments, call_id), self._asking)
         if asking.cancelled():
             return hook_refusal(name, "the turn ended before a decision")
         if (why := asking.exception()) is not None:
@@ -148,6 +143,22 @@ class OwnUses:
         used = self._open.pop(call_id, None)
         if used is not None:
             await self._own.report_result(*used, result, call_id=call_id)
+
+
+async def run_in_task(work: Awaitable[_T], tasks: set[asyncio.Future[_T]]) -> asyncio.Future[_T]:
+    """Run work in its own task, which is in `tasks` while it runs, and wait for its end.
+
+    A caller that is cancelled, because Codex no longer waits, cancels the work.
+    """
+    task = asyncio.ensure_future(work)
+    tasks.add(task)
+    task.add_done_callback(tasks.discard)
+    try:
+        await asyncio.wait((task,))
+    except asyncio.CancelledError:
+        task.cancel()
+        raise
+    return task
 
 
 def hook_refusal(name: str, why: str) -> Mapping[str, Any]:

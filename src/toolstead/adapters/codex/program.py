@@ -253,11 +253,8 @@ def _change_models(data: bytes) -> bytes:
 
 def _write_list(path: Path, text: bytes) -> None:
     """Write the file atomically: another process may be reading it."""
-    descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=".models-")
-    try:
-        with os.fdopen(descriptor, "wb") as file:
-            file.write(text)
-        Path(name).replace(path)
-    except BaseException:
-        Path(name).unlink(missing_ok=True)
-        raise
+    with tempfile.TemporaryDirectory(dir=path.parent, prefix=".models-") as folder:
+        unfinished = Path(folder, path.name)
+        unfinished.touch(mode=0o600)
+        unfinished.write_bytes(text)
+        unfinished.replace(path)

@@ -10,7 +10,7 @@ from contextlib import suppress
 from typing import Any, cast
 
 from toolstead.adapters.codex.app_server import AppServer, ProcessGoneError, RefusedByCodexError
-from toolstead.adapters.codex.own_tools import OwnUses
+from toolstead.adapters.codex.own_tools import OwnUses, run_in_task
 from toolstead.errors import InvocationError, LimitError, RuntimeFailureError
 from toolstead.invoker.runtime import Answer, Turn
 from toolstead.types.result import Failure, ToolResult
@@ -109,14 +109,7 @@ class RunningTurn:
         if self.has_ended:
             return ToolResult.error(f"{name} was not called: the turn has ended", Failure.CANCELLED)
 
-        task = asyncio.ensure_future(self._turn.call_tool(name, input, call_id=call_id))
-        self._calls.add(task)
-        task.add_done_callback(self._calls.discard)
-        try:
-            await asyncio.wait((task,))
-        except asyncio.CancelledError:
-            task.cancel()
-            raise
+        task = await run_in_task(self._turn.call_tool(name, input, call_id=call_id), self._calls)
         if task.cancelled():
             return ToolResult.error(f"{name} was cancelled", Failure.CANCELLED)
         return task.result()

@@ -40,12 +40,9 @@ def _read_messages(content: dict[str, Any]) -> list[ApiMessage]:
     return user_messages(texts, (_read_result(response.get("response")) for response in responses))
 
 
-def _find_members(parts: list[dict[str, Any]], *spellings: str) -> Iterator[dict[str, Any]]:
+def _find_members(parts: list[dict[str, Any]], camel: str, snake: str) -> list[dict[str, Any]]:
     """The members of this name, in either of the two spellings that the API takes."""
-    for part in parts:
-        found = [part[name] for name in spellings if name in part]
-        if found:
-            yield as_object(found[0])
+    return [as_object(part.get(camel, part.get(snake))) for part in parts if camel in part or snake in part]
 
 
 def _read_result(response: object) -> str:
