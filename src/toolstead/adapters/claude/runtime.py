@@ -65,11 +65,8 @@ class ClaudeRuntime:
             login: Use the user's own configuration and login instead of a private one and a key.
             max_turns: Model requests allowed for one prompt.
         """
-        self._environ = environ
         self._offered = offered
         self._tools = tools
-        self._login = login
-        self._max_turns = max_turns
         self._launches = Launches(environ=environ, lookup=lookup, folder=folder, login=login, max_turns=max_turns)
         self._copies: ToolCopies[mcp_types.Tool] | None = None
 
@@ -79,7 +76,7 @@ class ClaudeRuntime:
         Raises:
             RuntimeFailureError: There is no such model, or it is not one of Anthropic's.
         """
-        if not model and self._login:
+        if not model and self._launches.login:
             return ""
         vendor, found = find_model(model or "sonnet")
         if vendor.name != "anthropic":
@@ -112,7 +109,7 @@ class ClaudeRuntime:
             copies=self._copies,
             own=own,
             resume=resume,
-            max_turns=self._max_turns,
+            max_turns=self._launches.max_turns,
         )
         try:
             await session.open()
@@ -134,7 +131,7 @@ class ClaudeRuntime:
                 f"the claude runtime is not installed ({error}): {install_command('claude')}"
             ) from error
         bundled = Path(claude_agent_sdk.__file__).parent / "_bundled" / "claude"
-        found = bundled if bundled.is_file() else shutil.which("claude", path=self._environ.get("PATH", ""))
+        found = bundled if bundled.is_file() else shutil.which("claude", path=self._launches.environ.get("PATH", ""))
         if found is None:
             raise RuntimeFailureError(
                 f"the claude runtime has no program: {bundled} is missing, and no `claude` is on PATH; "

@@ -48,7 +48,6 @@ class CodexRuntime:
         folder: Path,
         lookup: Lookup,
         login: bool = False,
-        model: str = "",
         tools: Sequence[str] = (),
         max_turns: int = 100,
         version: str = "0",
@@ -60,7 +59,6 @@ class CodexRuntime:
             folder: A private folder where Codex keeps its conversations; the same every time.
             lookup: The user's environment and keys: `OPENAI_API_KEY`, `OPENAI_BASE_URL`, `PATH`, proxies, certificates.
             login: Work in the user's own Codex home, with the account that is logged in there, and no key.
-            model: The usual model; empty for Codex's own choice.
             tools: Built-in tools of Codex that every agent may use: `shell`, read-only, with each command gated.
             max_turns: Model requests allowed for one prompt.
             version: Sent to Codex.
@@ -69,7 +67,6 @@ class CodexRuntime:
             RuntimeFailureError: A tool cannot be permitted.
         """
         self._offered = offered
-        self._model = model
         self._tools = tuple(tools)
         self._max_turns = max_turns
         self._login = login
@@ -85,12 +82,11 @@ class CodexRuntime:
         Raises:
             RuntimeFailureError: Codex cannot run that model.
         """
-        wanted = model or self._model
-        vendor, colon, name = wanted.partition(":")  # a name may have colons of its own: ft:gpt-…:house::id
-        vendor, name = (vendor, name) if colon else (_vendor_of(wanted), vendor)
+        vendor, colon, name = model.partition(":")  # a name may have colons of its own: ft:gpt-…:org::id
+        vendor, name = (vendor, name) if colon else (_vendor_of(model), vendor)
         if vendor != "openai":
             raise RuntimeFailureError(
-                f"Codex cannot run {wanted!r}: it runs OpenAI's models, named like openai:gpt-…; leave the model out"
+                f"Codex cannot run {model!r}: it runs OpenAI's models, named like openai:gpt-…; leave the model out"
                 " for Codex's own choice, or use another runtime"
             )
         return f"openai:{name}" if name else ""
