@@ -20,6 +20,8 @@ logger = logging.getLogger(__name__)
 
 _T = TypeVar("_T")
 
+SERVER = "toolstead"
+"""The name of our MCP server in Codex."""
 GATE = "own-tool-gate"
 """The name that hooks call at our endpoint; not listed for models."""
 _LONG = 365 * 24 * 3600
@@ -43,31 +45,30 @@ _MOST_TEXT = 65_536
 _DECIDE = 0.5
 """Seconds that gates get after a turn to decide about unannounced calls."""
 
-
-def hook_settings(server: str) -> Mapping[str, Any]:
-    """The configuration that makes Codex call an MCP server as its hook."""
-    given = {"name": "${tool_name}", "input": "${tool_input}", "id": "${tool_use_id}", "event": "${hook_event_name}"}
-
-    def hook_entry(input: Mapping[str, str]) -> list[dict[str, Any]]:
-        call = {"type": "mcp_tool", "server": server, "tool": GATE, "input": input, "timeout": _LONG}
-        return [{"matcher": _OTHERS, "hooks": [call]}]
-
-    return {"PreToolUse": hook_entry(given), "PostToolUse": hook_entry({**given, "response": "${tool_response}"})}
+_INPUT = {"name": "${tool_name}", "input": "${tool_input}", "id": "${tool_use_id}", "event": "${hook_event_name}"}
+HOOKS: Mapping[str, Any] = {
+    event: [
+        {
+            "matcher": _OTHERS,
+            "hooks": [{"type": "mcp_tool", "server": SERVER, "tool": GATE, "input": _INPUT | more, "timeout": _LONG}],
+        }
+    ]
+    for event, more in (("PreToolUse", {}), ("PostToolUse", {"response": "${tool_response}"}))
+}
+"""The configuration that makes Codex call our MCP server as its hook."""
 
 
 class OwnUses:
     """The calls of Codex's built-in tools in one turn."""
 
-    def __init__(self, own: OwnTools, *, ours: str, refuse: Callable[[str], None]) -> None:
+    def __init__(self, own: OwnTools, *, refuse: Callable[[str], None]) -> None:
         """Watch a turn.
 
         Args:
             own: The gates and the log.
-            ours: The name of the MCP server with our tools.
             refuse: Ends the turn when a call that is already running is refused.
         """
         self._own = own
-        self._ours = ours
         self._refuse = refuse
         self._asked: set[str] = set()
         self._open: dict[str, tuple[str, Mapping[str, Any]]] = {}
@@ -98,7 +99,7 @@ class OwnUses:
 
     def note_item(self, item: Mapping[str, Any]) -> None:
         """Process an item of the turn; a tool call that was not gated yet is gated now."""
-        call_id, described = str(item.get("id")), _describe_use(item, self._ours)
+        call_id, described = str(item.get("id")), _describe_use(item)
         if described is None or call_id in self._asked:
             return
         task = asyncio.create_task(self._ask_late(*described, call_id))
@@ -180,10 +181,10 @@ def _hook_decision(
     return {"hookSpecificOutput": about}
 
 
-def _describe_use(item: Mapping[str, Any], ours: str) -> tuple[str, Mapping[str, Any]] | None:
+def _describe_use(item: Mapping[str, Any]) -> tuple[str, Mapping[str, Any]] | None:
     """Name and arguments of a built-in tool; None for anything else."""
     kind, tool, server = str(item.get("type")), item.get("tool"), item.get("server")
-    if kind not in _USES or (server == ours and tool not in _RESOURCES):
+    if kind not in _USES or (server == SERVER and tool not in _RESOURCES):
         return None
     name, members = _USES[kind]
     arguments = {key: item[key] for key in members if item.get(key) is not None}

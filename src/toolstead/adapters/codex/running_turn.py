@@ -38,12 +38,12 @@ class RunningTurn:
         steered: Whether it was given messages while it ran.
     """
 
-    def __init__(self, turn: Turn, *, ours: str, max_turns: int) -> None:
+    def __init__(self, turn: Turn, *, max_turns: int) -> None:
         self.id: str | None = None
         self.ending: asyncio.Future[Answer | None] = asyncio.get_running_loop().create_future()
         self.over = asyncio.Event()
         self.unwanted = self.steered = False
-        self.own = OwnUses(turn.own, ours=ours, refuse=lambda why: self.fail_turn(RuntimeFailureError(why)))
+        self.own = OwnUses(turn.own, refuse=lambda why: self.fail_turn(RuntimeFailureError(why)))
         self._turn = turn
         self._calls: set[asyncio.Future[ToolResult]] = set()
         self._text = ""

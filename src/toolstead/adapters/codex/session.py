@@ -16,11 +16,10 @@ from typing import Any
 import mcp_types
 
 from toolstead.adapters.codex.app_server import AppServer, ProcessGoneError, RefusedByCodexError
-from toolstead.adapters.codex.own_tools import hook_refusal, hook_settings
+from toolstead.adapters.codex.own_tools import HOOKS, SERVER, hook_refusal
 from toolstead.adapters.codex.program import SHELL
 from toolstead.adapters.codex.running_turn import INTERRUPT, RunningTurn
 from toolstead.adapters.codex.station import Station, Stations
-from toolstead.adapters.codex.tool_endpoint import NAME
 from toolstead.adapters.tool_copies import ToolCopies
 from toolstead.errors import RuntimeFailureError, SessionLostError
 from toolstead.invoker.instructions import instructions_of
@@ -171,7 +170,7 @@ class CodexSession:
     async def run(self, turn: Turn) -> Answer:
         """Answer a prompt."""
         self._check_free()
-        playing = self._running = RunningTurn(turn, ours=NAME, max_turns=self._max_turns)
+        playing = self._running = RunningTurn(turn, max_turns=self._max_turns)
         starting: asyncio.Task[None] | None = None
         try:
             await self._offer_now()
@@ -379,10 +378,10 @@ def _settings_of(spec: SessionSpec, endpoint: Mapping[str, Any], *, hooked: bool
         "sandbox": "read-only",
         "config": {
             # By dotted names: a whole table would replace the settings from the command line.
-            f"mcp_servers.{NAME}": endpoint,
+            f"mcp_servers.{SERVER}": endpoint,
             **{f"features.{name}": shell for name in SHELL},
             "features.hooks": hooked,
-            **({"hooks": hook_settings(NAME), "bypass_hook_trust": True} if hooked else {}),
+            **({"hooks": HOOKS, "bypass_hook_trust": True} if hooked else {}),
         },
         # Codex's own instructions mention tools that are missing, unless it may run commands.
         "developerInstructions" if shell else "baseInstructions": instructions_of(spec),

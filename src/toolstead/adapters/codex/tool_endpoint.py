@@ -19,12 +19,11 @@ from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 from mcp.server.transport_security import TransportSecuritySettings
 
 from toolstead.adapters.codex.app_server import ThreadOwner
-from toolstead.adapters.codex.own_tools import GATE
+from toolstead.adapters.codex.own_tools import GATE, SERVER
 from toolstead.adapters.http.asgi import HttpResponse, Receive, Scope, Send
 from toolstead.adapters.http.server import serve_on_loopback
 from toolstead.adapters.mcp.wire import result_for
 
-NAME = "toolstead"
 _BODY = 32 * 1024 * 1024
 _LONG = 365 * 24 * 3600
 """Seconds that Codex waits for a tool: long, because the dispatcher sets the deadlines."""
@@ -38,7 +37,7 @@ class CodexToolEndpoint:
     def __init__(self, *, version: str) -> None:
         self._threads: dict[bytes, ThreadOwner] = {}
         self._used: set[bytes] = set()
-        server = Server[Any](NAME, version=version, on_list_tools=self._list_tools, on_call_tool=self._call_tool)
+        server = Server[Any](SERVER, version=version, on_list_tools=self._list_tools, on_call_tool=self._call_tool)
         self._sessions = StreamableHTTPSessionManager(
             app=server,
             json_response=True,
