@@ -25,7 +25,7 @@ class PlayingModel:
 
     async def stream_reply(self, request: ModelRequest) -> AsyncGenerator[ModelDelta | ModelReply, None]:
         prompt, results = _asked(request.messages)
-        turn, _ = self._script.choose_turn(prompt, 0, {})
+        turn, _ = self._script.choose_turn(prompt, 0)
         if turn is None:
             raise ModelError(f"no turn answers {prompt!r}", fault="rejected")
         if turn.call and not results:

@@ -70,7 +70,9 @@ class Listener:
     open_gate: asyncio.Event | None = None
     cancelled: int = 0
 
-    async def call_tool(self, name: str, input: Mapping[str, Any], *, call_id: str | None = None) -> ToolResult:
+    async def call_tool(
+        self, name: str, input: Mapping[str, Any], *, call_id: str | None = None, **more: Any
+    ) -> ToolResult:
         self.calls.append((name, dict(input)))
         self.inside.set()
         try:

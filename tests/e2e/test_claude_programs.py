@@ -270,7 +270,7 @@ async def test_with_a_login_the_users_own_settings_count_but_do_not_take_the_pla
         async def ask(self, name: str, input: Mapping[str, Any], *, call_id: str) -> Mapping[str, Any] | ToolResult:
             raise ZeroDivisionError
 
-    async def call_tool(name: str, input: Mapping[str, Any], *, call_id: str | None = None) -> ToolResult:
+    async def call_tool(name: str, input: Mapping[str, Any], *, call_id: str | None = None, **more: Any) -> ToolResult:
         raise AssertionError
 
     project, own = tmp_path / "project", tmp_path / "own"

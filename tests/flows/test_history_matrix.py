@@ -179,7 +179,7 @@ async def test_an_id_that_the_runtime_does_not_know_any_more_brings_the_history(
     async with talking(tmp_path, monkeypatch) as talk:
         await talk.begin()
         talk.evict()
-        talk.runtime._conversations._known.clear()  # as after the runtime's own files were deleted
+        talk.runtime._state._conversations.clear()  # as after the runtime's own files were deleted
         await talk.say("question-3")
         check_once(talk.sent("question-3"), MARK, "question-1", "question-2", "question-3")
         check_once(known(talk.runtime.received), MARK, "question-1", "question-2", "question-3")

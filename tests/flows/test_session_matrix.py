@@ -174,7 +174,7 @@ async def test_an_id_the_runtime_does_not_know_any_more_is_replaced(tmp_path: Pa
         await world.ask("one")
         await world.store.update_thread("t", session_id="scripted:0123456789abcdef")
         world.orchestrator.invoker.pool.evict("t")
-        runtime._conversations._known.clear()  # as after the runtime's own files were deleted
+        runtime._state._conversations.clear()  # as after the runtime's own files were deleted
         assert await talk.say("two") == (["cold"], ["[one | Hello] two"])
         assert await talk.kept() == kept_id(runtime)
 

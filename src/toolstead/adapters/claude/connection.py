@@ -5,17 +5,14 @@ The SDK raises bare exceptions in many cases; here they become one error with th
 
 from __future__ import annotations
 
-import asyncio
 import logging
-import secrets
 import uuid
 from collections.abc import AsyncIterator, Awaitable, Callable
-from typing import Any, TypeVar
+from typing import Any
 
 from claude_agent_sdk import ClaudeAgentOptions, ClaudeSDKClient, HookMatcher, Message
 
-from toolstead.adapters.claude.launch import Launch
-from toolstead.adapters.claude.names import SERVER
+from toolstead.adapters.claude.launch import SERVER, Launch
 from toolstead.adapters.claude.process import ClaudeProcess
 from toolstead.types.content import whole_text
 
@@ -27,7 +24,6 @@ _A_DAY = 86_400.0
 _BLANK_TO_IT = "\ufeff"
 """A byte order mark, which counts as a space in JavaScript."""
 
-_T = TypeVar("_T")
 Hook = Callable[[Any, str | None, Any], Awaitable[Any]]
 
 
@@ -36,7 +32,11 @@ class BrokenError(Exception):
 
 
 class ClaudeConnection:
-    """A connection to one program."""
+    """A connection to one program.
+
+    Attributes:
+        process: The program.
+    """
 
     def __init__(self, launch: Launch, *, server: Any, before_own: Hook, after_batch: Hook) -> None:
         """Prepare to start it.
@@ -47,7 +47,7 @@ class ClaudeConnection:
             before_own: Called before a tool is used.
             after_batch: Called when all calls of a reply are done, before the next model request.
         """
-        self._process = ClaudeProcess(launch)
+        self.process = ClaudeProcess(launch)
         hooks: dict[Any, list[HookMatcher]] = {
             "PreToolUse": [HookMatcher(hooks=[before_own], timeout=_A_DAY, on_failure="block")],
             "PostToolBatch": [HookMatcher(hooks=[after_batch], timeout=_A_DAY)],
@@ -61,48 +61,38 @@ class ClaudeConnection:
             system_prompt={"type": "custom", "prompt": "", "snapshot": False},
             env=dict(launch.environment),
         )
-        self._client = ClaudeSDKClient(options, transport=self._process)
-
-    @property
-    def is_alive(self) -> bool:
-        """Whether the program runs."""
-        return self._process.is_alive
-
-    @property
-    def pid(self) -> int | None:
-        """The program's process id."""
-        return self._process.pid
+        self._client = ClaudeSDKClient(options, transport=self.process)
 
     async def open(self) -> None:
         """Start the program, and wait until it listens."""
-        await _raise_foreseen(self._client.connect())
+        await _wrap_errors(self._client.connect())
 
     @staticmethod
     def new_id() -> str:
         """An id for a message; the program repeats it when it processes the message."""
-        return str(uuid.UUID(bytes=secrets.token_bytes(16), version=4))
+        return str(uuid.uuid4())
 
     async def send_message(self, id: str, text: str) -> None:
         """Send it a message."""
 
         async def message_stream() -> AsyncIterator[dict[str, Any]]:
-            spoken = {"role": "user", "content": _message_text(text)}
-            yield {"type": "user", "message": spoken, "parent_tool_use_id": None, "uuid": id}
+            message = {"role": "user", "content": _message_text(text)}
+            yield {"type": "user", "message": message, "parent_tool_use_id": None, "uuid": id}
 
-        await _raise_foreseen(self._client.query(message_stream()))
+        await _wrap_errors(self._client.query(message_stream()))
 
     async def interrupt_turn(self) -> None:
         """Interrupt it."""
-        await _raise_foreseen(self._client.interrupt())
+        await _wrap_errors(self._client.interrupt())
 
     async def list_tools_again(self) -> None:
         """Make the program list our tools again; no call may be running."""
-        await _raise_foreseen(self._client.toggle_mcp_server(SERVER, enabled=False))
-        await _raise_foreseen(self._client.toggle_mcp_server(SERVER, enabled=True))
+        await _wrap_errors(self._client.toggle_mcp_server(SERVER, enabled=False))
+        await _wrap_errors(self._client.toggle_mcp_server(SERVER, enabled=True))
 
     async def use_model(self, name: str) -> None:
         """Switch the model; an empty name means the program's default."""
-        await _raise_foreseen(self._client.set_model(name or None))
+        await _wrap_errors(self._client.set_model(name or None))
 
     async def read_messages(self) -> AsyncIterator[Message]:
         """Yield its messages until it ends."""
@@ -112,18 +102,14 @@ class ClaudeConnection:
         except Exception as error:
             raise _broken_error(error) from error
 
-    def kill(self) -> None:
-        """Kill it."""
-        self._process.kill()
-
     async def close(self) -> None:
         """End it and its child processes."""
         try:
-            await _raise_foreseen(self._client.disconnect())
+            await _wrap_errors(self._client.disconnect())
         except BrokenError as error:
-            logger.warning("claude %s was not closed cleanly: %s", self.pid, error)
+            logger.warning("claude %s was not closed cleanly: %s", self.process.pid, error)
         finally:
-            await self._process.close()
+            await self.process.close()
 
 
 def _message_text(text: str) -> str:
@@ -131,11 +117,9 @@ def _message_text(text: str) -> str:
     return whole_text(text) if text.replace(_BLANK_TO_IT, "").strip() else ""
 
 
-async def _raise_foreseen(work: Awaitable[_T]) -> _T:
+async def _wrap_errors(work: Awaitable[object]) -> None:
     try:
-        return await work
-    except asyncio.CancelledError:
-        raise
+        await work
     except Exception as error:
         raise _broken_error(error) from error
 

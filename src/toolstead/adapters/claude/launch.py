@@ -5,17 +5,19 @@ from __future__ import annotations
 import json
 import re
 import secrets
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from hashlib import blake2b
 from pathlib import Path
 
-from toolstead.adapters.claude.names import SERVER
+from toolstead.adapters.providers.catalogue import Lookup
 from toolstead.errors import RuntimeFailureError
 from toolstead.invoker.runtime import SessionSpec
 
-Lookup = Callable[[str], str | None]
-"""Returns the value of an environment name, or None; the caller decides where values are kept."""
+SERVER = "toolstead"
+"""The name of our MCP server in Claude Code."""
+OUR_PREFIX = f"mcp__{SERVER}__"
+"""Begins the names of our tools there."""
 
 KEY, ADDRESS = "ANTHROPIC_API_KEY", "ANTHROPIC_BASE_URL"
 
@@ -59,26 +61,23 @@ class Launch:
     key: str = field(default="", repr=False)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Launches:
-    """Builds launches, and creates the folders and files that they need."""
+    """Builds launches, and creates the folders and files that they need.
 
-    def __init__(
-        self, *, environ: Mapping[str, str], lookup: Lookup, folder: Path, login: bool, max_turns: int
-    ) -> None:
-        """Decide which configuration applies.
+    Attributes:
+        environ: The environment; the permitted part of it is passed on.
+        lookup: Returns the key and the address.
+        folder: Private: configuration, conversations and temporary files are kept here.
+        login: Use the user's own configuration instead, without a key.
+        max_turns: Model requests allowed for one prompt.
+    """
 
-        Args:
-            environ: The environment; the permitted part of it is passed on.
-            lookup: Returns the key and the address.
-            folder: Private: configuration, conversations and temporary files are kept here.
-            login: Use the user's own configuration instead, without a key.
-            max_turns: Model requests allowed for one prompt.
-        """
-        self._environ = environ
-        self._lookup = lookup
-        self._folder = folder
-        self._login = login
-        self._max_turns = max_turns
+    environ: Mapping[str, str]
+    lookup: Lookup
+    folder: Path
+    login: bool
+    max_turns: int
 
     def prepare_launch(
         self, program: Path, spec: SessionSpec, *, instructions: str, own: Sequence[str], resume: str | None
@@ -93,9 +92,7 @@ class Launches:
             environment = self._build_environment() | {"PWD": str(spec.cwd)}
             key = self._read_key()
         except OSError as error:
-            raise RuntimeFailureError(
-                f"the claude runtime cannot write its files to {self._folder}: {error}"
-            ) from error
+            raise RuntimeFailureError(f"the claude runtime cannot write its files to {self.folder}: {error}") from error
         return Launch(
             argv=(str(program), *self._build_arguments(spec, prompt, own, resume)),
             environment=environment,
@@ -104,40 +101,41 @@ class Launches:
         )
 
     def _build_arguments(self, spec: SessionSpec, prompt: Path, own: Sequence[str], resume: str | None) -> list[str]:
-        servers = {"mcpServers": {SERVER: {"type": "sdk", "name": SERVER}}}
-        arguments = ["--output-format", "stream-json", "--input-format", "stream-json", "--verbose"]
-        arguments += ["--include-partial-messages", "--replay-user-messages"]
-        arguments += ["--max-turns", str(self._max_turns)]
-        arguments += ["--system-prompt-file", str(prompt)]
-        arguments += ["--tools", ",".join(own)]
-        # Ours are allowed as a whole, those of a later reload included. Claude's own ones are not: what our hook
-        # does not allow is refused without a question.
-        arguments += ["--allowedTools", f"mcp__{SERVER}", "--permission-mode", "dontAsk"]
-        arguments += ["--mcp-config", json.dumps(servers), "--strict-mcp-config"]
-        arguments += [f"--setting-sources={'user' if self._login else ''}"]
-        if model := model_name(spec.model):
-            arguments += ["--model", model]
-        return [*arguments, f"--resume={resume}"] if resume is not None else arguments
+        model = model_name(spec.model)
+        return [
+            *("--output-format", "stream-json", "--input-format", "stream-json", "--verbose"),
+            *("--include-partial-messages", "--replay-user-messages"),
+            *("--max-turns", str(self.max_turns)),
+            *("--system-prompt-file", str(prompt)),
+            *("--tools", ",".join(own)),
+            # Ours are allowed as a whole, those of a later reload included. Claude's own ones are not: what our hook
+            # does not allow is refused without a question.
+            *("--allowedTools", f"mcp__{SERVER}", "--permission-mode", "dontAsk"),
+            *("--mcp-config", json.dumps({"mcpServers": {SERVER: {"type": "sdk", "name": SERVER}}})),
+            "--strict-mcp-config",
+            f"--setting-sources={'user' if self.login else ''}",
+            *(["--model", model] if model else []),
+            *([f"--resume={resume}"] if resume is not None else []),
+        ]
 
     def _build_environment(self) -> dict[str, str]:
-        folder = self._folder
-        places = {"CLAUDE_CODE_TMPDIR": folder / "tmp"}
-        if not self._login:
-            places |= {"CLAUDE_CONFIG_DIR": folder / "config", "XDG_CACHE_HOME": folder / "cache"}
+        places = {"CLAUDE_CODE_TMPDIR": self.folder / "tmp"}
+        if not self.login:
+            places |= {"CLAUDE_CONFIG_DIR": self.folder / "config", "XDG_CACHE_HOME": self.folder / "cache"}
         for place in places.values():
             place.mkdir(mode=0o700, parents=True, exist_ok=True)
-        passed = {name: value for name, value in self._environ.items() if self._passes_variable(name)}
-        address = (self._lookup(ADDRESS) or "").strip()
-        reached = {ADDRESS: address} if address and not self._login else {}
+        passed = {name: value for name, value in self.environ.items() if self._passes_variable(name)}
+        address = (self.lookup(ADDRESS) or "").strip()
+        reached = {ADDRESS: address} if address and not self.login else {}
         return passed | _ALWAYS | {name: str(place) for name, place in places.items()} | reached
 
     def _passes_variable(self, name: str) -> bool:
-        return name in _PASSED or name.startswith("LC_") or (self._login and name.startswith(_OF_A_LOGIN))
+        return name in _PASSED or name.startswith("LC_") or (self.login and name.startswith(_OF_A_LOGIN))
 
     def _read_key(self) -> str:
-        if self._login:
+        if self.login:
             return ""
-        if key := (self._lookup(KEY) or "").strip():
+        if key := (self.lookup(KEY) or "").strip():
             return key
         raise RuntimeFailureError(
             f"the claude runtime has no key: set {KEY}, or runtime.claude.login = true to use the login of Claude "
@@ -147,7 +145,7 @@ class Launches:
     def _write_prompt(self, instructions: str) -> Path:
         """Write the instructions to a file: an argument is visible in process lists, and has a length limit."""
         data = instructions.encode("utf-8", "replace")
-        folder = self._folder / "instructions"
+        folder = self.folder / "instructions"
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         path = folder / f"{blake2b(data, digest_size=16).hexdigest()}.md"
         if not path.exists():

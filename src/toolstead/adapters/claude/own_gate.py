@@ -14,7 +14,7 @@ from typing import Any
 
 from claude_agent_sdk import HookContext, HookInput, HookJSONOutput, ToolResultBlock, UserMessage
 
-from toolstead.adapters.claude.names import is_ours
+from toolstead.adapters.claude.launch import OUR_PREFIX
 from toolstead.adapters.claude.turn_progress import TurnProgress
 from toolstead.types.content import Content, Image, Text
 from toolstead.types.result import Failure, ToolResult
@@ -23,7 +23,7 @@ logger = logging.getLogger(__name__)
 
 
 @dataclass(slots=True, kw_only=True)
-class _Asked:
+class _OpenCall:
     """A gated call that is not logged yet.
 
     Attributes:
@@ -41,7 +41,7 @@ class OwnGate:
 
     def __init__(self, running: Callable[[], TurnProgress | None]) -> None:
         self._running = running
-        self._asked: dict[str, _Asked] = {}
+        self._open: dict[str, _OpenCall] = {}
 
     async def before_tool(self, input: HookInput, tool_use_id: str | None, context: HookContext) -> HookJSONOutput:
         """The SDK's hook: returns the arguments to use, or a refusal for the model."""
@@ -50,23 +50,24 @@ class OwnGate:
         call_id = tool_use_id or str(given["tool_use_id"])
         progress = self._running()
         agent_id: Any = given.get("agent_id")
-        if progress is not None and agent_id is not None:
-            progress.made_by(call_id, agent_id)
-        if is_ours(name):
+        if progress is not None and agent_id in progress.agents:
+            progress.parents[call_id] = progress.agents[agent_id]
+        if name.startswith(OUR_PREFIX):
             return {}
         if progress is None:
             return _deny_output(f"{name} was refused: no turn is running")
-        progress.note_call(call_id)
-        asked = _Asked(progress=progress, name=name, arguments=arguments, of_agent=agent_id is not None)
-        self._asked[call_id] = asked
-        decided = await progress.turn.own.ask_gates(name, arguments, call_id=call_id, **progress.parent_of(call_id))
+        progress.calls.add(call_id)
+        opened = _OpenCall(progress=progress, name=name, arguments=arguments, of_agent=agent_id is not None)
+        self._open[call_id] = opened
+        parent = progress.parents.get(call_id)
+        decided = await progress.turn.own.ask_gates(name, arguments, call_id=call_id, parent_call_id=parent)
         if isinstance(decided, ToolResult):
             await self._report_result(call_id, decided)
             return _deny_output(decided.text or f"{name} was refused")
-        if call_id not in self._asked:  # its turn has ended, and it was logged as stopped
+        if call_id not in self._open:  # its turn has ended, and it was logged as stopped
             return _deny_output(f"{name} was cancelled")
         progress.acted = True
-        asked.arguments = decided
+        opened.arguments = decided
         return {
             "hookSpecificOutput": {
                 "hookEventName": "PreToolUse",
@@ -78,26 +79,26 @@ class OwnGate:
     async def after_message(self, progress: TurnProgress, message: UserMessage) -> None:
         """Log the results of calls that the program reports."""
         of_agent = message.parent_tool_use_id is not None
-        for block in message.content:
-            if not isinstance(block, ToolResultBlock):
-                continue
-            asked = self._asked.get(block.tool_use_id)
-            if asked is not None and asked.of_agent == of_agent:
+        for block in [block for block in message.content if isinstance(block, ToolResultBlock)]:
+            opened = self._open.get(block.tool_use_id)
+            if opened is not None and opened.of_agent == of_agent:
                 await self._report_result(block.tool_use_id, _read_result(block))
-            elif block.is_error and not progress.knows_call(block.tool_use_id):
+            elif block.is_error and block.tool_use_id not in progress.calls:
                 logger.warning("Claude Code itself refused a call: %.500s", _read_result(block).text)
 
     async def end_turn(self, progress: TurnProgress) -> None:
         """End the turn: log calls without a result as stopped."""
-        left = [(call_id, asked.name) for call_id, asked in self._asked.items() if asked.progress is progress]
+        left = [(call_id, opened.name) for call_id, opened in self._open.items() if opened.progress is progress]
         for call_id, name in left:
             await self._report_result(call_id, ToolResult.error(f"{name} was cancelled", Failure.CANCELLED))
 
     async def _report_result(self, call_id: str, result: ToolResult) -> None:
-        asked = self._asked.pop(call_id, None)
-        if asked is not None:
-            below = asked.progress.parent_of(call_id)
-            await asked.progress.turn.own.report_result(asked.name, asked.arguments, result, call_id=call_id, **below)
+        opened = self._open.pop(call_id, None)
+        if opened is not None:
+            parent = opened.progress.parents.get(call_id)
+            await opened.progress.turn.own.report_result(
+                opened.name, opened.arguments, result, call_id=call_id, parent_call_id=parent
+            )
 
 
 def _deny_output(reason: str) -> HookJSONOutput:

@@ -31,7 +31,7 @@ LONGEST_LINE = 33_554_432
 """Bytes of one message; an image in a tool result is one message."""
 LEAVING = 3.0
 """Seconds that the program may take to save its conversation and exit, once its input has ended."""
-_LONGEST_COMPLAINT = 1_000
+_LONGEST_ERRORS = 1_000
 
 
 class ClaudeProcess(Transport):
@@ -54,9 +54,9 @@ class ClaudeProcess(Transport):
         return self._process is not None and self._process.child.returncode is None
 
     @property
-    def last_words(self) -> str:
+    def last_errors(self) -> str:
         """The end of its stderr."""
-        return " / ".join(self._process.read_last_lines())[-_LONGEST_COMPLAINT:] if self._process is not None else ""
+        return " / ".join(self._process.read_last_lines())[-_LONGEST_ERRORS:] if self._process is not None else ""
 
     async def connect(self) -> None:
         """Start it together with a watchdog. Awaits nothing, so a cancellation cannot interrupt it.
@@ -121,7 +121,7 @@ class ClaudeProcess(Transport):
             raise CLIConnectionError(f"a message of Claude Code cannot be read: {error}") from error
         await process.child.exited.wait()
         if status := process.child.returncode:
-            raise ProcessError("Claude Code ended", exit_code=status, stderr=self.last_words or None)
+            raise ProcessError("Claude Code ended", exit_code=status, stderr=self.last_errors or None)
 
     def kill(self) -> None:
         """Kill it and its process group."""
@@ -141,8 +141,8 @@ class ClaudeProcess(Transport):
 
     def _explain_end(self) -> str:
         status = self._process.child.returncode if self._process is not None else None
-        words = f": {self.last_words}" if self.last_words else ""
-        return f"Claude Code is not running{'' if status is None else f' (it ended with status {status})'}{words}"
+        errors = f": {self.last_errors}" if self.last_errors else ""
+        return f"Claude Code is not running{'' if status is None else f' (it ended with status {status})'}{errors}"
 
 
 def _parse_message(line: bytes) -> dict[str, Any]:

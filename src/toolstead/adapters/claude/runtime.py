@@ -6,17 +6,17 @@ The SDK is imported when the first session is opened, off the event loop.
 from __future__ import annotations
 
 import asyncio
+import re
 import shutil
-import uuid
 from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from toolstead.adapters.claude.launch import Launch, Launches, Lookup, own_tools
+from toolstead.adapters.claude.launch import Launch, Launches, own_tools
 from toolstead.adapters.importing import import_lock
 from toolstead.adapters.installing import install_command, reinstall_command
-from toolstead.adapters.providers.catalogue import find_model
+from toolstead.adapters.providers.catalogue import Lookup, find_model
 from toolstead.errors import RuntimeFailureError, SessionLostError
 from toolstead.invoker.runtime import SessionSpec, instructions_of
 from toolstead.types.tool import ToolInfo
@@ -28,10 +28,19 @@ if TYPE_CHECKING:
     from toolstead.adapters.tool_copies import ToolCopies
 
 _UNKNOWN = "no conversation found"
+_ID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
 
 class ClaudeRuntime:
-    """Opens sessions with Claude Code."""
+    """Opens sessions with Claude Code.
+
+    Attributes:
+        name: `claude`.
+        owns_process: True: a session is a process.
+    """
+
+    name = "claude"
+    owns_process = True
 
     def __init__(
         self,
@@ -55,23 +64,10 @@ class ClaudeRuntime:
             login: Use the user's own configuration and login instead of a private one and a key.
             max_turns: Model requests allowed for one prompt.
         """
-        self._environ = environ
         self._offered = offered
         self._tools = tools
-        self._login = login
-        self._max_turns = max_turns
         self._launches = Launches(environ=environ, lookup=lookup, folder=folder, login=login, max_turns=max_turns)
         self._copies: ToolCopies[mcp_types.Tool] | None = None
-
-    @property
-    def name(self) -> str:
-        """`claude`."""
-        return "claude"
-
-    @property
-    def owns_process(self) -> bool:
-        """True: a session is a process."""
-        return True
 
     def resolve_model(self, model: str) -> str:
         """The full name of a model; an empty one means Anthropic's usual model, or the user's own choice of a login.
@@ -79,7 +75,7 @@ class ClaudeRuntime:
         Raises:
             RuntimeFailureError: There is no such model, or it is not one of Anthropic's.
         """
-        if not model and self._login:
+        if not model and self._launches.login:
             return ""
         vendor, found = find_model(model or "sonnet")
         if vendor.name != "anthropic":
@@ -96,13 +92,13 @@ class ClaudeRuntime:
             SessionLostError: The conversation `resume` does not exist.
             RuntimeFailureError: The extra is not installed, there is no key, or the program cannot be started.
         """
-        if resume is not None and not _is_id(resume):
+        if resume is not None and _ID.fullmatch(resume) is None:
             raise SessionLostError(f"{resume[:100]!r} is not a conversation of Claude Code")
         own = own_tools(self._tools, spec.permissions)
         launch = await asyncio.to_thread(self._prepare_launch, spec, own, resume)
         from toolstead.adapters.claude.connection import BrokenError
         from toolstead.adapters.claude.session import ClaudeSession
-        from toolstead.adapters.claude.tool_copies import claude_copies
+        from toolstead.adapters.claude.tools_server import claude_copies
 
         self._copies = self._copies or claude_copies()
         session = ClaudeSession(
@@ -112,7 +108,7 @@ class ClaudeRuntime:
             copies=self._copies,
             own=own,
             resume=resume,
-            max_turns=self._max_turns,
+            max_turns=self._launches.max_turns,
         )
         try:
             await session.open()
@@ -134,7 +130,7 @@ class ClaudeRuntime:
                 f"the claude runtime is not installed ({error}): {install_command('claude')}"
             ) from error
         bundled = Path(claude_agent_sdk.__file__).parent / "_bundled" / "claude"
-        found = bundled if bundled.is_file() else shutil.which("claude", path=self._environ.get("PATH", ""))
+        found = bundled if bundled.is_file() else shutil.which("claude", path=self._launches.environ.get("PATH", ""))
         if found is None:
             raise RuntimeFailureError(
                 f"the claude runtime has no program: {bundled} is missing, and no `claude` is on PATH; "
@@ -143,10 +139,3 @@ class ClaudeRuntime:
         return self._launches.prepare_launch(
             Path(found), spec, instructions=instructions_of(spec), own=own, resume=resume
         )
-
-
-def _is_id(text: str) -> bool:
-    try:
-        return str(uuid.UUID(text)) == text
-    except ValueError:
-        return False

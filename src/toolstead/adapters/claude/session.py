@@ -18,9 +18,8 @@ from claude_agent_sdk import Message, SystemMessage, UserMessage
 from toolstead.adapters.claude.connection import BrokenError, ClaudeConnection
 from toolstead.adapters.claude.launch import Launch, model_name
 from toolstead.adapters.claude.own_gate import OwnGate
-from toolstead.adapters.claude.spending import ClaudeUsage
 from toolstead.adapters.claude.tools_server import ToolsServer
-from toolstead.adapters.claude.turn_progress import TurnProgress
+from toolstead.adapters.claude.turn_progress import ClaudeUsage, TurnProgress
 from toolstead.adapters.tool_copies import ToolCopies
 from toolstead.errors import InvocationError, RuntimeFailureError, SessionLostError
 from toolstead.invoker.runtime import Answer, SessionSpec, Turn, fingerprint
@@ -33,7 +32,12 @@ STOPPING = 4.0
 
 
 class ClaudeSession:
-    """Runs the turns of one conversation in one process."""
+    """Runs the turns of one conversation in one process.
+
+    Attributes:
+        id: The conversation's id; None as long as there is nothing to resume.
+        is_resumed: Whether it was opened with an earlier conversation in it.
+    """
 
     def __init__(
         self,
@@ -49,28 +53,19 @@ class ClaudeSession:
         self._spec = spec
         self._own = own
         self._max_turns = max_turns
-        self._id = resume
-        self._resumed = resume is not None
+        self.id = resume
+        self.is_resumed = resume is not None
         self._progress: TurnProgress | None = None
         self._closing: asyncio.Task[None] | None = None
-        self._hearing: asyncio.Task[None] | None = None
-        self._told_of_tools = False
-        self._spending = ClaudeUsage(resumed=self._resumed)
+        self._reading: asyncio.Task[None] | None = None
+        self._tools_checked = False
+        self._spending = ClaudeUsage(resumed=self.is_resumed)
         self._tools = ToolsServer(offered=lambda: offered(self._spec), copies=copies, running=lambda: self._progress)
         self._gate = OwnGate(lambda: self._progress)
         self._connection = ClaudeConnection(
             launch, server=self._tools.instance, before_own=self._gate.before_tool, after_batch=self._after_batch
         )
-
-    @property
-    def id(self) -> str | None:
-        """The conversation's id; None as long as there is nothing to resume."""
-        return self._id
-
-    @property
-    def is_resumed(self) -> bool:
-        """Whether it was opened with an earlier conversation in it."""
-        return self._resumed
+        self._process = self._connection.process
 
     @property
     def is_usable(self) -> bool:
@@ -79,12 +74,7 @@ class ClaudeSession:
 
     @property
     def _is_alive(self) -> bool:
-        return self._closing is None and self._connection.is_alive
-
-    @property
-    def pid(self) -> int | None:
-        """Its process id."""
-        return self._connection.pid
+        return self._closing is None and self._process.is_alive
 
     async def open(self) -> None:
         """Start the program.
@@ -97,8 +87,8 @@ class ClaudeSession:
         except BaseException:
             await asyncio.shield(self._close_once())
             raise
-        self._hearing = asyncio.create_task(self._read_messages(), name=f"toolstead-claude-{self.pid}")
-        self._hearing.add_done_callback(_name_crash)
+        self._reading = asyncio.create_task(self._read_messages(), name=f"toolstead-claude-{self._process.pid}")
+        self._reading.add_done_callback(_log_crash)
 
     async def run(self, turn: Turn) -> Answer:
         """Answer a prompt; cancelling it interrupts the model and keeps the session."""
@@ -107,7 +97,7 @@ class ClaudeSession:
         if self._progress is not None:
             raise RuntimeFailureError("this session runs a turn already")
         progress = self._progress = TurnProgress(turn, self._spending, max_turns=self._max_turns)
-        beginning = asyncio.create_task(self._begin_turn(progress))
+        beginning = asyncio.create_task(self._send_text(progress, turn.prompt, is_prompt=True))
         try:
             await asyncio.shield(beginning)
             return await asyncio.shield(progress.end)
@@ -129,7 +119,8 @@ class ClaudeSession:
 
     async def adapt_to(self, spec: SessionSpec) -> bool:
         """Apply other tools or another model; everything else needs a new session."""
-        if fingerprint(_without_tools(spec)) != fingerprint(_without_tools(self._spec)) or not self.is_usable:
+        like_this = replace(spec, model=self._spec.model, tools=self._spec.tools)
+        if fingerprint(like_this) != fingerprint(self._spec) or not self.is_usable:
             return False
         if spec.model != self._spec.model:
             try:
@@ -150,34 +141,27 @@ class ClaudeSession:
 
     async def _close(self) -> None:
         if self._progress is not None:
-            self._progress.fail_turn(RuntimeFailureError("this session was closed while it ran a turn"))
+            self._progress.end_turn(RuntimeFailureError("this session was closed while it ran a turn"))
         await self._connection.close()
-        if self._hearing is not None:
-            self._hearing.cancel()
-            await asyncio.wait((self._hearing,))
+        if self._reading is not None:
+            self._reading.cancel()
+            await asyncio.wait((self._reading,))
 
-    async def _begin_turn(self, progress: TurnProgress) -> None:
-        """Update the program's list of our tools, and send it the prompt."""
-        try:
-            if self._tools.is_outdated:
-                await self._connection.list_tools_again()
-        except BrokenError as error:
-            self._break_turn(progress, str(error))
-            return
-        await self._send_text(progress, progress.turn.prompt)
-
-    async def _send_text(self, progress: TurnProgress, text: str) -> bool:
+    async def _send_text(self, progress: TurnProgress, text: str, *, is_prompt: bool = False) -> bool:
+        """Send a message, and before a prompt update the program's list of our tools; a failure ends the turn."""
         message_id = self._connection.new_id()
-        progress.note_sent(message_id)
+        progress.unprocessed.add(message_id)
         try:
+            if is_prompt and self._tools.is_outdated:
+                await self._connection.list_tools_again()
             await self._connection.send_message(message_id, text)
         except BrokenError as error:
-            progress.note_unsent(message_id)
-            self._break_turn(progress, str(error))
+            self._process.kill()  # so that a new session can take over
+            progress.end_turn(_loss_error(progress, str(error)))
             return False
         return True
 
-    async def _stop(self, progress: TurnProgress, beginning: asyncio.Task[None] | None = None) -> None:
+    async def _stop(self, progress: TurnProgress, beginning: asyncio.Task[bool] | None = None) -> None:
         """Interrupt the model, again for each queued message that it starts; kill a program that does not react."""
         try:
             async with asyncio.timeout(STOPPING):
@@ -187,10 +171,10 @@ class ClaudeSession:
                     await self._connection.interrupt_turn()
                     await asyncio.wait((progress.end,), timeout=0.5)
         except (TimeoutError, BrokenError) as error:
-            logger.warning("claude %s does not stop (%s); killing it", self.pid, str(error) or "no reaction")
-            self._connection.kill()
+            logger.warning("claude %s does not stop (%s); killing it", self._process.pid, str(error) or "no reaction")
+            self._process.kill()
         except asyncio.CancelledError:
-            self._connection.kill()
+            self._process.kill()
             raise
 
     async def _read_messages(self) -> None:
@@ -203,9 +187,9 @@ class ClaudeSession:
             why = str(error)
         finally:
             if self._closing is None:
-                self._connection.kill()  # no task reads its output now; one that is being closed exits on its own
+                self._process.kill()  # its output is not read now; one that is being closed exits by itself
             if self._progress is not None:
-                self._progress.fail_turn(_loss_error(self._progress, why))
+                self._progress.end_turn(_loss_error(self._progress, why))
 
     async def _take_message(self, message: Message) -> None:
         progress = self._progress
@@ -222,9 +206,9 @@ class ClaudeSession:
     def _note_begin(self, data: dict[str, Any]) -> None:
         """The program has begun to answer: now there is something to resume."""
         if isinstance(found := data.get("session_id"), str):
-            self._id = found
-        if not self._told_of_tools:
-            self._told_of_tools = True
+            self.id = found
+        if not self._tools_checked:
+            self._tools_checked = True
             named: list[str] = data.get("tools") or []
             there = {_tool_name(name) for name in named}
             if missing := [name for name in self._own if _tool_name(name) not in there]:
@@ -240,14 +224,9 @@ class ClaudeSession:
                 await self._connection.list_tools_again()
         return {}
 
-    def _break_turn(self, progress: TurnProgress, why: str) -> None:
-        """The process or the connection has ended: end the turn, so that a new session can take over."""
-        self._connection.kill()
-        progress.fail_turn(_loss_error(progress, why))
 
-
-def _name_crash(hearing: asyncio.Task[None]) -> None:
-    if not hearing.cancelled() and (error := hearing.exception()) is not None:
+def _log_crash(reading: asyncio.Task[None]) -> None:
+    if not reading.cancelled() and (error := reading.exception()) is not None:
         logger.error("a message of Claude Code could not be processed; its process was ended", exc_info=error)
 
 
@@ -262,7 +241,3 @@ def _loss_error(progress: TurnProgress, why: str) -> InvocationError:
 def _tool_name(name: str) -> str:
     """The canonical name of a built-in tool: the one that starts subagents has two."""
     return "Agent" if name == "Task" else name
-
-
-def _without_tools(spec: SessionSpec) -> SessionSpec:
-    return replace(spec, model="", tools=())

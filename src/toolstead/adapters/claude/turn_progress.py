@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
 from claude_agent_sdk import (
@@ -22,17 +22,66 @@ from claude_agent_sdk import (
     UserMessage,
 )
 
-from toolstead.adapters.claude.spending import ClaudeUsage
 from toolstead.errors import InvocationError, LimitError, RuntimeFailureError
 from toolstead.invoker.runtime import Answer, Turn
-from toolstead.types.run import NOTHING_USED
+from toolstead.types.run import NOTHING_USED, Usage
 
 logger = logging.getLogger(__name__)
 
-_LONGEST_COMPLAINT = 2_000
+_LONGEST_REASON = 2_000
 _REFUSED = (401, 403)
 """HTTP statuses for a key that is unknown or lacks permission."""
 _CHECK_KEY = "check ANTHROPIC_API_KEY"
+
+# Relative prices of Anthropic's models, the same for all of them: input, written to and read from the cache, output.
+_OF_TURN = {
+    "input_tokens": 1.0,
+    "cache_creation_input_tokens": 1.25,
+    "cache_read_input_tokens": 0.1,
+    "output_tokens": 5.0,
+}
+_OF_MODEL = {
+    "inputTokens": 1.0,
+    "cacheCreationInputTokens": 1.25,
+    "cacheReadInputTokens": 0.1,
+    "outputTokens": 5.0,
+}
+
+
+class ClaudeUsage:
+    """Computes the usage of one result from results that report cost and tokens of the whole conversation.
+
+    The per-turn figures of a result leave out subagents and the compaction of a long conversation.
+    """
+
+    def __init__(self, *, resumed: bool) -> None:
+        self._total: float | None = None if resumed else 0.0
+        self._tokens: tuple[int, int] | None = None if resumed else (0, 0)
+
+    def usage_since(self, result: ResultMessage) -> Usage:
+        """The usage since the previous result."""
+        tokens: Mapping[str, Any] = result.usage or {}
+        read, written = self._tokens_since(_sum_tokens([tokens], _OF_TURN), result.model_usage or {})
+        return Usage(input_tokens=read, output_tokens=written, cost=self._cost_of(result, tokens))
+
+    def _tokens_since(self, turn: tuple[int, int], models: Mapping[str, Mapping[str, Any]]) -> tuple[int, int]:
+        """The tokens of all models since the previous result: at least those of the turn itself."""
+        if not models:
+            return turn
+        before, self._tokens = self._tokens, _sum_tokens(models.values(), _OF_MODEL)
+        if before is None:  # a resumed conversation may include its earlier tokens
+            return turn
+        read, written = self._tokens
+        return max(turn[0], read - before[0]), max(turn[1], written - before[1])
+
+    def _cost_of(self, result: ResultMessage, tokens: Mapping[str, Any]) -> float:
+        total = result.total_cost_usd
+        if total is None:
+            return 0.0
+        before, self._total = self._total, total
+        if before is None:  # a resumed conversation may include its earlier cost
+            return total * _share_of_turn(tokens, result.model_usage or {})
+        return total - before if total >= before else total
 
 
 class TurnProgress:
@@ -44,6 +93,10 @@ class TurnProgress:
         acted: Whether a tool was used: then the turn must not be retried.
         halt: Why it must stop: it reached its limit of replies, or its key is refused.
         stopping: The task that stops it.
+        unprocessed: The ids of messages that the program has not processed yet; the turn lasts until it has.
+        calls: The ids of calls of our tools, and of gated calls of built-in tools.
+        agents: The calls that started subagents, by the subagents' ids.
+        parents: The calls that started the subagents that made other calls, by the ids of those.
     """
 
     def __init__(self, turn: Turn, spending: ClaudeUsage, *, max_turns: int) -> None:
@@ -55,10 +108,10 @@ class TurnProgress:
         self._spending = spending
         self._max_turns = max_turns
         self._replies: set[str] = set()
-        self._agents: dict[str, str] = {}
-        self._parents: dict[str, str] = {}
-        self._untaken: set[str] = set()
-        self._calls: set[str] = set()
+        self.agents: dict[str, str] = {}
+        self.parents: dict[str | None, str] = {}
+        self.unprocessed: set[str] = set()
+        self.calls: set[str | None] = set()
         self._streamed = ""
         self._usage = NOTHING_USED
         self._outcome: Answer | InvocationError | None = None
@@ -68,33 +121,6 @@ class TurnProgress:
     def is_over(self) -> bool:
         """Whether it has ended."""
         return self.end.done()
-
-    def note_sent(self, id: str) -> None:
-        """Note a message to the program; the turn lasts until it is processed."""
-        self._untaken.add(id)
-
-    def note_unsent(self, id: str) -> None:
-        """Withdraw a message that could not be sent."""
-        self._untaken.discard(id)
-
-    def note_call(self, call_id: str | None) -> None:
-        """Note a call: of one of our tools, or a hook's request about a built-in tool."""
-        if call_id is not None:
-            self._calls.add(call_id)
-
-    def made_by(self, call_id: str, agent_id: str) -> None:
-        """Note a call of a subagent."""
-        if (parent := self._agents.get(agent_id)) is not None:
-            self._parents[call_id] = parent
-
-    def parent_of(self, call_id: str | None) -> dict[str, str]:
-        """For the port: the call that started the subagent of this call; nothing for the turn's own calls."""
-        parent = self._parents.get(call_id) if call_id is not None else None
-        return {} if parent is None else {"parent_call_id": parent}
-
-    def knows_call(self, call_id: str) -> bool:
-        """Whether a call was noted."""
-        return call_id in self._calls
 
     def take_message(self, message: Message) -> None:
         """Process a message of the program."""
@@ -106,25 +132,22 @@ class TurnProgress:
                 if message.parent_tool_use_id is None:
                     self._take_assistant(message)
             case UserMessage(uuid=str(id)):
-                self._untaken.discard(id)
+                self.unprocessed.discard(id)
             case ResultMessage():
                 self._take_result(message)
             case SystemMessage(subtype="session_state_changed", data=data):
                 self._idle = data.get("state") == "idle"
             case SystemMessage(subtype="task_started", data={"task_id": str(agent), "tool_use_id": str(call_id)}):
-                self._agents[agent] = call_id
+                self.agents[agent] = call_id
             case SystemMessage(subtype="api_retry", data=data):
                 self._take_retry(data)
             case _:
                 pass
-        if self._idle and self._outcome is not None and not self._untaken:
-            self._finish_turn(self._outcome)
+        if self._idle and self._outcome is not None and not self.unprocessed:
+            self.end_turn(self._outcome)
 
-    def fail_turn(self, error: InvocationError) -> None:
-        """End it without an answer."""
-        self._finish_turn(error)
-
-    def _finish_turn(self, outcome: Answer | InvocationError) -> None:
+    def end_turn(self, outcome: Answer | InvocationError) -> None:
+        """End it, with an answer or without; only the first end counts."""
         if self.end.done():
             return
         outcome = self.halt or outcome
@@ -197,8 +220,27 @@ class TurnProgress:
 
 def _failure_text(message: ResultMessage) -> str:
     """Why a turn has no answer, as the program reports it."""
-    words = "; ".join(message.errors or []) or (message.result or "").strip()
-    words = words or f"it ended with {message.subtype!r} and gave no reason"
+    reason = "; ".join(message.errors or []) or (message.result or "").strip()
+    reason = reason or f"it ended with {message.subtype!r} and gave no reason"
     if message.api_error_status == 401:
-        words += f" ({_CHECK_KEY})"
-    return f"Claude failed: {words[:_LONGEST_COMPLAINT]}"
+        reason += f" ({_CHECK_KEY})"
+    return f"Claude failed: {reason[:_LONGEST_REASON]}"
+
+
+def _sum_tokens(counts: Collection[Mapping[str, Any]], names: Iterable[str]) -> tuple[int, int]:
+    """Tokens that were read and written; the last of the names is what was written."""
+    *read, written = [sum(_read_count(each.get(name)) for each in counts) for name in names]
+    return int(sum(read)), int(written)
+
+
+def _share_of_turn(tokens: Mapping[str, Any], models: Mapping[str, Mapping[str, Any]]) -> float:
+    """This turn's share of the total usage, by weight."""
+    turn = sum(_read_count(tokens.get(name)) * weight for name, weight in _OF_TURN.items())
+    whole = sum(
+        _read_count(model.get(name)) * weight for model in models.values() for name, weight in _OF_MODEL.items()
+    )
+    return turn / whole if whole > turn else 1.0
+
+
+def _read_count(value: Any) -> float:
+    return value if isinstance(value, int | float) and not isinstance(value, bool) and value > 0 else 0

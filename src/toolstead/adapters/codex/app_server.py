@@ -12,13 +12,16 @@ import itertools
 import json
 import logging
 import signal
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Protocol, cast
+
+import mcp_types
 
 from toolstead.adapters.codex.program import CodexProgram
 from toolstead.errors import RuntimeFailureError
 from toolstead.processes.piped import PipedProcess
 from toolstead.types.content import whole_text
+from toolstead.types.result import ToolResult
 
 logger = logging.getLogger(__name__)
 
@@ -28,7 +31,7 @@ _ANSWER = 30.0
 """Seconds that it may take to answer a request."""
 _LEAVE = 2.0
 """Seconds that it gets to exit after its stdin is closed, and again after SIGTERM."""
-_COMPLAINTS, _LONGEST_COMPLAINT = 3, 300
+_MOST_ERRORS, _LONGEST_ERROR = 3, 300
 """Lines of its stderr that are shown when it does not start, and how much of each."""
 _METHOD_NOT_FOUND = -32601
 _CLIENT = "toolstead"
@@ -50,8 +53,8 @@ class RefusedByCodexError(Exception):
     """It answered a request with an error."""
 
 
-class Listener(Protocol):
-    """Receives the notifications about one thread."""
+class ThreadOwner(Protocol):
+    """The exclusive owner of a Codex thread: a session. It receives the notifications, and has the tools."""
 
     def on_notification(self, method: str, params: Mapping[str, Any]) -> None:
         """Receive a notification. Must not block."""
@@ -61,15 +64,39 @@ class Listener(Protocol):
         """The process has ended."""
         ...
 
+    async def give_up(self) -> None:
+        """Release the thread to another session.
+
+        Raises:
+            RuntimeFailureError: It is in use.
+        """
+        ...
+
+    def list_tools(self) -> Sequence[mcp_types.Tool]:
+        """The tools of this thread."""
+        ...
+
+    async def call(self, name: str, input: Mapping[str, Any], *, call_id: str | None) -> ToolResult:
+        """Call one of them."""
+        ...
+
+    async def answer_hook(self, payload: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Answer a hook that Codex calls before or after a built-in tool."""
+        ...
+
 
 class AppServer:
-    """One process, and the connection to it."""
+    """One process, and the connection to it.
+
+    Attributes:
+        listeners: Who receives the notifications about a thread, by the thread's id.
+    """
 
     def __init__(self, process: PipedProcess) -> None:
         self._process = process
         self._ids = itertools.count(1)
         self._waiting: dict[int, asyncio.Future[Any]] = {}
-        self._listeners: dict[str, Listener] = {}
+        self.listeners: dict[str, ThreadOwner] = {}
         self._gone = False
         self._reading = asyncio.create_task(self._read())
 
@@ -94,8 +121,8 @@ class AppServer:
             server._send({"method": "initialized"})
         except (ProcessGoneError, RefusedByCodexError, TimeoutError) as error:
             await server.close()
-            words = " ".join(line[:_LONGEST_COMPLAINT] for line in process.read_last_lines()[-_COMPLAINTS:])
-            why = words or error or "it does not answer"
+            errors = " ".join(line[:_LONGEST_ERROR] for line in process.read_last_lines()[-_MOST_ERRORS:])
+            why = errors or error or "it does not answer"
             raise RuntimeFailureError(f"Codex does not start: {why}") from error
         except BaseException:
             await server.kill()
@@ -111,14 +138,6 @@ class AppServer:
     def pid(self) -> int:
         """Its process id."""
         return self._process.child.pid
-
-    def add_listener(self, thread_id: str, listener: Listener) -> None:
-        """Pass the notifications about a thread to a listener."""
-        self._listeners[thread_id] = listener
-
-    def remove_listener(self, thread_id: str) -> None:
-        """Remove the listener of a thread."""
-        self._listeners.pop(thread_id, None)
 
     async def send_request(
         self, method: str, params: Mapping[str, Any], *, timeout: float = _ANSWER
@@ -179,40 +198,37 @@ class AppServer:
     def _take_message(self, message: Any) -> None:
         if not isinstance(message, dict):
             raise ValueError("not a JSON object")  # noqa: TRY004 - a broken wire, like a line that is no JSON
-        said = cast("dict[str, Any]", message)
-        method: Any = said.get("method")
+        fields = cast("dict[str, Any]", message)
+        method: Any = fields.get("method")
         if method is None:
-            self._take_answer(said)
+            self._take_answer(fields)
             return
-        params: Mapping[str, Any] = said.get("params") or {}
-        if "id" in said:
-            self._refuse_request(said["id"], str(method))
+        params: Mapping[str, Any] = fields.get("params") or {}
+        if "id" in fields:
+            self._refuse_request(fields["id"], str(method))
             return
-        listener = self._listeners.get(str(params.get("threadId")))
+        listener = self.listeners.get(str(params.get("threadId")))
         if listener is not None:
             listener.on_notification(str(method), params)
         elif method in ("configWarning", "warning", "deprecationNotice"):
             logger.debug("codex: %s", params.get("summary") or params.get("message"))
 
-    def _take_answer(self, said: Mapping[str, Any]) -> None:
-        answer = self._waiting.get(said.get("id") or 0)
+    def _take_answer(self, fields: Mapping[str, Any]) -> None:
+        answer = self._waiting.get(fields.get("id") or 0)
         if answer is None or answer.done():
             return
-        if (error := said.get("error")) is not None:
+        if (error := fields.get("error")) is not None:
             answer.set_exception(RefusedByCodexError(str(error.get("message", error))))
         else:
-            answer.set_result(said.get("result") or {})
+            answer.set_result(fields.get("result") or {})
 
     def _refuse_request(self, number: Any, method: str) -> None:
         """Refuse a request, so that it does not wait for an answer."""
         logger.warning("Codex requested %s, which is not granted here", method)
-        answer: dict[str, Any] = {"id": number}
-        if method in _REFUSALS:
-            answer["result"] = _REFUSALS[method]
-        else:
-            answer["error"] = {"code": _METHOD_NOT_FOUND, "message": f"{method} is not granted here"}
+        error = {"code": _METHOD_NOT_FOUND, "message": f"{method} is not granted here"}
+        answer = {"result": _REFUSALS[method]} if method in _REFUSALS else {"error": error}
         with contextlib.suppress(ProcessGoneError):
-            self._send(answer)
+            self._send({"id": number, **answer})
 
     def _note_end(self) -> None:
         """Notify all listeners and pending requests, once, that it has ended."""
@@ -223,5 +239,5 @@ class AppServer:
             if not answer.done():
                 answer.set_exception(ProcessGoneError("the Codex process has ended"))
                 answer.exception()  # the waiting caller raises it; without one, it is dropped
-        for listener in list(self._listeners.values()):
+        for listener in list(self.listeners.values()):
             listener.on_process_end()

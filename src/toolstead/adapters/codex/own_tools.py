@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Mapping
-from typing import Any, cast
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Any, TypeVar, cast
 
 from toolstead.invoker.runtime import OwnTools
 from toolstead.types.content import Text
@@ -18,6 +18,10 @@ from toolstead.types.result import Failure, ToolResult
 
 logger = logging.getLogger(__name__)
 
+_T = TypeVar("_T")
+
+SERVER = "toolstead"
+"""The name of our MCP server in Codex."""
 GATE = "own-tool-gate"
 """The name that hooks call at our endpoint; not listed for models."""
 _LONG = 365 * 24 * 3600
@@ -26,39 +30,49 @@ _OTHERS = "^([^m]|m[^c]|mc[^p]|mcp[^_]).*"
 """Every tool that is not from an MCP server: only the dispatcher gates and logs ours."""
 _RESOURCES = ("list_mcp_resources", "list_mcp_resource_templates", "read_mcp_resource")
 """Codex offers them when any MCP server is configured; ours has no resources."""
+_USES: Mapping[str, tuple[str, Sequence[str]]] = {
+    "commandExecution": ("Bash", ("command", "cwd")),
+    "fileChange": ("apply_patch", ("changes",)),
+    "webSearch": ("web_search", ("query", "action")),
+    "imageView": ("view_image", ("path",)),
+    "imageGeneration": ("imageGeneration", ()),
+    "sleep": ("sleep", ()),
+    "collabAgentToolCall": ("agents_{tool}", ("prompt", "model")),
+    "mcpToolCall": ("mcp__{server}__{tool}", ("arguments",)),
+}
+"""Items that are tool calls: by type the tool's name, and the members that are its arguments."""
 _MOST_TEXT = 65_536
 _DECIDE = 0.5
 """Seconds that gates get after a turn to decide about unannounced calls."""
 
-
-def hook_settings(server: str) -> Mapping[str, Any]:
-    """The configuration that makes Codex call an MCP server as its hook."""
-    given = {"name": "${tool_name}", "input": "${tool_input}", "id": "${tool_use_id}", "event": "${hook_event_name}"}
-
-    def hook_entry(input: Mapping[str, str]) -> list[dict[str, Any]]:
-        call = {"type": "mcp_tool", "server": server, "tool": GATE, "input": input, "timeout": _LONG}
-        return [{"matcher": _OTHERS, "hooks": [call]}]
-
-    return {"PreToolUse": hook_entry(given), "PostToolUse": hook_entry({**given, "response": "${tool_response}"})}
+_INPUT = {"name": "${tool_name}", "input": "${tool_input}", "id": "${tool_use_id}", "event": "${hook_event_name}"}
+HOOKS: Mapping[str, Any] = {
+    event: [
+        {
+            "matcher": _OTHERS,
+            "hooks": [{"type": "mcp_tool", "server": SERVER, "tool": GATE, "input": _INPUT | more, "timeout": _LONG}],
+        }
+    ]
+    for event, more in (("PreToolUse", {}), ("PostToolUse", {"response": "${tool_response}"}))
+}
+"""The configuration that makes Codex call our MCP server as its hook."""
 
 
 class OwnUses:
     """The calls of Codex's built-in tools in one turn."""
 
-    def __init__(self, own: OwnTools, *, ours: str, refuse: Callable[[str], None]) -> None:
+    def __init__(self, own: OwnTools, *, refuse: Callable[[str], None]) -> None:
         """Watch a turn.
 
         Args:
             own: The gates and the log.
-            ours: The name of the MCP server with our tools.
             refuse: Ends the turn when a call that is already running is refused.
         """
         self._own = own
-        self._ours = ours
         self._refuse = refuse
         self._asked: set[str] = set()
         self._open: dict[str, tuple[str, Mapping[str, Any]]] = {}
-        self._asking: set[asyncio.Task[Mapping[str, Any] | ToolResult]] = set()
+        self._asking: set[asyncio.Future[Mapping[str, Any] | ToolResult]] = set()
         self._late: set[asyncio.Task[None]] = set()
 
     @property
@@ -66,33 +80,26 @@ class OwnUses:
         """Whether it used any, or tried to."""
         return bool(self._asked)
 
-    async def on_hook(self, told: Mapping[str, Any]) -> Mapping[str, Any]:
+    async def on_hook(self, payload: Mapping[str, Any]) -> Mapping[str, Any]:
         """Handle a hook's request, and return the answer for Codex."""
-        name, call_id = str(told.get("name")), str(told.get("id"))
-        given: Any = told.get("input")
+        name, call_id = str(payload.get("name")), str(payload.get("id"))
+        given: Any = payload.get("input")
         arguments = cast("dict[str, Any]", given) if isinstance(given, dict) else {"input": given}
-        if told.get("event") == "PostToolUse":
-            await self._report_result(call_id, ToolResult(content=(Text(str(told.get("response"))[:_MOST_TEXT]),)))
+        if payload.get("event") == "PostToolUse":
+            await self._report_result(call_id, ToolResult(content=(Text(str(payload.get("response"))[:_MOST_TEXT]),)))
             return {}
         # In a separate task: every failure must become a denial, because Codex treats an error as consent.
-        asking = asyncio.create_task(self._ask_gates(name, arguments, call_id))
-        self._asking.add(asking)
-        asking.add_done_callback(self._asking.discard)
-        try:
-            await asyncio.wait((asking,))
-        except asyncio.CancelledError:
-            asking.cancel()  # Codex no longer waits, so no decision is needed
-            raise
+        asking = await run_in_task(self._ask_gates(name, arguments, call_id), self._asking)
         if asking.cancelled():
             return hook_refusal(name, "the turn ended before a decision")
         if (why := asking.exception()) is not None:
             logger.error("call %s: the gates failed for %s", call_id, name, exc_info=why)
             return hook_refusal(name, "its gates failed")
-        return _hook_decision(name, asking.result(), asked=arguments)
+        return _hook_decision(name, asking.result(), original=arguments)
 
     def note_item(self, item: Mapping[str, Any]) -> None:
         """Process an item of the turn; a tool call that was not gated yet is gated now."""
-        call_id, described = str(item.get("id")), _describe_use(item, self._ours)
+        call_id, described = str(item.get("id")), _describe_use(item)
         if described is None or call_id in self._asked:
             return
         task = asyncio.create_task(self._ask_late(*described, call_id))
@@ -139,47 +146,46 @@ class OwnUses:
             await self._own.report_result(*used, result, call_id=call_id)
 
 
+async def run_in_task(work: Awaitable[_T], tasks: set[asyncio.Future[_T]]) -> asyncio.Future[_T]:
+    """Run work in its own task, which is in `tasks` while it runs, and wait for its end.
+
+    A caller that is cancelled, because Codex no longer waits, cancels the work.
+    """
+    task = asyncio.ensure_future(work)
+    tasks.add(task)
+    task.add_done_callback(tasks.discard)
+    try:
+        await asyncio.wait((task,))
+    except asyncio.CancelledError:
+        task.cancel()
+        raise
+    return task
+
+
 def hook_refusal(name: str, why: str) -> Mapping[str, Any]:
     """A hook's denial."""
     return _hook_decision(name, ToolResult.error(f"{name} was refused: {why}", Failure.REFUSED))
 
 
 def _hook_decision(
-    name: str, decided: Mapping[str, Any] | ToolResult, *, asked: Mapping[str, Any] | None = None
+    name: str, decided: Mapping[str, Any] | ToolResult, *, original: Mapping[str, Any] | None = None
 ) -> Mapping[str, Any]:
     """What a hook answers."""
     about: dict[str, Any] = {"hookEventName": "PreToolUse"}
     if isinstance(decided, ToolResult):
         about |= {"permissionDecision": "deny", "permissionDecisionReason": decided.text or f"{name} was refused"}
-    elif asked is not None and dict(decided) != dict(asked):
+    elif original is not None and dict(decided) != dict(original):
         about |= {"permissionDecision": "allow", "updatedInput": dict(decided)}
     else:
         return {}
     return {"hookSpecificOutput": about}
 
 
-def _describe_use(item: Mapping[str, Any], ours: str) -> tuple[str, Mapping[str, Any]] | None:
+def _describe_use(item: Mapping[str, Any]) -> tuple[str, Mapping[str, Any]] | None:
     """Name and arguments of a built-in tool; None for anything else."""
-    match item.get("type"):
-        case "commandExecution":
-            return "Bash", _pick_fields(item, "command", "cwd")
-        case "fileChange":
-            return "apply_patch", _pick_fields(item, "changes")
-        case "webSearch":
-            return "web_search", _pick_fields(item, "query", "action")
-        case "imageView":
-            return "view_image", _pick_fields(item, "path")
-        case "imageGeneration" | "sleep" as kind:
-            return kind, {}
-        case "collabAgentToolCall":
-            return f"agents_{item.get('tool')}", _pick_fields(item, "prompt", "model")
-        case "mcpToolCall" if item.get("tool") in _RESOURCES:
-            return str(item["tool"]), _pick_fields(item, "arguments")
-        case "mcpToolCall" if item.get("server") != ours:
-            return f"mcp__{item.get('server')}__{item.get('tool')}", _pick_fields(item, "arguments")
-        case _:
-            return None
-
-
-def _pick_fields(item: Mapping[str, Any], *keys: str) -> dict[str, Any]:
-    return {key: item[key] for key in keys if item.get(key) is not None}
+    kind, tool, server = str(item.get("type")), item.get("tool"), item.get("server")
+    if kind not in _USES or (server == SERVER and tool not in _RESOURCES):
+        return None
+    name, members = _USES[kind]
+    arguments = {key: item[key] for key in members if item.get(key) is not None}
+    return (str(tool) if tool in _RESOURCES else name.format(server=server, tool=tool)), arguments

@@ -1,35 +1,44 @@
-"""The Codex program: its path, environment and command line.
+"""The Codex program: its path, environment, command line and list of models.
 
 It comes with the extra `codex`. Unless it uses the user's own login, it has a private folder, reads none of the user's
 configuration, and gets an allow-list of the environment.
+
+Its list of known models is changed so that they see our tools directly. For most models Codex would list no tools: the
+model writes programs that search for tools and call them, and may start subagents, which no other setting forbids. For
+the others it would offer a tool search. The other properties in the list are kept.
 """
 
 from __future__ import annotations
 
+import asyncio
+import hashlib
 import json
 import os
 import re
+import tempfile
 import tomllib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from toolstead.adapters.codex.models import write_models
-from toolstead.adapters.installing import install_command
-from toolstead.errors import RuntimeFailureError
+import msgspec
 
-Lookup = Callable[[str], str | None]
-"""The value of an environment name, or None."""
+from toolstead.adapters.installing import install_command
+from toolstead.adapters.providers.catalogue import Lookup
+from toolstead.errors import RuntimeFailureError
+from toolstead.processes.program_run import run_program
 
 KEY = "OPENAI_API_KEY"
 ADDRESS = "OPENAI_BASE_URL"
 USUAL_ADDRESS = "https://api.openai.com/v1"
 PROVIDER = "toolstead"
 
-_GIVEN = ("PATH", "LANG", "LC_ALL", "LC_CTYPE", "TZ", "TERM", "TMPDIR", "USER", "SSL_CERT_FILE", "SSL_CERT_DIR")
-_PROXIES = ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "http_proxy", "https_proxy", "all_proxy")
+_GIVEN = (
+    *("PATH", "LANG", "LC_ALL", "LC_CTYPE", "TZ", "TERM", "TMPDIR", "USER", "SSL_CERT_FILE", "SSL_CERT_DIR"),
+    *("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "http_proxy", "https_proxy", "all_proxy"),
+)
 _LOOPBACK = "127.0.0.1,localhost,::1"
 _TRIES = 3
 _MOST_SHOWN = 131_072
@@ -47,6 +56,38 @@ OFF = (
 """Features of Codex that are switched off."""
 SHELL = ("shell_tool", "unified_exec")
 """Features that let it run commands; a thread may have them, behind our gates and in the read-only sandbox."""
+
+_COMMON_SETTINGS: Mapping[str, Any] = {
+    "web_search": "disabled",
+    "approval_policy": "never",
+    "sandbox_mode": "read-only",
+    "check_for_update_on_startup": False,
+    "thread_unload_delay_secs": 0,
+    "tool_output_token_limit": _MOST_SHOWN,
+    "analytics.enabled": False,
+    "feedback.enabled": False,
+    "history.persistence": "none",
+    "skills.include_instructions": False,
+    "tools.experimental_request_user_input.enabled": False,
+    "tools.update_plan.enabled": False,
+    "shell_environment_policy.inherit": "core",
+    **{f"features.{name}": False for name in (*OFF, *SHELL)},
+}
+"""The settings that also apply with the user's own login, by dotted name."""
+
+_LISTING = 30.0
+_LONGEST_ERROR = 500
+_LONGEST_LIST = 64 << 20
+_REMOVED = ("tool_mode", "multi_agent_version")
+"""The properties that hide tools behind programs or allow subagents."""
+_CHANGED: Mapping[str, Any] = {"supports_search_tool": False, "experimental_supported_tools": []}
+"""Disables tool search and unknown tools."""
+
+
+class _ModelList(msgspec.Struct):
+    """The models, with arbitrary members."""
+
+    models: list[dict[str, msgspec.Raw]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,9 +117,8 @@ def prepare_program(*, folder: Path, lookup: Lookup, login: bool) -> CodexProgra
         RuntimeFailureError: The extra is not installed, there is no key, or the folder cannot be created.
     """
     program, beside = _find_program()
-    settings = dict(_common_settings())
+    settings = dict(_COMMON_SETTINGS)
     environ = {name: value for name in _GIVEN if (value := lookup(name))}
-    environ |= {name: value for name in _PROXIES if (value := lookup(name))}
     environ["PATH"] = os.pathsep.join([*beside, environ.get("PATH", os.defpath)])
     # Our endpoint is on this machine, so no proxy may be used for it.
     excepted = lookup("NO_PROXY") or lookup("no_proxy")
@@ -123,26 +163,6 @@ def _find_program() -> tuple[Path, list[str]]:
     return path, [str(beside)] if beside is not None else []
 
 
-def _common_settings() -> Mapping[str, Any]:
-    """The settings that also apply with the user's own login, by dotted name."""
-    return {
-        "web_search": "disabled",
-        "approval_policy": "never",
-        "sandbox_mode": "read-only",
-        "check_for_update_on_startup": False,
-        "thread_unload_delay_secs": 0,
-        "tool_output_token_limit": _MOST_SHOWN,
-        "analytics.enabled": False,
-        "feedback.enabled": False,
-        "history.persistence": "none",
-        "skills.include_instructions": False,
-        "tools.experimental_request_user_input.enabled": False,
-        "tools.update_plan.enabled": False,
-        "shell_environment_policy.inherit": "core",
-        **{f"features.{name}": False for name in (*OFF, *SHELL)},
-    }
-
-
 def _private_settings(address: str) -> Mapping[str, Any]:
     """The settings for a private home."""
     provider = f"model_providers.{PROVIDER}"
@@ -179,3 +199,62 @@ def _without_servers(config: Path) -> Mapping[str, Any]:
 
 def _write_toml(value: str | int | bool) -> str:
     return json.dumps(value, ensure_ascii=True)  # strings, numbers and booleans are the same in JSON and TOML
+
+
+def write_models(program: Path, folder: Path, environ: Mapping[str, str]) -> Path:
+    """Return the path of the changed list. The first call runs the program and writes a file: it blocks.
+
+    Args:
+        program: The program, whose list it is.
+        folder: An existing folder, where it is written.
+        environ: The program's environment.
+
+    Raises:
+        RuntimeFailureError: The program does not print its list, or it cannot be written.
+    """
+    try:
+        path = folder / f"models-{_identify_program(program)}.json"
+        if not path.exists():
+            _write_list(path, _change_models(_read_list(program, folder, environ)))
+    except (OSError, msgspec.MsgspecError) as error:
+        raise RuntimeFailureError(
+            f"Codex does not list its models, and with its own list it would hide our tools: {error}"
+        ) from error
+    return path
+
+
+def _identify_program(program: Path) -> str:
+    """A file name that depends on the program and on our changes."""
+    file = program.stat()
+    parts = (file.st_size, file.st_mtime_ns, _REMOVED, _CHANGED)
+    return hashlib.blake2b(repr(parts).encode(), digest_size=8).hexdigest()
+
+
+def _read_list(program: Path, folder: Path, environ: Mapping[str, str]) -> bytes:
+    command = (str(program), "debug", "models", "--bundled")
+    running = run_program(command, cwd=folder, env={**environ, "CODEX_HOME": str(folder)}, limit=_LONGEST_LIST)
+    try:
+        done = asyncio.run(asyncio.wait_for(running, _LISTING))
+    except TimeoutError:
+        raise OSError(f"no answer within {_LISTING:.0f} seconds") from None
+    if done.status != 0:
+        errors = done.stderr.decode(errors="replace").strip()[-_LONGEST_ERROR:]
+        raise OSError(f"it ended with status {done.status}: {errors or 'no output'}")
+    return done.stdout
+
+
+def _change_models(data: bytes) -> bytes:
+    """The list with our changes; the rest of it, which is long, is not decoded."""
+    models = msgspec.json.decode(data, type=_ModelList).models
+    changed = {name: msgspec.Raw(msgspec.json.encode(value)) for name, value in _CHANGED.items()}
+    ours = [{**{name: of for name, of in model.items() if name not in _REMOVED}, **changed} for model in models]
+    return msgspec.json.encode(_ModelList(models=ours))
+
+
+def _write_list(path: Path, text: bytes) -> None:
+    """Write the file atomically: another process may be reading it."""
+    with tempfile.TemporaryDirectory(dir=path.parent, prefix=".models-") as folder:
+        unfinished = Path(folder, path.name)
+        unfinished.touch(mode=0o600)
+        unfinished.write_bytes(text)
+        unfinished.replace(path)

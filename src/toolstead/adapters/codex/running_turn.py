@@ -10,7 +10,7 @@ from contextlib import suppress
 from typing import Any, cast
 
 from toolstead.adapters.codex.app_server import AppServer, ProcessGoneError, RefusedByCodexError
-from toolstead.adapters.codex.own_tools import OwnUses
+from toolstead.adapters.codex.own_tools import OwnUses, run_in_task
 from toolstead.errors import InvocationError, LimitError, RuntimeFailureError
 from toolstead.invoker.runtime import Answer, Turn
 from toolstead.types.result import Failure, ToolResult
@@ -23,7 +23,7 @@ INTERRUPT = 3.0
 _AGAIN = 0.01
 _UNWIND = 1.0
 """Seconds to wait for cancelled tools."""
-_WORDS = frozenset({"userMessage", "agentMessage", "reasoning", "plan", "contextCompaction"})
+_NO_CALLS = frozenset({"userMessage", "agentMessage", "reasoning", "plan", "contextCompaction"})
 """Items that are not tool calls: after a reply without tool calls there is no further model request."""
 
 
@@ -38,14 +38,14 @@ class RunningTurn:
         steered: Whether it was given messages while it ran.
     """
 
-    def __init__(self, turn: Turn, *, ours: str, max_turns: int) -> None:
+    def __init__(self, turn: Turn, *, max_turns: int) -> None:
         self.id: str | None = None
         self.ending: asyncio.Future[Answer | None] = asyncio.get_running_loop().create_future()
         self.over = asyncio.Event()
         self.unwanted = self.steered = False
-        self.own = OwnUses(turn.own, ours=ours, refuse=lambda why: self.fail_turn(RuntimeFailureError(why)))
+        self.own = OwnUses(turn.own, refuse=lambda why: self.fail_turn(RuntimeFailureError(why)))
         self._turn = turn
-        self._calls: set[asyncio.Task[ToolResult]] = set()
+        self._calls: set[asyncio.Future[ToolResult]] = set()
         self._text = ""
         self._usage = NOTHING_USED
         self._total: Any = None
@@ -90,7 +90,7 @@ class RunningTurn:
                 item: Mapping[str, Any] = params.get("item") or {}
                 if item.get("type") == "agentMessage":
                     self._text = str(item.get("text") or "")
-                self._called = self._called or item.get("type") not in _WORDS
+                self._called = self._called or item.get("type") not in _NO_CALLS
                 self._unanswered = item.get("type") == "userMessage"
                 self.own.note_item(item)
             case "thread/tokenUsage/updated":
@@ -109,17 +109,7 @@ class RunningTurn:
         if self.has_ended:
             return ToolResult.error(f"{name} was not called: the turn has ended", Failure.CANCELLED)
 
-        async def run_call() -> ToolResult:
-            return await self._turn.call_tool(name, input, call_id=call_id)
-
-        task = asyncio.create_task(run_call())
-        self._calls.add(task)
-        task.add_done_callback(self._calls.discard)
-        try:
-            await asyncio.wait((task,))
-        except asyncio.CancelledError:
-            task.cancel()
-            raise
+        task = await run_in_task(self._turn.call_tool(name, input, call_id=call_id), self._calls)
         if task.cancelled():
             return ToolResult.error(f"{name} was cancelled", Failure.CANCELLED)
         return task.result()
@@ -185,19 +175,16 @@ class RunningTurn:
         if text and not self.ending.done():
             self._turn.tell(kind, {"text": str(text)})
 
-    def _count_usage(self, told: Mapping[str, Any]) -> None:
-        total: Any = told.get("total")
-        last: Mapping[str, Any] = told.get("last") or {}
+    def _count_usage(self, reported: Mapping[str, Any]) -> None:
+        total: Any = reported.get("total")
+        last: Mapping[str, Any] = reported.get("last") or {}
         if total == self._total:
             return  # a duplicate
         self._total = total
         used = Usage(input_tokens=_read_number(last, "inputTokens"), output_tokens=_read_number(last, "outputTokens"))
         self._usage += used
         self._turn.tell("usage", used.to_json())
-        self._enforce_limit()
-
-    def _enforce_limit(self) -> None:
-        """End it at its limit of replies: Codex reports the usage of each after its calls are done."""
+        # End it at its limit of replies: Codex reports the usage of each after its calls are done.
         self._replies += 1
         if self._replies > self._max_turns or (self._replies == self._max_turns and self._called):
             self.fail_turn(
@@ -230,8 +217,8 @@ def _turn_of(params: Mapping[str, Any]) -> Any:
     return params.get("turnId") or turn.get("id")
 
 
-def _read_number(told: Mapping[str, Any], name: str) -> int:
-    value = told.get(name)
+def _read_number(usage: Mapping[str, Any], name: str) -> int:
+    value = usage.get(name)
     return value if isinstance(value, int) else 0
 
 

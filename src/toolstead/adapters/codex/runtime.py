@@ -12,9 +12,9 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from toolstead.adapters.codex.program import Lookup, prepare_program
+from toolstead.adapters.codex.program import prepare_program
 from toolstead.adapters.importing import import_lock
-from toolstead.adapters.providers.catalogue import find_model
+from toolstead.adapters.providers.catalogue import Lookup, find_model
 from toolstead.errors import RuntimeFailureError
 from toolstead.invoker.runtime import Offered, SessionSpec
 
@@ -30,7 +30,15 @@ OWN_TOOLS = ("shell",)
 
 
 class CodexRuntime:
-    """Opens threads of Codex."""
+    """Opens threads of Codex.
+
+    Attributes:
+        name: `codex`.
+        owns_process: False: a session is a thread of a shared process.
+    """
+
+    name = "codex"
+    owns_process = False
 
     def __init__(
         self,
@@ -39,7 +47,6 @@ class CodexRuntime:
         folder: Path,
         lookup: Lookup,
         login: bool = False,
-        model: str = "",
         tools: Sequence[str] = (),
         max_turns: int = 100,
         version: str = "0",
@@ -51,7 +58,6 @@ class CodexRuntime:
             folder: A private folder where Codex keeps its conversations; the same every time.
             lookup: The user's environment and keys: `OPENAI_API_KEY`, `OPENAI_BASE_URL`, `PATH`, proxies, certificates.
             login: Work in the user's own Codex home, with the account that is logged in there, and no key.
-            model: The usual model; empty for Codex's own choice.
             tools: Built-in tools of Codex that every agent may use: `shell`, read-only, with each command gated.
             max_turns: Model requests allowed for one prompt.
             version: Sent to Codex.
@@ -60,7 +66,6 @@ class CodexRuntime:
             RuntimeFailureError: A tool cannot be permitted.
         """
         self._offered = offered
-        self._model = model
         self._tools = tuple(tools)
         self._max_turns = max_turns
         self._login = login
@@ -70,28 +75,17 @@ class CodexRuntime:
         self._parts: tuple[Stations, ToolCopies[mcp_types.Tool]] | None = None
         self._importing = asyncio.Lock()
 
-    @property
-    def name(self) -> str:
-        """`codex`."""
-        return "codex"
-
-    @property
-    def owns_process(self) -> bool:
-        """False: a session is a thread of a shared process."""
-        return False
-
     def resolve_model(self, model: str) -> str:
         """The full name of the model that answers; empty when that is Codex's own choice.
 
         Raises:
             RuntimeFailureError: Codex cannot run that model.
         """
-        wanted = model or self._model
-        vendor, colon, name = wanted.partition(":")  # a name may have colons of its own: ft:gpt-…:house::id
-        vendor, name = (vendor, name) if colon else (_vendor_of(wanted), vendor)
+        vendor, colon, name = model.partition(":")  # a name may have colons of its own: ft:gpt-…:org::id
+        vendor, name = (vendor, name) if colon else (_vendor_of(model), vendor)
         if vendor != "openai":
             raise RuntimeFailureError(
-                f"Codex cannot run {wanted!r}: it runs OpenAI's models, named like openai:gpt-…; leave the model out"
+                f"Codex cannot run {model!r}: it runs OpenAI's models, named like openai:gpt-…; leave the model out"
                 " for Codex's own choice, or use another runtime"
             )
         return f"openai:{name}" if name else ""

@@ -16,16 +16,14 @@ from typing import Any
 import mcp_types
 
 from toolstead.adapters.codex.app_server import AppServer, ProcessGoneError, RefusedByCodexError
-from toolstead.adapters.codex.own_tools import hook_refusal
+from toolstead.adapters.codex.own_tools import HOOKS, SERVER, hook_refusal
+from toolstead.adapters.codex.program import SHELL
 from toolstead.adapters.codex.running_turn import INTERRUPT, RunningTurn
 from toolstead.adapters.codex.station import Station, Stations
-from toolstead.adapters.codex.thread_settings import input_items, settings_of, surroundings_of
-from toolstead.adapters.codex.tool_endpoint import NAME
 from toolstead.adapters.tool_copies import ToolCopies
 from toolstead.errors import RuntimeFailureError, SessionLostError
-from toolstead.invoker.runtime import Answer, Offered, SessionSpec, Turn, fingerprint
+from toolstead.invoker.runtime import Answer, Offered, SessionSpec, Turn, fingerprint, instructions_of
 from toolstead.types.result import Failure, ToolResult
-from toolstead.types.tool import ToolInfo
 
 logger = logging.getLogger(__name__)
 
@@ -34,7 +32,11 @@ _LEAVE = 2.0
 
 
 class CodexSession:
-    """A thread, and its running turn."""
+    """A thread, and its running turn.
+
+    Attributes:
+        is_resumed: Whether it was opened with an earlier conversation in it.
+    """
 
     def __init__(
         self,
@@ -69,24 +71,18 @@ class CodexSession:
         self._copies = copies
         self._hooked = hooked
         self._max_turns = max_turns
-        self._infos: Sequence[ToolInfo] = ()
         self._tools: Sequence[mcp_types.Tool] = ()
         self._thread = ""
         self._token = ""
-        self._resumed = self._ran = self._attached = self._broken = self._closed = False
+        self.is_resumed = self._ran = self._attached = self._broken = self._closed = False
         self._changing = asyncio.Lock()
         self._running: RunningTurn | None = None
-        self._put_away = asyncio.Event()
+        self._unloaded = asyncio.Event()
 
     @property
     def id(self) -> str | None:
         """Codex's id of the thread; None while it has no messages."""
-        return self._thread if self._ran or self._resumed else None
-
-    @property
-    def is_resumed(self) -> bool:
-        """Whether it was opened with an earlier conversation in it."""
-        return self._resumed
+        return self._thread if self._ran or self.is_resumed else None
 
     @property
     def is_usable(self) -> bool:
@@ -108,14 +104,13 @@ class CodexSession:
         if resume is not None:
             await self._station.claim_thread(resume, self)
             self._thread = resume
-        self._infos = self._offered(spec)
-        self._tools = self._copies.copies_of(self._infos)
+        self._tools = self._copies.copies_of(self._offered(spec))
         token = endpoint.issue_token(self)
         old, self._token = self._token, token
         endpoint.revoke_token(old)
-        params = settings_of(spec, endpoint.server_settings(token), hooked=self._hooked)
+        params = _settings_of(spec, endpoint.server_settings(token), hooked=self._hooked)
         if resume is None:
-            await self._open("thread/start", params | surroundings_of(spec), None)
+            await self._open("thread/start", params | _surroundings_of(spec), None)
             return
         params |= {"threadId": resume, "excludeTurns": True}
         await self._open("thread/resume", params, resume)
@@ -126,7 +121,7 @@ class CodexSession:
             await self._open("thread/resume", params, resume)
         if not endpoint.was_used(token):
             raise RuntimeFailureError(f"Codex does not unload the conversation {resume!r}, so it cannot be resumed")
-        self._resumed = True
+        self.is_resumed = True
 
     async def _open(self, method: str, params: Mapping[str, Any], resume: str | None) -> None:
         """Have Codex load the thread; a caller that is cancelled meanwhile still knows its id, and can unload it."""
@@ -139,7 +134,7 @@ class CodexSession:
                     self._note_opened(await asyncio.shield(opening))
             raise
         except RefusedByCodexError as error:
-            self._station.let_go(self._thread, self)
+            self._station.release_thread(self._thread, self)
             if resume is not None:
                 raise SessionLostError(f"Codex cannot resume the conversation {resume!r}: {error}") from error
             raise RuntimeFailureError(f"Codex: {error}") from error
@@ -151,8 +146,8 @@ class CodexSession:
     def _note_opened(self, answer: Mapping[str, Any]) -> None:
         self._thread = str(answer["thread"]["id"])
         self._attached = True
-        self._station.hold_thread(self._thread, self)
-        self._station.server.add_listener(self._thread, self)
+        self._station.owners[self._thread] = self
+        self._station.server.listeners[self._thread] = self
 
     async def give_up(self) -> None:
         """Release the conversation to another session; it is claimed again before the next turn here.
@@ -172,20 +167,20 @@ class CodexSession:
     async def run(self, turn: Turn) -> Answer:
         """Answer a prompt."""
         self._check_free()
-        playing = self._running = RunningTurn(turn, ours=NAME, max_turns=self._max_turns)
+        playing = self._running = RunningTurn(turn, max_turns=self._max_turns)
         starting: asyncio.Task[None] | None = None
         try:
             await self._offer_now()
-            told = input_items(turn.prompt)
+            items = _input_items(turn.prompt)
             while True:
-                starting = asyncio.create_task(self._start(playing, told))
+                starting = asyncio.create_task(self._start(playing, items))
                 await asyncio.shield(starting)
                 if not self._station.server.is_alive:
                     self.on_process_end()
                 if (answer := await asyncio.shield(playing.ending)) is not None:
                     return answer
                 playing.go_on()
-                told = []
+                items = []
         except asyncio.CancelledError:
             await playing.interrupt_turn(self._current_place, starting)
             raise
@@ -211,7 +206,7 @@ class CodexSession:
         if playing is None or playing.id is None or playing.has_ended:
             return False
         playing.steered = True
-        params = {"threadId": self._thread, "expectedTurnId": playing.id, "input": input_items(text)}
+        params = {"threadId": self._thread, "expectedTurnId": playing.id, "input": _input_items(text)}
         try:
             await self._station.server.send_request("turn/steer", params)
         except (RefusedByCodexError, ProcessGoneError, TimeoutError) as error:
@@ -245,20 +240,20 @@ class CodexSession:
             async with self._changing:
                 await self._detach_thread()
         finally:
-            self._station.let_go(self._thread, self)
+            self._station.release_thread(self._thread, self)
             await self._stations.leave_station(self._station)
 
     def on_notification(self, method: str, params: Mapping[str, Any]) -> None:
         """Process a notification about this thread."""
         playing = self._running
         if method == "thread/closed":
-            self._put_away.set()
+            self._unloaded.set()
         if playing is not None:
             playing.on_notification(method, params)
 
     def on_process_end(self) -> None:
         """The process has ended."""
-        self._put_away.set()
+        self._unloaded.set()
         playing = self._running
         if playing is not None and playing.id is not None:  # else it is begun again in another process
             playing.fail_turn(SessionLostError("the Codex process ended in the middle of the turn"))
@@ -295,9 +290,9 @@ class CodexSession:
 
     async def _end_commands(self) -> None:
         """End the background processes of its commands: Codex leaves them running, even after an interrupt."""
-        server, thread = self._current_place()
+        params = {"threadId": self._thread}
         try:
-            await server.send_request("thread/backgroundTerminals/clean", {"threadId": thread}, timeout=_LEAVE)
+            await self._station.server.send_request("thread/backgroundTerminals/clean", params, timeout=_LEAVE)
         except (RefusedByCodexError, TimeoutError) as error:
             logger.warning("background processes of Codex's commands could not be ended: %s", error or "no answer")
         except ProcessGoneError:
@@ -306,21 +301,21 @@ class CodexSession:
     def _current_place(self) -> tuple[AppServer, str]:
         return self._station.server, self._thread
 
-    async def _start(self, playing: RunningTurn, told: Sequence[Mapping[str, Any]]) -> None:
+    async def _start(self, playing: RunningTurn, items: Sequence[Mapping[str, Any]]) -> None:
         """Begin a turn; in a new process if the old one has died."""
         try:
-            answer = await self._send_start(told)
+            answer = await self._send_start(items)
         except ProcessGoneError:
             if playing.unwanted:
                 raise
             await self._move_thread()
             if playing.unwanted:
                 raise
-            answer = await self._send_start(told)
+            answer = await self._send_start(items)
         playing.begin_turn(str(answer["turn"]["id"]))
 
-    async def _send_start(self, told: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]:
-        params: dict[str, Any] = {"threadId": self._thread, "input": told, **surroundings_of(self._spec)}
+    async def _send_start(self, items: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]:
+        params: dict[str, Any] = {"threadId": self._thread, "input": items, **_surroundings_of(self._spec)}
         answer = await self._station.server.send_request("turn/start", params)
         self._ran = True
         return answer
@@ -339,12 +334,9 @@ class CodexSession:
 
     async def _offer_now(self) -> None:
         """Ensure that the thread is attached, with the current tools."""
-        infos = self._offered(self._spec)
         if not self._station.server.is_alive:
             return  # it is attached when the turn is begun, in another process
-        if self._attached and (infos is self._infos or self._copies.copies_of(infos) == self._tools):
-            self._infos = infos
-        else:
+        if not self._attached or self._copies.copies_of(self._offered(self._spec)) != self._tools:
             await self._attach_anew()
 
     async def _attach_anew(self) -> None:
@@ -362,11 +354,43 @@ class CodexSession:
         server, thread = self._station.server, self._thread
         if not self._attached:
             return
-        self._put_away.clear()
+        self._unloaded.clear()
         with contextlib.suppress(ProcessGoneError, RefusedByCodexError, TimeoutError):
             async with asyncio.timeout(_LEAVE):
                 await server.send_request("thread/unsubscribe", {"threadId": thread})
-                await self._put_away.wait()  # before that it cannot be resumed
+                await self._unloaded.wait()  # before that it cannot be resumed
         self._attached = False
-        self._station.let_go(thread, self)
-        server.remove_listener(thread)
+        self._station.release_thread(thread, self)
+        server.listeners.pop(thread, None)
+
+
+def _settings_of(spec: SessionSpec, endpoint: Mapping[str, Any], *, hooked: bool) -> dict[str, Any]:
+    """The parameters of a thread, to start or resume it; `endpoint` says how our MCP server is reached."""
+    shell = "shell" in spec.permissions
+    settings: dict[str, Any] = {
+        "cwd": str(spec.cwd),
+        # Not "untrusted", which asks about every command: an approved one that fails in the sandbox is run again
+        # without it. The hooks call our gates, and no command leaves the sandbox.
+        "approvalPolicy": "never",
+        "sandbox": "read-only",
+        "config": {
+            # By dotted names: a whole table would replace the settings from the command line.
+            f"mcp_servers.{SERVER}": endpoint,
+            **{f"features.{name}": shell for name in SHELL},
+            "features.hooks": hooked,
+            **({"hooks": HOOKS, "bypass_hook_trust": True} if hooked else {}),
+        },
+        # Codex's own instructions mention tools that are missing, unless it may run commands.
+        "developerInstructions" if shell else "baseInstructions": instructions_of(spec),
+    }
+    model = spec.model.removeprefix("openai:")
+    return settings | ({"model": model} if model else {})
+
+
+def _surroundings_of(spec: SessionSpec) -> dict[str, Any]:
+    """No environment, unless it may run commands. A resumed thread loses this setting, so each turn sends it."""
+    return {} if "shell" in spec.permissions else {"environments": []}
+
+
+def _input_items(text: str) -> list[dict[str, Any]]:
+    return [{"type": "text", "text": text}]

@@ -4,52 +4,40 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from typing import Protocol
 
-from toolstead.adapters.codex.app_server import AppServer
+from toolstead.adapters.codex.app_server import AppServer, ThreadOwner
 from toolstead.adapters.codex.program import CodexProgram
 from toolstead.adapters.codex.tool_endpoint import CodexToolEndpoint
-
-
-class ThreadHolder(Protocol):
-    """The exclusive owner of a Codex thread."""
-
-    async def give_up(self) -> None:
-        """Release the thread to another session.
-
-        Raises:
-            RuntimeFailureError: It is in use.
-        """
-        ...
+from toolstead.concurrency.owned_tasks import OwnedTasks
 
 
 class Station:
-    """One process, one endpoint, the number of their sessions, and the owner of each thread."""
+    """One process, one endpoint, the number of their sessions, and the owner of each thread.
+
+    Attributes:
+        owners: The session that owns a thread, by the thread's id.
+    """
 
     def __init__(self, server: AppServer, endpoint: CodexToolEndpoint) -> None:
         self.server = server
         self.endpoint = endpoint
         self.users = 0
-        self._holders: dict[str, ThreadHolder] = {}
+        self.owners: dict[str, ThreadOwner] = {}
 
-    async def claim_thread(self, thread_id: str, holder: ThreadHolder) -> None:
+    async def claim_thread(self, thread_id: str, owner: ThreadOwner) -> None:
         """Claim a thread exclusively: Codex would let two sessions share it, with the tools of the first.
 
         Raises:
             RuntimeFailureError: Another session is using it.
         """
-        while (other := self._holders.get(thread_id)) is not None and other is not holder:
+        while (other := self.owners.get(thread_id)) is not None and other is not owner:
             await other.give_up()
-        self.hold_thread(thread_id, holder)
+        self.owners[thread_id] = owner
 
-    def hold_thread(self, thread_id: str, holder: ThreadHolder) -> None:
-        """Claim a new thread, which no other session can own yet."""
-        self._holders[thread_id] = holder
-
-    def let_go(self, thread_id: str, holder: ThreadHolder) -> None:
-        """Release a thread."""
-        if self._holders.get(thread_id) is holder:
-            del self._holders[thread_id]
+    def release_thread(self, thread_id: str, owner: ThreadOwner) -> None:
+        """Release a thread, unless it has another owner now."""
+        if self.owners.get(thread_id) is owner:
+            del self.owners[thread_id]
 
 
 class Stations:
@@ -60,7 +48,7 @@ class Stations:
         self._version = version
         self._changing = asyncio.Lock()
         self._current: Station | None = None
-        self._leaving: set[asyncio.Task[None]] = set()
+        self._leaving = OwnedTasks()
 
     async def enter_station(self) -> Station:
         """Enter a working station; the session must leave it again.
@@ -77,10 +65,7 @@ class Stations:
 
     async def leave_station(self, station: Station) -> None:
         """Leave; the last session closes everything, even if the caller is cancelled."""
-        leaving = asyncio.create_task(self._leave_now(station))
-        self._leaving.add(leaving)
-        leaving.add_done_callback(self._leaving.discard)
-        await asyncio.shield(leaving)
+        await asyncio.shield(self._leaving.start(self._leave_now(station), name="leaving the Codex process"))
 
     async def _leave_now(self, station: Station) -> None:
         async with self._changing:

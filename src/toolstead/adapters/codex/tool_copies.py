@@ -20,7 +20,7 @@ from toolstead.schema.references import MANY, ONE, map_schemas
 from toolstead.types.content import whole_text
 from toolstead.types.tool import JSONSchema, ToolInfo
 
-_ASKING = frozenset(
+_DROPPED = frozenset(
     {"minLength", "maxLength", "pattern", "format", "minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum"}
     | {"multipleOf", "maxItems", "uniqueItems", "contains", "minContains", "maxContains", "prefixItems", "not"}
     | {"minProperties", "maxProperties", "patternProperties", "propertyNames", "dependentRequired", "default"}
@@ -40,7 +40,7 @@ _TYPES: Mapping[type, str] = {
 }
 _WHOLE = 4800
 """Bytes of a schema whose descriptions Codex keeps; of larger ones it drops them all."""
-_MOST_TOLD = 8000
+_MOST_TEXT = 8000
 """Characters about parameters that a tool's own description may take up in their place."""
 
 
@@ -66,11 +66,10 @@ def copy_for_codex(description: str, schema: JSONSchema) -> tuple[str, dict[str,
         changes.append(f"{', '.join(sorted(cut.dropped))}: moved into descriptions, because codex drops them")
     if cut.written:
         changes.append(f"{', '.join(sorted(cut.written))}: rewritten, because codex would narrow them")
-    if len(json.dumps(copy, separators=(",", ":"), default=str)) > _WHOLE:
-        text = _describe_parameters(copy)
-        if text:
-            description = extend_description(description, [text])
-            changes.append("descriptions: moved into the tool's own, because codex drops those of a large schema")
+    is_large = len(json.dumps(copy, separators=(",", ":"), default=str)) > _WHOLE
+    if is_large and (text := _describe_parameters(copy)):
+        description = extend_description(description, [text])
+        changes.append("descriptions: moved into the tool's own, because codex drops those of a large schema")
     return description, copy, tuple(changes)
 
 
@@ -84,7 +83,7 @@ class _SchemaCut:
     def cut_node(self, node: Mapping[str, Any]) -> Mapping[str, Any]:
         """Adapt a schema whose subschemas are already adapted."""
         copy = dict(node)
-        said = self._cut_dropped(copy)
+        notes = self._cut_dropped(copy)
         if "const" in copy:
             copy["enum"] = [copy.pop("const")]
             self.written.add("const")
@@ -97,28 +96,28 @@ class _SchemaCut:
             copy["items"] = {}
         reference = copy.get("$ref")
         if isinstance(reference, str) and reference != "#" and not reference.startswith("#/"):
-            said.append(describe_keyword("$ref", copy.pop("$ref")))
+            notes.append(describe_keyword("$ref", copy.pop("$ref")))
             self.dropped.add("$ref to a name")
         self._write_out_booleans(copy)
-        if said:
-            copy["description"] = extend_description(copy.get("description"), said)
+        if notes:
+            copy["description"] = extend_description(copy.get("description"), notes)
         return copy
 
     def _cut_dropped(self, copy: dict[str, Any]) -> list[str]:
         """Remove the keywords that Codex drops, and describe them in text."""
-        said: list[str] = []
+        notes: list[str] = []
         condition = {key: copy.pop(key) for key in _CONDITION if key in copy}
         if len(condition) > 1 and "if" in condition:
-            said.append(f"Must fit {show_value(condition)}.")
+            notes.append(f"Must fit {show_value(condition)}.")
             self.dropped.add("if")
-        for key in [key for key in copy if key in _ASKING]:
+        for key in [key for key in copy if key in _DROPPED]:
             value = copy.pop(key)
             if key == "prefixItems":
                 copy["items"] = {}
             if key != "uniqueItems" or value:
-                said.append(describe_keyword(key, value))
+                notes.append(describe_keyword(key, value))
                 self.dropped.add(key)
-        return said
+        return notes
 
     def _write_out_booleans(self, copy: dict[str, Any]) -> None:
         """`true` and `false` in the place of a schema, which Codex reads as a string."""
@@ -147,8 +146,8 @@ def _describe_parameters(schema: Mapping[str, Any]) -> str:
     properties: Mapping[str, Any] = schema.get("properties") or {}
     lines = [schema["description"]] if isinstance(schema.get("description"), str) else []
     for name, inner in properties.items():
-        said: Any = cast("Mapping[str, Any]", inner).get("description") if isinstance(inner, Mapping) else None
-        if isinstance(said, str):
-            lines.append(f"{name}: {said}")
+        description: Any = cast("Mapping[str, Any]", inner).get("description") if isinstance(inner, Mapping) else None
+        if isinstance(description, str):
+            lines.append(f"{name}: {description}")
     text = "\n".join(lines)
-    return text if len(text) <= _MOST_TOLD else text[: _MOST_TOLD - 1] + "…"
+    return text if len(text) <= _MOST_TEXT else text[: _MOST_TEXT - 1] + "…"

@@ -10,7 +10,7 @@ import hashlib
 import json
 import secrets
 from collections.abc import Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any
 
 import mcp_types
 from mcp.server.context import ServerRequestContext
@@ -18,13 +18,12 @@ from mcp.server.lowlevel import Server
 from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 from mcp.server.transport_security import TransportSecuritySettings
 
-from toolstead.adapters.codex.own_tools import GATE
+from toolstead.adapters.codex.app_server import ThreadOwner
+from toolstead.adapters.codex.own_tools import GATE, SERVER
 from toolstead.adapters.http.asgi import HttpResponse, Receive, Scope, Send
 from toolstead.adapters.http.server import serve_on_loopback
 from toolstead.adapters.mcp.wire import result_for
-from toolstead.types.result import ToolResult
 
-NAME = "toolstead"
 _BODY = 32 * 1024 * 1024
 _LONG = 365 * 24 * 3600
 """Seconds that Codex waits for a tool: long, because the dispatcher sets the deadlines."""
@@ -32,29 +31,13 @@ _LONG = 365 * 24 * 3600
 McpRequest = ServerRequestContext[Any, Any]
 
 
-class ThreadTools(Protocol):
-    """Lists and calls the tools of one thread."""
-
-    def list_tools(self) -> Sequence[mcp_types.Tool]:
-        """The tools of this thread."""
-        ...
-
-    async def call(self, name: str, input: Mapping[str, Any], *, call_id: str | None) -> ToolResult:
-        """Call one of them."""
-        ...
-
-    async def answer_hook(self, payload: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Answer a hook that Codex calls before or after a built-in tool."""
-        ...
-
-
 class CodexToolEndpoint:
     """The server; `open` before it is used, `close` after."""
 
     def __init__(self, *, version: str) -> None:
-        self._threads: dict[bytes, ThreadTools] = {}
+        self._threads: dict[bytes, ThreadOwner] = {}
         self._used: set[bytes] = set()
-        server = Server[Any](NAME, version=version, on_list_tools=self._list_tools, on_call_tool=self._call_tool)
+        server = Server[Any](SERVER, version=version, on_list_tools=self._list_tools, on_call_tool=self._call_tool)
         self._sessions = StreamableHTTPSessionManager(
             app=server,
             json_response=True,
@@ -80,10 +63,10 @@ class CodexToolEndpoint:
         if self._serving is not None:
             await asyncio.wait((self._serving,))
 
-    def issue_token(self, tools: ThreadTools) -> str:
+    def issue_token(self, owner: ThreadOwner) -> str:
         """Issue a token for the calls of a thread."""
         token = secrets.token_urlsafe(32)
-        self._threads[_digest_token(token)] = tools
+        self._threads[_digest_token(token)] = owner
         return token
 
     def revoke_token(self, token: str) -> None:
@@ -108,26 +91,26 @@ class CodexToolEndpoint:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request of a thread that has a token; this is an ASGI application."""
-        brought = _read_token_digest(scope.get("headers", ()))
-        tools = self._threads.get(brought)
-        if tools is None:
+        digest = _read_token_digest(scope.get("headers", ()))
+        owner = self._threads.get(digest)
+        if owner is None:
             await HttpResponse(401, b"", ()).send(send)
             return
-        self._used.add(brought)
-        await self._sessions.asgi_app({**scope, "thread_tools": tools}, receive, send)
+        self._used.add(digest)
+        await self._sessions.asgi_app({**scope, "thread_owner": owner}, receive, send)
 
     async def _list_tools(self, request: McpRequest, params: Any) -> mcp_types.ListToolsResult:
-        return mcp_types.ListToolsResult(tools=list(_tools_of(request).list_tools()))
+        return mcp_types.ListToolsResult(tools=list(_owner_of(request).list_tools()))
 
     async def _call_tool(
         self, request: McpRequest, params: mcp_types.CallToolRequestParams
     ) -> mcp_types.CallToolResult:
         given = (request.meta or {}).get("callId")
         if params.name == GATE and given is None:  # a hook; what a model calls has an id
-            answer = await _tools_of(request).answer_hook(params.arguments or {})
+            answer = await _owner_of(request).answer_hook(params.arguments or {})
             return mcp_types.CallToolResult(content=[mcp_types.TextContent(type="text", text=json.dumps(answer))])
         call_id = given if isinstance(given, str) and 0 < len(given) <= 128 else None
-        result = await _tools_of(request).call(params.name, params.arguments or {}, call_id=call_id)
+        result = await _owner_of(request).call(params.name, params.arguments or {}, call_id=call_id)
         shown = result_for(result, modern=True)
         # Codex shows the model one or the other, and the text is what was written for it.
         return shown.model_copy(update={"structured_content": None}) if shown.content else shown
@@ -139,10 +122,9 @@ class CodexToolEndpoint:
             await self._closing.wait()
 
 
-def _tools_of(request: McpRequest) -> ThreadTools:
+def _owner_of(request: McpRequest) -> ThreadOwner:
     http: Any = request.request
-    tools: ThreadTools = http.scope["thread_tools"]
-    return tools
+    return http.scope["thread_owner"]
 
 
 def _digest_token(token: str) -> bytes:

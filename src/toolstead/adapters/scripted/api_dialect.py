@@ -1,71 +1,49 @@
-"""What the scripted model APIs have in common: a request in our words, a reply, and what each API has to offer.
+"""What the scripted model APIs have in common: requests, replies and errors in one form.
 
-One module for each API implements `Dialect`.
+One `Dialect` for each API translates them; `anthropic_api`, `openai_apis` and `gemini_api` define theirs.
 """
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
-from typing import Any, Literal, Protocol, cast
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, Literal, cast
 
-from toolstead.adapters.scripted.script import ScriptedFault
+from toolstead.adapters.scripted.script import FaultKind
 
 ApiName = Literal["anthropic", "openai", "openai-chat", "gemini"]
-RefusalKind = Literal[
-    "overloaded",
-    "rate_limit",
-    "server_error",
-    "schema",
-    "overflow",
-    "bad_key",
-    "no_model",
-    "invalid",
-    "unknown",
-    "too_large",
-]
+RefusalKind = FaultKind | Literal["invalid", "unknown", "too_large"]
 
 _CONTEXT = re.compile(
     r"\s*(?:<(system-reminder|environment_context|user_instructions)>.*</\1>|# AGENTS\.md instructions\b.*)\s*",
     re.DOTALL,
 )
-"""What coding agents put beside the words of a person, in the name of that person."""
+"""What coding agents add to a user message."""
 
 
 class MalformedError(ValueError):
     """A request that the API it was sent to would refuse; the text says why."""
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ToldLine:
-    """A user text."""
-
-    text: str
+    def __init__(self, text: str, kind: RefusalKind = "invalid") -> None:
+        super().__init__(text)
+        self.kind: RefusalKind = kind
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RepliedLine:
-    """What the model answered before, or a part of it.
+class ApiMessage:
+    """An entry of a conversation: a user text, a reply of the model or a part of it, or the result of a tool.
 
     Attributes:
-        text: What it said.
-        calls: The ids of its calls; empty where the client left an id out.
+        role: Whose it is.
+        text: What it says.
+        calls: The ids of a reply's calls; empty where the client left an id out.
     """
 
+    role: Literal["user", "model", "tool"]
     text: str = ""
     calls: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Returned:
-    """What a tool returned."""
-
-    text: str
-
-
-Line = ToldLine | RepliedLine | Returned
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,21 +72,21 @@ class OfferedTool:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ApiRequest:
-    """A request in our words.
+    """A request, whatever API it was sent to.
 
     Attributes:
-        model: Which model was asked for.
-        lines: The conversation, without what a system prompt says.
+        model: The model that was requested.
+        messages: The conversation, without the system prompt.
         tools: What is offered, in order.
         streams: Whether the answer is to be streamed.
-        extra: What only the API's own module understands.
+        body: What was posted.
     """
 
     model: str
-    lines: tuple[Line, ...]
-    tools: tuple[OfferedTool, ...] = ()
-    streams: bool = False
-    extra: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    messages: tuple[ApiMessage, ...]
+    tools: tuple[OfferedTool, ...]
+    streams: bool
+    body: Mapping[str, Any]
 
     def find_tool(self, name: str) -> OfferedTool | None:
         """The tool a script means: the one of this name, or the only one that a client spelled otherwise.
@@ -152,25 +130,18 @@ class Reply:
     """What the model answers.
 
     Attributes:
-        number: Which request it answers; ids are made from it.
+        request: What it answers.
+        number: The number of the request; ids are made from it.
         text: What it says.
         calls: What it calls.
     """
 
+    request: ApiRequest
     number: int
     text: str = ""
     calls: tuple[ApiCall, ...] = ()
     input_tokens: int = 1
     output_tokens: int = 1
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Refusal:
-    """An error as the API words it."""
-
-    status: int
-    body: Mapping[str, Any]
-    headers: tuple[tuple[str, str], ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -182,65 +153,69 @@ class Frame:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Grievance:
-    """What a refusal is about.
+class Refusal:
+    """Why a request gets an error.
 
     Attributes:
         kind: Which error.
-        text: Its words, where the API leaves them open.
-        request: What is refused, as far as it was understood.
-        fault: What the script says about it.
-        key: The key that came with the request.
+        words: What the error says of this request, by the names that stand in `Dialect.errors`.
     """
 
     kind: RefusalKind
-    text: str = ""
-    request: ApiRequest = field(default_factory=lambda: ApiRequest(model="", lines=()))
-    fault: ScriptedFault | None = None
-    key: str = ""
-
-    @property
-    def retry_after(self) -> int | float:
-        """Seconds to wait, as a whole number where it is one."""
-        seconds = self.fault.retry_after if self.fault is not None and self.fault.retry_after is not None else 1.0
-        return int(seconds) if seconds == int(seconds) else seconds
-
-    @property
-    def tool(self) -> OfferedTool:
-        """The tool whose schema is refused."""
-        named = self.fault.tool if self.fault is not None else None
-        found = self.request.find_tool(named) if named is not None else next(iter(self.request.tools), None)
-        return found or OfferedTool(name=named or "tool")
+    words: Mapping[str, Any]
 
 
-class Dialect(Protocol):
-    """How one API writes what it is told and what it answers."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Dialect:
+    """How one API writes what it receives and what it answers.
+
+    Attributes:
+        name: Which API.
+        read_items: Finds the conversation in what was posted; raises `MalformedError` for a request that is none.
+        read_messages: Reads one item of it.
+        read_tools: Finds the tools that are offered.
+        build_reply: Writes a reply in one piece.
+        stream_reply: Writes it as a stream; it gets the reply in one piece, too.
+        errors: For each kind of refusal its status and its body, in which `{name}` stands for a word of the refusal:
+            `text`, `model`, `key`, `seconds` to wait, or the `tool` whose schema is refused.
+        error_headers: Headers of every error.
+    """
 
     name: ApiName
+    read_items: Callable[[Mapping[str, Any]], list[dict[str, Any]]]
+    read_messages: Callable[[dict[str, Any]], list[ApiMessage]]
+    read_tools: Callable[[Mapping[str, Any]], Iterable[OfferedTool]]
+    build_reply: Callable[[Reply], dict[str, Any]]
+    stream_reply: Callable[[Reply, dict[str, Any]], Iterable[Frame]]
+    errors: Mapping[RefusalKind, tuple[int, dict[str, Any]]]
+    error_headers: tuple[tuple[bytes, bytes], ...] = ()
 
-    def read(self, body: Mapping[str, Any], extra: Mapping[str, Any]) -> ApiRequest:
-        """Understand a request.
-
-        Args:
-            body: What was posted.
-            extra: What the address said: `model` and `streams`, for an API that says it there.
+    def read_request(self, body: Mapping[str, Any]) -> ApiRequest:
+        """Read what was posted.
 
         Raises:
             MalformedError: The API would refuse it.
         """
-        ...
+        return ApiRequest(
+            model=text_of(body.get("model")),
+            messages=tuple(message for item in self.read_items(body) for message in self.read_messages(item)),
+            tools=tuple(self.read_tools(body)),
+            streams=body.get("stream") is True,
+            body=body,
+        )
 
-    def stream_reply(self, request: ApiRequest, reply: Reply) -> Iterable[Frame]:
-        """The answer as a stream."""
-        ...
 
-    def whole_reply(self, request: ApiRequest, reply: Reply) -> Mapping[str, Any]:
-        """The answer in one piece."""
-        ...
-
-    def render_refusal(self, grievance: Grievance) -> Refusal:
-        """An error in the API's own shape."""
-        ...
+def fill_words(value: Any, words: Mapping[str, Any]) -> Any:
+    """A JSON value in whose texts `{name}` is replaced by the word of this name."""
+    match value:
+        case str():
+            return value.format_map(words)
+        case list():
+            return [fill_words(item, words) for item in cast("list[Any]", value)]
+        case dict():
+            return {name: fill_words(item, words) for name, item in cast("dict[str, Any]", value).items()}
+        case _:
+            return value
 
 
 def as_object(value: object) -> dict[str, Any]:
@@ -248,9 +223,9 @@ def as_object(value: object) -> dict[str, Any]:
     return cast("dict[str, Any]", value) if isinstance(value, dict) else {}
 
 
-def as_array(value: object) -> list[Any]:
-    """A JSON array; an empty one for anything else."""
-    return cast("list[Any]", value) if isinstance(value, list) else []
+def as_objects(value: object) -> list[dict[str, Any]]:
+    """A JSON array of objects: an empty one for anything else, and in it an empty object for anything else."""
+    return [as_object(item) for item in cast("list[Any]", value)] if isinstance(value, list) else []
 
 
 def text_of(value: object) -> str:
@@ -277,13 +252,16 @@ def content_texts(content: object) -> list[str]:
     """The texts of a message's content, which is a text or a list of parts."""
     if isinstance(content, str):
         return [content]
-    return [part["text"] for part in map(as_object, as_array(content)) if isinstance(part.get("text"), str)]
+    return [part["text"] for part in as_objects(content) if isinstance(part.get("text"), str)]
 
 
-def user_lines(parts: list[str]) -> list[ToldLine]:
-    """A user message as a line; none when it holds nothing but what an agent put there."""
-    spoken = [part for part in parts if not _CONTEXT.fullmatch(part)]
-    return [ToldLine(text="\n".join(spoken))] if spoken or not parts else []
+def user_messages(texts: list[str], results: Iterable[str] = ()) -> list[ApiMessage]:
+    """A user message: its tool results, then its text; no text where there is nothing but what an agent added."""
+    returned = [ApiMessage(role="tool", text=text) for text in results]
+    written = [text for text in texts if not _CONTEXT.fullmatch(text)]
+    if not written and (texts or returned):
+        return returned
+    return [*returned, ApiMessage(role="user", text="\n".join(written))]
 
 
 def build_event(data: Mapping[str, Any], *, name: str | None = None, delta: bool = False, end: str = "\n") -> Frame:

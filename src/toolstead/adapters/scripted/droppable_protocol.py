@@ -13,8 +13,4 @@ class DroppableProtocol(BoundedProtocol):
     def on_message_begin(self) -> None:
         """Offer the means to drop it."""
         super().on_message_begin()
-        cast("dict[str, Any]", self.scope)["extensions"] = {"drop": self._drop_connection}
-
-    def _drop_connection(self) -> None:
-        """Send what was written, and nothing more."""
-        self.transport.close()
+        cast("dict[str, Any]", self.scope)["extensions"] = {"drop": self.transport.close}  # sends what was written

@@ -1,12 +1,12 @@
 """A script, and which of its turns answers what.
 
-A script is a list of turns. What is told to the model (the last user text: the whole prompt, what
-hooks put around the message included) is answered so:
+A script is a list of turns. The prompt (the last user text, with what hooks
+put around the message) is answered so:
 
 1. by the first turn whose `when` is found in it. Such a turn answers as often as it is found;
 2. else by the next turn without `when`, each once for each thread, in the order of the script;
 3. when those are used up, by the last of them, again and again;
-4. else there is no answer, and the invocation fails with a text that says so.
+4. else there is no answer, and the invocation fails with a text that explains it.
 
 A turn that calls tools and does not `say` anything is only half an answer. As a model does, it goes
 on: the turn **after it in the script**, when that has no `when`, continues the same answer with the
@@ -17,7 +17,7 @@ last continuation.)
 Inside a turn the order is `delay`, `call`, `say`, `hang`, `lose`, `fail`, whatever the order in the
 file. The calls of one turn are started in the order of the list and run side by side, as models
 do it; the results are in the order of the list. In `say`, `{{result}}` is the text of the last
-result of this answer, and `{{prompt}}` what was told to the model.
+result of this answer, and `{{prompt}}` the prompt.
 """
 
 from __future__ import annotations
@@ -58,10 +58,10 @@ class ScriptedCall:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScriptedFault:
-    """What a scripted model API does wrong, in the words and with the status of the API it plays.
+    """What a scripted model API does wrong, with the text and the status of the API it plays.
 
     Attributes:
-        kind: Which fault; `docs/testing.md` tells what each of them looks like.
+        kind: Which fault; `docs/testing.md` describes them.
         times: How many times, counted over the server's life.
         retry_after: Seconds that `rate_limit` asks the client to wait.
         tool: `schema` is answered as long as a tool of this name is offered, instead of `times`.
@@ -84,7 +84,7 @@ class ScriptedTurn:
         say: What is answered.
         call: Tools that are called.
         fail: The runtime fails with this text.
-        hang: Seconds of silence after everything was said.
+        hang: Seconds of silence after the whole answer.
         delay: Seconds of silence before anything is done.
         lose: How many times the session is lost here, counted over the runtime's life. After that
             the turn goes on as if this were not there; one that has nothing else is passed over.
@@ -113,21 +113,14 @@ class ScriptedTurn:
         return bool(self.call) and self.say is None and self.fail is None
 
     @property
-    def only_loses(self) -> bool:
-        """Whether it does nothing but lose its session."""
-        return bool(self.lose) and self.is_silent
-
-    @property
     def is_silent(self) -> bool:
-        """Whether it has nothing to say, to call, to fail with or to wait for."""
+        """Whether it has no text, nothing to call, to fail with or to wait for."""
         return self.say is None and self.fail is None and not self.call and not self.hang
 
     def render_text(self, *, prompt: str, result: str | None) -> str:
-        """What it says; `{{result}}` stays as it is when no tool was called."""
-        if self.say is None or "{{" not in self.say:
-            return self.say or ""
+        """Its text; `{{result}}` stays as it is when no tool was called."""
         known = {"prompt": prompt} | ({} if result is None else {"result": result})
-        return _PLACEHOLDER.sub(lambda found: known.get(found[1], found[0]), self.say)
+        return _PLACEHOLDER.sub(lambda found: known.get(found[1], found[0]), self.say or "")
 
 
 class Script:
@@ -148,32 +141,25 @@ class Script:
         without = [turn for turn in self.turns if turn.when is None]
         self._last = (self._plain or without or [None])[-1]
 
-    def choose_turn(
-        self, text: str, played: int, spent: Mapping[int, int], *, without: Container[int] = ()
-    ) -> tuple[ScriptedTurn | None, int]:
+    def choose_turn(self, text: str, played: int, *, without: Container[int] = ()) -> tuple[ScriptedTurn | None, int]:
         """The turn that answers a text.
 
         Args:
             text: The last user text.
             played: How many of the turns without `when` this thread has used up.
-            spent: How often each turn has lost its session so far.
             without: Numbers of turns that are passed over.
 
         Returns:
             The turn, or None when nothing answers; and how many are used up now.
         """
-
-        def is_past(turn: ScriptedTurn) -> bool:
-            return turn.number in without or (turn.only_loses and spent.get(turn.number, 0) >= turn.lose)
-
         for turn in self._when:
-            if turn.when is not None and turn.when.search(text) and not is_past(turn):
+            if turn.when is not None and turn.when.search(text) and turn.number not in without:
                 return turn, played
         for number, turn in enumerate(self._plain[played:], start=played + 1):
-            if not is_past(turn):
+            if turn.number not in without:
                 return turn, number
         last = self._last
-        return (None if last is None or is_past(last) else last), played
+        return (None if last is None or last.number in without else last), played
 
     def unanswered_text(self, text: str) -> str:
         """The sentence for a text that no turn answers."""
@@ -181,7 +167,7 @@ class Script:
         return f"{self.source}: no turn answers {shown!r}; add one whose `when` is found in it, or one without"
 
     def following_turn(self, turn: ScriptedTurn) -> ScriptedTurn | None:
-        """The turn that continues the answer of one that called tools and said nothing."""
+        """The turn that continues the answer of one that called tools and has no text."""
         number = turn.number + 1
         if not turn.goes_on or number >= len(self.turns):
             return None
@@ -191,9 +177,6 @@ class Script:
 
 def split_text(text: str) -> list[str]:
     """A text in a few pieces that end at spaces, as a model streams it; together they are the text."""
-    words = text.split(" ")
-    if len(words) == 1:
-        return [text] if text else []
-    size = -(-len(words) // _MOST_PIECES)
-    cut = [" ".join(words[start : start + size]) for start in range(0, len(words), size)]
-    return [*(piece + " " for piece in cut[:-1]), cut[-1]] if cut[-1] else [piece + " " for piece in cut[:-1]]
+    words = re.findall(r"[^ ]* |[^ ]+\Z", text)
+    size = -(-(text.count(" ") + 1) // _MOST_PIECES)
+    return ["".join(words[start : start + size]) for start in range(0, len(words), size)]

@@ -20,7 +20,9 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Any, cast
 
@@ -34,14 +36,12 @@ LARGEST = 1_048_576
 DEEPEST = 64
 MOST_NODES = 100_000
 MOST_PROBLEMS = 20
-LONGEST = 86_400
-_FIELDS = ("when", "say", "call", "fail", "hang", "delay", "lose", "rotate", "usage", "fault")
-_USAGE = ("inputTokens", "outputTokens", "cost")
-_FAULT = ("kind", "times", "retry_after", "tool", "over")
+_BOM = 3
 _ONLY_OF = {"retry_after": "rate_limit", "tool": "schema", "over": "overflow"}
-_TAG = "tag:yaml.org,2002:"
-_YAML: Any = yaml  # its types say nothing of what it reads
+_YAML: Any = yaml  # it has no useful types
 _LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+
+_ReadField = Callable[[yaml.Node, str], Any]
 
 
 def load_script(path: str | Path) -> Script:
@@ -52,16 +52,15 @@ def load_script(path: str | Path) -> Script:
     """
     try:
         with Path(path).open("rb") as file:
-            data = file.read(LARGEST + 1)
+            data = file.read(LARGEST + _BOM + 1)
     except OSError as error:
         raise ScriptError((f"{path}: the script cannot be read: {error.strerror or error}",)) from error
     try:
-        text = data.decode("utf-8-sig")
+        # What is too large is refused below; here it may be cut in the middle of a character.
+        text = data.decode("utf-8-sig", "strict" if len(data) <= LARGEST else "replace")
     except UnicodeDecodeError as error:
-        if len(data) <= LARGEST:
-            line = data.count(b"\n", 0, error.start) + 1
-            raise ScriptError((f"{path}:{line}: this is no UTF-8 text; save the file as UTF-8",)) from error
-        text = " " * len(data)  # too large anyway, and cut in the middle of a character
+        line = data.count(b"\n", 0, error.start) + 1
+        raise ScriptError((f"{path}:{line}: this is no UTF-8 text; save the file as UTF-8",)) from error
     return parse_script(text, source=str(path))
 
 
@@ -82,13 +81,33 @@ class _Reader:
         self._problems: list[str] = []
         self._nodes = 0
         self._scalars: Any = _YAML.constructor.SafeConstructor()
+        read_seconds = partial(self._read_number, what="a number of seconds", most=86_400)
+        self._turn_fields: Mapping[str, _ReadField] = {
+            "when": self._read_pattern,
+            "say": self._read_text,
+            "call": self._read_calls,
+            "fail": self._read_text,
+            "hang": read_seconds,
+            "delay": read_seconds,
+            "lose": self._read_losses,
+            "rotate": self._read_flag,
+            "usage": self._read_usage,
+            "fault": self._read_fault,
+        }
+        self._fault_fields: Mapping[str, _ReadField] = {
+            "kind": self._read_text,
+            "times": partial(self._read_number, what="a whole number", most=1_000_000, is_whole=True, least=1),
+            "retry_after": read_seconds,
+            "tool": self._read_text,
+            "over": partial(self._read_number, what="a number of bytes", most=1e12, is_whole=True),
+        }
 
     def read_script(self, text: str) -> Script:
         root = self._compose_nodes(text)
         turns: list[ScriptedTurn] = []
         if isinstance(root, yaml.SequenceNode) and root.value:
-            for number, node in enumerate(cast("list[yaml.Node]", root.value)):
-                turns.append(self._read_turn(node, number))
+            nodes = cast("list[yaml.Node]", root.value)
+            turns = [self._read_turn(node, number) for number, node in enumerate(nodes)]
         elif not self._problems:
             self._report_problem(
                 root, "", f"a script is a list of turns such as `- say: Hello`, not {_describe_kind(root)}"
@@ -112,36 +131,18 @@ class _Reader:
                     return None
             return _YAML.compose(text, Loader=_LOADER)
         except yaml.MarkedYAMLError as error:
-            place = _FilePlace(error.problem_mark or error.context_mark)
-            self._report_problem(place, "", f"no YAML: {error.problem or error.context}")
+            mark = error.problem_mark or error.context_mark
+            self._report_problem(mark, "", f"no YAML: {error.problem or error.context}")
         except yaml.YAMLError as error:
             self._report_problem(None, "", f"no YAML: {' '.join(str(error).split())}")
         return None
 
     def _read_turn(self, node: yaml.Node, number: int) -> ScriptedTurn:
         at = f"turn {number + 1}"
-        given: dict[str, Any] = {}
-        for key, value in self._read_members(node, at, _FIELDS, "a turn"):
-            where = f"{at}: {key}"
-            match key:
-                case "when":
-                    given[key] = self._read_pattern(value, where)
-                case "say" | "fail":
-                    given[key] = self._read_text(value, where)
-                case "call":
-                    given[key] = self._read_calls(value, where)
-                case "hang" | "delay":
-                    given[key] = self._read_number(value, where, most=LONGEST, what="a number of seconds")
-                case "lose":
-                    given[key] = self._read_times(value, where)
-                case "rotate":
-                    given[key] = self._read_flag(value, where)
-                case "fault":
-                    given[key] = self._read_fault(value, where)
-                case _:
-                    given[key] = self._read_usage(value, where)
+        given = self._read_fields(node, at, "a turn", self._turn_fields, separator=": ")
         if not given.keys() - {"when"} and not self._problems:
-            self._report_problem(node, at, f"it does nothing; needed is one of {', '.join(_FIELDS[1:])}")
+            actions = [name for name in self._turn_fields if name != "when"]
+            self._report_problem(node, at, f"it does nothing; needed is one of {', '.join(actions)}")
         fault: ScriptedFault | None = given.get("fault")
         if fault is not None and fault.kind == "half_json" and "call" not in given:
             self._report_problem(
@@ -158,69 +159,48 @@ class _Reader:
             return None
 
     def _read_calls(self, node: yaml.Node, at: str) -> tuple[ScriptedCall, ...]:
-        if not isinstance(node, yaml.SequenceNode) or not node.value:
-            self._report_problem(
-                node,
-                at,
-                f"a list of calls such as `[{{tool: name, input: {{}}}}]` is needed, not {_describe_kind(node)}",
-            )
-            return ()
-        calls: list[ScriptedCall] = []
-        for number, item in enumerate(cast("list[yaml.Node]", node.value)):
-            where = f"{at}.{number}"
-            tool, arguments = "", cast("dict[str, Any]", {})
-            for key, value in self._read_members(item, where, ("tool", "input"), "a call"):
-                if key == "tool":
-                    tool = self._read_text(value, f"{where}.tool")
-                elif isinstance(value, yaml.MappingNode):
-                    arguments = self._read_value(value, f"{where}.input", 1)
-                else:
-                    self._report_problem(
-                        value,
-                        f"{where}.input",
-                        f"a mapping such as `{{path: a.txt}}` is needed, not {_describe_kind(value)}",
-                    )
-            if not tool and not self._problems:
-                self._report_problem(item, where, "`tool`, the name of the tool, is missing")
-            calls.append(ScriptedCall(tool=tool, input=arguments))
-        return tuple(calls)
+        if isinstance(node, yaml.SequenceNode) and node.value:
+            items = cast("list[yaml.Node]", node.value)
+            return tuple(self._read_call(item, f"{at}.{number}") for number, item in enumerate(items))
+        needed = "a list of calls such as `[{tool: name, input: {}}]` is needed"
+        self._report_problem(node, at, f"{needed}, not {_describe_kind(node)}")
+        return ()
+
+    def _read_call(self, node: yaml.Node, at: str) -> ScriptedCall:
+        given = self._read_fields(node, at, "a call", {"tool": self._read_text, "input": self._read_input})
+        if not given.get("tool") and not self._problems:
+            self._report_problem(node, at, "`tool`, the name of the tool, is missing")
+        return ScriptedCall(tool=given.get("tool", ""), input=given.get("input", {}))
+
+    def _read_input(self, node: yaml.Node, at: str) -> dict[str, Any]:
+        if isinstance(node, yaml.MappingNode):
+            return self._read_value(node, at, 1)
+        self._report_problem(node, at, f"a mapping such as `{{path: a.txt}}` is needed, not {_describe_kind(node)}")
+        return {}
 
     def _read_usage(self, node: yaml.Node, at: str) -> Usage:
-        numbers: dict[str, float] = {}
-        for key, value in self._read_members(node, at, _USAGE, "usage"):
-            whole = key != "cost"
-            what = "a whole number" if whole else "an amount in USD"
-            numbers[key] = self._read_number(value, f"{at}.{key}", most=1e12, what=what, whole=whole)
-        if not numbers:
+        read_tokens = partial(self._read_number, what="a whole number", most=1e12, is_whole=True)
+        read_cost = partial(self._read_number, what="an amount in USD", most=1e12)
+        fields = {"inputTokens": read_tokens, "outputTokens": read_tokens, "cost": read_cost}
+        given = self._read_fields(node, at, "usage", fields)
+        if not given:
             return NOTHING_USED
         return Usage(
-            input_tokens=int(numbers.get("inputTokens", 0)),
-            output_tokens=int(numbers.get("outputTokens", 0)),
-            cost=numbers.get("cost", 0.0),
+            input_tokens=given.get("inputTokens", 0),
+            output_tokens=given.get("outputTokens", 0),
+            cost=given.get("cost", 0.0),
         )
 
     def _read_fault(self, node: yaml.Node, at: str) -> ScriptedFault | None:
-        given: dict[str, Any] = {}
-        places: dict[str, yaml.Node] = {}
-        for key, value in self._read_members(node, at, _FAULT, "a fault"):
-            where, places[key] = f"{at}.{key}", value
-            match key:
-                case "kind" | "tool":
-                    given[key] = self._read_text(value, where)
-                case "times":
-                    given[key] = int(
-                        self._read_number(value, where, most=1_000_000, what="a whole number", whole=True, least=1)
-                    )
-                case "over":
-                    given[key] = int(self._read_number(value, where, most=1e12, what="a number of bytes", whole=True))
-                case _:
-                    given[key] = self._read_number(value, where, most=LONGEST, what="a number of seconds")
+        given = self._read_fields(node, at, "a fault", self._fault_fields)
         if self._problems:
             return None
+        places = {key.value: value for key, value in cast("list[tuple[yaml.Node, yaml.Node]]", node.value)}
         kind = given.get("kind")
         if kind not in FAULT_KINDS:
-            said = f"{_shorten_text(kind)} is no fault" if kind else "`kind`, which fault it is, is missing"
-            self._report_problem(places.get("kind", node), f"{at}.kind", f"{said}; there are {', '.join(FAULT_KINDS)}")
+            reason = f"{_shorten_text(kind)} is no fault" if kind else "`kind`, which fault it is, is missing"
+            problem = f"{reason}; there are {', '.join(FAULT_KINDS)}"
+            self._report_problem(places.get("kind", node), f"{at}.kind", problem)
             return None
         for key in given.keys() & _ONLY_OF.keys():
             if _ONLY_OF[key] != kind:
@@ -231,55 +211,54 @@ class _Reader:
             )
         return ScriptedFault(**given)
 
-    def _read_members(
-        self, node: yaml.Node, at: str, known: tuple[str, ...], what: str
-    ) -> Iterator[tuple[str, yaml.Node]]:
-        """The members of a mapping that may have these keys only."""
+    def _read_fields(
+        self, node: yaml.Node, at: str, what: str, fields: Mapping[str, _ReadField], *, separator: str = "."
+    ) -> dict[str, Any]:
+        """The fields of a mapping that may have these only."""
+        given: dict[str, Any] = {}
         if not isinstance(node, yaml.MappingNode):
             self._report_problem(
-                node, at, f"{what} is a mapping with some of {', '.join(known)}, not {_describe_kind(node)}"
+                node, at, f"{what} is a mapping with some of {', '.join(fields)}, not {_describe_kind(node)}"
             )
-            return
-        seen: set[str] = set()
+            return given
         for key, value in cast("list[tuple[yaml.Node, yaml.Node]]", node.value):
             name = str(key.value) if isinstance(key, yaml.ScalarNode) else ""
-            if name not in known:
+            if name not in fields:
                 self._report_problem(
-                    key, at, f"{_shorten_text(name)} is no field of {what}; there are {', '.join(known)}"
+                    key, at, f"{_shorten_text(name)} is no field of {what}; there are {', '.join(fields)}"
                 )
-            elif name in seen:
+            elif name in given:
                 self._report_problem(
                     key, f"{at}: {name}", "this field stands here a second time; remove one of the two"
                 )
             else:
-                seen.add(name)
-                yield name, value
+                given[name] = fields[name](value, f"{at}{separator}{name}")
+        return given
 
     def _read_text(self, node: yaml.Node, at: str) -> str:
-        if isinstance(node, yaml.ScalarNode) and node.tag == f"{_TAG}str":
-            return str(node.value)
+        value = self._read_scalar(node)
+        if isinstance(value, str):
+            return value
         self._report_problem(node, at, f"text is needed, not {_describe_kind(node)}" + _suggest_quotes(node))
         return ""
 
     def _read_flag(self, node: yaml.Node, at: str) -> bool:
-        if isinstance(node, yaml.ScalarNode) and node.tag == f"{_TAG}bool":
-            return bool(self._scalars.construct_object(node))
-        self._report_problem(node, at, f"true or false is needed, not {_describe_kind(node)}")
-        return False
+        value = self._read_scalar(node)
+        if not isinstance(value, bool):
+            self._report_problem(node, at, f"true or false is needed, not {_describe_kind(node)}")
+        return value is True
 
-    def _read_times(self, node: yaml.Node, at: str) -> int:
-        if isinstance(node, yaml.ScalarNode) and node.tag == f"{_TAG}bool":
-            return int(self._read_flag(node, at))
-        return int(self._read_number(node, at, most=1_000_000, what="true, or how many times,", whole=True))
+    def _read_losses(self, node: yaml.Node, at: str) -> int:
+        value = self._read_scalar(node)
+        if isinstance(value, bool):
+            return int(value)
+        return self._read_number(node, at, what="true, or how many times,", most=1_000_000, is_whole=True)
 
     def _read_number(
-        self, node: yaml.Node, at: str, *, most: float, what: str, whole: bool = False, least: int = 0
-    ) -> float:
-        tags = (f"{_TAG}int",) if whole else (f"{_TAG}int", f"{_TAG}float")
-        value: Any = -1
-        if isinstance(node, yaml.ScalarNode) and node.tag in tags:
-            value = self._read_scalar(node)
-        if isinstance(value, int | float) and least <= value <= most:
+        self, node: yaml.Node, at: str, *, what: str, most: float, is_whole: bool = False, least: int = 0
+    ) -> Any:
+        value = self._read_scalar(node)
+        if type(value) in ((int,) if is_whole else (int, float)) and least <= value <= most:
             return value
         self._report_problem(node, at, f"{what} from {least} to {most:,.0f} is needed, not {_describe_kind(node)}")
         return 0
@@ -295,7 +274,7 @@ class _Reader:
             case yaml.MappingNode():
                 members: dict[str, Any] = {}
                 for key, value in cast("list[tuple[yaml.Node, yaml.Node]]", node.value):
-                    if key.tag != f"{_TAG}str":
+                    if not isinstance(self._read_scalar(key), str):
                         self._report_problem(
                             key, at, f"a name must be text, not {_describe_kind(key)}" + _suggest_quotes(key)
                         )
@@ -317,28 +296,23 @@ class _Reader:
                 return None
 
     def _read_scalar(self, node: yaml.Node) -> Any:
-        try:
-            return self._scalars.construct_object(node)
-        except (ValueError, yaml.YAMLError):  # such as a month of 13, or a tag of somebody's own
-            return object()
+        """The value of a scalar; an object without meaning for everything else, such as a month of 13."""
+        if isinstance(node, yaml.ScalarNode):
+            with suppress(ValueError, KeyError, yaml.YAMLError):
+                return self._scalars.construct_object(node)
+        return object()
 
     def _report_problem(self, place: Any, at: str, reason: str) -> None:
+        """Keep a problem at a node, an event or a mark; None where it has no place."""
         if len(self._problems) >= MOST_PROBLEMS:
             return
-        mark = getattr(place, "start_mark", None)
+        mark = getattr(place, "start_mark", place)
         where = f"{self._source}:{mark.line + 1}:{mark.column + 1}" if mark is not None else self._source
         self._problems.append(f"{where}: {at}: {reason}" if at else f"{where}: {reason}")
 
 
-class _FilePlace:
-    """A mark where the other places are nodes."""
-
-    def __init__(self, mark: Any) -> None:
-        self.start_mark = mark
-
-
 def _describe_kind(node: Any) -> str:
-    """What a node is, in words."""
+    """What a node is, for a message."""
     match node:
         case None:
             return "nothing"

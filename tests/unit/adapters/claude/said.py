@@ -63,17 +63,23 @@ class Listener:
     answer: Any = None
     """What a question is answered with; None goes on with the same arguments."""
 
-    async def call_tool(self, name: str, input: Mapping[str, Any], *, call_id: str | None = None) -> ToolResult:
+    async def call_tool(
+        self, name: str, input: Mapping[str, Any], *, call_id: str | None = None, **more: Any
+    ) -> ToolResult:
         self.calls.append((name, input, call_id))
         return self.answer if isinstance(self.answer, ToolResult) else ToolResult.error("no", Failure.TOOL)
 
-    async def ask_gates(self, name: str, input: Mapping[str, Any], *, call_id: str) -> Mapping[str, Any] | ToolResult:
+    async def ask_gates(
+        self, name: str, input: Mapping[str, Any], *, call_id: str, **more: Any
+    ) -> Mapping[str, Any] | ToolResult:
         self.asked.append((name, input, call_id))
         if callable(self.answer):
             return await self.answer()
         return input if self.answer is None else self.answer
 
-    async def report_result(self, name: str, input: Mapping[str, Any], result: ToolResult, *, call_id: str) -> None:
+    async def report_result(
+        self, name: str, input: Mapping[str, Any], result: ToolResult, *, call_id: str, **more: Any
+    ) -> None:
         self.outcomes.append((name, input, result, call_id))
 
     def turn(self) -> Turn:

@@ -10,8 +10,7 @@ from claude_agent_sdk import ToolResultBlock, UserMessage
 
 from tests.unit.adapters.claude.said import Listener
 from toolstead.adapters.claude.own_gate import OwnGate
-from toolstead.adapters.claude.spending import ClaudeUsage
-from toolstead.adapters.claude.turn_progress import TurnProgress
+from toolstead.adapters.claude.turn_progress import ClaudeUsage, TurnProgress
 from toolstead.types.content import Image, Text
 from toolstead.types.result import Failure, ToolResult
 
@@ -143,7 +142,7 @@ async def test_what_claude_code_refuses_by_itself_is_logged(caplog: pytest.LogCa
     listener = Listener()
     gate, progress = staged(listener)
     caplog.set_level(logging.WARNING)
-    progress.note_call("ours")
+    progress.calls.add("ours")
     await gate.after_message(progress, came("a failure of ours, logged elsewhere", call_id="ours", is_error=True))
     await gate.after_message(progress, came("No such tool: Write", call_id="c9", is_error=True))
     assert [record.getMessage() for record in caplog.records] == [

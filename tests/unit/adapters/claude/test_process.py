@@ -249,7 +249,7 @@ async def test_a_complaint_that_is_too_long_is_passed_over(start: Start, monkeyp
     program = "import sys\nprint('x' * 200_000, file=sys.stderr)\nprint('at last', file=sys.stderr, flush=True)\n"
     process = await start(program + "print('{}', flush=True)\nsys.stdin.read()\n")
     await first(process)
-    await until(lambda: process.last_words.endswith("at last"))
+    await until(lambda: process.last_errors.endswith("at last"))
 
 
 async def test_a_start_has_no_moment_at_which_it_could_be_cancelled_half_way(tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ from toolstead.adapters.claude import session as under_test
 from toolstead.adapters.claude.connection import BrokenError
 from toolstead.adapters.claude.launch import Launch
 from toolstead.adapters.claude.session import ClaudeSession
-from toolstead.adapters.claude.tool_copies import claude_copies
+from toolstead.adapters.claude.tools_server import claude_copies
 from toolstead.errors import LimitError, RuntimeFailureError, SessionLostError
 from toolstead.invoker.runtime import SessionSpec
 from toolstead.types.result import Failure
@@ -34,6 +34,7 @@ class Line:
         self.hooks = hooks
         self.is_alive = True
         self.pid = 1
+        self.process = self
         self.did: list[Any] = []
         self.broken: BrokenError | None = None
         self.heard: asyncio.Queue[Any] = asyncio.Queue()
@@ -177,7 +178,7 @@ async def test_a_message_is_taken_only_while_a_turn_runs_and_its_program_lives(s
     assert await session.steer("in time")
     progress = session._progress
     assert progress is not None
-    progress.fail_turn(RuntimeFailureError("over"))
+    progress.end_turn(RuntimeFailureError("over"))
     assert not await session.steer("over")
     await failure(running)
     another = asyncio.create_task(session.run(Listener().turn()))

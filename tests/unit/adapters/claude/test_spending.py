@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from tests.unit.adapters.claude.said import result
-from toolstead.adapters.claude.spending import ClaudeUsage
+from toolstead.adapters.claude.turn_progress import ClaudeUsage
 from toolstead.types.run import Usage
 
 pytestmark = pytest.mark.requires("claude")

@@ -5,8 +5,7 @@ from typing import Any
 import pytest
 
 from tests.unit.adapters.claude.said import Listener, begins, delta, result, retry, state, taken, whole
-from toolstead.adapters.claude.spending import ClaudeUsage
-from toolstead.adapters.claude.turn_progress import TurnProgress
+from toolstead.adapters.claude.turn_progress import ClaudeUsage, TurnProgress
 from toolstead.errors import LimitError, RuntimeFailureError, SessionLostError
 
 pytestmark = pytest.mark.requires("claude")
@@ -14,7 +13,7 @@ pytestmark = pytest.mark.requires("claude")
 
 def progress(listener: Listener | None = None) -> TurnProgress:
     made = TurnProgress((listener or Listener()).turn(), ClaudeUsage(resumed=False), max_turns=3)
-    made.note_sent("prompt")
+    made.unprocessed.add("prompt")
     return made
 
 
@@ -29,7 +28,7 @@ async def test_a_turn_is_over_when_the_program_is_idle_and_not_before() -> None:
 
 async def test_a_turn_goes_on_until_every_message_was_taken_up() -> None:
     turn = progress()
-    turn.note_sent("steered")
+    turn.unprocessed.add("steered")
     for message in (taken("prompt"), result("first"), state("idle")):
         turn.take_message(message)
     assert not turn.is_over
@@ -42,10 +41,10 @@ async def test_a_message_that_comes_between_the_end_and_its_news_is_waited_for()
     turn = progress()
     turn.take_message(taken("prompt"))
     turn.take_message(result("first"))
-    turn.note_sent("steered")
+    turn.unprocessed.add("steered")
     turn.take_message(state("idle"))  # said before it heard of the message
     assert not turn.is_over
-    turn.note_unsent("steered")  # and it was never given to it after all
+    turn.unprocessed.discard("steered")  # and it was never given to it after all
     turn.take_message(state("idle"))
     assert turn.is_over
 
@@ -173,15 +172,15 @@ async def test_a_turn_that_was_stopped_at_its_limit_ends_with_it_however_the_pro
             await turn.end
     turn = progress()
     replies(turn, "m1", "m2", "m3", "m4")
-    turn.fail_turn(SessionLostError("it was killed"))
+    turn.end_turn(SessionLostError("it was killed"))
     with pytest.raises(LimitError):
         await turn.end
 
 
 async def test_a_turn_ends_once() -> None:
     turn = progress()
-    turn.fail_turn(SessionLostError("gone"))
-    turn.fail_turn(RuntimeFailureError("closed"))
+    turn.end_turn(SessionLostError("gone"))
+    turn.end_turn(RuntimeFailureError("closed"))
     turn.take_message(taken("prompt"))
     turn.take_message(result())
     turn.take_message(state("idle"))

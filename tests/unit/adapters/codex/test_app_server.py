@@ -74,7 +74,7 @@ async def test_a_program_that_never_answers_is_given_up_and_ended(
 async def test_a_program_that_says_nonsense_is_ended_and_everybody_is_told(tmp_path: Path, says: str) -> None:
     server = await start(f"{ANSWERS}    elif message.get('method') == 'go':\n        {says}\n", tmp_path)
     ear = Ear()
-    server.add_listener("t", ear)
+    server.listeners["t"] = ear
     with pytest.raises(ProcessGoneError):
         await server.send_request("go", {})
     await asyncio.wait_for(ear.is_lost.wait(), PATIENCE)
@@ -113,7 +113,7 @@ async def test_whatever_it_asks_for_is_refused(tmp_path: Path, method: str, answ
         say({{"id": first, "result": message}})
 """
     server = await start(text.replace("\n\n    elif", "\n    elif"), tmp_path)
-    server.add_listener("t", Ear())
+    server.listeners["t"] = Ear()
     got = await server.send_request("go", {})
     assert got.get("result") == answer
     assert ("error" in got) == (answer is None)
@@ -130,7 +130,7 @@ async def test_an_error_is_told_and_others_words_go_to_nobody(tmp_path: Path) ->
 """
     server = await start(text.replace("\n\n    elif", "\n    elif"), tmp_path)
     ear = Ear()
-    server.add_listener("t", ear)
+    server.listeners["t"] = ear
     with pytest.raises(RefusedByCodexError, match="not today"):
         await server.send_request("go", {})
     assert ear.heard == ["words"]

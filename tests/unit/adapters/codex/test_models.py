@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from toolstead.adapters.codex.models import write_models
+from toolstead.adapters.codex.program import write_models
 from toolstead.errors import RuntimeFailureError
 
 SAID: dict[str, Any] = {"supports_search_tool": False, "experimental_supported_tools": []}

@@ -34,7 +34,7 @@ class House:
         self.told.append((name, input, result.text, result.is_error, call_id))
 
     def uses(self) -> OwnUses:
-        return OwnUses(self, ours="toolstead", refuse=self.refused.append)
+        return OwnUses(self, refuse=self.refused.append)
 
 
 async def test_what_the_gates_let_through_is_asked_and_told_once() -> None:

@@ -25,7 +25,6 @@ class Stage:
                 tell=lambda kind, data: self.told.append((kind, data)),
                 call_tool=self.call,
             ),
-            ours="toolstead",
             max_turns=3,
         )
         self.turn.begin_turn("x")

@@ -21,11 +21,10 @@ def runtime(folder: Path, **more: Any) -> CodexRuntime:
         ("openai:gpt-9", "openai:gpt-9"),
         ("codex-of-its-own", "openai:codex-of-its-own"),
         ("openai:ft:gpt-9:house::x1", "openai:ft:gpt-9:house::x1"),
-        ("", "openai:usual"),
     ],
 )
 def test_a_model_is_named_in_full(tmp_path: Path, asked: str, full: str) -> None:
-    assert runtime(tmp_path, model="usual").resolve_model(asked) == full
+    assert runtime(tmp_path).resolve_model(asked) == full
 
 
 def test_without_any_name_codex_chooses(tmp_path: Path) -> None:

@@ -33,7 +33,7 @@ class Holder:
         if self.busy:
             raise RuntimeFailureError("busy")
         await asyncio.sleep(0)
-        self.station.let_go("x", self)
+        self.station.release_thread("x", self)
 
 
 def _station() -> tuple[Station, Ends]:
@@ -76,8 +76,8 @@ async def test_a_thread_has_one_holder_who_gives_it_up_unless_it_is_in_use() -> 
     await station.claim_thread("x", one)
     await station.claim_thread("x", one)
     await station.claim_thread("x", other)
-    station.let_go("x", one)  # it is not theirs any more
+    station.release_thread("x", one)  # it is not theirs any more
     with pytest.raises(RuntimeFailureError, match="busy"):
         await station.claim_thread("x", one)
-    station.let_go("x", other)
+    station.release_thread("x", other)
     await station.claim_thread("x", one)

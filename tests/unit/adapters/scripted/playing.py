@@ -7,8 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from toolstead.adapters.scripted.runtime import ScriptedRuntime
-from toolstead.adapters.scripted.session import ScriptedSession
+from toolstead.adapters.scripted.runtime import ScriptedRuntime, ScriptedSession
 from toolstead.invoker.runtime import SessionSpec, Turn
 from toolstead.types.call import Caller
 from toolstead.types.content import Text

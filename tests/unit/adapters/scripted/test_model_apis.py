@@ -25,7 +25,7 @@ from tests.unit.adapters.scripted.api_clients import (
     idle,
     refusal,
 )
-from toolstead.adapters.scripted import api_exchange
+from toolstead.adapters.scripted import model_apis
 from toolstead.adapters.scripted.script_file import parse_script
 from toolstead.errors import ScriptError
 from toolstead.testing import scripted_models
@@ -250,7 +250,7 @@ async def test_odd_parts_of_a_body_are_passed_over() -> None:
 
 
 async def test_a_body_that_is_too_large_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(api_exchange, "LARGEST", 1_000)
+    monkeypatch.setattr(model_apis, "LARGEST", 1_000)
     async with scripted_models("- say: x") as models, httpx2.AsyncClient(base_url=models.url) as client:
         for path, kind in [("/v1/messages", "request_too_large"), ("/v1/responses", "invalid_request_error")]:
             answer = await client.post(path, content=b" " * 2_000_000)
