@@ -13,9 +13,8 @@ from benchmarks import workload
 from toolstead import Toolstead, tool
 from toolstead.invoker.kernel_runtime import KernelRuntime
 from toolstead.kernel.activation import Activation, Limits, Spending
-from toolstead.kernel.conversation import Conversation
+from toolstead.kernel.conversation import Answered, Conversation, ModelReply, ToolUse
 from toolstead.kernel.loop import converse
-from toolstead.kernel.messages import Answered, ModelReply, ToolUse
 from toolstead.kernel.model import ModelDelta, ModelRequest
 from toolstead.orchestrator.store import EventFilter
 from toolstead.testing import memory_stead

@@ -10,7 +10,7 @@ from toolstead.adapters.scripted.script_file import parse_script
 from toolstead.errors import ModelError
 from toolstead.invoker.kernel_runtime import KernelRuntime
 from toolstead.invoker.runtime import SessionSpec
-from toolstead.kernel.messages import Answered, Message, ModelReply, Said, ToolUse
+from toolstead.kernel.conversation import Answered, Message, ModelReply, Said, ToolUse
 from toolstead.kernel.model import ModelDelta, ModelRequest
 from toolstead.types.content import Text
 from toolstead.types.tool import Provenance, ToolInfo

@@ -104,8 +104,6 @@ class Spending:
         usage: What was used so far.
     """
 
-    __slots__ = ("_limits", "_turns", "usage")
-
     def __init__(self, limits: Limits) -> None:
         self._limits = limits
         self._turns = 0
@@ -163,3 +161,8 @@ class Activation(msgspec.Struct, frozen=True, kw_only=True):
     budget: Budget
     instructions: str = ""
     limits: Limits = Limits()
+
+
+def find_tool(tools: Sequence[ToolInfo], name: str | None) -> ToolInfo | None:
+    """The tool of a name, where it is among them."""
+    return next((tool for tool in tools if tool.name == name), None)

@@ -12,9 +12,8 @@ from collections.abc import Sequence
 from contextlib import aclosing
 
 from toolstead.errors import ModelError
-from toolstead.kernel.activation import Activation
-from toolstead.kernel.conversation import Conversation
-from toolstead.kernel.messages import ModelReply
+from toolstead.kernel.activation import Activation, find_tool
+from toolstead.kernel.conversation import Conversation, ModelReply
 from toolstead.kernel.model import ModelRequest
 from toolstead.kernel.receiving import clean_reply
 from toolstead.kernel.shortening import shorten_messages
@@ -36,8 +35,6 @@ class Asking:
     Attributes:
         used: What all its requests used.
     """
-
-    __slots__ = ("_activation", "_attempt", "_conversation", "_offered", "_tools", "used")
 
     def __init__(self, activation: Activation, conversation: Conversation) -> None:
         self._activation = activation
@@ -132,10 +129,13 @@ class Asking:
         if error.fault == "overflow":
             done = shorten_messages(conversation.messages)
             if done is None:
-                text = "and nothing in it is left to shorten; begin a new thread"
-                raise ModelError(f"the conversation is too long for {name} ({error}), {text}", fault="overflow")
+                raise ModelError(
+                    f"the conversation is too long for {name} ({error}), "
+                    "and nothing in it is left to shorten; begin a new thread",
+                    fault="overflow",
+                )
             logger.warning("the conversation is too long for %s: %s", name, done)
-        elif error.fault == "schema" and (tool := self._find_tool(error.tool)) is not None:
+        elif error.fault == "schema" and (tool := find_tool(self._offered_tools(), error.tool)) is not None:
             conversation.refused[tool.name] = tool
             logger.warning("%s rejects the schema of %r, so the tool is left out: %s", name, tool.name, error)
         elif error.fault in PASSING and self._attempt < self._activation.limits.attempts:
@@ -151,8 +151,11 @@ class Asking:
         if wait is None or not wait >= 0:  # an API may say anything, NaN too
             wait = min(limits.first_wait * 2 ** (self._attempt - 1), limits.longest_wait) * random.uniform(0.5, 1)  # noqa: S311 - no secret
         elif wait > limits.longest_wait:
-            text = f"{error}; it asks to wait {wait:g} seconds, and the longest wait is {limits.longest_wait:g}"
-            raise ModelError(text, fault=error.fault, retry_after=wait) from error
+            raise ModelError(
+                f"{error}; it asks to wait {wait:g} seconds, and the longest wait is {limits.longest_wait:g}",
+                fault=error.fault,
+                retry_after=wait,
+            ) from error
         logger.warning("%s; try %s of %s in %.1f seconds", error, self._attempt + 1, limits.attempts, wait)
         await asyncio.sleep(wait)
 
@@ -165,6 +168,3 @@ class Asking:
             self._offered = tools
             self._tools = [tool for tool in tools if refused.get(tool.name) is not tool]
         return self._tools
-
-    def _find_tool(self, name: str | None) -> ToolInfo | None:
-        return next((tool for tool in self._offered_tools() if tool.name == name), None)

@@ -14,16 +14,13 @@ from hashlib import blake2b
 import msgspec
 
 from toolstead.errors import LimitError, suggest
-from toolstead.kernel.activation import Activation
-from toolstead.kernel.conversation import Conversation
-from toolstead.kernel.messages import Answered, ToolUse
+from toolstead.kernel.activation import Activation, find_tool
+from toolstead.kernel.conversation import Answered, Conversation, ToolUse
 from toolstead.types.content import Content, Text, whole_text
 from toolstead.types.result import ToolResult
-from toolstead.types.tool import ToolInfo
 
 logger = logging.getLogger(__name__)
 
-_NO_TOOLS: dict[str, ToolInfo] = {}
 _INTERRUPTED = (Text("this call was interrupted; what it had done by then is not known"),)
 _NOT_MADE = (Text("this call was not made: the reply that wanted it was interrupted before its turn came"),)
 
@@ -31,22 +28,9 @@ _NOT_MADE = (Text("this call was not made: the reply that wanted it was interrup
 class Calling:
     """The calls of one activation."""
 
-    __slots__ = (
-        "_activation",
-        "_begun",
-        "_conversation",
-        "_counted",
-        "_failed",
-        "_failing_turns",
-        "_offered",
-        "_tools",
-    )
-
     def __init__(self, activation: Activation, conversation: Conversation) -> None:
         self._activation = activation
         self._conversation = conversation
-        self._offered: Sequence[ToolInfo] | None = None
-        self._tools: Mapping[str, ToolInfo] = _NO_TOOLS
         self._failed: dict[tuple[str, bytes], int] = {}
         self._failing_turns = 0
         self._begun = set[int]()
@@ -68,23 +52,19 @@ class Calling:
                 else:
                     await self._call_together(calls, group, answers)
         finally:
-            self._conversation.add_answers(
-                [answers.get(at) or self._missed_answer(at, call) for at, call in enumerate(calls)]
+            self._conversation.messages.extend(
+                answers.get(at) or self._missed_answer(at, call) for at, call in enumerate(calls)
             )
         self._judge_answers(answers)
 
     def _group_calls(self, calls: Sequence[ToolUse]) -> Iterator[list[int]]:
         """The indexes of calls that may run at once, in order: adjacent calls that only read."""
-        if len(calls) == 1:
-            yield [0]
-            return
-        tools, group = self._known_tools(), list[int]()
+        group: list[int] = []
         for at, call in enumerate(calls):
-            tool = tools.get(call.name)
+            tool = find_tool(self._activation.offer(), call.name)
             reads = tool is None or tool.annotations.read_only is True  # what is not there does nothing
-            if not reads or len(group) == self._activation.limits.parallel:
-                if group:
-                    yield group
+            if group and (not reads or len(group) == self._activation.limits.parallel):
+                yield group
                 group = []
             if reads:
                 group.append(at)
@@ -111,7 +91,7 @@ class Calling:
         self._begun.add(at)
         if call.input is None:
             result = self._refuse_call(call, _broken_arguments(call))
-        elif call.name not in self._known_tools():
+        elif find_tool(self._activation.offer(), call.name) is None:
             result = self._refuse_call(call, self._unknown_text(call.name))
         else:
             try:
@@ -141,42 +121,36 @@ class Calling:
         return Answered(call=call, content=content, is_error=True)
 
     def _judge_answers(self, answers: Mapping[int, Answered]) -> None:
-        if not any(answer.is_error for answer in answers.values()):
-            self._failing_turns = 0
+        limits, have_failed = self._activation.limits, [answer.is_error for answer in answers.values()]
+        if not any(have_failed):
             self._failed.clear()
-            return
-        limits = self._activation.limits
         for (name, _), count in self._failed.items():
             if count >= limits.same_failure:
-                text = f"stopped: the model made the same failing call of {name!r} {count} times"
-                raise LimitError(f"{text}; the last error: {_last_error(answers, name)}", limit="mistakes")
-        if all(answer.is_error for answer in answers.values()):
-            self._failing_turns += 1
-            if self._failing_turns >= limits.failing_turns:
-                text = f"stopped: every call of the last {self._failing_turns} turns failed"
-                raise LimitError(f"{text}; the last error: {_last_error(answers)}", limit="mistakes")
-        else:
-            self._failing_turns = 0
+                raise LimitError(
+                    f"stopped: the model made the same failing call of {name!r} {count} times; "
+                    f"the last error: {_last_error(answers, name)}",
+                    limit="mistakes",
+                )
+        self._failing_turns = self._failing_turns + 1 if all(have_failed) else 0
+        if self._failing_turns >= limits.failing_turns:
+            raise LimitError(
+                f"stopped: every call of the last {self._failing_turns} turns failed; "
+                f"the last error: {_last_error(answers)}",
+                limit="mistakes",
+            )
 
     def _refuse_call(self, call: ToolUse, text: str) -> ToolResult:
         """Emit and log a call that never reaches the dispatcher, as the dispatcher would."""
         logger.warning("call %s: %s", call.id, text)
-        tell = self._activation.tell
-        tell("tool_use", {"callId": call.id, "name": call.name[:200], "input": dict(call.input or {})})
-        shown = {"callId": call.id, "name": call.name[:200], "isError": True, "content": text, "durationMs": 0.0}
-        tell("tool_result", shown)
+        tell, shown = self._activation.tell, {"callId": call.id, "name": call.name[:200]}
+        tell("tool_use", {**shown, "input": dict(call.input or {})})
+        tell("tool_result", {**shown, "isError": True, "content": text, "durationMs": 0.0})
         return ToolResult.error(text)
 
     def _unknown_text(self, name: str) -> str:
-        known = ", ".join(list(self._tools)[:20]) or "none"
-        hint = suggest(name, self._tools, otherwise=f"the tools are {known}", most=2)
+        names = [tool.name for tool in self._activation.offer()]
+        hint = suggest(name, names, otherwise=f"the tools are {', '.join(names[:20]) or 'none'}", most=2)
         return f"there is no tool {name[:200]!r}; {hint}"
-
-    def _known_tools(self) -> Mapping[str, ToolInfo]:
-        offered = self._activation.offer()
-        if offered is not self._offered:
-            self._offered, self._tools = offered, {tool.name: tool for tool in offered}
-        return self._tools
 
 
 def _broken_arguments(call: ToolUse) -> str:

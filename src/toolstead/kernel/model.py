@@ -10,7 +10,7 @@ from typing import Literal, Protocol
 
 import msgspec
 
-from toolstead.kernel.messages import Message, ModelReply
+from toolstead.kernel.conversation import Message, ModelReply
 from toolstead.types.tool import ToolInfo
 
 

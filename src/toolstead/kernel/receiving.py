@@ -19,7 +19,7 @@ from msgspec import structs
 
 from toolstead.errors import ModelError
 from toolstead.kernel.activation import Limits
-from toolstead.kernel.messages import ModelReply, ToolUse
+from toolstead.kernel.conversation import ModelReply, ToolUse
 from toolstead.types.content import whole_text
 
 logger = logging.getLogger(__name__)

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 import msgspec
 from msgspec import structs
 
-from toolstead.kernel.messages import Answered, Message, ModelReply, Said, ToolUse
+from toolstead.kernel.conversation import Answered, Message, ModelReply, Said, ToolUse
 from toolstead.types.content import Content, EmbeddedResource, ResourceLink, Text
 
 LONG = 600

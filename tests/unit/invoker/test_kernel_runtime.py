@@ -17,7 +17,7 @@ from toolstead.invoker import kernel_runtime
 from toolstead.invoker.kernel_runtime import MOST_KEPT, KernelRuntime
 from toolstead.invoker.runtime import SessionSpec, Turn
 from toolstead.kernel.activation import Limits
-from toolstead.kernel.messages import ModelReply, Said
+from toolstead.kernel.conversation import ModelReply, Said
 from toolstead.kernel.model import ModelDelta
 from toolstead.types.call import Caller
 from toolstead.types.result import ToolResult

@@ -9,8 +9,7 @@ from typing import Any
 
 from toolstead.errors import ModelError, ModelFault
 from toolstead.kernel.activation import Activation, Budget, Limits, Spending
-from toolstead.kernel.conversation import Conversation
-from toolstead.kernel.messages import Answered, Message, ModelReply, ToolUse
+from toolstead.kernel.conversation import Answered, Conversation, Message, ModelReply, ToolUse
 from toolstead.kernel.model import ModelDelta, ModelRequest
 from toolstead.types.content import Text
 from toolstead.types.result import ToolResult

@@ -28,8 +28,8 @@ from tests.virtual_time import run_virtually
 from toolstead.errors import ModelError, ModelFault
 from toolstead.kernel.activation import Limits
 from toolstead.kernel.asking import MOST_EMPTY
+from toolstead.kernel.conversation import Answered, ModelReply, Said
 from toolstead.kernel.loop import Conclusion, converse
-from toolstead.kernel.messages import Answered, ModelReply, Said
 from toolstead.kernel.model import ModelDelta
 from toolstead.types.content import Text
 from toolstead.types.run import Usage
@@ -215,7 +215,7 @@ def _long_talk(bench: Bench) -> None:
         call = use("echo", id=f"c{n}")
         bench.hear(f"question {n} " + "q" * 1000)
         bench.conversation.messages.append(ModelReply(text="", calls=(call,)))
-        bench.conversation.add_answers([Answered(call=call, content=(Text(f"result {n} " + "r" * 5000),))])
+        bench.conversation.messages.append(Answered(call=call, content=(Text(f"result {n} " + "r" * 5000),)))
         bench.conversation.messages.append(ModelReply(text=f"answer {n} " + "a" * 1000, kept="signed"))
     bench.hear("the last question " + "l" * 1000)
 

@@ -23,8 +23,8 @@ from tests.unit.kernel.scripted_model import (
 from tests.virtual_time import run_virtually
 from toolstead.errors import LimitError
 from toolstead.kernel.activation import Limits
+from toolstead.kernel.conversation import ToolUse
 from toolstead.kernel.loop import converse
-from toolstead.kernel.messages import ToolUse
 from toolstead.types.content import Image, Text
 from toolstead.types.result import ToolResult
 

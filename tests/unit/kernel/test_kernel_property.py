@@ -26,8 +26,8 @@ from tests.unit.kernel.scripted_model import (
 from tests.virtual_time import run_virtually
 from toolstead.errors import LimitError, ModelError
 from toolstead.kernel.activation import Limits
+from toolstead.kernel.conversation import ModelReply, ToolUse
 from toolstead.kernel.loop import Conclusion, converse
-from toolstead.kernel.messages import ModelReply, ToolUse
 from toolstead.kernel.model import ModelDelta
 from toolstead.types.content import Text
 from toolstead.types.result import ToolResult

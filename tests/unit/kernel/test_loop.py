@@ -24,8 +24,8 @@ from tests.unit.kernel.scripted_model import (
 from tests.virtual_time import run_virtually
 from toolstead.errors import LimitError
 from toolstead.kernel.activation import Limits
+from toolstead.kernel.conversation import Answered, ModelReply, Said
 from toolstead.kernel.loop import CUT, converse
-from toolstead.kernel.messages import Answered, ModelReply, Said
 from toolstead.kernel.model import ModelDelta
 from toolstead.types.result import ToolResult
 from toolstead.types.run import Usage

@@ -15,8 +15,8 @@ from tests.unit.kernel.scripted_model import Bench, ScriptedModel, broken, calls
 from tests.virtual_time import run_virtually
 from toolstead.errors import ModelError
 from toolstead.kernel.activation import Limits
+from toolstead.kernel.conversation import ModelReply, Said, ToolUse
 from toolstead.kernel.loop import converse
-from toolstead.kernel.messages import ModelReply, Said, ToolUse
 from toolstead.kernel.model import ModelDelta, ModelRequest
 from toolstead.kernel.receiving import DEEPEST, clean_reply
 from toolstead.types.content import whole_text

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.unit.kernel.scripted_model import broken, check_whole, use
-from toolstead.kernel.messages import Answered, Message, ModelReply, Said, ToolUse
+from toolstead.kernel.conversation import Answered, Message, ModelReply, Said, ToolUse
 from toolstead.kernel.shortening import LONG, shorten_messages
 from toolstead.types.content import Audio, Content, EmbeddedResource, Image, ResourceLink, Text
 

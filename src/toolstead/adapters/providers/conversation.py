@@ -15,7 +15,7 @@ from pydantic_ai.messages import (
     UserPromptPart,
 )
 
-from toolstead.kernel.messages import Answered, Message, ModelReply, Said
+from toolstead.kernel.conversation import Answered, Message, ModelReply, Said
 from toolstead.types.content import Audio, Content, EmbeddedResource, Image, ResourceLink, Text
 
 

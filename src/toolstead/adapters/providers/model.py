@@ -32,7 +32,7 @@ from toolstead.adapters.providers.http_client import remember_responses
 from toolstead.adapters.providers.prices import Prices
 from toolstead.adapters.providers.tool_copies import api_copies
 from toolstead.errors import ModelError
-from toolstead.kernel.messages import ModelReply, ToolUse
+from toolstead.kernel.conversation import ModelReply, ToolUse
 from toolstead.kernel.model import ModelDelta, ModelRequest
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from typing import Any
 
 from toolstead.adapters.providers.connect import connect
 from toolstead.adapters.providers.model import ProviderModel
-from toolstead.kernel.messages import Message, ModelReply, Said
+from toolstead.kernel.conversation import Message, ModelReply, Said
 from toolstead.kernel.model import ModelDelta, ModelRequest
 from toolstead.types.tool import Provenance, ToolInfo
 

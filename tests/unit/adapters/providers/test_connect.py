@@ -14,7 +14,7 @@ from toolstead.adapters.providers.connect import connect
 from toolstead.adapters.providers.http_client import open_client
 from toolstead.adapters.providers.rehearsal import rehearse_responses
 from toolstead.errors import ModelError, RuntimeFailureError
-from toolstead.kernel.messages import Answered, ModelReply, Said, ToolUse
+from toolstead.kernel.conversation import Answered, ModelReply, Said, ToolUse
 from toolstead.testing import scripted_models
 from toolstead.types.content import Image, Text
 

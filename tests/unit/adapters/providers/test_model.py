@@ -21,7 +21,7 @@ from tests.unit.adapters.providers.asking import (
     events,
 )
 from toolstead.errors import ModelError
-from toolstead.kernel.messages import Answered, Message, ModelReply, Said, ToolUse
+from toolstead.kernel.conversation import Answered, Message, ModelReply, Said, ToolUse
 from toolstead.kernel.model import ModelDelta, ModelRequest
 from toolstead.testing import ScriptedModels, scripted_models
 from toolstead.types.content import Audio, Content, EmbeddedResource, Image, ResourceLink, Text
