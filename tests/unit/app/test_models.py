@@ -19,7 +19,7 @@ SONNET, TERRA = "anthropic:claude-sonnet-5-5", "openai:gpt-6.1-terra"
 
 def client_of(model: Any) -> Any:
     """Its HTTP client."""
-    return model._client
+    return model._connection.client
 
 
 @pytest.fixture

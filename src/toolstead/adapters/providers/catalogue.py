@@ -54,11 +54,11 @@ class Vendor:
 
     def find_key(self, lookup: Lookup) -> str | None:
         """Its key; None when there is none."""
-        return _first_set(self.keys, lookup)[1]
+        return first_set(self.keys, lookup)[1]
 
     def find_address(self, lookup: Lookup) -> str | None:
         """Its address; None if it is not configured."""
-        return _first_set(self.urls, lookup)[1] or self.url or None
+        return first_set(self.urls, lookup)[1] or self.url or None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -220,7 +220,7 @@ def vendor_states(lookup: Lookup) -> list[VendorState]:
 
 def state_of(vendor: Vendor, lookup: Lookup) -> VendorState:
     """Whether a provider can be used."""
-    source, _ = _first_set(vendor.keys, lookup)
+    source, _ = first_set(vendor.keys, lookup)
     if vendor.needs_key and not source:
         return VendorState(vendor=vendor, usable=False, advice=f"set {' or '.join(vendor.keys)}")
     if vendor.find_address(lookup) is None:
@@ -234,7 +234,7 @@ def default_model(lookup: Lookup) -> str | None:
     return next((f"{vendor.name}:{vendor.model}" for vendor in usable), None)
 
 
-def _first_set(names: tuple[str, ...], lookup: Lookup) -> tuple[str, str | None]:
+def first_set(names: tuple[str, ...], lookup: Lookup) -> tuple[str, str | None]:
     """The first of some environment names that has a value, and the value; a blank one counts as not set."""
     for name in names:
         if value := (lookup(name) or "").strip():

@@ -37,7 +37,14 @@ def translate_messages(messages: Iterable[Message], *, images: Container[str]) -
             case Said(text=text):
                 said.append(UserPromptPart(content=text))
             case Answered():
-                results.append(_translate_result(message, images=images))
+                results.append(
+                    ToolReturnPart(
+                        tool_name=message.call.name,
+                        content=_translate_content(message.content, images=images),
+                        tool_call_id=message.call.id,
+                        outcome="failed" if message.is_error else "success",
+                    )
+                )
             case ModelReply():
                 if not message.text and not message.calls:
                     continue  # APIs refuse an answer without content
@@ -64,24 +71,14 @@ def _translate_reply(message: ModelReply) -> ModelResponse:
     return ModelResponse(parts=parts)
 
 
-def _translate_result(message: Answered, *, images: Container[str]) -> ToolReturnPart:
-    return ToolReturnPart(
-        tool_name=message.call.name,
-        content=_translate_content(message.content, images=images),
-        tool_call_id=message.call.id,
-        outcome="failed" if message.is_error else "success",
-    )
-
-
 def _translate_content(parts: Sequence[Content], *, images: Container[str]) -> str | list[str | BinaryContent]:
     """Text as text, images as images if the model accepts them, everything else as a description."""
-    shown: list[str | BinaryContent] = []
-    for part in parts:
-        match part:
-            case Image(data=data, mime_type=kind) if kind in images:
-                shown.append(BinaryContent(data=data, media_type=kind))
-            case _:
-                shown.append(_in_words(part))
+    shown = [
+        BinaryContent(data=part.data, media_type=part.mime_type)
+        if isinstance(part, Image) and part.mime_type in images
+        else _in_words(part)
+        for part in parts
+    ]
     texts = [part for part in shown if isinstance(part, str)]
     return "\n".join(texts) if len(texts) == len(shown) else shown
 

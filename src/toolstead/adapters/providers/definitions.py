@@ -7,16 +7,21 @@ text. Calls are always validated against the tool's own schema.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable
-from typing import Any, Literal, get_args
+from collections.abc import Iterable
+from typing import Any
 
 from toolstead.errors import ToolsteadError
 from toolstead.schema.adapted import RULES, adapted_schema
-from toolstead.types.tool import JSONSchema, ToolInfo
+from toolstead.types.tool import ToolInfo
 
 logger = logging.getLogger(__name__)
 
-Provider = Literal["anthropic", "openai", "gemini"]
+_SHAPES: dict[str, tuple[dict[str, Any], str, dict[str, Any]]] = {
+    "anthropic": ({}, "input_schema", {}),
+    "openai": ({"type": "function"}, "parameters", {"strict": False}),
+    "gemini": ({}, "parametersJsonSchema", {}),
+}
+"""By provider: what comes first in a definition, the member with the schema, and what comes last."""
 
 
 def tool_definitions(tools: Iterable[ToolInfo], provider: str) -> list[dict[str, Any]]:
@@ -25,39 +30,14 @@ def tool_definitions(tools: Iterable[ToolInfo], provider: str) -> list[dict[str,
     Raises:
         ToolsteadError: The provider is none of `anthropic`, `openai`, `gemini`.
     """
-    shape = _SHAPES.get(provider)
-    if shape is None:
-        raise ToolsteadError(f"unknown provider {provider!r}; use one of {', '.join(get_args(Provider))}")
-    rules = RULES[provider]
+    if provider not in _SHAPES:
+        raise ToolsteadError(f"unknown provider {provider!r}; use one of {', '.join(_SHAPES)}")
+    first, schema_member, last = _SHAPES[provider]
     definitions: list[dict[str, Any]] = []
     for tool in tools:
-        adapted = adapted_schema(tool.input_schema, rules)
+        adapted = adapted_schema(tool.input_schema, RULES[provider])
         if adapted.changes:
             logger.info("%s gets an adapted schema of %s: %s", provider, tool.name, "; ".join(adapted.changes))
-        definitions.append(shape(tool, adapted.schema))
+        named = {"name": tool.name, "description": tool.description, schema_member: adapted.schema}
+        definitions.append({**first, **named, **last})
     return definitions
-
-
-def _anthropic_definition(tool: ToolInfo, schema: JSONSchema) -> dict[str, Any]:
-    return {"name": tool.name, "description": tool.description, "input_schema": schema}
-
-
-def _openai_definition(tool: ToolInfo, schema: JSONSchema) -> dict[str, Any]:
-    return {
-        "type": "function",
-        "name": tool.name,
-        "description": tool.description,
-        "parameters": schema,
-        "strict": False,
-    }
-
-
-def _gemini_definition(tool: ToolInfo, schema: JSONSchema) -> dict[str, Any]:
-    return {"name": tool.name, "description": tool.description, "parametersJsonSchema": schema}
-
-
-_SHAPES: dict[str, Callable[[ToolInfo, JSONSchema], dict[str, Any]]] = {
-    "anthropic": _anthropic_definition,
-    "openai": _openai_definition,
-    "gemini": _gemini_definition,
-}

@@ -8,7 +8,6 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, cast
 
 import httpx2
@@ -16,7 +15,8 @@ import pydantic
 from pydantic_ai import exceptions as foreign
 from pydantic_ai.models import known_model_names
 
-from toolstead.adapters.providers.catalogue import API, Vendor
+from toolstead.adapters.providers.catalogue import API
+from toolstead.adapters.providers.http_client import Connection
 from toolstead.errors import ModelError, ModelFault, suggest
 from toolstead.types.tool import ToolInfo
 
@@ -55,21 +55,6 @@ _WORDS: Mapping[ModelFault, str] = {
 }
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FaultSource:
-    """The caller's details for error messages.
-
-    Attributes:
-        key_name: The environment name that gave the key; empty when there is none.
-        key: The key, to be masked in messages.
-    """
-
-    vendor: Vendor
-    model_name: str
-    key_name: str
-    key: str
-
-
 def raised_by(api: API) -> tuple[type[Exception], ...]:
     """The exceptions that the API or the network may cause; anything else is a bug."""
     everywhere = (
@@ -95,13 +80,13 @@ def raised_by(api: API) -> tuple[type[Exception], ...]:
             return (*everywhere, errors.APIError, errors.UnknownApiResponseError, pydantic.ValidationError)
 
 
-def model_error(error: Exception, caller: FaultSource, tools: Sequence[ToolInfo]) -> ModelError:
+def model_error(error: Exception, connection: Connection, tools: Sequence[ToolInfo]) -> ModelError:
     """Convert an exception of a request to a `ModelError`."""
-    sentence = _error_sentence(error, caller)
+    sentence = _error_sentence(error, connection)
     fault, tool = _classify_fault(error, sentence, tools)
     status = error.status_code if isinstance(error, foreign.ModelHTTPError) else None
     return ModelError(
-        _fault_text(fault, tool, status, sentence, caller), fault=fault, retry_after=_retry_after(error), tool=tool
+        _fault_text(fault, tool, status, sentence, connection), fault=fault, retry_after=_retry_after(error), tool=tool
     )
 
 
@@ -140,31 +125,34 @@ def _refused_tool(sentence: str, body: object, tools: Sequence[ToolInfo]) -> str
     return None
 
 
-def _fault_text(fault: ModelFault, tool: str | None, status: int | None, sentence: str, caller: FaultSource) -> str:
-    title = caller.vendor.title
+def _fault_text(fault: ModelFault, tool: str | None, status: int | None, sentence: str, connection: Connection) -> str:
+    title = connection.vendor.title
     code = f" ({status})" if status is not None else ""
     match fault:
         case "key":
-            name = caller.key_name or " or ".join(caller.vendor.keys)
+            name = connection.key_name or " or ".join(connection.vendor.keys)
             why = f": {sentence}" if status == 403 else ""  # a 401 says no more, and may repeat the key
             return f"{title} refuses the key that {name} holds{code}{why}"
         case "name":
-            return f"{title} does not know the model {caller.model_name!r}{code}: {sentence}{_nearest_names(caller)}"
+            hint = _nearest_names(connection)
+            return f"{title} does not know the model {connection.model_name!r}{code}: {sentence}{hint}"
         case "schema":
             return f"{title} refuses the schema of tool {tool!r}{code}: {sentence}"
         case _:
             return f"{title} {_WORDS[fault]}{code}: {sentence}"
 
 
-def _nearest_names(caller: FaultSource) -> str:
+def _nearest_names(connection: Connection) -> str:
     """Model names of pydantic-ai that are similar to the unknown one."""
-    prefix = f"{caller.vendor.name.removesuffix('-chat')}:"
-    known = {name.removeprefix(prefix) for name in known_model_names() if name.startswith(prefix)} - {caller.model_name}
-    hint = suggest(caller.model_name, sorted(known), most=3, cutoff=0.4)
+    prefix = f"{connection.vendor.name.removesuffix('-chat')}:"
+    known = {name.removeprefix(prefix) for name in known_model_names() if name.startswith(prefix)} - {
+        connection.model_name
+    }
+    hint = suggest(connection.model_name, sorted(known), most=3, cutoff=0.4)
     return f"; {hint}" if hint else ""
 
 
-def _error_sentence(error: Exception, caller: FaultSource) -> str:
+def _error_sentence(error: Exception, connection: Connection) -> str:
     """The API's message in one line, bounded and without the key."""
     said: object = None
     if isinstance(error, foreign.ModelAPIError):
@@ -173,8 +161,8 @@ def _error_sentence(error: Exception, caller: FaultSource) -> str:
             said = json.dumps(error.body, default=str) if error.body else "no reason was given"
     text = said if isinstance(said, str) else (str(error) or type(error).__name__)
     line = " ".join(text.split())
-    if caller.key:
-        line = line.replace(caller.key, "…")
+    if connection.key_name:
+        line = line.replace(connection.key, "…")
     line = _SECRET.sub("…", line)
     return line if len(line) <= _LONGEST else f"{line[: _LONGEST - 1]}…"
 

@@ -9,11 +9,12 @@ import ssl
 from collections.abc import Generator
 from contextlib import contextmanager
 from contextvars import ContextVar
+from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
-from toolstead.adapters.providers.catalogue import Lookup
+from toolstead.adapters.providers.catalogue import Lookup, Vendor, first_set
 from toolstead.errors import RuntimeFailureError
 
 if TYPE_CHECKING:
@@ -28,6 +29,28 @@ _IDLE_CONNECTIONS = 100
 _IDLE_SECONDS = 60.0  # a tool runs between two requests; a new TLS connection for each turn would cost more than it
 _OPENED: ContextVar[list[httpx2.Response] | None] = ContextVar("opened", default=None)
 _LOOPBACK = ("localhost", "127.0.0.1", "::1")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Connection:
+    """How one model is reached, and what error messages say of it.
+
+    Attributes:
+        key_name: The environment name that gave the key; empty when there is none.
+        key: The key, to be masked in messages; a placeholder when there is none.
+    """
+
+    vendor: Vendor
+    model_name: str
+    address: str
+    key_name: str
+    key: str
+    client: httpx2.AsyncClient
+
+    @property
+    def name(self) -> str:
+        """`provider:name`, such as `anthropic:claude-sonnet-4-6`."""
+        return f"{self.vendor.name}:{self.model_name}"
 
 
 def open_client(address: str, lookup: Lookup) -> httpx2.AsyncClient:
@@ -93,19 +116,14 @@ def _find_proxy(scheme: str, host: str, lookup: Lookup) -> tuple[str, str | None
     if host in _LOOPBACK or _is_excepted(host, lookup("NO_PROXY") or lookup("no_proxy") or ""):
         return "", None
     word = f"{scheme}_proxy"
-    for name in (word.upper(), word, "ALL_PROXY", "all_proxy"):
-        if value := lookup(name):
-            return name, value
-    return "", None
+    return first_set((word.upper(), word, "ALL_PROXY", "all_proxy"), lookup)
 
 
 def _is_excepted(host: str, exceptions: str) -> bool:
     """Whether a comma-separated list has a host or one of its parent domains."""
-    for entry in exceptions.split(","):
-        name = entry.strip().lower().removeprefix("*").removeprefix(".").partition(":")[0]
-        if entry.strip() == "*" or (name and (host == name or host.endswith(f".{name}"))):
-            return True
-    return False
+    entries = [entry.strip().lower() for entry in exceptions.split(",")]
+    names = [entry.removeprefix("*").removeprefix(".").partition(":")[0] for entry in entries]
+    return "*" in entries or any(name and (host == name or host.endswith(f".{name}")) for name in names)
 
 
 def load_certificates(lookup: Lookup) -> ssl.SSLContext:

@@ -5,6 +5,7 @@ pydantic-ai's model layer maps messages and streams; nothing of its agents is us
 
 from __future__ import annotations
 
+import logging
 from collections.abc import AsyncGenerator
 from contextlib import AsyncExitStack, aclosing
 from typing import TYPE_CHECKING, Any, cast
@@ -24,20 +25,25 @@ from pydantic_ai.messages import (
 )
 from pydantic_ai.models import ModelRequestParameters
 from pydantic_ai.settings import ModelSettings
+from pydantic_ai.tools import ToolDefinition
 
-from toolstead.adapters.providers.catalogue import API, Vendor
+from toolstead.adapters.providers.catalogue import API
 from toolstead.adapters.providers.conversation import translate_messages
-from toolstead.adapters.providers.faults import FaultSource, model_error, raised_by
-from toolstead.adapters.providers.http_client import remember_responses
-from toolstead.adapters.providers.prices import Prices
-from toolstead.adapters.providers.tool_copies import api_copies
+from toolstead.adapters.providers.faults import model_error, raised_by
+from toolstead.adapters.providers.http_client import Connection, remember_responses
+from toolstead.adapters.tool_copies import ToolCopies
 from toolstead.errors import ModelError
 from toolstead.kernel.conversation import ModelReply, ToolUse
 from toolstead.kernel.model import ModelDelta, ModelRequest
+from toolstead.schema.adapted import RULES, adapted_schema
+from toolstead.types.run import Usage
+from toolstead.types.tool import ToolInfo
 
 if TYPE_CHECKING:
     import httpx2
     from pydantic_ai.models import Model as ForeignModel
+
+logger = logging.getLogger(__name__)
 
 _MAX_TOKENS = 32_000  # for an Anthropic model with an unknown limit; the API requires a number
 
@@ -55,23 +61,17 @@ _decode_object = msgspec.json.Decoder(dict[str, Any]).decode
 class ProviderModel:
     """One model of one provider; connections are shared by all its requests, and closed by `aclose`."""
 
-    def __init__(self, *, caller: FaultSource, foreign: ForeignModel[Any], client: httpx2.AsyncClient) -> None:
-        """Wrap a configured model and its HTTP client."""
-        vendor: Vendor = caller.vendor
-        self._name = f"{vendor.name}:{caller.model_name}"
-        self._caller = caller
+    def __init__(self, connection: Connection, foreign: ForeignModel[Any]) -> None:
+        """Wrap a configured model."""
+        vendor = connection.vendor
+        self.name = connection.name
+        self._connection = connection
         self._foreign = foreign
-        self._client = client
-        self._copies = api_copies(vendor.rules, self._name)
-        self._prices = Prices(self._name)
+        self._copies = api_copies(vendor.rules, self.name)
+        self._is_price_missing = False
         self._raised = raised_by(vendor.api)
         self._images = _IMAGES[vendor.api] if foreign.profile.get("supports_image_input", True) else frozenset[str]()
         self._settings = _model_settings(vendor.api, foreign)
-
-    @property
-    def name(self) -> str:
-        """`provider:name`, such as `anthropic:claude-sonnet-4-6`."""
-        return self._name
 
     async def stream_reply(self, request: ModelRequest) -> AsyncGenerator[ModelDelta | ModelReply]:
         """Make one request: yield pieces as they arrive, then the whole reply as the last item.
@@ -102,7 +102,7 @@ class ProviderModel:
                         yield delta
             response = answer.get()
         except self._raised as error:
-            raise model_error(error, self._caller, request.tools) from error
+            raise model_error(error, self._connection, request.tools) from error
         finally:
             for connection in opened:
                 await connection.aclose()
@@ -110,22 +110,36 @@ class ProviderModel:
 
     async def aclose(self) -> None:
         """Close the connections; requests that still run fail."""
-        await self._client.aclose()
+        await self._connection.client.aclose()
 
     def _build_reply(self, response: ModelResponse) -> ModelReply:
         self._refuse_half_an_answer(response)
-        calls = tuple(_call(part) for part in response.parts if isinstance(part, ToolCallPart))
         return ModelReply(
             text="".join(part.content for part in response.parts if isinstance(part, TextPart)),
-            calls=calls,
-            usage=self._prices.usage_of(response),
+            calls=tuple(_call(part) for part in response.parts if isinstance(part, ToolCallPart)),
+            usage=Usage(
+                input_tokens=response.usage.input_tokens,
+                output_tokens=response.usage.output_tokens,
+                cost=self._cost_of(response),
+            ),
             cut=response.finish_reason == "length",
             kept=response,
         )
 
+    def _cost_of(self, response: ModelResponse) -> float:
+        """The price of a reply; an unknown one is logged once and counts as 0."""
+        try:
+            return float(response.cost().total_price)
+        except (LookupError, ValueError, AssertionError) as error:
+            # LookupError: the price list does not have it. The others: a reply without a usable count of tokens.
+            if not self._is_price_missing:
+                self._is_price_missing = True
+                logger.warning("the price of %s is not known, so its cost counts as 0: %s", self.name, error)
+            return 0.0
+
     def _refuse_half_an_answer(self, response: ModelResponse) -> None:
         """Raise if an answer ended abnormally."""
-        title = self._caller.vendor.title
+        title = self._connection.vendor.title
         details = response.provider_details or {}
         reason = details.get("finish_reason") or details.get("block_reason") or response.finish_reason
         match response.finish_reason:
@@ -160,13 +174,14 @@ def _model_settings(api: API, foreign: ForeignModel[Any]) -> ModelSettings:
 def _delta_of(event: ModelResponseStreamEvent) -> ModelDelta | None:
     """A piece of the streamed reply, or None; tool calls are reported whole."""
     match event:
-        case PartDeltaEvent(delta=TextPartDelta(content_delta=text)) if text:
+        case PartDeltaEvent(delta=TextPartDelta(content_delta=text)) | PartStartEvent(part=TextPart(content=text)) if (
+            text
+        ):
             return ModelDelta(text)
-        case PartDeltaEvent(delta=ThinkingPartDelta(content_delta=text)) if text:
-            return ModelDelta(text, "thinking")
-        case PartStartEvent(part=TextPart(content=text)) if text:
-            return ModelDelta(text)
-        case PartStartEvent(part=ThinkingPart(content=text)) if text:
+        case (
+            PartDeltaEvent(delta=ThinkingPartDelta(content_delta=text))
+            | PartStartEvent(part=ThinkingPart(content=text))
+        ) if text:
             return ModelDelta(text, "thinking")
         case _:
             return None
@@ -174,13 +189,31 @@ def _delta_of(event: ModelResponseStreamEvent) -> ModelDelta | None:
 
 def _call(part: ToolCallPart) -> ToolUse:
     """A tool call; arguments that are not a JSON object stay text."""
-    match part.args:
-        case dict():
-            return ToolUse(id=part.tool_call_id, name=part.tool_name, input=part.args)
-        case None | "":
-            return ToolUse(id=part.tool_call_id, name=part.tool_name, input={})
-        case str() as text:
-            try:
-                return ToolUse(id=part.tool_call_id, name=part.tool_name, input=_decode_object(text))
-            except msgspec.DecodeError:
-                return ToolUse(id=part.tool_call_id, name=part.tool_name, input=None, text=text)
+    arguments = part.args or {}
+    if isinstance(arguments, str):
+        try:
+            arguments = _decode_object(arguments)
+        except msgspec.DecodeError:
+            return ToolUse(id=part.tool_call_id, name=part.tool_name, input=None, text=arguments)
+    return ToolUse(id=part.tool_call_id, name=part.tool_name, input=arguments)
+
+
+def api_copies(rules: str, reader: str) -> ToolCopies[ToolDefinition]:
+    """Definitions of tools for an API.
+
+    Args:
+        rules: Whose rules the schemas follow.
+        reader: The recipient's name, for the log.
+    """
+
+    def copy_tool(tool: ToolInfo) -> tuple[ToolDefinition, tuple[str, ...]]:
+        adapted = adapted_schema(tool.input_schema, RULES[rules])
+        made = ToolDefinition(
+            name=tool.name,
+            description=tool.description,
+            parameters_json_schema=dict(adapted.schema),
+            strict=False,
+        )
+        return made, adapted.changes
+
+    return ToolCopies(copy_tool, reader)

@@ -10,9 +10,8 @@ import pytest
 
 from tests.unit.adapters.providers.asking import ANTHROPIC, APIS, CHAT, GOOGLE, OPENAI, TOOLS, answer, canned, connected
 from toolstead.adapters.providers.catalogue import VENDORS
-from toolstead.adapters.providers.connect import connect
+from toolstead.adapters.providers.connect import connect, rehearse_responses
 from toolstead.adapters.providers.http_client import open_client
-from toolstead.adapters.providers.rehearsal import rehearse_responses
 from toolstead.errors import ModelError, RuntimeFailureError
 from toolstead.kernel.conversation import Answered, ModelReply, Said, ToolUse
 from toolstead.testing import scripted_models
@@ -134,7 +133,7 @@ async def test_every_request_has_our_time_limits(name: str) -> None:
         seen.append(request.extensions["timeout"])
 
     async with scripted_models("- say: Hello!") as api, connected(name, api.environ()) as model:
-        model._client.event_hooks["request"].append(look)
+        model._connection.client.event_hooks["request"].append(look)
         await answer(model, "hi")
     assert seen == [{"connect": 10.0, "read": 600.0, "write": 600.0, "pool": 10.0}]
 

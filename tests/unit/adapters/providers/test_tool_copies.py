@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from tests.unit.adapters.providers.asking import ANTHROPIC, APIS, CHAT, GOOGLE, OPENAI, TOOLS, answer, connected, tool
-from toolstead.adapters.providers.tool_copies import api_copies
+from toolstead.adapters.providers.model import api_copies
 from toolstead.adapters.tool_copies import ToolCopies
 from toolstead.schema.adapted import RULES, adapted_schema
 from toolstead.testing import scripted_models
@@ -109,7 +109,7 @@ def test_a_tool_is_adapted_once(monkeypatch: pytest.MonkeyPatch) -> None:
         asked.append(schema)
         return adapted_schema(schema, rules)
 
-    monkeypatch.setattr("toolstead.adapters.providers.tool_copies.adapted_schema", watched)
+    monkeypatch.setattr("toolstead.adapters.providers.model.adapted_schema", watched)
     copies = api_copies("openai", "openai:x")
     tools = tuple(TOOLS)
     first = copies.copies_of(tools)
