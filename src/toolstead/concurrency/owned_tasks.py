@@ -112,10 +112,10 @@ async def cancel_tasks(
                 task.add_done_callback(_report_late_error)
 
 
-async def finish_despite_cancellation(work: Coroutine[Any, Any, _T]) -> _T:
+async def finish_despite_cancellation(work: Coroutine[Any, Any, _T], *, however_often: bool = False) -> _T:
     """Wait for work that must not be left half done: the caller's first cancellation waits until it has ended.
 
-    A second one is passed on to it.
+    A second one is passed on to it, unless it is to end by itself `however_often` the caller is cancelled.
     """
     task = asyncio.create_task(work)
     cancelled: asyncio.CancelledError | None = None
@@ -123,7 +123,7 @@ async def finish_despite_cancellation(work: Coroutine[Any, Any, _T]) -> _T:
         try:
             await asyncio.wait((task,))
         except asyncio.CancelledError as error:
-            if cancelled is not None:
+            if cancelled is not None and not however_often:
                 task.cancel()
             cancelled = error
     if cancelled is not None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections import deque
 from collections.abc import Awaitable, Callable
 from types import TracebackType
 from typing import Self
@@ -27,51 +26,44 @@ class LineProgress:
 
     def __init__(self, report: Report) -> None:
         self._report = report
-        self._waiting: deque[bytes] = deque()
+        self._waiting: asyncio.Queue[bytes | None] = asyncio.Queue()
         self._room = MOST_WAITING
-        self._news = asyncio.Event()
-        self._over = False
-        self._dropped = 0
+        self._missed = 0
 
     async def __aenter__(self) -> Self:
         self._reporting = asyncio.create_task(self._report_lines(), name="toolstead-line-progress")
         return self
 
     def take_lines(self, lines: list[bytes]) -> None:
-        """Pass on lines; count those that do not fit in the queue."""
-        for at, line in enumerate(lines):
+        """Pass on lines; those that do not fit in the queue are dropped."""
+        self._missed += len(lines)
+        for line in lines:
             if self._room < 0:
-                self._dropped += len(lines) - at
                 break
             self._room -= len(line) + _COST_OF_A_LINE
-            self._waiting.append(line)
-        self._news.set()
+            self._waiting.put_nowait(line)
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Let the caller catch up, but not for long; then say how much it has missed."""
-        self._over = True
-        self._news.set()
+        """Let the caller catch up, but not for long; then log how much it has missed."""
+        self._waiting.put_nowait(None)
         try:
             if error is None:
                 await asyncio.wait([self._reporting], timeout=SECONDS_TO_CATCH_UP)
         finally:
             self._reporting.cancel()
             await asyncio.wait([self._reporting])
-            if missed := self._dropped + len(self._waiting):
-                logger.warning("%s lines of progress were dropped: the caller reads too slowly", f"{missed:,}")
+            if self._missed:
+                logger.warning("%s lines of progress were dropped: the caller reads too slowly", f"{self._missed:,}")
         failed = None if self._reporting.cancelled() else self._reporting.exception()
         if failed is not None and error is None:
             raise failed
 
     async def _report_lines(self) -> None:
         count = 0
-        while self._waiting or not self._over:
-            if not self._waiting:
-                self._news.clear()
-                await self._news.wait()
-                continue
+        while (line := await self._waiting.get()) is not None:
             count += 1
-            await self._report(count, None, self._waiting[0].decode("utf-8", "replace"))
-            self._room += len(self._waiting.popleft()) + _COST_OF_A_LINE
+            await self._report(count, None, line.decode("utf-8", "replace"))
+            self._room += len(line) + _COST_OF_A_LINE
+            self._missed -= 1

@@ -27,6 +27,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+from toolstead.concurrency.owned_tasks import finish_despite_cancellation
 from toolstead.processes.mark import MARK, SECONDS_TO_DIE, kill_marked, make_mark
 from toolstead.processes.pipes import InputPipe, OutputPipe
 
@@ -142,17 +143,10 @@ class ProcessOwner:
 
         It finishes however often its caller is cancelled meanwhile; the cancellation is raised afterwards.
         """
-        killing = asyncio.create_task(self._kill())
-        cancelled: asyncio.CancelledError | None = None
-        while not killing.done():
-            try:
-                await asyncio.wait([killing])
-            except asyncio.CancelledError as error:
-                cancelled = error
-        self.close()
-        killing.result()
-        if cancelled is not None:
-            raise cancelled
+        try:
+            await finish_despite_cancellation(self._kill(), however_often=True)
+        finally:
+            self.close()
 
     async def _kill(self) -> None:
         try:

@@ -7,9 +7,14 @@ every inheritable descriptor, and have sockets in the place of pipes.
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 from collections.abc import Callable
 
+logger = logging.getLogger(__name__)
+
+MOST_WAITING = 67_108_864
+"""Bytes that wait for a process to read them; one write may go beyond that."""
 _PIPE, _LARGEST_PIPE = 65_536, 1_048_576
 """Bytes that a pipe usually holds, and at most: one read of that many takes all that is there."""
 
@@ -72,7 +77,10 @@ class OutputPipe(asyncio.ReadTransport):
 
 
 class InputPipe:
-    """Gives a process its input; what it does not read is dropped when it ends."""
+    """Gives a process its input; what it does not read is dropped when it ends.
+
+    A process that does not read while more than `MOST_WAITING` bytes wait for it gets no more: the pipe is closed.
+    """
 
     def __init__(self, descriptor: int) -> None:
         self._descriptor = descriptor
@@ -88,8 +96,14 @@ class InputPipe:
         return self._is_open and not self._is_ending
 
     def write(self, data: bytes) -> None:
-        """Give it more, in the order of the calls. Never blocks; it is dropped when the pipe has no reader any more."""
+        """Give it more, in the order of the calls. Never blocks; it is dropped when the pipe is closed by then."""
         if not self.is_open or not data:
+            return
+        if len(self._rest) > MOST_WAITING:
+            logger.error(
+                "a program does not read its input, and %s bytes wait for it: it gets no more", len(self._rest)
+            )
+            self.close()
             return
         is_idle = not self._rest
         self._rest += data
@@ -109,6 +123,7 @@ class InputPipe:
             self._is_open = False
             self._loop.remove_writer(self._descriptor)
             os.close(self._descriptor)
+            self._rest.clear()
 
     def _write(self) -> None:
         try:

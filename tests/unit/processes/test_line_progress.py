@@ -25,10 +25,10 @@ async def test_what_waits_is_bounded_by_its_size_whatever_is_given(monkeypatch: 
         async with progress:
             for _ in range(100):
                 progress.take_lines([line] * 1_000)
-            waiting = len(progress._waiting)
+            waiting = progress._waiting.qsize()
             assert 200 < waiting < 17_000
-            assert sum(map(len, progress._waiting)) <= line_progress.MOST_WAITING + 4_096
-            assert progress._dropped == 100_000 - waiting
+            assert waiting * len(line) <= line_progress.MOST_WAITING + 4_096
+            assert progress._missed == 100_000
 
 
 async def test_room_that_is_free_again_is_used() -> None:

@@ -114,3 +114,23 @@ def test_a_reader_that_falls_behind_pauses_the_pipe_and_loses_nothing(run: Run) 
         out.pause_reading()
 
     run(main())
+
+
+def test_input_for_a_program_that_does_not_read_is_bounded(
+    run: Run, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr("toolstead.processes.pipes.MOST_WAITING", 1_000_000)
+
+    async def main() -> None:
+        reading, writing = os.pipe()
+        pipe = InputPipe(writing)
+        for _ in range(2):
+            pipe.write(b"x" * 900_000)  # the second one may go beyond the bound
+            assert pipe.is_open
+        pipe.write(b"x")
+        assert not pipe.is_open
+        assert not pipe._rest
+        os.close(reading)
+
+    run(main())
+    assert "does not read its input" in caplog.text
