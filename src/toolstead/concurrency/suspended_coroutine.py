@@ -52,15 +52,9 @@ class DeadlineError(Exception):
 class IgnoredCancellationError(Exception):
     """It ignored the cancellation of its caller: the cause of the `CancelledError` that the caller gets."""
 
-    def __init__(self) -> None:
-        super().__init__("it ignored its cancellation and was abandoned")
-
 
 class ClosingError(Exception):
     """It was cancelled by the shutdown."""
-
-    def __init__(self) -> None:
-        super().__init__("Toolstead is shutting down")
 
 
 def start_coroutine(steps: Awaitable[Any]) -> Any:
@@ -194,7 +188,7 @@ class SuspendedCoroutine:
         if not self._abandoned:
             return answer
         if self._is_cancelled:
-            raise asyncio.CancelledError from IgnoredCancellationError()
+            raise asyncio.CancelledError from IgnoredCancellationError("it ignored its cancellation and was abandoned")
         raise DeadlineError(seconds, was_abandoned=True)
 
     async def finish_strictly(self, seconds: float) -> tuple[Any, BaseException | None]:
@@ -213,16 +207,16 @@ class SuspendedCoroutine:
             answer = await self.finish(seconds, grace=GRACE, late_grace=LATE_GRACE)
         except GeneratorExit:
             raise
+        except KeyboardInterrupt as interrupt:
+            return None, interrupt
         except BaseException as raised:  # noqa: BLE001 - whatever it raises is the caller's to judge
             error = raised
-        if isinstance(error, KeyboardInterrupt):
-            return None, error
         if self._is_cancelled:
             if isinstance(error, asyncio.CancelledError):
                 raise error
             raise asyncio.CancelledError from error
         if self._closing:
-            return None, ClosingError()
+            return None, ClosingError("Toolstead is shutting down")
         if self._timeout.expired() and not isinstance(error, DeadlineError):
             late = DeadlineError(seconds)
             late.__cause__ = error

@@ -114,7 +114,7 @@ class KernelSession:
         self._running = end = asyncio.timeout(None)
         try:
             async with end:
-                conclusion = await converse(conversation, activation)
+                return await converse(conversation, activation)
         except TimeoutError:
             if end.expired():
                 raise RuntimeFailureError("this session was closed while it ran a turn") from None
@@ -123,7 +123,6 @@ class KernelSession:
             self._running = None
             conversation.busy = False
             conversation.take_steered()  # what came too late for this turn is sent with the next
-        return Answer(text=conclusion.text, usage=conclusion.usage)
 
     async def steer(self, text: str) -> bool:
         """Give the running turn another message; the model reads it with its next request."""

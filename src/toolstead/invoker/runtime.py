@@ -16,7 +16,7 @@ from typing import Any, Protocol
 
 from toolstead.types.call import Caller, CallTurnTool, Tell
 from toolstead.types.result import Failure, ToolResult
-from toolstead.types.run import NOTHING_USED, Usage
+from toolstead.types.run import Answer
 from toolstead.types.tool import ToolInfo
 
 _BUILT_IN = """\
@@ -132,14 +132,6 @@ class Turn:
     tell: Tell
     call_tool: CallTurnTool
     own: OwnTools = field(default_factory=NoOwnTools)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Answer:
-    """What a turn ended with."""
-
-    text: str
-    usage: Usage = field(default=NOTHING_USED)
 
 
 class Session(Protocol):

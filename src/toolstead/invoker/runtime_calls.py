@@ -121,8 +121,9 @@ async def open_session(runtime: Runtime, spec: SessionSpec, *, thread_id: str, r
         raise
     except Exception as error:
         if deadline.expired():
-            text = f"the {runtime.name} runtime did not open a session within {OPENING:g} seconds"
-            raise RuntimeFailureError(text) from error
+            raise RuntimeFailureError(
+                f"the {runtime.name} runtime did not open a session within {OPENING:g} seconds"
+            ) from error
         raise _crash_error(f"the {runtime.name} runtime", "opening a session", error) from error
 
 

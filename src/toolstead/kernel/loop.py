@@ -6,25 +6,16 @@ Everything else is elsewhere: getting a reply (`asking`), running calls (`callin
 
 from __future__ import annotations
 
-import msgspec
-
 from toolstead.kernel.activation import Activation
 from toolstead.kernel.asking import Asking
 from toolstead.kernel.calling import Calling
 from toolstead.kernel.conversation import Conversation
-from toolstead.types.run import Usage
+from toolstead.types.run import Answer
 
 CUT = "[the model reached its limit of output here]"
 
 
-class Conclusion(msgspec.Struct, frozen=True, kw_only=True):
-    """The result of an activation: the model's last text, and the usage of all requests."""
-
-    text: str
-    usage: Usage
-
-
-async def converse(conversation: Conversation, activation: Activation) -> Conclusion:
+async def converse(conversation: Conversation, activation: Activation) -> Answer:
     """Let the model answer what the conversation ends with, with tools, until it has nothing more to call.
 
     Raises:
@@ -41,4 +32,4 @@ async def converse(conversation: Conversation, activation: Activation) -> Conclu
         if reply.calls:
             await calling.carry_out(reply.calls)
         elif not conversation.steered:
-            return Conclusion(text=f"{reply.text}\n{CUT}" if reply.cut else reply.text, usage=asking.used)
+            return Answer(text=f"{reply.text}\n{CUT}" if reply.cut else reply.text, usage=asking.used)

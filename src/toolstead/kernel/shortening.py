@@ -31,9 +31,9 @@ def shorten_messages(messages: list[Message]) -> str | None:
     last = max((at for at, message in enumerate(messages) if isinstance(message, Said)), default=-1)
     for kind, what in ((Answered, "tool results"), (Said | ModelReply, "earlier messages")):
         sizes = [
-            (at, _message_size(message))
+            (at, sum(_piece_sizes(message)))
             for at, message in enumerate(messages)
-            if isinstance(message, kind) and at != last and _is_long(message)
+            if isinstance(message, kind) and at != last and max(_piece_sizes(message)) > LONG
         ]
         if sizes:
             return _cut_messages(messages, sizes, what)
@@ -46,7 +46,7 @@ def _cut_messages(messages: list[Message], sizes: Sequence[tuple[int, int]], wha
         if gone >= goal:
             break
         messages[at] = _shorten_message(messages[at])
-        gone += size - _message_size(messages[at])
+        gone += size - sum(_piece_sizes(messages[at]))
         count += 1
     return f"the {count} oldest of {len(sizes)} long {what} were shortened, {gone:,} of {before:,} characters cut"
 
@@ -88,19 +88,15 @@ def _keep_ends(text: str, note: str) -> str:
     return f"{text[:half]}\n[toolstead: {len(text) - LEFT:,} characters left out: {note}]\n{text[-half:]}"
 
 
-def _message_size(message: Message) -> int:
-    if isinstance(message, Answered):
-        return sum(_size_of(part) for part in message.content)
-    if isinstance(message, ModelReply):
-        return len(message.text) + sum(map(_size_of_call, message.calls))
-    return len(message.text)
-
-
-def _is_long(message: Message) -> bool:
-    """Whether it has something to shorten: once that is done, it has not."""
-    if isinstance(message, ModelReply):
-        return len(message.text) > LONG or any(_size_of_call(call) > LONG for call in message.calls)
-    return _message_size(message) > LONG
+def _piece_sizes(message: Message) -> list[int]:
+    """The characters of each piece that is shortened by itself; once that is done, none is longer than `LONG`."""
+    match message:
+        case Said(text=text):
+            return [len(text)]
+        case ModelReply(text=text, calls=calls):
+            return [len(text), *map(_size_of_call, calls)]
+        case Answered(content=content):
+            return [sum(map(_size_of, content))]
 
 
 def _size_of_call(call: ToolUse) -> int:

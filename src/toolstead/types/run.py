@@ -41,6 +41,13 @@ class Usage(SentStruct, frozen=True, kw_only=True):
 NOTHING_USED = Usage()
 
 
+class Answer(msgspec.Struct, frozen=True, kw_only=True):
+    """What a turn ended with: the model's last text, and what all its requests used."""
+
+    text: str
+    usage: Usage = NOTHING_USED
+
+
 class RunError(SentStruct, frozen=True, kw_only=True):
     """Why it did not complete.
 

@@ -29,16 +29,16 @@ from toolstead.errors import ModelError, ModelFault
 from toolstead.kernel.activation import Limits
 from toolstead.kernel.asking import MOST_EMPTY
 from toolstead.kernel.conversation import Answered, ModelReply, Said
-from toolstead.kernel.loop import Conclusion, converse
+from toolstead.kernel.loop import converse
 from toolstead.kernel.model import ModelDelta
 from toolstead.types.content import Text
-from toolstead.types.run import Usage
+from toolstead.types.run import Answer, Usage
 
 
-def _run(bench: Bench) -> tuple[Conclusion, float]:
+def _run(bench: Bench) -> tuple[Answer, float]:
     """The end, and the seconds it took."""
 
-    async def main() -> tuple[Conclusion, float]:
+    async def main() -> tuple[Answer, float]:
         found = await converse(bench.conversation, bench.activation)
         assert bench.model.open == 0
         assert asyncio.all_tasks() == {asyncio.current_task()}
@@ -182,7 +182,7 @@ def test_empty_answers_are_asked_again_and_paid(caplog: pytest.LogCaptureFixture
     nothing: list[Step] = [ModelReply(text=" \n", usage=Usage(input_tokens=5, output_tokens=1))]
     bench = Bench(ScriptedModel(nothing, nothing, says("Hello."))).hear()
     found, _ = _run(bench)
-    assert found == Conclusion(text="Hello.", usage=Usage(input_tokens=10, output_tokens=2))
+    assert found == Answer(text="Hello.", usage=Usage(input_tokens=10, output_tokens=2))
     assert caplog.text.count("scripted:one sent an empty answer") == 2
     assert bench.conversation.messages == [Said(text="go"), ModelReply(text="Hello.")]
 

@@ -27,11 +27,11 @@ from tests.virtual_time import run_virtually
 from toolstead.errors import LimitError, ModelError
 from toolstead.kernel.activation import Limits
 from toolstead.kernel.conversation import ModelReply, ToolUse
-from toolstead.kernel.loop import Conclusion, converse
+from toolstead.kernel.loop import converse
 from toolstead.kernel.model import ModelDelta
 from toolstead.types.content import Text
 from toolstead.types.result import ToolResult
-from toolstead.types.run import Usage
+from toolstead.types.run import Answer, Usage
 
 LIMITS = Limits(turns=8, tokens=5_000, attempts=3, stall=60, failing_turns=4, parallel=2, calls=6)
 
@@ -96,7 +96,7 @@ async def _turn(bench: Bench, meddling: list[Meddling]) -> None:
         error = task.exception()
         assert isinstance(error, ModelError | LimitError | None), repr(error)
         if error is None:
-            assert isinstance(task.result(), Conclusion)
+            assert isinstance(task.result(), Answer)
     assert asyncio.all_tasks() == {asyncio.current_task()}
     assert bench.model.open == 0
     bench.conversation.take_steered()
