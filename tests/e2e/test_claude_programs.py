@@ -20,7 +20,7 @@ from tests.e2e.claude_stage import CLAUDE, processes_of
 from tests.e2e.model_stage import PATIENCE, Play, Stage, freeze, playing
 from toolstead import Ask, Deny, Hooks, Plugin, PluginContext, Rewrite, tool
 from toolstead.adapters.claude.runtime import ClaudeRuntime
-from toolstead.invoker.runtime import NoOwnTools, SessionSpec, Turn
+from toolstead.invoker.runtime import OwnTools, SessionSpec, Turn
 from toolstead.testing import scripted_models
 from toolstead.types.call import Caller
 from toolstead.types.result import ToolResult
@@ -266,7 +266,7 @@ async def test_an_approval_of_claudes_own_tool_waits_and_is_answered(play: Play,
 async def test_with_a_login_the_users_own_settings_count_but_do_not_take_the_place_of_our_gate(
     tmp_path: Path,
 ) -> None:
-    class Confused(NoOwnTools):
+    class Confused(OwnTools):
         async def ask(self, name: str, input: Mapping[str, Any], *, call_id: str) -> Mapping[str, Any] | ToolResult:
             raise ZeroDivisionError
 

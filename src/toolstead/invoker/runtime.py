@@ -72,35 +72,13 @@ def instructions_of(spec: SessionSpec) -> str:
     return spec.instructions or _BUILT_IN.format(cwd=spec.cwd)
 
 
-class OwnTools(Protocol):
-    """Gates and logs the tools that a runtime brings itself."""
+class OwnTools:
+    """Gates and logs the tools that a runtime brings itself. This one has no gate, and refuses every tool."""
 
     async def ask_gates(
         self, name: str, input: Mapping[str, Any], *, call_id: str, parent_call_id: str | None = None
     ) -> Mapping[str, Any] | ToolResult:
         """Before one is used: the arguments to use it with, or the refusal, which the model is to read."""
-        ...
-
-    async def report_result(
-        self,
-        name: str,
-        input: Mapping[str, Any],
-        result: ToolResult,
-        *,
-        call_id: str,
-        parent_call_id: str | None = None,
-    ) -> None:
-        """After one was used, or refused: what came of it. Once for each that was asked for."""
-        ...
-
-
-class NoOwnTools:
-    """Refuses every tool of a runtime's own, because there is no gate to check it."""
-
-    async def ask_gates(
-        self, name: str, input: Mapping[str, Any], *, call_id: str, parent_call_id: str | None = None
-    ) -> Mapping[str, Any] | ToolResult:
-        """Refuse it."""
         return ToolResult.error(f"{name} was refused: there is no gate to check it here", Failure.REFUSED)
 
     async def report_result(
@@ -112,7 +90,7 @@ class NoOwnTools:
         call_id: str,
         parent_call_id: str | None = None,
     ) -> None:
-        """Do nothing."""
+        """After one was used, or refused: what came of it. Once for each that was asked for."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -131,7 +109,7 @@ class Turn:
     caller: Caller
     tell: Tell
     call_tool: CallTurnTool
-    own: OwnTools = field(default_factory=NoOwnTools)
+    own: OwnTools = field(default_factory=OwnTools)
 
 
 class Session(Protocol):

@@ -10,12 +10,13 @@ import asyncio
 import logging
 import secrets
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 from msgspec import structs
 
 from toolstead.errors import InvocationError, RuntimeFailureError, UnknownToolError
-from toolstead.invoker.runtime import Answer, NoOwnTools, Runtime, Session, SessionSpec, Turn
+from toolstead.invoker.runtime import Answer, OwnTools, Runtime, Session, SessionSpec, Turn
 from toolstead.types.call import Caller, CallTool
 from toolstead.types.result import ToolResult
 
@@ -45,16 +46,14 @@ class OwnFor(Protocol):
         ...
 
 
-class ToolCalls:
+@dataclass(eq=False)
+class ToolCalls(OwnTools):
     """The calls of one turn, each with its session's id as far as it is known then."""
 
-    __slots__ = ("_call", "_caller", "_own", "_session")
-
-    def __init__(self, session: Session, caller: Caller, call: CallTool, own: OwnFor | None) -> None:
-        self._session = session
-        self._caller = caller
-        self._call = call
-        self._own = own
+    _session: Session
+    _caller: Caller
+    _call: CallTool
+    _own: OwnFor | None
 
     @property
     def caller(self) -> Caller:
@@ -83,7 +82,7 @@ class ToolCalls:
     ) -> Mapping[str, Any] | ToolResult:
         """A tool of the runtime's own is about to be used."""
         if self._own is None:
-            return await NoOwnTools().ask_gates(name, input, call_id=call_id)
+            return await super().ask_gates(name, input, call_id=call_id)
         return await self._own.ask_own(self._caller_below(parent_call_id), name, input, call_id=call_id)
 
     async def report_result(

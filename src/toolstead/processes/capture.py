@@ -34,8 +34,6 @@ class Capture:
         through: Changes the stream before anything else sees it; counts are then those of the result.
     """
 
-    __slots__ = ("_head", "_line", "_on_lines", "_room", "_tail", "_tail_room", "_through", "total")
-
     def __init__(self, limit: int, on_lines: OnLines | None = None, through: Filter | None = None) -> None:
         self.total = 0
         self._head = bytearray()
