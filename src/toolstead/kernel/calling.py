@@ -15,7 +15,7 @@ import msgspec
 
 from toolstead.errors import LimitError, suggest
 from toolstead.kernel.activation import Activation, find_tool
-from toolstead.kernel.conversation import Answered, Conversation, ToolUse
+from toolstead.kernel.conversation import Conversation, ToolAnswer, ToolUse
 from toolstead.types.content import Content, Text, whole_text
 from toolstead.types.result import ToolResult
 
@@ -42,7 +42,7 @@ class Calling:
         Raises:
             LimitError: The model goes on making calls that fail.
         """
-        answers: dict[int, Answered] = {}
+        answers: dict[int, ToolAnswer] = {}
         self._begun.clear()
         self._counted.clear()
         try:
@@ -74,7 +74,7 @@ class Calling:
             yield group
 
     async def _call_together(
-        self, calls: Sequence[ToolUse], group: Sequence[int], answers: dict[int, Answered]
+        self, calls: Sequence[ToolUse], group: Sequence[int], answers: dict[int, ToolAnswer]
     ) -> None:
         async def call_one(at: int) -> None:
             answers[at] = await self._answer_call(at, calls[at])
@@ -83,11 +83,11 @@ class Calling:
             for at in group:
                 tasks.create_task(call_one(at))
 
-    def _missed_answer(self, at: int, call: ToolUse) -> Answered:
+    def _missed_answer(self, at: int, call: ToolUse) -> ToolAnswer:
         content = _INTERRUPTED if at in self._begun else _NOT_MADE
-        return Answered(call=call, content=content, is_error=True)
+        return ToolAnswer(call=call, content=content, is_error=True)
 
-    async def _answer_call(self, at: int, call: ToolUse) -> Answered:
+    async def _answer_call(self, at: int, call: ToolUse) -> ToolAnswer:
         self._begun.add(at)
         if call.input is None:
             result = self._refuse_call(call, _broken_arguments(call))
@@ -103,10 +103,10 @@ class Calling:
                 logger.warning("call %s: %s was cancelled, but not by its caller", call.id, call.name)
                 result = ToolResult(content=_INTERRUPTED, is_error=True)
         if not result.is_error:
-            return Answered(call=call, content=_whole_content(result.content))
+            return ToolAnswer(call=call, content=_whole_content(result.content))
         return self._count_failure(call, result)
 
-    def _count_failure(self, call: ToolUse, result: ToolResult) -> Answered:
+    def _count_failure(self, call: ToolUse, result: ToolResult) -> ToolAnswer:
         """Count a failing call; from the second time on, warn the model that it repeats itself."""
         key = (call.name, _call_fingerprint(call))
         count = self._failed.get(key, 0)
@@ -118,9 +118,9 @@ class Calling:
             most = self._activation.limits.same_failure
             note = f"this same call has failed {count} times now; at {most} you are stopped. Do something else."
             content = (*content, Text(f"[toolstead: {note}]"))
-        return Answered(call=call, content=content, is_error=True)
+        return ToolAnswer(call=call, content=content, is_error=True)
 
-    def _judge_answers(self, answers: Mapping[int, Answered]) -> None:
+    def _judge_answers(self, answers: Mapping[int, ToolAnswer]) -> None:
         limits, have_failed = self._activation.limits, [answer.is_error for answer in answers.values()]
         if not any(have_failed):
             self._failed.clear()
@@ -177,7 +177,7 @@ def _whole_content(content: Sequence[Content]) -> Sequence[Content]:
     return tuple(Text(whole_text(part.text)) if isinstance(part, Text) else part for part in content)
 
 
-def _last_error(answers: Mapping[int, Answered], name: str | None = None) -> str:
+def _last_error(answers: Mapping[int, ToolAnswer], name: str | None = None) -> str:
     failed = [answer for answer in answers.values() if answer.is_error and name in (None, answer.call.name)]
     first = failed[-1].content[0] if failed and failed[-1].content else None
     return first.text[:300] if isinstance(first, Text) else "unknown"
