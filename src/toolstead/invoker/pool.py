@@ -404,9 +404,8 @@ class SessionPool:
 
     def _forget_slot(self, slot: Slot) -> None:
         """Drop a slot that has neither a session nor a user."""
-        if slot.is_used or slot.session is not None or (slot.closing is not None and not slot.closing.done()):
-            return
-        if self._slots.get(slot.key) is slot:
+        is_closed = slot.closing is None or slot.closing.done()
+        if is_closed and not slot.is_used and slot.session is None and self._slots.get(slot.key) is slot:
             del self._slots[slot.key]
 
 

@@ -115,9 +115,8 @@ class Calling:
             count = self._failed[key] = count + 1
         content = tuple(_whole_content(result.content))
         if count > 1:
-            most = self._activation.limits.same_failure
-            note = f"this same call has failed {count} times now; at {most} you are stopped. Do something else."
-            content = (*content, Text(f"[toolstead: {note}]"))
+            stop = f"at {self._activation.limits.same_failure} you are stopped. Do something else."
+            content = (*content, Text(f"[toolstead: this same call has failed {count} times now; {stop}]"))
         return ToolAnswer(call=call, content=content, is_error=True)
 
     def _judge_answers(self, answers: Mapping[int, ToolAnswer]) -> None:
