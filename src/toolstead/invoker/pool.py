@@ -349,7 +349,7 @@ class SessionPool:
                 break
             self._end_session(idle)
         self._idle[slot] = asyncio.get_running_loop().call_later(self._ttl, self._end_session, slot)
-        with_room = [idle for idle in self._idle if idle.has_room]
+        with_room = [idle for idle in self._idle if idle.has_room] if slot.has_room else []
         if len(with_room) > self._most_idle:
             closing = self._end_session(with_room[0])
             return closing if with_room[0] is slot else None
