@@ -13,7 +13,7 @@ from benchmarks import workload
 from toolstead import Toolstead, tool
 from toolstead.invoker.kernel_runtime import KernelRuntime
 from toolstead.kernel.activation import Activation, Limits, Spending
-from toolstead.kernel.conversation import Answered, Conversation, ModelReply, ToolUse
+from toolstead.kernel.conversation import Conversation, ModelReply, ToolAnswer, ToolUse
 from toolstead.kernel.loop import converse
 from toolstead.kernel.model import ModelDelta, ModelRequest
 from toolstead.orchestrator.store import EventFilter
@@ -36,7 +36,7 @@ class Scripted:
         await work.pause()
         messages = request.messages
         done, last, said = (len(messages) - 1) // 2, messages[-1], ""
-        if isinstance(last, Answered) and isinstance(last.content[0], Text):
+        if isinstance(last, ToolAnswer) and isinstance(last.content[0], Text):
             said = last.content[0].text
         arguments = work.next_call(done, said)
         if arguments is None:

@@ -10,7 +10,7 @@ from toolstead.adapters.scripted.script_file import parse_script
 from toolstead.errors import ModelError
 from toolstead.invoker.kernel_runtime import KernelRuntime
 from toolstead.invoker.runtime import SessionSpec
-from toolstead.kernel.conversation import Answered, Message, ModelReply, Said, ToolUse
+from toolstead.kernel.conversation import Message, ModelReply, ToolAnswer, ToolUse, UserMessage
 from toolstead.kernel.model import ModelDelta, ModelRequest
 from toolstead.types.content import Text
 from toolstead.types.tool import Provenance, ToolInfo
@@ -63,9 +63,9 @@ def _asked(messages: Sequence[Message]) -> tuple[str, list[str]]:
     prompt, results = "", list[str]()
     for message in messages:
         match message:
-            case Said(text=text):
+            case UserMessage(text=text):
                 prompt, results = text, []
-            case Answered(content=content):
+            case ToolAnswer(content=content):
                 results.append("\n".join(part.text for part in content if isinstance(part, Text)))
             case _:
                 pass

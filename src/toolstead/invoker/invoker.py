@@ -82,9 +82,9 @@ class Invoker:
                 deadline.reschedule(asyncio.get_running_loop().time() + timeout)
 
         async def run_once(lease: Lease) -> Answer:
-            told = prompt if before is None else await before(prompt, lease.warmth)
+            text = prompt if before is None else await before(prompt, lease.warmth)
             calls = ToolCalls(lease.session, caller, call_tool, own_tools)
-            return await self._run(lease, Turn(prompt=told, caller=calls.caller, tell=tell, call_tool=calls, own=calls))
+            return await self._run(lease, Turn(prompt=text, caller=calls.caller, tell=tell, call_tool=calls, own=calls))
 
         try:
             async with deadline:

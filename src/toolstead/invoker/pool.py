@@ -108,8 +108,7 @@ class SessionPool:
             keep: False ends the session, and waits until it has ended.
             lost: Its conversation is gone: ended, and never resumed.
         """
-        ended = self._end_lost(lease.slot) if lost else None
-        ended = self._leave_slot(lease.slot, keep=keep) or ended
+        ended = self._leave_slot(lease.slot, keep=keep, lost=lost)
         if ended is not None:
             await asyncio.wait((ended,))
 
@@ -120,7 +119,8 @@ class SessionPool:
             RuntimeFailureError: No session can be opened. The old lease is still to be released.
             InvocationError: The pool is closed.
         """
-        self._end_lost(lease.slot)
+        self._end_session(lease.slot, room_to=lease.slot)
+        lease.slot.conversation = ""
         self._misses += 1
         return await self._open(lease.slot, lease.request)
 
@@ -313,7 +313,7 @@ class SessionPool:
         """Close a session that was opened after its caller had left; its room is free after that."""
         slot.closing = slot.room_after = self._close_in_background(slot, session, frees_room=False)
 
-    def _leave_slot(self, slot: Slot, *, keep: bool = True) -> asyncio.Task[None] | None:
+    def _leave_slot(self, slot: Slot, *, keep: bool = True, lost: bool = False) -> asyncio.Task[None] | None:
         """Free a slot: its session becomes idle, or is ended.
 
         Returns:
@@ -322,10 +322,12 @@ class SessionPool:
         session, ended = slot.session, None
         if session is None:
             self._give_room_back(slot)
-        elif not keep or slot.ends_after_use or not session.is_usable:
+        elif lost or not keep or slot.ends_after_use or not session.is_usable:
             ended = self._end_session(slot)
         elif slot.has_room and self._waiting:
             self._end_session(slot)
+        if lost:
+            slot.conversation = ""
         if slot.is_outdated:
             slot.conversation = None
         slot.ends_after_use = slot.is_outdated = slot.is_used = False
@@ -347,7 +349,7 @@ class SessionPool:
                 break
             self._end_session(idle)
         self._idle[slot] = asyncio.get_running_loop().call_later(self._ttl, self._end_session, slot)
-        with_room = [idle for idle in self._idle if idle.has_room]
+        with_room = [idle for idle in self._idle if idle.has_room] if slot.has_room else []
         if len(with_room) > self._most_idle:
             closing = self._end_session(with_room[0])
             return closing if with_room[0] is slot else None
@@ -378,12 +380,6 @@ class SessionPool:
             room_to.has_room, room_to.room_after = True, slot.closing
         return slot.closing
 
-    def _end_lost(self, slot: Slot) -> asyncio.Task[None] | None:
-        """End a session whose conversation is gone, so that it is never resumed; the slot keeps its room."""
-        closing = self._end_session(slot, room_to=slot)
-        slot.conversation = ""
-        return closing
-
     def _close_in_background(self, slot: Slot, session: Session, *, frees_room: bool) -> asyncio.Task[None]:
         closing = self._closings.start(close_session(session, key=slot.key), name=f"closing a session of {slot.key!r}")
         if frees_room:
@@ -404,9 +400,8 @@ class SessionPool:
 
     def _forget_slot(self, slot: Slot) -> None:
         """Drop a slot that has neither a session nor a user."""
-        if slot.is_used or slot.session is not None or (slot.closing is not None and not slot.closing.done()):
-            return
-        if self._slots.get(slot.key) is slot:
+        is_closed = slot.closing is None or slot.closing.done()
+        if is_closed and not slot.is_used and slot.session is None and self._slots.get(slot.key) is slot:
             del self._slots[slot.key]
 
 

@@ -165,4 +165,7 @@ class Activation(msgspec.Struct, frozen=True, kw_only=True):
 
 def find_tool(tools: Sequence[ToolInfo], name: str | None) -> ToolInfo | None:
     """The tool of a name, where it is among them."""
-    return next((tool for tool in tools if tool.name == name), None)
+    for tool in tools:
+        if tool.name == name:
+            return tool
+    return None

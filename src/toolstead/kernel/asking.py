@@ -91,7 +91,7 @@ class Asking:
             max_tokens=most_output,
         )
         name, limits, stall = activation.model.name, activation.limits, activation.limits.stall
-        loop, said, size, reply = asyncio.get_running_loop(), "", 0, None
+        loop, written, size, reply = asyncio.get_running_loop(), "", 0, None
         deadline = asyncio.timeout(stall)
         try:
             async with deadline, aclosing(activation.model.stream_reply(request)) as pieces:
@@ -106,7 +106,7 @@ class Asking:
                         raise ModelError(f"{name} sent more than {size - 1:,} characters", fault="rejected")
                     data = {"text": text} if attempt == 1 else {"text": text, "attempt": attempt}
                     if piece.kind == "text":
-                        said += text
+                        written += text
                         tell("message.delta", data)
                     else:
                         tell("thinking", data)
@@ -116,8 +116,8 @@ class Asking:
                 raise ModelError(f"{name} {why}", fault="network") from None
             logger.warning("%s answered, but the request could not be closed for %g seconds", name, stall)
         except asyncio.CancelledError:
-            if said.strip():
-                self._conversation.messages.append(ModelReply(text=said))
+            if written.strip():
+                self._conversation.messages.append(ModelReply(text=written))
             raise
         if reply is None:
             raise ModelError(f"{name} ended its answer too early", fault="network")

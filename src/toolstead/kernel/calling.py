@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from hashlib import blake2b
 
 import msgspec
 
 from toolstead.errors import LimitError, suggest
 from toolstead.kernel.activation import Activation, find_tool
-from toolstead.kernel.conversation import Answered, Conversation, ToolUse
+from toolstead.kernel.conversation import Conversation, ToolAnswer, ToolUse
 from toolstead.types.content import Content, Text, whole_text
 from toolstead.types.result import ToolResult
 
@@ -33,7 +33,6 @@ class Calling:
         self._conversation = conversation
         self._failed: dict[tuple[str, bytes], int] = {}
         self._failing_turns = 0
-        self._begun = set[int]()
         self._counted = set[tuple[str, bytes]]()
 
     async def carry_out(self, calls: Sequence[ToolUse]) -> None:
@@ -42,19 +41,18 @@ class Calling:
         Raises:
             LimitError: The model goes on making calls that fail.
         """
-        answers: dict[int, Answered] = {}
-        self._begun.clear()
+        answers = [ToolAnswer(call=call, content=_NOT_MADE, is_error=True) for call in calls]
         self._counted.clear()
         try:
             for group in self._group_calls(calls):
                 if len(group) == 1:
-                    answers[group[0]] = await self._answer_call(group[0], calls[group[0]])
+                    await self._answer_call(group[0], answers)
                 else:
-                    await self._call_together(calls, group, answers)
+                    async with asyncio.TaskGroup() as tasks:
+                        for at in group:
+                            tasks.create_task(self._answer_call(at, answers))
         finally:
-            self._conversation.messages.extend(
-                answers.get(at) or self._missed_answer(at, call) for at, call in enumerate(calls)
-            )
+            self._conversation.messages.extend(answers)
         self._judge_answers(answers)
 
     def _group_calls(self, calls: Sequence[ToolUse]) -> Iterator[list[int]]:
@@ -73,22 +71,10 @@ class Calling:
         if group:
             yield group
 
-    async def _call_together(
-        self, calls: Sequence[ToolUse], group: Sequence[int], answers: dict[int, Answered]
-    ) -> None:
-        async def call_one(at: int) -> None:
-            answers[at] = await self._answer_call(at, calls[at])
-
-        async with asyncio.TaskGroup() as tasks:
-            for at in group:
-                tasks.create_task(call_one(at))
-
-    def _missed_answer(self, at: int, call: ToolUse) -> Answered:
-        content = _INTERRUPTED if at in self._begun else _NOT_MADE
-        return Answered(call=call, content=content, is_error=True)
-
-    async def _answer_call(self, at: int, call: ToolUse) -> Answered:
-        self._begun.add(at)
+    async def _answer_call(self, at: int, answers: list[ToolAnswer]) -> None:
+        """Make one call, and put its answer in its place; as long as it runs, it counts as interrupted."""
+        call = answers[at].call
+        answers[at] = ToolAnswer(call=call, content=_INTERRUPTED, is_error=True)
         if call.input is None:
             result = self._refuse_call(call, _broken_arguments(call))
         elif find_tool(self._activation.offer(), call.name) is None:
@@ -102,11 +88,12 @@ class Calling:
                     raise
                 logger.warning("call %s: %s was cancelled, but not by its caller", call.id, call.name)
                 result = ToolResult(content=_INTERRUPTED, is_error=True)
-        if not result.is_error:
-            return Answered(call=call, content=_whole_content(result.content))
-        return self._count_failure(call, result)
+        if result.is_error:
+            answers[at] = self._count_failure(call, result)
+        else:
+            answers[at] = ToolAnswer(call=call, content=_whole_content(result.content))
 
-    def _count_failure(self, call: ToolUse, result: ToolResult) -> Answered:
+    def _count_failure(self, call: ToolUse, result: ToolResult) -> ToolAnswer:
         """Count a failing call; from the second time on, warn the model that it repeats itself."""
         key = (call.name, _call_fingerprint(call))
         count = self._failed.get(key, 0)
@@ -115,13 +102,12 @@ class Calling:
             count = self._failed[key] = count + 1
         content = tuple(_whole_content(result.content))
         if count > 1:
-            most = self._activation.limits.same_failure
-            note = f"this same call has failed {count} times now; at {most} you are stopped. Do something else."
-            content = (*content, Text(f"[toolstead: {note}]"))
-        return Answered(call=call, content=content, is_error=True)
+            stop = f"at {self._activation.limits.same_failure} you are stopped. Do something else."
+            content = (*content, Text(f"[toolstead: this same call has failed {count} times now; {stop}]"))
+        return ToolAnswer(call=call, content=content, is_error=True)
 
-    def _judge_answers(self, answers: Mapping[int, Answered]) -> None:
-        limits, have_failed = self._activation.limits, [answer.is_error for answer in answers.values()]
+    def _judge_answers(self, answers: Sequence[ToolAnswer]) -> None:
+        limits, have_failed = self._activation.limits, [answer.is_error for answer in answers]
         if not any(have_failed):
             self._failed.clear()
         for (name, _), count in self._failed.items():
@@ -177,7 +163,7 @@ def _whole_content(content: Sequence[Content]) -> Sequence[Content]:
     return tuple(Text(whole_text(part.text)) if isinstance(part, Text) else part for part in content)
 
 
-def _last_error(answers: Mapping[int, Answered], name: str | None = None) -> str:
-    failed = [answer for answer in answers.values() if answer.is_error and name in (None, answer.call.name)]
+def _last_error(answers: Sequence[ToolAnswer], name: str | None = None) -> str:
+    failed = [answer for answer in answers if answer.is_error and name in (None, answer.call.name)]
     first = failed[-1].content[0] if failed and failed[-1].content else None
     return first.text[:300] if isinstance(first, Text) else "unknown"

@@ -36,7 +36,7 @@ class ToolUse(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     text: str = ""
 
 
-class Said(msgspec.Struct, frozen=True, kw_only=True):
+class UserMessage(msgspec.Struct, frozen=True, kw_only=True):
     """A message of the user, or one sent on the user's behalf."""
 
     text: str
@@ -60,7 +60,7 @@ class ModelReply(msgspec.Struct, frozen=True, kw_only=True):
     kept: Any = None
 
 
-class Answered(msgspec.Struct, frozen=True, kw_only=True):
+class ToolAnswer(msgspec.Struct, frozen=True, kw_only=True):
     """What a tool answered to a call."""
 
     call: ToolUse
@@ -68,7 +68,7 @@ class Answered(msgspec.Struct, frozen=True, kw_only=True):
     is_error: bool = False
 
 
-Message = Said | ModelReply | Answered
+Message = UserMessage | ModelReply | ToolAnswer
 
 
 @dataclass(eq=False, slots=True)
@@ -91,7 +91,7 @@ class Conversation:
 
     def add_user_text(self, text: str) -> None:
         """Add a message of the user; no API takes an empty one, so that gets a placeholder."""
-        self.messages.append(Said(text=whole_text(text) if text.strip() else EMPTY))
+        self.messages.append(UserMessage(text=whole_text(text) if text.strip() else EMPTY))
 
     def take_steered(self) -> None:
         """Append what the user sent meanwhile."""

@@ -39,8 +39,10 @@ def clean_reply(reply: ModelReply, limits: Limits, *, model: str) -> ModelReply:
         ModelError: It is over a limit.
     """
     if len(reply.calls) > limits.calls:
-        asked = f"{model} made {len(reply.calls):,} calls at once"
-        raise ModelError(f"{asked}; at most {limits.calls:,} are allowed, so none was run", fault="rejected")
+        raise ModelError(
+            f"{model} made {len(reply.calls):,} calls at once; at most {limits.calls:,} are allowed, so none was run",
+            fault="rejected",
+        )
     if not reply.calls and len(reply.text) <= limits.reply and reply.text.isascii():
         return reply
     text, seen, size = whole_text(reply.text), set[str](), len(reply.text)

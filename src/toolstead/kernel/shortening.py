@@ -10,7 +10,7 @@ from collections.abc import Sequence
 import msgspec
 from msgspec import structs
 
-from toolstead.kernel.conversation import Answered, Message, ModelReply, Said, ToolUse
+from toolstead.kernel.conversation import Message, ModelReply, ToolAnswer, ToolUse, UserMessage
 from toolstead.types.content import Content, EmbeddedResource, ResourceLink, Text
 
 LONG = 600
@@ -28,8 +28,8 @@ def shorten_messages(messages: list[Message]) -> str | None:
     Returns:
         What was done, in words; None when nothing is left to cut.
     """
-    last = max((at for at, message in enumerate(messages) if isinstance(message, Said)), default=-1)
-    for kind, what in ((Answered, "tool results"), (Said | ModelReply, "earlier messages")):
+    last = max((at for at, message in enumerate(messages) if isinstance(message, UserMessage)), default=-1)
+    for kind, what in ((ToolAnswer, "tool results"), (UserMessage | ModelReply, "earlier messages")):
         sizes = [
             (at, sum(_piece_sizes(message)))
             for at, message in enumerate(messages)
@@ -53,12 +53,12 @@ def _cut_messages(messages: list[Message], sizes: Sequence[tuple[int, int]], wha
 
 def _shorten_message(message: Message) -> Message:
     match message:
-        case Said(text=text):
-            return Said(text=_keep_ends(text, _THIS))
+        case UserMessage(text=text):
+            return UserMessage(text=_keep_ends(text, _THIS))
         case ModelReply(text=text):
             cut = _keep_ends(text, _THIS) if len(text) > LONG else text
             return structs.replace(message, text=cut, calls=tuple(map(_shorter_call, message.calls)), kept=None)
-        case Answered(call=call, content=content):
+        case ToolAnswer(call=call, content=content):
             text = "\n".join(_part_words(part) for part in content)
             what = f"this answer of {call.name[:64]}"  # a model may call what has a name of any length
             note = f"{what} was shortened, because the conversation grew too long; call it again"
@@ -91,11 +91,11 @@ def _keep_ends(text: str, note: str) -> str:
 def _piece_sizes(message: Message) -> list[int]:
     """The characters of each piece that is shortened by itself; once that is done, none is longer than `LONG`."""
     match message:
-        case Said(text=text):
+        case UserMessage(text=text):
             return [len(text)]
         case ModelReply(text=text, calls=calls):
             return [len(text), *map(_size_of_call, calls)]
-        case Answered(content=content):
+        case ToolAnswer(content=content):
             return [sum(map(_size_of, content))]
 
 

@@ -11,13 +11,13 @@ import os
 import signal
 import time
 from collections.abc import Collection
+from io import FileIO
 from typing import NamedTuple
 
 MARK = "TOOLSTEAD_CALL"
 SECONDS_TO_DIE = 5.0
 """After SIGKILL. Longer takes only what may not be killed or hangs in the kernel; a fork bomb may outlast it, too."""
 
-_CHUNK = 65_536
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.002, 0.05
 _STATE, _PARENT, _BEGUN = 0, 1, 19  # in /proc/N/stat, counted from behind the name
 
@@ -99,12 +99,6 @@ def _is_marked(number: int, marked: bytes) -> bool:
 
 
 def _read_file(number: int, name: str) -> bytes:
-    """A file of a process. All processes are looked at, so this is plain system calls."""
-    descriptor = os.open(f"/proc/{number}/{name}", os.O_RDONLY)
-    try:
-        data = b""
-        while more := os.read(descriptor, _CHUNK):
-            data += more
-        return data
-    finally:
-        os.close(descriptor)
+    """A file of a process; unbuffered, because all processes are looked at."""
+    with FileIO(f"/proc/{number}/{name}") as file:
+        return file.readall()

@@ -17,7 +17,7 @@ from toolstead.invoker import kernel_runtime
 from toolstead.invoker.kernel_runtime import MOST_KEPT, KernelRuntime
 from toolstead.invoker.runtime import SessionSpec, Turn
 from toolstead.kernel.activation import Limits
-from toolstead.kernel.conversation import ModelReply, Said
+from toolstead.kernel.conversation import ModelReply, UserMessage
 from toolstead.kernel.model import ModelDelta
 from toolstead.types.call import Caller
 from toolstead.types.result import ToolResult
@@ -91,7 +91,11 @@ async def test_a_session_remembers_from_turn_to_turn() -> None:
     session = await house.runtime.open(SPEC, thread_id="t")
     await session.run(_turn("one"))
     await session.run(_turn("two"))
-    assert _model(house).requests[1].messages == [Said(text="one"), ModelReply(text="Hello."), Said(text="two")]
+    assert _model(house).requests[1].messages == [
+        UserMessage(text="one"),
+        ModelReply(text="Hello."),
+        UserMessage(text="two"),
+    ]
 
 
 async def test_the_model_is_told_the_agents_instructions_or_ours() -> None:
@@ -230,7 +234,11 @@ def test_two_sessions_of_one_conversation_never_run_at_once() -> None:
         assert not await other.steer("three")
         assert (await first).text == "Hello."
         await other.run(_turn("four"))
-        assert _model(house).requests[-1].messages == [Said(text="one"), ModelReply(text="Hello."), Said(text="four")]
+        assert _model(house).requests[-1].messages == [
+            UserMessage(text="one"),
+            ModelReply(text="Hello."),
+            UserMessage(text="four"),
+        ]
 
     run_virtually(main())
 
@@ -262,7 +270,11 @@ def test_closing_ends_the_turn_that_runs() -> None:
         again = await house.runtime.open(SPEC, thread_id="t", resume=session.id)
         _model(house).plays = [says("Hello.")]
         await again.run(_turn("two"))
-        assert _model(house).requests[-1].messages == [Said(text="one"), ModelReply(text="Hel"), Said(text="two")]
+        assert _model(house).requests[-1].messages == [
+            UserMessage(text="one"),
+            ModelReply(text="Hel"),
+            UserMessage(text="two"),
+        ]
 
     run_virtually(main())
 
@@ -284,7 +296,7 @@ async def test_a_turn_that_failed_leaves_the_session_usable() -> None:
         await session.run(_turn("one"))
     assert session.is_usable
     assert (await session.run(_turn("two"))).text == "Hello."
-    assert _model(house).requests[1].messages == [Said(text="one"), Said(text="two")]
+    assert _model(house).requests[1].messages == [UserMessage(text="one"), UserMessage(text="two")]
 
 
 async def test_the_limits_are_those_it_was_made_with() -> None:
@@ -303,7 +315,7 @@ def test_a_running_turn_takes_a_message_and_answers_it() -> None:
         await asyncio.sleep(1)
         assert await session.steer("and b?")
         assert (await task).text == "B"
-        assert _model(house).requests[1].messages[-1] == Said(text="and b?")
+        assert _model(house).requests[1].messages[-1] == UserMessage(text="and b?")
         assert not await session.steer("too late")
 
     run_virtually(main())
@@ -319,7 +331,7 @@ def test_a_message_that_came_too_late_for_a_failing_turn_is_told_with_the_next()
         with pytest.raises(ModelError):
             await task
         await session.run(_turn("three"))
-        assert _model(house).requests[1].messages == [Said(text=text) for text in ("one", "two", "three")]
+        assert _model(house).requests[1].messages == [UserMessage(text=text) for text in ("one", "two", "three")]
 
     run_virtually(main())
 
@@ -334,7 +346,7 @@ def test_an_interrupted_turn_leaves_a_whole_conversation_and_a_session_that_goes
         await session.run(_turn("two"))
         messages = _model(house).requests[-1].messages
         check_whole(messages)
-        assert messages[-2:] == [ModelReply(text="I am"), Said(text="two")]
+        assert messages[-2:] == [ModelReply(text="I am"), UserMessage(text="two")]
 
     run_virtually(main())
 
@@ -347,7 +359,7 @@ def test_sessions_never_see_each_others_messages() -> None:
             await asyncio.gather(*(one.run(_turn(f"{n} {turn}")) for n, one in enumerate(sessions)))
         assert len({session.id for session in sessions}) == 5
         for request in _model(house).requests:
-            said = [message.text for message in request.messages if isinstance(message, Said)]
+            said = [message.text for message in request.messages if isinstance(message, UserMessage)]
             assert len({text.split()[0] for text in said}) == 1
             assert [text.split()[1] for text in said] == [str(n) for n in range(len(said))]
 

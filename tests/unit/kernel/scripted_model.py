@@ -9,7 +9,7 @@ from typing import Any
 
 from toolstead.errors import ModelError, ModelFault
 from toolstead.kernel.activation import Activation, Budget, Limits, Spending
-from toolstead.kernel.conversation import Answered, Conversation, Message, ModelReply, ToolUse
+from toolstead.kernel.conversation import Conversation, Message, ModelReply, ToolAnswer, ToolUse
 from toolstead.kernel.model import ModelDelta, ModelRequest
 from toolstead.types.content import Text
 from toolstead.types.result import ToolResult
@@ -161,8 +161,8 @@ class Bench:
         return self
 
     @property
-    def answers(self) -> list[Answered]:
-        return [message for message in self.conversation.messages if isinstance(message, Answered)]
+    def answers(self) -> list[ToolAnswer]:
+        return [message for message in self.conversation.messages if isinstance(message, ToolAnswer)]
 
     def texts(self) -> list[str]:
         """What tools answered, each answer as one text."""
@@ -176,7 +176,7 @@ def check_whole(messages: Sequence[Message]) -> None:
     """Every call has exactly one answer, right after the reply that wanted it, in the order of the calls."""
     waiting: list[ToolUse] = []
     for message in messages:
-        if isinstance(message, Answered):
+        if isinstance(message, ToolAnswer):
             assert waiting, f"an answer that nobody asked for: {message}"
             assert message.call.id == waiting.pop(0).id
             continue

@@ -28,7 +28,7 @@ from tests.virtual_time import run_virtually
 from toolstead.errors import ModelError, ModelFault
 from toolstead.kernel.activation import Limits
 from toolstead.kernel.asking import MOST_EMPTY
-from toolstead.kernel.conversation import Answered, ModelReply, Said
+from toolstead.kernel.conversation import ModelReply, ToolAnswer, UserMessage
 from toolstead.kernel.loop import converse
 from toolstead.kernel.model import ModelDelta
 from toolstead.types.content import Text
@@ -107,7 +107,7 @@ def test_what_would_fail_again_fails_at_once(kind: ModelFault) -> None:
     bench = Bench(ScriptedModel(fault(kind, "no such thing"), says("Hello."))).hear()
     error, took = _fails(bench)
     assert (str(error), error.fault, took, len(bench.model.requests)) == ("no such thing", kind, 0, 1)
-    assert bench.conversation.messages == [Said(text="go")]
+    assert bench.conversation.messages == [UserMessage(text="go")]
 
 
 def test_a_stream_without_an_end_is_tried_again_and_its_pieces_say_which_try() -> None:
@@ -119,7 +119,7 @@ def test_a_stream_without_an_end_is_tried_again_and_its_pieces_say_which_try() -
         ("thinking", {"text": "h", "attempt": 2}),
         ("message.delta", {"text": "Hello.", "attempt": 2}),
     ]
-    assert bench.conversation.messages == [Said(text="go"), ModelReply(text="Hello.")]
+    assert bench.conversation.messages == [UserMessage(text="go"), ModelReply(text="Hello.")]
 
 
 def test_a_stream_without_an_end_is_told_as_that() -> None:
@@ -169,7 +169,7 @@ def test_an_interrupt_while_waiting_for_the_next_try() -> None:
         with pytest.raises(TimeoutError):
             await asyncio.wait_for(converse(bench.conversation, bench.activation), 10)
         assert asyncio.get_running_loop().time() == 10
-        assert bench.conversation.messages == [Said(text="go")]
+        assert bench.conversation.messages == [UserMessage(text="go")]
         assert bench.model.open == 0
         assert asyncio.all_tasks() == {asyncio.current_task()}
         bench.hear("again")
@@ -184,7 +184,7 @@ def test_empty_answers_are_asked_again_and_paid(caplog: pytest.LogCaptureFixture
     found, _ = _run(bench)
     assert found == Answer(text="Hello.", usage=Usage(input_tokens=10, output_tokens=2))
     assert caplog.text.count("scripted:one sent an empty answer") == 2
-    assert bench.conversation.messages == [Said(text="go"), ModelReply(text="Hello.")]
+    assert bench.conversation.messages == [UserMessage(text="go"), ModelReply(text="Hello.")]
 
 
 def test_a_model_that_never_says_anything_is_given_up() -> None:
@@ -200,7 +200,7 @@ def _fitting(bench: Bench, most: int) -> None:
     def check() -> None:
         size = 0
         for message in bench.model.requests[-1].messages:
-            if isinstance(message, Answered):
+            if isinstance(message, ToolAnswer):
                 size += sum(len(part.text) for part in message.content if isinstance(part, Text))
             else:
                 size += len(message.text)
@@ -215,7 +215,7 @@ def _long_talk(bench: Bench) -> None:
         call = use("echo", id=f"c{n}")
         bench.hear(f"question {n} " + "q" * 1000)
         bench.conversation.messages.append(ModelReply(text="", calls=(call,)))
-        bench.conversation.messages.append(Answered(call=call, content=(Text(f"result {n} " + "r" * 5000),)))
+        bench.conversation.messages.append(ToolAnswer(call=call, content=(Text(f"result {n} " + "r" * 5000),)))
         bench.conversation.messages.append(ModelReply(text=f"answer {n} " + "a" * 1000, kept="signed"))
     bench.hear("the last question " + "l" * 1000)
 
@@ -229,7 +229,7 @@ def test_the_oldest_results_are_cut_first(caplog: pytest.LogCaptureFixture) -> N
     assert all("left out" in text and "call it again" in text for text in earlier)
     assert earlier[0].startswith("result 0")
     assert len(last) == len("result 3 ") + 5000
-    said = [message.text for message in bench.conversation.messages if isinstance(message, Said | ModelReply)]
+    said = [message.text for message in bench.conversation.messages if isinstance(message, UserMessage | ModelReply)]
     assert not any("toolstead:" in text for text in said)
     assert "too long for scripted:one: the 3 oldest of 4 long tool results were shortened" in caplog.text
     check_whole(bench.conversation.messages)
@@ -241,7 +241,7 @@ def test_it_is_cut_until_it_fits_and_the_last_question_never(caplog: pytest.LogC
     _fitting(bench, 5_600)
     _run(bench)
     assert all("left out" in text for text in bench.texts())
-    assert bench.model.requests[-1].messages[-1] == Said(text="the last question " + "l" * 1000)
+    assert bench.model.requests[-1].messages[-1] == UserMessage(text="the last question " + "l" * 1000)
     cuts = [record.getMessage() for record in caplog.records if record.levelno == logging.WARNING]
     assert len(cuts) == len(bench.model.requests) - 1
     assert ["tool results" in cut for cut in cuts] == sorted(("tool results" in cut for cut in cuts), reverse=True)
@@ -258,7 +258,7 @@ def test_what_cannot_be_cut_any_more_fails_with_words() -> None:
     assert "too long for scripted:one" in str(error)
     assert "are too many" in str(error)
     assert "begin a new thread" in str(error)
-    assert bench.conversation.messages[-1] == Said(text="the last question " + "l" * 1000)
+    assert bench.conversation.messages[-1] == UserMessage(text="the last question " + "l" * 1000)
 
 
 def _refusing(bench: Bench, *names: str) -> None:
@@ -334,7 +334,7 @@ def test_whatever_else_the_adapter_raises_passes_and_leaves_the_conversation_who
         bench = Bench(ScriptedModel([ModelDelta("He"), cast("Any", ZeroDivisionError())], says("Hello."))).hear()
         with pytest.raises(ZeroDivisionError):
             await converse(bench.conversation, bench.activation)
-        assert bench.conversation.messages == [Said(text="go")]
+        assert bench.conversation.messages == [UserMessage(text="go")]
         bench.hear("again")
         assert (await converse(bench.conversation, bench.activation)).text == "Hello."
 

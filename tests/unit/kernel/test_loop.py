@@ -24,7 +24,7 @@ from tests.unit.kernel.scripted_model import (
 from tests.virtual_time import run_virtually
 from toolstead.errors import LimitError
 from toolstead.kernel.activation import Limits
-from toolstead.kernel.conversation import Answered, ModelReply, Said
+from toolstead.kernel.conversation import ModelReply, ToolAnswer, UserMessage
 from toolstead.kernel.loop import CUT, converse
 from toolstead.kernel.model import ModelDelta
 from toolstead.types.result import ToolResult
@@ -37,10 +37,10 @@ async def test_a_text_is_the_answer() -> None:
     bench = Bench(ScriptedModel(says("Hello."))).hear("hi")
     conclusion = await converse(bench.conversation, bench.activation)
     assert conclusion.text == "Hello."
-    assert bench.conversation.messages == [Said(text="hi"), ModelReply(text="Hello.")]
+    assert bench.conversation.messages == [UserMessage(text="hi"), ModelReply(text="Hello.")]
     (request,) = bench.model.requests
     assert request.instructions == "Be brief."
-    assert request.messages == [Said(text="hi")]
+    assert request.messages == [UserMessage(text="hi")]
     assert request.tools is bench.offered
     assert request.max_tokens is None
 
@@ -51,9 +51,9 @@ async def test_a_call_is_made_and_its_answer_is_in_the_next_request() -> None:
     assert (await converse(bench.conversation, bench.activation)).text == "Done."
     assert bench.called == [("echo", {"n": 1}, "toolu_7")]
     said, replied, answered = bench.model.requests[1].messages
-    assert said == Said(text="go")
+    assert said == UserMessage(text="go")
     assert replied == ModelReply(text="Let me see.", calls=(wanted,))
-    assert isinstance(answered, Answered)
+    assert isinstance(answered, ToolAnswer)
     assert (answered.call, answered.is_error, bench.texts()) == (wanted, False, ["echo {'n': 1}"])
 
 
@@ -114,7 +114,7 @@ async def test_a_limit_stops_it_says_which_and_the_conversation_goes_on(
     bench.model.plays = [says("Done.")]
     bench.hear("go on")
     assert (await converse(bench.conversation, bench.activation)).text == "Done."
-    assert bench.model.requests[-1].messages[-1] == Said(text="go on")
+    assert bench.model.requests[-1].messages[-1] == UserMessage(text="go on")
     check_whole(bench.conversation.messages)
 
 
@@ -134,7 +134,7 @@ def test_an_interrupt_keeps_what_was_said_and_the_next_turn_works() -> None:
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task
-        assert bench.conversation.messages == [Said(text="go"), ModelReply(text="I think")]
+        assert bench.conversation.messages == [UserMessage(text="go"), ModelReply(text="I think")]
         assert bench.model.open == 0
         assert bench.model.ends == ["CancelledError"]
         assert asyncio.all_tasks() == {asyncio.current_task()}
@@ -150,7 +150,7 @@ def test_an_interrupt_before_anything_was_said_leaves_nothing(steps: list[Any]) 
         bench = Bench(ScriptedModel(steps)).hear()
         with pytest.raises(TimeoutError):
             await asyncio.wait_for(converse(bench.conversation, bench.activation), 1)
-        assert bench.conversation.messages == [Said(text="go")]  # no API takes a reply without words
+        assert bench.conversation.messages == [UserMessage(text="go")]  # no API takes a reply without words
         assert bench.model.open == 0
 
     run_virtually(main())
@@ -169,7 +169,7 @@ def test_an_interrupt_while_the_request_is_being_closed_keeps_what_was_said() ->
         bench = Bench(Slow(says("Hello."))).hear()
         with pytest.raises(TimeoutError):
             await asyncio.wait_for(converse(bench.conversation, bench.activation), 1)
-        assert bench.conversation.messages == [Said(text="go"), ModelReply(text="Hello.")]
+        assert bench.conversation.messages == [UserMessage(text="go"), ModelReply(text="Hello.")]
 
     run_virtually(main())
 
@@ -238,7 +238,11 @@ async def test_what_the_user_says_during_the_last_answer_is_answered() -> None:
     steer = bench.conversation.steered.append
     bench.model.plays = [[ModelDelta("A"), lambda: steer("and B?"), ModelReply(text="A")], says("B")]
     assert (await converse(bench.conversation, bench.activation)).text == "B"
-    assert bench.model.requests[1].messages == [Said(text="go"), ModelReply(text="A"), Said(text="and B?")]
+    assert bench.model.requests[1].messages == [
+        UserMessage(text="go"),
+        ModelReply(text="A"),
+        UserMessage(text="and B?"),
+    ]
     assert not bench.conversation.steered
 
 
@@ -252,7 +256,7 @@ async def test_what_the_user_says_while_a_tool_runs_is_in_the_next_request() -> 
     bench.tools["slow"] = slow
     bench.offered = (info("slow"),)
     assert (await converse(bench.conversation, bench.activation)).text == "Both."
-    assert bench.model.requests[1].messages[-2:] == [Said(text="one"), Said(text="two")]
+    assert bench.model.requests[1].messages[-2:] == [UserMessage(text="one"), UserMessage(text="two")]
     check_whole(bench.conversation.messages)
 
 

@@ -15,7 +15,7 @@ from tests.unit.kernel.scripted_model import Bench, ScriptedModel, broken, calls
 from tests.virtual_time import run_virtually
 from toolstead.errors import ModelError
 from toolstead.kernel.activation import Limits
-from toolstead.kernel.conversation import ModelReply, Said, ToolUse
+from toolstead.kernel.conversation import ModelReply, ToolUse, UserMessage
 from toolstead.kernel.loop import converse
 from toolstead.kernel.model import ModelDelta, ModelRequest
 from toolstead.kernel.receiving import DEEPEST, clean_reply
@@ -43,7 +43,7 @@ async def _rejected(bench: Bench) -> str:
     with pytest.raises(ModelError) as caught:
         await converse(bench.conversation, bench.activation)
     assert caught.value.fault == "rejected"
-    assert bench.conversation.messages == [Said(text="go")]
+    assert bench.conversation.messages == [UserMessage(text="go")]
     assert not bench.called
     assert bench.model.open == 0
     return str(caught.value)
@@ -144,13 +144,13 @@ async def test_a_call_without_any_arguments_is_one_with_none(text: str) -> None:
 async def test_an_empty_message_says_that_it_is_one(text: str) -> None:
     bench = Bench(ScriptedModel(says("Yes?"))).hear(text)
     await converse(bench.conversation, bench.activation)
-    assert bench.model.requests[0].messages == [Said(text="[an empty message]")]
+    assert bench.model.requests[0].messages == [UserMessage(text="[an empty message]")]
 
 
 async def test_what_the_user_says_is_made_whole_too() -> None:
     bench = Bench(ScriptedModel(says("Hello."))).hear("a\ud800")
     await converse(bench.conversation, bench.activation)
-    assert bench.model.requests[0].messages == [Said(text="a\ufffd")]
+    assert bench.model.requests[0].messages == [UserMessage(text="a\ufffd")]
 
 
 @pytest.mark.parametrize(

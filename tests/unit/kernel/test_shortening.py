@@ -6,26 +6,26 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.unit.kernel.scripted_model import broken, check_whole, use
-from toolstead.kernel.conversation import Answered, Message, ModelReply, Said, ToolUse
+from toolstead.kernel.conversation import Message, ModelReply, ToolAnswer, ToolUse, UserMessage
 from toolstead.kernel.shortening import LONG, shorten_messages
 from toolstead.types.content import Audio, Content, EmbeddedResource, Image, ResourceLink, Text
 
 CALL = use("look")
 
 
-def _answer(*content: Content, call: ToolUse = CALL) -> Answered:
-    return Answered(call=call, content=content)
+def _answer(*content: Content, call: ToolUse = CALL) -> ToolAnswer:
+    return ToolAnswer(call=call, content=content)
 
 
 def _text(message: Message) -> str:
-    assert isinstance(message, Answered)
+    assert isinstance(message, ToolAnswer)
     (part,) = message.content
     assert isinstance(part, Text)
     return part.text
 
 
 def test_short_things_stay() -> None:
-    messages: list[Message] = [Said(text="x" * LONG), ModelReply(text="x" * LONG), _answer(Text("x" * LONG))]
+    messages: list[Message] = [UserMessage(text="x" * LONG), ModelReply(text="x" * LONG), _answer(Text("x" * LONG))]
     before = list(messages)
     assert shorten_messages(messages) is None
     assert messages == before
@@ -46,26 +46,26 @@ def test_half_of_the_results_go_oldest_first_and_say_so_where_they_were() -> Non
 def test_what_was_said_goes_after_the_results_and_the_last_question_never() -> None:
     long = "x" * 2000
     messages: list[Message] = [
-        Said(text=long),
+        UserMessage(text=long),
         ModelReply(text=long, kept="signed"),
         _answer(Text(long)),
-        Said(text=long),
+        UserMessage(text=long),
     ]
     done = [shorten_messages(messages) for _ in range(3)]
     assert done[0] is not None
     assert "1 oldest of 1 long tool results" in done[0]
     assert done[1] is not None
     assert "earlier messages" in done[1]
-    assert messages[3] == Said(text=long)
+    assert messages[3] == UserMessage(text=long)
     while shorten_messages(messages) is not None:
         pass
     said, replied = messages[:2]
     assert isinstance(replied, ModelReply)
     assert replied.kept is None  # the provider's copy is as long as it was
-    assert isinstance(said, Said)
+    assert isinstance(said, UserMessage)
     assert len(said.text) < LONG
     assert len(replied.text) < LONG
-    assert messages[3] == Said(text=long)
+    assert messages[3] == UserMessage(text=long)
 
 
 def test_pictures_become_words() -> None:
@@ -135,10 +135,10 @@ PARTS = st.one_of(
     st.builds(lambda uri, content: EmbeddedResource(uri=uri, content=content.encode()), TEXTS, TEXTS),
 )
 TURNS = st.one_of(
-    TEXTS.map(lambda text: [Said(text=text)]),
+    TEXTS.map(lambda text: [UserMessage(text=text)]),
     TEXTS.map(lambda text: [ModelReply(text=text)]),
     st.builds(
-        lambda text, call, content: [ModelReply(text=text, calls=(call,)), Answered(call=call, content=content)],
+        lambda text, call, content: [ModelReply(text=text, calls=(call,)), ToolAnswer(call=call, content=content)],
         TEXTS,
         CALLS,
         st.lists(PARTS, max_size=4),
@@ -157,6 +157,6 @@ def test_it_ends_for_any_conversation_and_leaves_it_whole(turns: list[list[Messa
         assert count <= len(messages)
     check_whole(messages)
     assert [type(message) for message in messages] == [type(message) for message in before]
-    last = max((at for at, message in enumerate(before) if isinstance(message, Said)), default=None)
+    last = max((at for at, message in enumerate(before) if isinstance(message, UserMessage)), default=None)
     if last is not None:
         assert messages[last] == before[last]

@@ -15,7 +15,7 @@ from pydantic_ai.messages import (
     UserPromptPart,
 )
 
-from toolstead.kernel.conversation import Answered, Message, ModelReply, Said
+from toolstead.kernel.conversation import Message, ModelReply, ToolAnswer, UserMessage
 from toolstead.types.content import Audio, Content, EmbeddedResource, Image, ResourceLink, Text
 
 
@@ -31,12 +31,12 @@ def translate_messages(messages: Iterable[Message], *, images: Container[str]) -
     """
     done: list[ModelMessage] = []
     results: list[ToolReturnPart] = []
-    said: list[UserPromptPart] = []
+    prompts: list[UserPromptPart] = []
     for message in messages:
         match message:
-            case Said(text=text):
-                said.append(UserPromptPart(content=text))
-            case Answered():
+            case UserMessage(text=text):
+                prompts.append(UserPromptPart(content=text))
+            case ToolAnswer():
                 results.append(
                     ToolReturnPart(
                         tool_name=message.call.name,
@@ -48,12 +48,12 @@ def translate_messages(messages: Iterable[Message], *, images: Container[str]) -
             case ModelReply():
                 if not message.text and not message.calls:
                     continue  # APIs refuse an answer without content
-                if results or said:
-                    done.append(ModelRequest(parts=[*results, *said]))
-                    results, said = [], []
+                if results or prompts:
+                    done.append(ModelRequest(parts=[*results, *prompts]))
+                    results, prompts = [], []
                 done.append(_translate_reply(message))
-    if results or said:
-        done.append(ModelRequest(parts=[*results, *said]))
+    if results or prompts:
+        done.append(ModelRequest(parts=[*results, *prompts]))
     return done
 
 

@@ -154,12 +154,12 @@ def _nearest_names(connection: Connection) -> str:
 
 def _error_sentence(error: Exception, connection: Connection) -> str:
     """The API's message in one line, bounded and without the key."""
-    said: object = None
+    message: object = None
     if isinstance(error, foreign.ModelAPIError):
-        said = _error_body(error.body).get("message") or (error.body if isinstance(error.body, str) else None)
-        if said is None and isinstance(error, foreign.ModelHTTPError):
-            said = json.dumps(error.body, default=str) if error.body else "no reason was given"
-    text = said if isinstance(said, str) else (str(error) or type(error).__name__)
+        message = _error_body(error.body).get("message") or (error.body if isinstance(error.body, str) else None)
+        if message is None and isinstance(error, foreign.ModelHTTPError):
+            message = json.dumps(error.body, default=str) if error.body else "no reason was given"
+    text = message if isinstance(message, str) else (str(error) or type(error).__name__)
     line = " ".join(text.split())
     if connection.key_name:
         line = line.replace(connection.key, "…")

@@ -10,7 +10,7 @@ from typing import Any
 
 from toolstead.adapters.providers.connect import connect
 from toolstead.adapters.providers.model import ProviderModel
-from toolstead.kernel.conversation import Message, ModelReply, Said
+from toolstead.kernel.conversation import Message, ModelReply, UserMessage
 from toolstead.kernel.model import ModelDelta, ModelRequest
 from toolstead.types.tool import Provenance, ToolInfo
 
@@ -48,7 +48,7 @@ async def answer(
     model: ProviderModel, messages: Sequence[Message] | str, *, tools: Sequence[ToolInfo] = TOOLS, **fields: Any
 ) -> tuple[list[ModelDelta], ModelReply]:
     """Everything that a model answers: its pieces, and the whole."""
-    said = [Said(text=messages)] if isinstance(messages, str) else messages
+    said = [UserMessage(text=messages)] if isinstance(messages, str) else messages
     fields = {"instructions": "Be brief."} | fields
     pieces: list[ModelDelta] = []
     async for item in model.stream_reply(ModelRequest(messages=said, tools=tools, **fields)):

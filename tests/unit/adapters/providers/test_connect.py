@@ -13,7 +13,7 @@ from toolstead.adapters.providers.catalogue import VENDORS
 from toolstead.adapters.providers.connect import connect, rehearse_responses
 from toolstead.adapters.providers.http_client import open_client
 from toolstead.errors import ModelError, RuntimeFailureError
-from toolstead.kernel.conversation import Answered, ModelReply, Said, ToolUse
+from toolstead.kernel.conversation import ModelReply, ToolAnswer, ToolUse, UserMessage
 from toolstead.testing import scripted_models
 from toolstead.types.content import Image, Text
 
@@ -212,7 +212,11 @@ async def test_a_server_that_is_not_there_is_a_network_fault() -> None:
 async def test_the_way_around_the_sdk_changes_nothing_of_what_is_sent(name: str) -> None:
     call = ToolUse(id="call_1", name="look_up", input={"q": "x"})
     image = Image(data=b"\x89PNG\r\n\x1a\n", mime_type="image/png")
-    said = [Said(text="x"), ModelReply(text="y", calls=(call,)), Answered(call=call, content=[Text("z"), image])]
+    said = [
+        UserMessage(text="x"),
+        ModelReply(text="y", calls=(call,)),
+        ToolAnswer(call=call, content=[Text("z"), image]),
+    ]
     async with scripted_models("- say: Hello!") as api, connected(name, api.environ()) as model:
         await answer(model, said)
         sdk_client = model._foreign.client

@@ -21,7 +21,7 @@ from tests.unit.adapters.providers.asking import (
     events,
 )
 from toolstead.errors import ModelError
-from toolstead.kernel.conversation import Answered, Message, ModelReply, Said, ToolUse
+from toolstead.kernel.conversation import Message, ModelReply, ToolAnswer, ToolUse, UserMessage
 from toolstead.kernel.model import ModelDelta, ModelRequest
 from toolstead.testing import ScriptedModels, scripted_models
 from toolstead.types.content import Audio, Content, EmbeddedResource, Image, ResourceLink, Text
@@ -72,14 +72,14 @@ async def test_text_comes_in_pieces_and_then_whole(name: str) -> None:
 @pytest.mark.parametrize("name", APIS)
 async def test_calls_and_their_results_make_the_round(name: str) -> None:
     async with scripted_models(TALK) as api, connected(name, api.environ()) as model:
-        said: list[Message] = [Said(text="find")]
+        said: list[Message] = [UserMessage(text="find")]
         _, reply = await answer(model, said)
         assert [(call.name, call.input) for call in reply.calls] == [
             ("look_up", {"q": "one", "n": [1, {"x": None}]}),
             ("look_up", {"q": "two"}),
         ]
         assert len({call.id for call in reply.calls}) == 2
-        said += [reply, *(Answered(call=call, content=[Text(f"<{call.input['q']}>")]) for call in reply.calls)]
+        said += [reply, *(ToolAnswer(call=call, content=[Text(f"<{call.input['q']}>")]) for call in reply.calls)]
         _, last = await answer(model, said)
     assert last.text == "Found: <two>"
     for call in reply.calls:
@@ -89,9 +89,9 @@ async def test_calls_and_their_results_make_the_round(name: str) -> None:
 @pytest.mark.parametrize("name", APIS)
 async def test_a_history_that_another_program_kept_goes_out_the_same(name: str) -> None:
     async with scripted_models(TALK) as api, connected(name, api.environ()) as model:
-        said: list[Message] = [Said(text="find")]
+        said: list[Message] = [UserMessage(text="find")]
         _, reply = await answer(model, said)
-        results = [Answered(call=call, content=[Text("x")]) for call in reply.calls]
+        results = [ToolAnswer(call=call, content=[Text("x")]) for call in reply.calls]
         await answer(model, [*said, reply, *results])
         kept = api.requests[-1].body
         stored = ModelReply(text=reply.text, calls=reply.calls)
@@ -111,9 +111,9 @@ def _plain(value: Any) -> Any:
 async def test_an_error_of_a_tool_is_told_as_one(name: str) -> None:
     call = ToolUse(id="call_1", name="look_up", input={})
     said = [
-        Said(text="x"),
+        UserMessage(text="x"),
         ModelReply(text="", calls=(call,)),
-        Answered(call=call, content=[Text("no")], is_error=True),
+        ToolAnswer(call=call, content=[Text("no")], is_error=True),
     ]
     async with scripted_models(TALK) as api, connected(name, api.environ()) as model:
         await answer(model, said)
@@ -125,10 +125,10 @@ async def test_an_error_of_a_tool_is_told_as_one(name: str) -> None:
 async def test_what_the_user_said_while_tools_ran_comes_after_their_results(name: str) -> None:
     call = ToolUse(id="call_1", name="look_up", input={})
     said = [
-        Said(text="x"),
+        UserMessage(text="x"),
         ModelReply(text="", calls=(call,)),
-        Said(text="hurry"),
-        Answered(call=call, content=[Text("result")]),
+        UserMessage(text="hurry"),
+        ToolAnswer(call=call, content=[Text("result")]),
     ]
     async with scripted_models(TALK) as api, connected(name, api.environ()) as model:
         await answer(model, said)
@@ -147,7 +147,7 @@ async def test_an_image_is_shown_and_the_rest_is_told_in_words(name: str) -> Non
         EmbeddedResource(uri="file:///b", content="inside b"),
         EmbeddedResource(uri="file:///c", content=b"\0\0", mime_type="application/x"),
     ]
-    said = [Said(text="x"), ModelReply(text="", calls=(call,)), Answered(call=call, content=content)]
+    said = [UserMessage(text="x"), ModelReply(text="", calls=(call,)), ToolAnswer(call=call, content=content)]
     async with scripted_models(TALK) as api, connected(name, api.environ()) as model:
         await answer(model, said)
     text = sent(api)
@@ -166,9 +166,9 @@ async def test_an_image_is_shown_and_the_rest_is_told_in_words(name: str) -> Non
 async def test_a_model_that_cannot_see_gets_images_in_words() -> None:
     call = ToolUse(id="call_1", name="look_up", input={})
     said = [
-        Said(text="x"),
+        UserMessage(text="x"),
         ModelReply(text="", calls=(call,)),
-        Answered(call=call, content=[Image(data=PNG, mime_type="image/png")]),
+        ToolAnswer(call=call, content=[Image(data=PNG, mime_type="image/png")]),
     ]
     async with scripted_models(TALK) as api:
         told = {"DEEPSEEK_API_KEY": "k", "DEEPSEEK_BASE_URL": f"{api.url}/v1"}
@@ -182,12 +182,12 @@ async def test_a_model_that_cannot_see_gets_images_in_words() -> None:
 async def test_arguments_that_are_no_json_stay_text_and_can_be_answered(name: str) -> None:
     script = TALK + "- {when: half, call: [{tool: look_up, input: {q: abcdefgh}}], fault: {kind: half_json}}"
     async with scripted_models(script) as api, connected(name, api.environ()) as model:
-        said: list[Message] = [Said(text="half")]
+        said: list[Message] = [UserMessage(text="half")]
         _, reply = await answer(model, said)
         (call,) = reply.calls
         assert call.input is None
         assert call.text.startswith('{"q"')
-        said += [reply, Answered(call=call, content=[Text("that was no JSON")], is_error=True)]
+        said += [reply, ToolAnswer(call=call, content=[Text("that was no JSON")], is_error=True)]
         await answer(model, said)
     assert "that was no JSON" in sent(api)
 
@@ -196,10 +196,10 @@ async def test_arguments_that_are_no_json_stay_text_and_can_be_answered(name: st
 async def test_an_empty_answer_is_a_reply_and_is_not_sent_again(name: str) -> None:
     script = "- {say: x, fault: {kind: empty}}\n- say: now"
     async with scripted_models(script) as api, connected(name, api.environ()) as model:
-        said: list[Message] = [Said(text="one")]
+        said: list[Message] = [UserMessage(text="one")]
         _, reply = await answer(model, said)
         assert (reply.text, reply.calls) == ("", ())
-        await answer(model, [*said, reply, Said(text="two")])
+        await answer(model, [*said, reply, UserMessage(text="two")])
     assert "assistant" not in sent(api)
     assert '"role": "model"' not in sent(api)
 
@@ -208,7 +208,7 @@ async def test_a_reply_that_was_only_thought_is_not_sent_again() -> None:
     thought = ThinkingPart(content="Hm.", signature="signed", provider_name="anthropic")
     kept = ModelResponse(parts=[thought], provider_name="anthropic", model_name="claude-sonnet-5-5")
     async with scripted_models(TALK) as api, connected(ANTHROPIC, api.environ()) as model:
-        await answer(model, [Said(text="x"), ModelReply(text="", kept=kept), Said(text="hello")])
+        await answer(model, [UserMessage(text="x"), ModelReply(text="", kept=kept), UserMessage(text="hello")])
     assert [message["role"] for message in api.requests[0].body["messages"]] == ["user"]
 
 
@@ -258,7 +258,7 @@ async def test_many_requests_run_at_once(name: str) -> None:
 async def test_closing_the_iterator_ends_the_request(name: str, fault: str) -> None:
     script = f"- {{say: one two three four, fault: {{kind: {fault}}}}}" if fault else "- {say: one two, hang: 600}"
     async with scripted_models(script) as api, connected(name, api.environ()) as model:
-        stream = model.stream_reply(ModelRequest(instructions="", messages=[Said(text="x")], tools=TOOLS))
+        stream = model.stream_reply(ModelRequest(instructions="", messages=[UserMessage(text="x")], tools=TOOLS))
         assert isinstance(await anext(stream), ModelDelta)
         assert api.active == 1
         await stream.aclose()
@@ -332,7 +332,7 @@ async def test_thinking_is_a_piece_of_its_own_and_goes_back_signed() -> None:
     assert isinstance(reply.kept, ModelResponse)
     assert any(isinstance(part, ThinkingPart) and part.signature == "signed" for part in reply.kept.parts)
     async with scripted_models(TALK) as api, connected(ANTHROPIC, api.environ()) as model:
-        await answer(model, [Said(text="x"), reply, Said(text="hello")])
+        await answer(model, [UserMessage(text="x"), reply, UserMessage(text="hello")])
     assert {"type": "thinking", "thinking": "Hm.", "signature": "signed"} in api.requests[0].body["messages"][1][
         "content"
     ]
@@ -349,7 +349,7 @@ async def test_a_reply_of_one_provider_can_be_sent_to_another(name: str) -> None
     async with canned(THINKING) as told, connected(ANTHROPIC, told) as model:
         _, reply = await answer(model, "x")
     async with scripted_models(TALK) as api, connected(name, api.environ()) as model:
-        _, last = await answer(model, [Said(text="x"), reply, Said(text="hello")])
+        _, last = await answer(model, [UserMessage(text="x"), reply, UserMessage(text="hello")])
     assert last.text == "Hello there, my old friend."
     assert ("signed" in sent(api)) is (name == ANTHROPIC)
 
