@@ -18,8 +18,7 @@ from toolstead.adapters.scripted.script import Script, ScriptedTurn, split_text
 from toolstead.adapters.scripted.script_file import parse_script
 from toolstead.adapters.scripted.script_state import Received, ScriptedConversation, ScriptState
 from toolstead.errors import RuntimeFailureError, SessionLostError
-from toolstead.invoker.key import fingerprint
-from toolstead.invoker.runtime import Answer, SessionSpec, Turn
+from toolstead.invoker.runtime import Answer, SessionSpec, Turn, fingerprint
 from toolstead.types.result import ToolResult
 from toolstead.types.run import NOTHING_USED, Warmth
 
