@@ -25,8 +25,7 @@ def read_arguments(pairs: Sequence[str], given: str | None, schema: JSONSchema) 
 
 
 def _from_input(given: str) -> dict[str, Any]:
-    text = sys.stdin.read() if given == "-" else given
-    value = _parse_json(text, "--input")
+    value = _parse_json(sys.stdin.read() if given == "-" else given, "--input")
     if not isinstance(value, dict):
         raise click.UsageError(f"--input: a JSON object is needed, not {type(value).__name__}")
     return cast("dict[str, Any]", value)

@@ -11,18 +11,12 @@ from typing import Any
 import click
 
 from toolstead.app.client import RunOptions, SteadClient
-from toolstead.console.cli.group import DONE, FAILED, client_command, url_option
-
-
-def _read_prompt(_: click.Context, __: click.Parameter, given: str) -> str:
-    prompt = sys.stdin.read() if given == "-" else given
-    if not prompt.strip():
-        raise click.UsageError("there is nothing to ask; give a text")
-    return prompt
+from toolstead.console.cli.group import DONE, FAILED, common_options, run_with_client, url_option
+from toolstead.console.cli.invocation import CommandContext
 
 
 @click.command("ask")
-@click.argument("prompt", callback=_read_prompt)
+@click.argument("prompt")
 @click.option("--runtime", metavar="NAME", help="What drives the model, instead of the settings' choice.")
 @click.option("--agent", metavar="NAME", help="Who answers, instead of the settings' choice.")
 @click.option("--model", metavar="NAME", help="The model, instead of the settings' choice.")
@@ -30,17 +24,24 @@ def _read_prompt(_: click.Context, __: click.Parameter, given: str) -> str:
 @click.option("--timeout", type=click.FloatRange(min=0, min_open=True), metavar="SECONDS", help="End it after so long.")
 @click.option("--json", "as_json", is_flag=True, help="Print the whole run as JSON.")
 @url_option
-@client_command
-async def ask(client: SteadClient, *, prompt: str, as_json: bool, **given: Any) -> int:
+@common_options
+def ask(invocation: CommandContext, *, prompt: str, as_json: bool, url: str | None, **given: Any) -> int:
     """Ask an agent. PROMPT is passed on word for word; - reads it from stdin.
 
     The answer goes to stdout, everything else to stderr. The running server of this project answers;
     without one, this command does. Exit status: 0 answered, 1 it failed, 2 nothing was asked, 130 interrupted.
     """
+    prompt = sys.stdin.read() if prompt == "-" else prompt
+    if not prompt.strip():
+        raise click.UsageError("there is nothing to ask; give a text")
     options = RunOptions(**given)
-    was_chosen = options.runtime is None and options.model is None
-    shown = _Shown(as_json=as_json, url=client.url, state=await client.describe_state() if was_chosen else {})
-    return shown.show_end(await client.run_agent(prompt, options, shown.show_event))
+
+    async def ask_agent(client: SteadClient) -> int:
+        was_chosen = options.runtime is None and options.model is None
+        shown = _Shown(as_json=as_json, url=client.url, state=await client.describe_state() if was_chosen else {})
+        return shown.show_end(await client.run_agent(prompt, options, shown.show_event))
+
+    return run_with_client(invocation, url, ask_agent)
 
 
 @dataclass(slots=True, kw_only=True)

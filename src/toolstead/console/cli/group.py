@@ -122,21 +122,32 @@ def client_command(command: Callable[..., Coroutine[Any, Any, _T]], *, level: in
 
     @common_options
     @functools.wraps(command)
-    def run_with_client(invocation: CommandContext, *, url: str | None, **given: Any) -> _T:
-        from toolstead.app.connecting import open_client
+    def run_command(invocation: CommandContext, *, url: str | None, **given: Any) -> _T:
+        return run_with_client(invocation, url, functools.partial(command, **given), level=level)
 
-        def read_token() -> str:
-            token = invocation.load().settings.server.token
-            return "" if token == "auto" else token
+    return run_command
 
-        async def main() -> _T:
-            places = invocation.find_places()
-            async with open_client(places, invocation.make_stead, url=url, read_token=read_token) as client:
-                return await command(client, **given)
 
-        return invocation.run(main(), level=level)
+def run_with_client(
+    invocation: CommandContext,
+    url: str | None,
+    act: Callable[..., Coroutine[Any, Any, _T]],
+    *,
+    level: int = logging.ERROR,
+) -> _T:
+    """Act with a client of the server at `url`, else of this project's running server, else of this process."""
+    from toolstead.app.connecting import open_client
 
-    return run_with_client
+    def read_token() -> str:
+        token = invocation.load().settings.server.token
+        return "" if token == "auto" else token
+
+    async def main() -> _T:
+        places = invocation.find_places()
+        async with open_client(places, invocation.make_stead, url=url, read_token=read_token) as client:
+            return await act(client)
+
+    return invocation.run(main(), level=level)
 
 
 def count_noun(number: int, noun: str) -> str:

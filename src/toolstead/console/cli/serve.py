@@ -31,12 +31,15 @@ async def _serve(invocation: CommandContext, host: str | None, port: int | None,
 
         def print_address(address: ServerAddress) -> None:
             url, key = address.url, f"?token={address.new_token}" if address.new_token else ""
-            click.echo(f"toolstead serves {stead.registry.get_tool_count()} tools of {stead.places.project}", err=True)
-            click.echo(f"  REST  {url}/api/tools", err=True)
-            click.echo(f"  MCP   {url}/mcp", err=True)
-            click.echo(f"  docs  {url}/docs{key}", err=True)
+            lines = [
+                f"toolstead serves {stead.registry.get_tool_count()} tools of {stead.places.project}",
+                f"  REST  {url}/api/tools",
+                f"  MCP   {url}/mcp",
+                f"  docs  {url}/docs{key}",
+            ]
             if address.new_token:
-                click.echo(f"  token {address.new_token}", err=True)
+                lines.append(f"  token {address.new_token}")
+            click.echo("\n".join(lines), err=True)
             collect_seldom()
 
         await stead.serve_http(host=host, port=port, on_ready=print_address, fast_path=fast_path)

@@ -22,6 +22,10 @@ if TYPE_CHECKING:
     from toolstead.app.stead import Toolstead
     from toolstead.tools.sources.json_file import LoadedFile
 
+_GUESSES = """\
+Description, schema and example are guesses; edit them. The example is built
+and checked, and not run as long as it says "run": false.
+"""
 _WITH_METHOD = re.compile(r"\s*([A-Za-z]+)\s+(\S.*)", re.DOTALL)
 
 
@@ -72,8 +76,7 @@ def new_tool(
     _present_tool(tool)
     for host in tool["handler"].get("allowedHosts", ()):
         click.echo(f'It may reach {host}, which is private: "allowedHosts" names it.', err=True)
-    click.echo("Description, schema and example are guesses; edit them. The example is built", err=True)
-    click.echo('and checked, and not run as long as it says "run": false.\n', err=True)
+    click.echo(_GUESSES, err=True)
     _print_next(name, tool["examples"][0]["input"], path, in_project=in_project)
     if not in_project and not callable_now:
         click.echo(

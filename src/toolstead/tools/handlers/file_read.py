@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import functools
 import os
 import re
 from collections.abc import Mapping
@@ -36,16 +35,15 @@ class FileReadConfig:
     max_size: int = LARGEST
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class FileReadHandler:
     """Reads files inside one folder. Two that were loaded from the same text are equal."""
 
     config: FileReadConfig
     surroundings: Surroundings = field(hash=False)
 
-    @functools.cached_property
+    @property
     def _base_folder(self) -> Path:
-        """The folder; found when it is first needed, because thousands of handlers are loaded at start."""
         return self.surroundings.find_pinned(self.config.base_path)
 
     async def __call__(self, ctx: PluginContext, input: dict[str, Any], meta: ToolMeta) -> str | ToolResult:

@@ -138,7 +138,7 @@ def _json_value(text: str) -> Any:
     except (ValueError, RecursionError):
         return None
     level = [value]
-    for _ in range(_DEEPEST):
+    for _ in range(_DEEPEST):  # what is left then is nested deeper
         level = [inner for outer in level for inner in _inner_values(outer)]
     return None if level else value
 

@@ -156,10 +156,9 @@ class GuardedClient(AbstractAsyncContextManager["GuardedClient", None]):
         return response
 
     async def _open_network(self) -> HttpNetwork:
-        if self._network is None:
-            async with self._opening:
-                if self._network is None:  # in a worker: it takes half a second, and the loop has other work
-                    self._network = await asyncio.to_thread(self._create_network)
+        async with self._opening:
+            if self._network is None:  # in a worker: it takes half a second, and the loop has other work
+                self._network = await asyncio.to_thread(self._create_network)
         if self._closed:
             raise ToolError("no request can be sent: this stead is closing")
         return self._network

@@ -213,7 +213,8 @@ def _split_query(pieces: list[Piece]) -> tuple[list[Piece], list[Piece] | None]:
     for at, piece in enumerate(pieces):
         if isinstance(piece, str) and "?" in piece:
             before, _, after = piece.partition("?")
-            return [*pieces[:at], *filter(None, [before])], [*filter(None, [after]), *pieces[at + 1 :]]
+            path, query = [*pieces[:at], before], [after, *pieces[at + 1 :]]
+            return list(filter(None, path)), list(filter(None, query))
     return pieces, None
 
 

@@ -183,9 +183,7 @@ def _flag_values(called: str, words: Command) -> Iterator[CodePlace]:
         if literal is None:
             if word.start and _begins_code(word.start, interpreter):
                 yield word, f"{called} {word.start.partition('=')[0]} would run it"
-        elif literal in flags or (
-            literal[:1] == "-" and (_takes_next(literal, flags) or (is_spread and _has_letter(literal, "c")))
-        ):
+        elif _takes_next(literal, flags) or (is_spread and _has_letter(literal, "c")):
             for following in words[at + 1 :]:
                 yield following, f"{called} {literal} would run it"
                 if not (following.literal or "").startswith(("-", "+")):

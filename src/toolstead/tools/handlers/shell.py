@@ -167,12 +167,10 @@ class ShellHandler:
     def preview_call(self, input: Mapping[str, Any]) -> dict[str, Any]:
         """The argument vectors that would run, as a script a person can read."""
         commands = self._fill_commands(input)
-        lines: list[str] = []
-        for step, pipeline in zip(self.template.script, commands, strict=True):
-            joined = " | ".join(shlex.join(argv) for argv in pipeline)
-            lines.append(joined if not lines else f"{step.after} {joined}")
+        first, *others = [" | ".join(shlex.join(argv) for argv in pipeline) for pipeline in commands]
+        steps = zip(self.template.script[1:], others, strict=True)
         shown: dict[str, Any] = {
-            "command": " ".join(lines),
+            "command": " ".join([first, *(f"{step.after} {text}" for step, text in steps)]),
             "argv": commands,
             "cwd": str(self.surroundings.find_pinned(self.config.cwd)),
         }

@@ -132,13 +132,14 @@ def _check_command(command: Command, parameters: Parameters) -> None:
         raise TemplateError(f"{program!r} is no program")
     if not any(word.literal is None for word in command):
         return
-    for name, reason in [(name, reason) for word, reason in code_places(command) for name in word.slots]:
-        _check_known(name, parameters)
-        if name not in parameters.allow_script:
-            raise TemplateError(
-                f"{{{{{name}}}}} stands where its value would run as code: {reason}; pass the value "
-                f'as an argument or "stdin" instead, or accept the risk with "allowScript": ["{name}"]'
-            )
+    for word, reason in code_places(command):
+        for name in word.slots:
+            _check_known(name, parameters)
+            if name not in parameters.allow_script:
+                raise TemplateError(
+                    f"{{{{{name}}}}} stands where its value would run as code: {reason}; pass the value "
+                    f'as an argument or "stdin" instead, or accept the risk with "allowScript": ["{name}"]'
+                )
     for at, word in enumerate(command):
         for name in word.slots:
             _check_known(name, parameters)

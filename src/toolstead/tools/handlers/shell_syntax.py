@@ -123,7 +123,7 @@ def parse(template: str) -> Script:
     after: Literal[";", "&&", "||"] = ";"
     pipeline: list[Command] = []
     command: list[Word] = []
-    for item in _split_words(template):
+    for item in list(_split_words(template)):  # what is wrong in a word is reported first
         if isinstance(item, Word):
             command.append(item)
             continue
