@@ -12,8 +12,7 @@ from typing import Any
 import pytest
 
 from toolstead import Toolstead, ToolsteadError
-from toolstead.app.client import InProcessClient, RunOptions, SteadClient
-from toolstead.app.connecting import open_client
+from toolstead.app.client import InProcessClient, RunOptions, SteadClient, open_client
 from toolstead.app.server_file import ServerAddress, ServerFile
 from toolstead.errors import ServeError
 

@@ -72,7 +72,7 @@ class CommandContext:
         self, url: str | None, act: Callable[[SteadClient], Coroutine[Any, Any, _T]], *, level: int = logging.ERROR
     ) -> _T:
         """Let the server that was named act, else the running server of this project, else this process."""
-        from toolstead.app.connecting import open_client
+        from toolstead.app.client import open_client
 
         async def main() -> _T:
             async with open_client(self.find_places(), self.make_stead, url=url, read_token=self._read_token) as client:
