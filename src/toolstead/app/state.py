@@ -16,7 +16,7 @@ from typing import Any, cast
 import msgspec
 
 from toolstead.app.private_file import lock_file, write_private
-from toolstead.app.watching import POLL_SECONDS, PollingWatcher, is_young
+from toolstead.app.watching import POLL_SECONDS, PollingWatcher, Stamp, is_young, read_stamp
 from toolstead.errors import StateError
 from toolstead.orchestrator.store import PluginRow
 
@@ -157,9 +157,13 @@ class SwitchWatcher(PollingWatcher):
         super().__init__("switches", interval)
         self._switches = switches
         self._listener = listener
-        self._seen: tuple[int, int, int] | None = None
+        self._seen: Stamp | None = None
         self._known: State | None = None
         self._complained = False
+
+    async def check_first(self) -> None:
+        """Notify the listener of what the file says now."""
+        await self.check()
 
     async def check(self) -> None:
         """Check once, and notify the listener of a change.
@@ -167,7 +171,7 @@ class SwitchWatcher(PollingWatcher):
         Raises:
             StateError: The file is not valid, and nothing is known from before.
         """
-        seen = self._read_signature()
+        seen = read_stamp(self._switches.path)  # none where it is absent, or reading it will say why not
         if self._known is not None and seen == self._seen and not (seen is not None and is_young(seen[0])):
             return
         self._seen = seen
@@ -184,13 +188,6 @@ class SwitchWatcher(PollingWatcher):
         if state != self._known:
             self._known = state
             self._listener(state)
-
-    def _read_signature(self) -> tuple[int, int, int] | None:
-        try:
-            found = self._switches.path.stat()
-        except OSError:  # absent, or reading it will say why not
-            return None
-        return found.st_mtime_ns, found.st_size, found.st_ino
 
 
 def _drop_none(row: PluginRow) -> dict[str, Any]:

@@ -26,7 +26,6 @@ from toolstead.schema.visible import escape_unseen
 logger = logging.getLogger(__name__)
 
 VERSION = 1
-Stamp = tuple[int, int, int] | None
 
 
 class Pin(msgspec.Struct, frozen=True, kw_only=True):
@@ -81,14 +80,6 @@ class TrustStore:
     def copy_folder(self, project: Path) -> Path:
         """Where the approved bytes lie, laid out as in the project; absent when nothing is approved."""
         return self.approval_folder(project) / "current"
-
-    def approval_stamp(self, project: Path) -> Stamp:
-        """What changes when the approval does."""
-        try:
-            found = (self.approval_folder(project) / "approval.json").stat()
-        except OSError:
-            return None
-        return found.st_mtime_ns, found.st_size, found.st_ino
 
     def read(self, project: Path) -> TrustApproval | None:
         """What was approved of a project; None when nothing was, or when it was revoked.

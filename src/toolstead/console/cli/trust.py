@@ -49,7 +49,7 @@ def trust(invocation: CommandContext, *, follow: bool, listing: bool, revoke: bo
 
 
 async def _follow_project(project: ProjectTrust) -> int:
-    from toolstead.app.trust.watcher import TrustWatcher
+    from toolstead.app.trust.approved import TrustWatcher
 
     async def do_nothing() -> None:
         """Every process that uses the project notices an approval."""
