@@ -71,7 +71,8 @@ class StoreOpener:
                 raise StorageError("the database is closed here; open the stead again")
             if self._store is None:
                 storage = await asyncio.to_thread(importlib.import_module, "toolstead.adapters.storage.store")
-                self._store = opened = await storage.open_store(self._url, locks=self._locks)
+                opened: Store = await storage.open_store(self._url, locks=self._locks)
+                self._store = opened
                 self._log.attach_store(opened)
                 self._on_open(opened, not isinstance(self._url, Path))
             return self._store

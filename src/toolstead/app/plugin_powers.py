@@ -9,7 +9,7 @@ import asyncio
 import logging
 import math
 from collections.abc import Awaitable, Callable, Mapping
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from toolstead.orchestrator.event_log import EventLog
     from toolstead.orchestrator.orchestrator import Orchestrator
     from toolstead.orchestrator.store import Store
+    from toolstead.plugins.hook_runner import HookRunner
     from toolstead.plugins.tool_meta import ToolMeta
     from toolstead.tools.dispatch import Dispatcher
     from toolstead.tools.handlers.http_client import GuardedClient
@@ -41,20 +42,13 @@ MOST_BROADCASTS = 64
 _OWN_WORDS = frozenset(event.partition(".")[0] for event in TYPES)
 
 
-class Broadcast(Protocol):
-    """Calls the plugins' `on_broadcast`."""
-
-    async def __call__(self, event: str, data: Mapping[str, Any], *, source: str | None = None) -> None:
-        """Send the event to every plugin but the one it comes from."""
-        ...
-
-
 class Parts(msgspec.Struct, frozen=True, kw_only=True):
     """What the powers are made of.
 
     Attributes:
         open_store: The database, opened when it is first needed.
         conversations: Threads and runs, opened likewise.
+        hooks: Those of all plugins, for broadcasts.
         http: The guarded client and the hosts that the settings allow now.
     """
 
@@ -62,7 +56,7 @@ class Parts(msgspec.Struct, frozen=True, kw_only=True):
     conversations: Callable[[], Awaitable[Orchestrator]]
     dispatcher: Callable[[], Dispatcher]
     log: EventLog
-    broadcast: Broadcast
+    hooks: HookRunner
     http: Callable[[], tuple[GuardedClient, AllowedHosts]]
 
 
@@ -156,7 +150,7 @@ class PluginThreads:
         self._plugin = plugin
         self._parts = parts
         self._first_party = first_party
-        self._telling = 0
+        self._broadcasting = 0
 
     async def history(self, thread_id: str, *, limit: int | None = None) -> list[Message]:
         """Its messages, oldest first; with a limit the newest of them."""
@@ -178,16 +172,16 @@ class PluginThreads:
         """Send an event to the log, its readers and the other plugins."""
         self._check_type(event)
         _check_json(data)
-        if self._telling >= MOST_BROADCASTS:
+        if self._broadcasting >= MOST_BROADCASTS:
             reason = "an on_broadcast hook probably answers each broadcast with another, without end"
             raise RefusedError(f"{self._plugin} broadcasts {MOST_BROADCASTS} events at once already; {reason}")
         caller = meta.caller if meta is not None else Caller(thread_id=thread_id) if thread_id is not None else None
-        self._telling += 1
+        self._broadcasting += 1
         try:
             self._parts.log.emit(event, dict(data), caller, keep=True)
-            await self._parts.broadcast(event, data, source=self._plugin)
+            await self._parts.hooks.on_broadcast(event, data, source=self._plugin)
         finally:
-            self._telling -= 1
+            self._broadcasting -= 1
 
     def _check_type(self, event: str) -> None:
         word = event.partition(".")[2] if isinstance(event, str) and event.startswith(f"{self._plugin}.") else ""  # pyright: ignore[reportUnnecessaryIsInstance] - plugins are other people's code

@@ -115,11 +115,9 @@ class Wiring:
                 conversations=self.open_conversations,
                 dispatcher=lambda: self.dispatcher,
                 log=self.events,
-                broadcast=self.hooks.on_broadcast,
+                hooks=self.hooks,
                 http=self.files.http_parts,
             ),
-            runner=self.hooks,
-            log=self.events,
             refresh=lambda: self.registry.refresh(self.plugins.source),
         )
         self.registry = Registry(

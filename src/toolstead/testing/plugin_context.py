@@ -183,6 +183,6 @@ def _build_parts(
         conversations=conversations,
         dispatcher=lambda: dispatcher,
         log=notes,
-        broadcast=others.on_broadcast,
+        hooks=others,
         http=lambda: (client, network.allowed),
     )
