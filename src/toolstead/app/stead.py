@@ -14,7 +14,7 @@ from toolstead.errors import ToolError, UnknownToolError
 from toolstead.types.call import ANONYMOUS, Caller
 
 if TYPE_CHECKING:
-    from toolstead.app.effective_settings import LoadedSettings
+    from toolstead.app.layers import LoadedSettings
     from toolstead.app.server_file import ServerAddress
     from toolstead.invoker.runtime import Runtime
     from toolstead.orchestrator.feed import EventReader

@@ -24,7 +24,7 @@ import msgspec
 
 from toolstead.app.database import KeptResults, OrchestratorOpener, StoreOpener, expire_rows
 from toolstead.app.keys import Keys
-from toolstead.app.layers import settings_for
+from toolstead.app.layers import LoadedSettings, settings_for
 from toolstead.app.places import find_places
 from toolstead.app.plugin_places import PluginPlaces
 from toolstead.app.plugin_powers import Parts
@@ -45,7 +45,6 @@ from toolstead.tools.sources import FixedSource
 from toolstead.tools.visibility import Visibility
 
 if TYPE_CHECKING:
-    from toolstead.app.effective_settings import LoadedSettings
     from toolstead.invoker.runtime import Runtime
     from toolstead.orchestrator.orchestrator import Orchestrator
     from toolstead.plugins.contract import Plugin

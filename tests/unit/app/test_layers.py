@@ -7,8 +7,7 @@ from typing import Any
 
 import pytest
 
-from toolstead.app.effective_settings import Explained, LoadedSettings
-from toolstead.app.layers import GIVEN, load_settings, settings_for
+from toolstead.app.layers import GIVEN, Explained, LoadedSettings, load_settings, settings_for
 from toolstead.app.places import Places
 from toolstead.errors import SettingsError
 

@@ -19,7 +19,7 @@ from toolstead.app.runtime_choice import (
     usual_runtime,
 )
 from toolstead.app.runtimes import Runtimes
-from toolstead.app.settings import ClaudeSettings, CodexSettings, LimitSettings, RuntimeSettings, ScriptedSettings
+from toolstead.app.settings import LimitSettings, ProgramSettings, RuntimeSettings, ScriptedSettings
 from toolstead.errors import RuntimeFailureError
 
 SCRIPTED = ScriptedSettings(script="script.yaml")
@@ -50,8 +50,8 @@ def runtimes(settings: RuntimeSettings, environ: dict[str, str], project: Path) 
             "kernel",
             "runtime.model is set",
         ),
-        ({"claude": ClaudeSettings(login=True)}, {"OPENAI_API_KEY": "o"}, "claude", "runtime.claude.login is set"),
-        ({"codex": CodexSettings(login=True)}, {"GEMINI_API_KEY": "g"}, "codex", "runtime.codex.login is set"),
+        ({"claude": ProgramSettings(login=True)}, {"OPENAI_API_KEY": "o"}, "claude", "runtime.claude.login is set"),
+        ({"codex": ProgramSettings(login=True)}, {"GEMINI_API_KEY": "g"}, "codex", "runtime.codex.login is set"),
         ({}, {"GEMINI_API_KEY": "g"}, "kernel", "GEMINI_API_KEY is set"),
         ({}, {"GROQ_API_KEY": "q"}, None, NO_KEY),
         ({"scripted": SCRIPTED}, {"ANTHROPIC_API_KEY": "a"}, "scripted", "runtime.scripted.script is set"),

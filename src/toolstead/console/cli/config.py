@@ -12,7 +12,7 @@ from toolstead.console.cli.invocation import CommandContext, common_options
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from toolstead.app.effective_settings import Explained
+    from toolstead.app.layers import Explained
 
 _WIDTH = 80
 

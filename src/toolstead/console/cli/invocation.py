@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     import click
 
     from toolstead.app.client import SteadClient
-    from toolstead.app.effective_settings import LoadedSettings
+    from toolstead.app.layers import LoadedSettings
     from toolstead.app.places import Places
     from toolstead.app.stead import Toolstead
 
