@@ -1,19 +1,26 @@
-"""The available runtimes, each made at its first use."""
+"""The available runtimes and models: each is made at its first use, and shared by all conversations of a stead."""
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
+from toolstead.adapters.importing import import_lock
+from toolstead.adapters.providers.catalogue import complete_name, default_model, find_model, vendor_states
 from toolstead.app.keys import Keys
-from toolstead.app.models import Models
 from toolstead.app.runtime_choice import absence_reason, usual_runtime
-from toolstead.app.settings import LimitSettings, RuntimeSettings
 from toolstead.app.version import VERSION
 from toolstead.errors import RuntimeFailureError
-from toolstead.invoker.kernel_session import Offered
-from toolstead.invoker.runtime import Runtime
-from toolstead.tools.handlers.pinned import Pinned
+
+if TYPE_CHECKING:
+    from toolstead.adapters.providers.model import ProviderModel
+    from toolstead.app.settings import LimitSettings, RuntimeSettings
+    from toolstead.invoker.kernel_session import Offered
+    from toolstead.invoker.runtime import Runtime
+    from toolstead.kernel.model import Model
+    from toolstead.tools.handlers.pinned import Pinned
 
 
 class Runtimes:
@@ -140,6 +147,62 @@ class Runtimes:
             raise RuntimeFailureError("the scripted runtime needs a script: set runtime.scripted.script to its file")
         # A script in the project's own folder counts as it was approved, like everything there.
         path = self._project / Path(script).expanduser()
-        path = path if self._pinned is None else self._pinned.pin_path(path)
         kept = self._settings.scripted.folder
-        return ScriptedRuntime(load_script(path), folder=self._project / Path(kept).expanduser() if kept else None)
+        return ScriptedRuntime(
+            load_script(path if self._pinned is None else self._pinned.pin_path(path)),
+            folder=self._project / Path(kept).expanduser() if kept else None,
+        )
+
+
+class Models:
+    """Connects to model APIs by name."""
+
+    def __init__(self, keys: Keys) -> None:
+        self._keys = keys
+        self._connecting = asyncio.Lock()
+        self._connected: dict[str, ProviderModel] = {}
+
+    def resolve_model(self, name: str) -> str:
+        """The full name of a model; an empty one means the usual model of the first API with a key.
+
+        Raises:
+            RuntimeFailureError: There is no such model, or no key at all.
+        """
+        if name:
+            return complete_name(name)
+        usual = default_model(self._keys)
+        if usual is None:
+            keys = ", ".join(state.vendor.keys[0] for state in vendor_states(self._keys))
+            raise RuntimeFailureError(
+                f"no model is available: no key is set ({keys}), and no model is named that needs none; `toolstead"
+                " doctor` says what to do. Without a model, a script can answer: --set"
+                ' runtime.scripted.script=demo.yaml with "- say: Hello" in it'
+            )
+        return usual
+
+    async def connect(self, name: str) -> Model:
+        """The model of a full name, the same object every time.
+
+        Raises:
+            RuntimeFailureError: It is unavailable; the text says what to do.
+        """
+        if name in self._connected:  # it does not wait while another one is being connected
+            return self._connected[name]
+        async with self._connecting:
+            if name not in self._connected:
+                self._connected[name] = await asyncio.to_thread(self._connect, name)
+            return self._connected[name]
+
+    def _connect(self, name: str) -> ProviderModel:
+        """Not on the event loop: importing an SDK takes most of a second, and a keyring may ask a person."""
+        self._keys.load(find_model(name)[0].keys)
+        with import_lock():
+            from toolstead.adapters.providers.connect import connect
+
+            return connect(name, self._keys)
+
+    async def aclose(self) -> None:
+        """Close every connection."""
+        connected, self._connected = self._connected, {}
+        for model in connected.values():
+            await model.aclose()
