@@ -47,9 +47,9 @@ def mask_value(path: Sequence[str], value: Any) -> Any:
     for a token to be made; and a number of tokens is a limit.
     """
     if is_secret(path):
-        open_word = value == "" or isinstance(value, bool) or (value == "auto" and tuple(path) == _SERVER_TOKEN)
-        open_word = open_word or (isinstance(value, int) and path[-1].endswith("tokens"))
-        return value if open_word else MASK
+        is_auto = value == "auto" and tuple(path) == _SERVER_TOKEN
+        is_limit = isinstance(value, int) and path[-1].endswith("tokens")
+        return value if value == "" or isinstance(value, bool) or is_auto or is_limit else MASK
     match value:
         case str():
             return _USER_INFO.sub(MASK, value)

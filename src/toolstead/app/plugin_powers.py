@@ -288,11 +288,12 @@ def _check_json(value: Any) -> None:
 
 def _check_value(value: Any) -> None:
     match value:
-        case None | bool() | int() | float() | str():
-            if isinstance(value, float) and not math.isfinite(value):
-                raise TypeError(f"{value!r} is no JSON value")
-            if isinstance(value, str) and not value.isascii():
-                value.encode()
+        case float() if not math.isfinite(value):
+            raise TypeError(f"{value!r} is no JSON value")
+        case str():
+            value.encode()
+        case None | bool() | int() | float():
+            pass
         case list():
             for item in value:  # pyright: ignore[reportUnknownVariableType] - being looked at
                 _check_value(item)

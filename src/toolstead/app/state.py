@@ -9,7 +9,8 @@ then moved into place. A file that is not valid is never overwritten.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Generator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, cast
 
@@ -61,12 +62,11 @@ class Switches:
         Raises:
             StateError: The file cannot be read, understood or written.
         """
-
-        def switch_tool(content: dict[str, Any]) -> dict[str, Any]:
+        with self._changed_content() as content:
             before = self._parse(content).disabled_tools
-            return {"disabledTools": sorted(before - {name} if enabled else before | {name})}
-
-        return self._change_file(switch_tool)
+            after = before - {name} if enabled else before | {name}
+            content["disabledTools"] = sorted(after)
+        return after != before
 
     def mirror_plugins(self, look: Callable[[], Mapping[str, PluginRow]]) -> Mapping[str, PluginRow]:
         """Write the plugin settings of the database to the file, and return them.
@@ -80,25 +80,21 @@ class Switches:
         Raises:
             StateError: The file cannot be read, understood or written.
         """
-        rows: Mapping[str, PluginRow] = {}
-
-        def replace_plugins(_: dict[str, Any]) -> dict[str, Any]:
-            nonlocal rows
+        with self._changed_content() as content:
             rows = look()
-            return {"plugins": {name: _drop_none(row) for name, row in sorted(rows.items())}}
-
-        self._change_file(replace_plugins)
+            content["plugins"] = {name: _drop_none(row) for name, row in sorted(rows.items())}
         return rows
 
-    def _change_file(self, change: Callable[[dict[str, Any]], dict[str, Any]]) -> bool:
+    @contextmanager
+    def _changed_content(self) -> Generator[dict[str, Any]]:
+        """The file's content while no other process writes it; what was changed in it is written at the end."""
         try:
             with lock_file(self.path):
-                content = self._read()
-                fresh = {"version": VERSION, **content, **change(content)}
-                if {**_EMPTY, **fresh} == {**_EMPTY, **content}:
-                    return False
-                write_private(self.path, msgspec.json.format(msgspec.json.encode(fresh), indent=2) + b"\n")
-                return True
+                before = self._read()
+                content = {"version": VERSION, **before}
+                yield content
+                if {**_EMPTY, **content} != {**_EMPTY, **before}:
+                    write_private(self.path, msgspec.json.format(msgspec.json.encode(content), indent=2) + b"\n")
         except OSError as error:
             raise StateError(f"{self.path} cannot be written: {error.strerror or error}") from error
 

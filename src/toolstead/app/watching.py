@@ -174,12 +174,10 @@ def is_network_folder(folder: Path) -> bool:
         mounts = Path("/proc/mounts").read_text("utf-8", "replace").splitlines()
     except OSError:
         return False
-    best, network = "", False
-    target = str(folder.resolve())
+    kinds: dict[str, str] = {}
     for mount in mounts:
         _, place, kind, *_ = mount.split(" ")
-        place = place.replace("\\040", " ")
-        inside = target == place or target.startswith(place.rstrip("/") + "/")
-        if inside and len(place) >= len(best):
-            best, network = place, kind in _NETWORK
-    return network
+        kinds[place.replace("\\040", " ")] = kind  # a later one covers an earlier one
+    target = folder.resolve()
+    nearest = next((str(place) for place in (target, *target.parents) if str(place) in kinds), "")
+    return kinds.get(nearest) in _NETWORK

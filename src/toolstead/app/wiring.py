@@ -13,7 +13,7 @@ import asyncio
 import importlib
 import logging
 import os
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import asdict
 from functools import partial
@@ -159,7 +159,9 @@ class Wiring:
             if self._watch:
                 users = self.files.users
                 await stack.enter_async_context(SwitchWatcher(self._switches, self._apply_state))
-                await stack.enter_async_context(FolderWatcher(users.folders[0], users, self._refresh_files))
+                await stack.enter_async_context(
+                    FolderWatcher(users.folders[0], users, partial(self.registry.refresh, users))
+                )
                 await stack.enter_async_context(TrustWatcher(self.trust, self._apply_trust, follow=self._follow))
             self._opened = stack.pop_all()
             self.is_open = True
@@ -276,9 +278,6 @@ class Wiring:
     def _apply_state(self, state: State) -> None:
         self.registry.apply_switches(state.disabled_tools)
         self.plugins.take_state(state)
-
-    async def _refresh_files(self, paths: Collection[Path]) -> None:
-        await self.registry.refresh(self.files.users, paths)
 
     async def _apply_trust(self) -> None:
         """Apply what the user approved or revoked, and what waits for that."""

@@ -73,14 +73,8 @@ class MemoryStore:
         all_of_it = self._threads.get(thread_id, [])
         return all_of_it[max(0, len(all_of_it) - limit) :] if limit is not None else list(all_of_it)
 
-    def open_thread(self, thread_id: str) -> str:
-        """Create a thread with this name; an empty name gets a new one."""
-        thread_id = thread_id or self.new_id("thread")
-        self._threads.setdefault(thread_id, [])
-        return thread_id
-
     def add_message(self, thread_id: str, said: Said, *, kind: str = "text", run_id: str | None = None) -> Message:
-        """Put a message into a thread that is there."""
+        """Put a message into a thread, which is created if it is not there."""
         if not isinstance(said, Message):
             role, content = ("user", said) if isinstance(said, str) else said
             said = Message(
@@ -92,7 +86,7 @@ class MemoryStore:
                 kind=kind,
                 run_id=run_id,
             )
-        self._threads[thread_id].append(said)
+        self._threads.setdefault(thread_id, []).append(said)
         return said
 
     def new_id(self, kind: str) -> str:
@@ -126,7 +120,7 @@ class Talks:
         """Take a message. One that a caller waits for is answered; any other is only noted."""
         if request.thread_id is not None and request.thread_must_exist:
             await self.store.read_thread(request.thread_id)
-        thread_id = self.store.open_thread(request.thread_id or "")
+        thread_id = request.thread_id or self.store.new_id("thread")
         run_id = self.store.new_id("run")
         message = self.store.add_message(thread_id, ("user", request.prompt), run_id=run_id)
         if only_for_caller:

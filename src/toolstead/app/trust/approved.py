@@ -137,9 +137,8 @@ def _scope_part(path: str) -> str:
 class ApprovedReader:
     """Reads tool files out of the approved copy, and calls them by their names in the project."""
 
-    def __init__(self, make_reader: Callable[[], Reader], trust: ProjectTrust) -> None:
-        self._make_reader = make_reader
-        self._inner: Reader | None = None
+    def __init__(self, inner: Reader, trust: ProjectTrust) -> None:
+        self._inner = inner
         self._trust = trust
 
     def read(self, path: Path, data: bytes) -> LoadedFile:
@@ -153,8 +152,6 @@ class ApprovedReader:
             check_pin(approval, within, data)
         except TrustError as error:
             return LoadedFile(path=shown, problems=(Problem(source=str(shown), message=str(error)),))
-        if self._inner is None:  # most projects bring nothing
-            self._inner = self._make_reader()
         return self._inner.read(shown, data)
 
 

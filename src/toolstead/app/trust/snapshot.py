@@ -9,7 +9,6 @@ from __future__ import annotations
 import errno
 import hashlib
 import os
-import re
 import stat
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
@@ -18,7 +17,7 @@ from pathlib import Path
 import msgspec
 
 from toolstead.errors import TrustError
-from toolstead.schema.visible import escape_unseen
+from toolstead.schema.visible import HALF_CHARACTER, escape_unseen
 
 FOLDERS = (".toolstead", ".claude/agents")
 FILES = (".mcp.json",)
@@ -26,7 +25,6 @@ MOST_FILES = 2_000
 LARGEST_FILE = 8 * 1024 * 1024
 LARGEST_SNAPSHOT = 64 * 1024 * 1024
 DEEPEST = 32
-_NO_TEXT = re.compile("[\ud800-\udfff]")  # how Python writes the bytes of a name that is no UTF-8
 
 Mark = tuple[tuple[str, int, int, int, int], ...]
 """What changes when any file of the scope does: path, mode, time, size and inode of each.
@@ -214,7 +212,7 @@ def _read(entry: _Entry) -> PinnedFile | None:
 
     That is a link, a pipe, a socket, a device, a name that is no text, and what went away meanwhile.
     """
-    if not stat.S_ISREG(entry.seen.st_mode) or _NO_TEXT.search(entry.path):
+    if not stat.S_ISREG(entry.seen.st_mode) or HALF_CHARACTER.search(entry.path):
         return None
     descriptor = _open_inside(entry.folder, entry.name, os.O_NONBLOCK)
     if descriptor is None:

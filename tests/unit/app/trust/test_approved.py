@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import os
-from functools import partial
 from pathlib import Path
 
 import pytest
@@ -44,7 +43,7 @@ def file(places: Places) -> Path:
 @pytest.fixture
 def files(trust: ProjectTrust, places: Places) -> ApprovedFiles:
     surroundings = Surroundings(root=places.project, environ={})
-    return ApprovedFiles(trust, ApprovedReader(partial(FileReader, surroundings, GuardedClient), trust))
+    return ApprovedFiles(trust, ApprovedReader(FileReader(surroundings, GuardedClient), trust))
 
 
 def approve(trust: ProjectTrust) -> None:
