@@ -54,11 +54,17 @@ def find_editor(*, at_terminal: bool, environ: Mapping[str, str] | None = None) 
         try:
             command = shlex.split(chosen)
         except ValueError as error:
-            reason = f"{chosen!r} cannot be read as a command: {str(error).lower()}"
-            raise SettingsError(key="", origin=f"environment {variable}", reason=reason) from None
+            raise SettingsError(
+                key="",
+                origin=f"environment {variable}",
+                reason=f"{chosen!r} cannot be read as a command: {str(error).lower()}",
+            ) from None
         if not command or shutil.which(command[0], path=path) is None:
-            reason = f"{chosen!r} begins with no program that can be found; name your editor, such as 'code --wait'"
-            raise SettingsError(key="", origin=f"environment {variable}", reason=reason)
+            raise SettingsError(
+                key="",
+                origin=f"environment {variable}",
+                reason=f"{chosen!r} begins with no program that can be found; name your editor, such as 'code --wait'",
+            )
         return command
     usual = [found for name in _USUAL_EDITORS if (found := shutil.which(name, path=path))] if at_terminal else []
     return usual[:1] or None

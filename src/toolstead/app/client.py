@@ -242,8 +242,9 @@ class HttpClient:
         try:
             async with self._client.stream(method, address, content=data, headers=headers, timeout=seconds) as response:
                 if not response.is_success:
-                    detail = _read_detail(await response.aread())
-                    raise ServeError(f"{address} answered {response.status_code}: {detail}")
+                    raise ServeError(
+                        f"{address} answered {response.status_code}: {_read_detail(await response.aread())}"
+                    )
                 yield response
         except (httpx2.ConnectError, httpx2.TimeoutException, httpx2.InvalidURL) as error:
             causes = [cause for cause in _find_causes(error) if isinstance(cause, OSError)]

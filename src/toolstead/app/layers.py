@@ -145,8 +145,7 @@ def _from_file(path: Path) -> list[Leaf]:
     except FileNotFoundError:
         return []
     except OSError as error:
-        reason = f"cannot be read: {error.strerror or error}"
-        raise SettingsError(key="", origin=str(path), reason=reason) from None
+        raise SettingsError(key="", origin=str(path), reason=f"cannot be read: {error.strerror or error}") from None
     return _from_bytes(path, data)
 
 
@@ -157,8 +156,9 @@ def _from_bytes(path: Path, data: bytes) -> list[Leaf]:
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         line = data.count(b"\n", 0, error.start) + 1
-        reason = "is not UTF-8, as TOML must be; save it as UTF-8"
-        raise SettingsError(key="", origin=f"{path}:{line}", reason=reason) from None
+        raise SettingsError(
+            key="", origin=f"{path}:{line}", reason="is not UTF-8, as TOML must be; save it as UTF-8"
+        ) from None
     try:
         table = tomllib.loads(text)
         lines = find_lines(text, table)
@@ -201,8 +201,9 @@ def _from_environment(environ: Mapping[str, str]) -> Iterator[Leaf]:
         if len(parts) < 2 or not all(parts):
             raise SettingsError(key="", origin=origin, reason=_unknown_name(name))
         if name != name.upper():
-            reason = f"settings in the environment are written in capitals: {name.upper()}"
-            raise SettingsError(key="", origin=origin, reason=reason)
+            raise SettingsError(
+                key="", origin=origin, reason=f"settings in the environment are written in capitals: {name.upper()}"
+            )
         path = tuple(part.lower() for part in parts)
         yield from checked_leaves(
             nest_value(path, _parse_value(environ[name])), _constant_origin(origin), environment_name
@@ -213,8 +214,9 @@ def _from_override(override: str) -> list[Leaf]:
     key = split_key(override)
     if key is None:
         shown = override.partition("=")[0][:80]
-        reason = f"{shown!r} is not of the form section.key=value, such as tools.timeout=30"
-        raise SettingsError(key="", origin=SET, reason=reason)
+        raise SettingsError(
+            key="", origin=SET, reason=f"{shown!r} is not of the form section.key=value, such as tools.timeout=30"
+        )
     path, value = key
     return checked_leaves(nest_value(path, _parse_value(value)), _constant_origin(SET))
 

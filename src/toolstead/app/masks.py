@@ -56,8 +56,7 @@ def mask_value(path: Sequence[str], value: Any) -> Any:
         case list():
             return [mask_value(path, item) for item in cast("list[Any]", value)]
         case Mapping():
-            table = cast("Mapping[str, Any]", value)
-            return {key: mask_value((*path, key), item) for key, item in table.items()}
+            return {key: mask_value((*path, key), item) for key, item in cast("Mapping[str, Any]", value).items()}
         case _:
             return value
 
@@ -116,9 +115,8 @@ def _without_masks(
             inner = cast("Mapping[str, Any]", value), cast("Mapping[str, Any]", now)
             table[key] = _without_masks(plugin, (*path, key), *inner)
         elif value not in (MASK, mask_value(("plugins", plugin, *path, key), now)):
-            place = ".".join((*path, key))
-            reason = f"{place}: a part of it is masked ({MASK}), and cannot be kept in something else; write all of it"
-            raise PluginError(plugin=plugin, field="settings", reason=reason)
+            reason = f"a part of it is masked ({MASK}), and cannot be kept in something else; write all of it"
+            raise PluginError(plugin=plugin, field="settings", reason=f"{'.'.join((*path, key))}: {reason}")
     return table
 
 

@@ -163,8 +163,8 @@ class PluginThreads:
         orchestrator = await self._parts.conversations()
         if not wake:
             return (await orchestrator.add_note(thread_id, content, kind=kind)).id
-        request = RunRequest(prompt=content, thread_id=thread_id, thread_must_exist=True)
-        return (await orchestrator.submit(request)).message_id
+        accepted = await orchestrator.submit(RunRequest(prompt=content, thread_id=thread_id, thread_must_exist=True))
+        return accepted.message_id
 
     async def broadcast(
         self, event: str, data: Mapping[str, Any], *, thread_id: str | None = None, meta: ToolMeta | None = None
@@ -173,8 +173,10 @@ class PluginThreads:
         self._check_type(event)
         _check_json(data)
         if self._broadcasting >= MOST_BROADCASTS:
-            reason = "an on_broadcast hook probably answers each broadcast with another, without end"
-            raise RefusedError(f"{self._plugin} broadcasts {MOST_BROADCASTS} events at once already; {reason}")
+            raise RefusedError(
+                f"{self._plugin} broadcasts {MOST_BROADCASTS} events at once already; an on_broadcast hook probably"
+                " answers each broadcast with another, without end"
+            )
         caller = meta.caller if meta is not None else Caller(thread_id=thread_id) if thread_id is not None else None
         self._broadcasting += 1
         try:
@@ -217,8 +219,12 @@ class PluginHttp:
             place = parse_url(url)
         except ValueError as error:
             raise RefusedError(f"{url[:200]!r} is refused: {error}") from None
-        body = None if json is None else msgspec.json.encode(json)
-        request = OutgoingRequest(method=method.upper(), url=place, headers=dict(headers or {}), body=body)
+        request = OutgoingRequest(
+            method=method.upper(),
+            url=place,
+            headers=dict(headers or {}),
+            body=None if json is None else msgspec.json.encode(json),
+        )
         client, allowed = self._parts.http()
         deadline = asyncio.timeout(timeout)
         try:
@@ -254,8 +260,9 @@ class PluginCalls:
         """Call a tool, in the thread and run of the call it comes from."""
         caller = meta.caller if meta is not None else Caller()
         if caller.nested >= MOST_NESTED:
-            reason = f"{MOST_NESTED} tools call each other already; that is probably an endless recursion"
-            return self._refuse_call(name, reason)
+            return self._refuse_call(
+                name, f"{MOST_NESTED} tools call each other already; that is probably an endless recursion"
+            )
         if self._open >= MOST_CALLS:
             return self._refuse_call(name, f"{MOST_CALLS} calls of this plugin are open already")
         self._open += 1

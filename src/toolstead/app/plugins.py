@@ -226,8 +226,9 @@ class Plugins:
             self._rows = rows
             await self._apply_state()
         if unmirrored is not None:
-            where = "it is stored and applies in this process; other running processes read it later"
-            raise StateError(f"{unmirrored} ({where})") from unmirrored
+            raise StateError(
+                f"{unmirrored} (it is stored and applies in this process; other running processes read it later)"
+            ) from unmirrored
 
     async def _apply_state(self) -> None:
         await self._host.apply_plugins([self._wanted_plugin(found) for found in self._found.discover_plugins()])
@@ -338,5 +339,8 @@ def _define_tool(offered: PluginTool) -> RegisteredTool | Problem:
         return define_tool(offered.tool, provenance, offered.context)
     except DefinitionError as error:
         logger.warning("plugin %r (%s): %s", offered.plugin, offered.origin, error)
-        message = f"plugin {offered.plugin!r}: {error.field}: {error.reason}"
-        return Problem(source=offered.origin, tool_name=error.tool, message=message)
+        return Problem(
+            source=offered.origin,
+            tool_name=error.tool,
+            message=f"plugin {offered.plugin!r}: {error.field}: {error.reason}",
+        )

@@ -101,13 +101,12 @@ async def serve_http(
         plugins=parts.plugins,
         approvals=parts.approvals,
     )
-    made = options.token if server.token == "auto" else None
     with ExitStack() as announcing:
 
         def announce(url: str) -> None:
-            entry = ServerFile(parts.places.data).announce_server(parts.places.project, url, options.private_token)
-            announcing.enter_context(entry)
+            servers = ServerFile(parts.places.data)
+            announcing.enter_context(servers.announce_server(parts.places.project, url, options.private_token))
             parts.conversations.open_early()
-            on_ready(ServerAddress(url=url, new_token=made))
+            on_ready(ServerAddress(url=url, new_token=options.token if server.token == "auto" else None))
 
         await serve(app, options, lifespan=endpoint.run_sessions(), on_ready=announce, stop=stop)

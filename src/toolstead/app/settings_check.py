@@ -115,8 +115,7 @@ class _SettingsWalk:
         self.leaves.append(Leaf(path=path, value=value, origin=self._origin_of(path)))
 
     def _report_fault(self, path: KeyPath, reason: str, where: tuple[str | int, ...] | None = None) -> None:
-        origin = self._origin_of(path if where is None else where)
-        self.faults.append(SettingsError(key=toml_key(path), origin=origin, reason=reason))
+        self.faults.append(SettingsError(key=toml_key(path), origin=self._origin_of(where or path), reason=reason))
 
 
 class _NoTomlError(Exception):

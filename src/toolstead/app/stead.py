@@ -344,8 +344,11 @@ class RegistryView:
 
     def to_mcp_server_config(self, thread_id: str | None = None) -> dict[str, Any]:
         """A fresh in-process MCP server for an agent runtime; never share one between two sessions."""
-        server = serving.create_server(self._parts, thread_id or "default", agent=self._agent)
-        return {"type": "sdk", "name": MCP_SERVER, "instance": server}
+        return {
+            "type": "sdk",
+            "name": MCP_SERVER,
+            "instance": serving.create_server(self._parts, thread_id or "default", agent=self._agent),
+        }
 
     def to_tool_definitions(self, provider: str) -> list[dict[str, Any]]:
         """The `tools` of a request to `anthropic`, `openai` or `gemini`.

@@ -47,8 +47,7 @@ def toml_value(value: Any) -> str:
         case datetime.datetime() | datetime.date() | datetime.time():
             return value.isoformat()
         case list() | tuple():
-            items = cast("Sequence[Any]", value)
-            return f"[{', '.join(toml_value(item) for item in items)}]"
+            return f"[{', '.join(map(toml_value, cast('Sequence[Any]', value)))}]"
         case Mapping():
             table = cast("Mapping[str, Any]", value)
             return "{" + ", ".join(f"{toml_key([key])} = {toml_value(item)}" for key, item in table.items()) + "}"

@@ -142,8 +142,11 @@ class Talks:
     def _answer_request(self, run_id: str, thread_id: str, request: RunRequest) -> Run:
         answer = next((said for pattern, said in self._answers.items() if re.search(pattern, request.prompt)), None)
         if answer is None:
-            reason = f"no answer is given for {request.prompt[:200]!r}; give one with fake_context(answers={{…: …}})"
-            answer = RunError(code="runtime", message=reason)
+            answer = RunError(
+                code="runtime",
+                message=f"no answer is given for {request.prompt[:200]!r}; give one with"
+                " fake_context(answers={…: …})",
+            )
         failed = isinstance(answer, RunError)
         if not failed:
             self.store.add_message(thread_id, ("assistant", answer), run_id=run_id)

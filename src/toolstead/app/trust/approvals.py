@@ -173,8 +173,8 @@ class TrustStore:
             # The link to the bytes first: a process that notices the rest must not find them any more.
             with suppress(FileNotFoundError):
                 (place / "current").unlink()
-            taken_back = TrustApproval(version=VERSION, project=str(project), declined=approval.copy)
-            write_private(place / "approval.json", _encode_approval(taken_back))
+            revoked = TrustApproval(version=VERSION, project=str(project), declined=approval.copy)
+            write_private(place / "approval.json", _encode_approval(revoked))
             _delete_unused(place, keep=set())
         return True
 

@@ -112,12 +112,14 @@ class ProjectTrust:
     def _waiting_problems(self, approval: TrustApproval | None, snapshot: Snapshot) -> Sequence[Problem]:
         if approval is None and not snapshot.files and not snapshot.skipped:
             return ()
-        found: list[Problem] = []
-        for path in snapshot.skipped:
-            message = "is no regular file (a link, perhaps), and a project's own files are never read through one"
-            found.append(Problem(source=f"{self._shown}/{escape_unseen(path)}", message=message))
-        changes = compare_snapshot(approval, snapshot)
-        if changes:
+        found = [
+            Problem(
+                source=f"{self._shown}/{escape_unseen(path)}",
+                message="is no regular file (a link, perhaps), and a project's own files are never read through one",
+            )
+            for path in snapshot.skipped
+        ]
+        if changes := compare_snapshot(approval, snapshot):
             found.append(Problem(source=self._shown, message=_waiting_sentence(approval, changes, snapshot)))
         return found
 

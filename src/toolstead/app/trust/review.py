@@ -135,8 +135,8 @@ def _review_servers(data: bytes) -> Lines:
                 words = " ".join(_plain_text(word) for word in (command, *_as_list(given.get("args"))))
                 yield f"MCP server {name}: starts  {words}{_handler_details(given, ('cwd', 'env'))}"
             case {"url": url}:
-                details = _handler_details(cast("dict[str, Any]", server), ("headers",))
-                yield f"MCP server {name}: connects to {url}{details}"
+                given = cast("dict[str, Any]", server)
+                yield f"MCP server {name}: connects to {url}{_handler_details(given, ('headers',))}"
             case _:
                 yield f"MCP server {name}: neither a command nor an address"
 
