@@ -17,7 +17,7 @@ from toolstead.adapters.installing import required_by
 from toolstead.app import doctor
 from toolstead.app.doctor import examine_setup
 from toolstead.app.keys import Keys
-from toolstead.app.runtime_choice import PROGRAMS, RuntimeProgram
+from toolstead.app.runtimes import PROGRAMS, RuntimeProgram
 from toolstead.app.settings import ProgramSettings, RuntimeSettings, ScriptedSettings
 
 KEY = "sk-never-shown-0123456789"

@@ -17,16 +17,16 @@ from toolstead.adapters.installing import install_command, reinstall_command
 from toolstead.adapters.providers.catalogue import MAIN, VENDORS, VendorState, find_model, state_of
 from toolstead.app.keys import SERVICE, Keys
 from toolstead.app.masks import mask_value
-from toolstead.app.runtime_choice import (
+from toolstead.app.runtimes import (
     PROGRAMS,
     Choice,
+    Models,
     RuntimeProgram,
     absence_reason,
     lacking_keys,
     usual_keys,
     usual_runtime,
 )
-from toolstead.app.runtimes import Models
 from toolstead.app.settings import RuntimeSettings
 from toolstead.errors import RuntimeFailureError
 

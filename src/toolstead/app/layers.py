@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
-from msgspec.structs import replace
 
 from toolstead.app.masks import mask_value
 from toolstead.app.places import Places
@@ -267,7 +266,7 @@ def _add_open(given: dict[KeyPath, list[Leaf]], leaf: Leaf) -> None:
     history = given.pop(path, [])
     for other in below:
         rest = other[len(path) :]
-        history.extend(replace(old, value=nest_value(rest, old.value)) for old in given.pop(other))
+        history.extend(msgspec.structs.replace(old, value=nest_value(rest, old.value)) for old in given.pop(other))
     for depth in range(1, len(path)):
         history.extend(old for old in given.pop(path[:depth], ()) if old.value != {})
     given[path] = [*history, leaf]

@@ -14,25 +14,22 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from toolstead.app.masks import merge_tables, show_plugin, unmask_settings
-from toolstead.app.plugin_powers import create_context
+from toolstead.app.plugin_powers import Parts, create_context
 from toolstead.concurrency.owned_tasks import OwnedTasks, finish_despite_cancellation
 from toolstead.errors import DefinitionError, NotFoundError, StateError, StorageError
-from toolstead.orchestrator.store import PluginRow
-from toolstead.plugins.host import PluginHost, PluginView, Wanted
+from toolstead.orchestrator.store import PluginRow, Store
+from toolstead.plugins.host import PluginHost, PluginTool, PluginView, Wanted
 from toolstead.tools.definition import RegisteredTool, define_tool
 from toolstead.tools.sources import Offers, SourceChanges
 from toolstead.types.tool import Problem, Provenance
 
 if TYPE_CHECKING:
     from toolstead.app.plugin_places import PluginPlaces
-    from toolstead.app.plugin_powers import Parts
     from toolstead.app.settings import Settings
     from toolstead.app.state import State, Switches
-    from toolstead.orchestrator.store import Store
     from toolstead.plugins.contract import PluginContext
     from toolstead.plugins.discovery import Discovered
     from toolstead.plugins.health import Health
-    from toolstead.plugins.host import PluginTool
 
 logger = logging.getLogger(__name__)
 
@@ -191,10 +188,8 @@ class Plugins:
             if self._store is not None:  # a process that has it open reads it, and corrects a file that differs
                 await self._mirror_store(self._store)
                 return
-            rows = self._switches.read().plugins  # the current state: a change of ours may have come in between
-            if rows != self._rows:
-                self._rows = rows
-                await self._apply_state()
+            # The current state: a change of ours may have come in between.
+            await self._apply_rows(self._switches.read().plugins)
 
     async def _follow_now(self, store: Store, *, shared: bool) -> None:
         while True:
@@ -215,20 +210,21 @@ class Plugins:
             StateError: They cannot be notified; the change applies here.
         """
         rows = await store.list_plugins()
-        unmirrored: StateError | None = None
         try:
             if rows != self._switches.read().plugins:
                 look = partial(_read_rows, store, asyncio.get_running_loop())
                 rows = await asyncio.to_thread(self._switches.mirror_plugins, look)
         except StateError as error:
-            unmirrored = error
+            await self._apply_rows(rows)
+            raise StateError(
+                f"{error} (it is stored and applies in this process; other running processes read it later)"
+            ) from error
+        await self._apply_rows(rows)
+
+    async def _apply_rows(self, rows: Mapping[str, PluginRow]) -> None:
         if rows != self._rows:
             self._rows = rows
             await self._apply_state()
-        if unmirrored is not None:
-            raise StateError(
-                f"{unmirrored} (it is stored and applies in this process; other running processes read it later)"
-            ) from unmirrored
 
     async def _apply_state(self) -> None:
         await self._host.apply_plugins([self._wanted_plugin(found) for found in self._found.discover_plugins()])

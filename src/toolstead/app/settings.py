@@ -11,8 +11,7 @@ from collections.abc import Iterator, Mapping
 from functools import cache
 from typing import Annotated, Any, Literal, cast
 
-from msgspec import Meta, Struct
-from msgspec.structs import fields
+from msgspec import Meta, Struct, structs
 
 from toolstead.app.masks import MASK
 
@@ -236,7 +235,7 @@ def known_sections() -> frozenset[tuple[str, ...]]:
 
 
 def _walk_section(section: type[Struct], above: tuple[str, ...]) -> Iterator[Key]:
-    for field in fields(section):
+    for field in structs.fields(section):
         kind: Any = field.type
         path = (*above, field.name)
         if isinstance(kind, type) and issubclass(kind, Struct):

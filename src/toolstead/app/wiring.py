@@ -191,7 +191,7 @@ class Wiring:
 
     def describe_state(self) -> Mapping[str, Any]:
         """The runtime and the sessions, as health reports them; does not open the database."""
-        from toolstead.app.runtime_choice import usual_runtime
+        from toolstead.app.runtimes import usual_runtime
         from toolstead.invoker.lease import NO_SESSIONS
 
         current = self.conversations.orchestrator
@@ -249,7 +249,7 @@ class Wiring:
         return orchestrator
 
     def _load_keys(self) -> None:
-        from toolstead.app.runtime_choice import lacking_keys
+        from toolstead.app.runtimes import lacking_keys
 
         self._keys.load(lacking_keys(self.loaded.settings.runtime, self._keys))
 

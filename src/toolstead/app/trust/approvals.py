@@ -73,10 +73,6 @@ class TrustStore:
         """The private folder of a project's approval."""
         return self.folder / hashlib.sha256(os.fsencode(project)).hexdigest()[:32]
 
-    def copy_folder(self, project: Path) -> Path:
-        """Where the approved bytes lie, laid out as in the project; absent when nothing is approved."""
-        return self.approval_folder(project) / "current"
-
     def read(self, project: Path) -> TrustApproval | None:
         """What was approved of a project; None when nothing was, or when it was revoked.
 

@@ -52,7 +52,7 @@ class ProjectTrust:
     def __init__(self, places: Places) -> None:
         self.project = places.project
         self.approvals = TrustStore(places.data)
-        self.copy = self.approvals.copy_folder(places.project)
+        self.copy = self.approvals.approval_folder(places.project) / "current"
         own = places.project / ".toolstead"
         self._shown = escape_unseen(str(places.project))
         self.users_own = places.user if places.user.is_relative_to(own) else None
