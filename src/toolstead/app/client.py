@@ -9,8 +9,6 @@ from contextlib import aclosing, asynccontextmanager
 from typing import TYPE_CHECKING, Any, cast
 from urllib.parse import quote
 
-import msgspec
-
 from toolstead.app.server_file import ServerFile
 from toolstead.errors import ServeError
 
@@ -28,16 +26,6 @@ SECONDS = 60.0
 
 _PLUGIN = frozenset({"name", "version", "enabled", "state", "tools", "settings"})
 _RELOAD = frozenset({"success", "toolCount", "errors", "added", "removed", "changed"})
-
-
-class RunOptions(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
-    """The options of a run besides its prompt; None leaves a choice to the thread and the settings."""
-
-    thread_id: str | None = None
-    runtime: str | None = None
-    agent: str | None = None
-    model: str | None = None
-    timeout: float | None = None
 
 
 class InProcessClient:
@@ -90,10 +78,29 @@ class InProcessClient:
         """Delete a conversation; what runs in it is ended."""
         await (await self._stead.conversations()).delete_thread(id)
 
-    async def run_agent(self, prompt: str, options: RunOptions, on_event: OnEvent) -> dict[str, Any]:
-        """Ask an agent, and wait for the end of its run. Cancelling this cancels the run."""
+    async def run_agent(
+        self,
+        prompt: str,
+        on_event: OnEvent,
+        *,
+        thread_id: str | None = None,
+        agent: str | None = None,
+        model: str | None = None,
+        runtime: str | None = None,
+        timeout: float | None = None,
+    ) -> dict[str, Any]:
+        """Ask an agent, and wait for the end of its run. Cancelling this cancels the run.
+
+        None leaves a choice to the thread and the settings.
+        """
         run = await self._stead.invoke(
-            prompt, on_message=lambda event: on_event(event.type, dict(event.data)), **msgspec.structs.asdict(options)
+            prompt,
+            thread_id=thread_id,
+            agent=agent,
+            model=model,
+            runtime=runtime,
+            timeout=timeout,
+            on_message=lambda event: on_event(event.type, dict(event.data)),
         )
         return run.to_json()
 
@@ -200,9 +207,20 @@ class HttpClient:
         """See `InProcessClient`."""
         await self._send_request("DELETE", f"/api/threads/{_quote_id(id)}")
 
-    async def run_agent(self, prompt: str, options: RunOptions, on_event: OnEvent) -> dict[str, Any]:
+    async def run_agent(
+        self,
+        prompt: str,
+        on_event: OnEvent,
+        *,
+        thread_id: str | None = None,
+        agent: str | None = None,
+        model: str | None = None,
+        runtime: str | None = None,
+        timeout: float | None = None,
+    ) -> dict[str, Any]:
         """See `InProcessClient`."""
-        body = {"prompt": prompt, **msgspec.to_builtins(options)}
+        options = {"threadId": thread_id, "agent": agent, "model": model, "runtime": runtime, "timeout": timeout}
+        body = {"prompt": prompt, **{key: value for key, value in options.items() if value is not None}}
         run = f"/api/runs/{self._check_keys(await self._send_request('POST', '/api/runs', body), {'runId'})['runId']}"
         try:
             async with self._open("GET", f"{run}/events", accept="text/event-stream", seconds=None) as response:

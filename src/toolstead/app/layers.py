@@ -92,10 +92,11 @@ def settings_for(
     Raises:
         SettingsError: A layer cannot be read, or has an unknown key or a bad value.
     """
+    project_config = places.project / ".toolstead" / "config.toml"
     return load_settings(
         environ=os.environ if environ is None else environ,
-        user_config=places.user_config,
-        project_config=(places.project_config, approved_config) if approved_config is not None else None,
+        user_config=places.user / "config.toml",
+        project_config=(project_config, approved_config) if approved_config is not None else None,
         overrides=overrides,
         given=given,
     )

@@ -27,16 +27,6 @@ class Places:
     user: Path
     data: Path
 
-    @property
-    def user_config(self) -> Path:
-        """The user's settings."""
-        return self.user / "config.toml"
-
-    @property
-    def project_config(self) -> Path:
-        """The project's settings, which count only when the project is trusted."""
-        return self.project / ".toolstead" / "config.toml"
-
 
 def find_places(
     *, explicit: Path | None = None, environ: Mapping[str, str] | None = None, cwd: Path | None = None

@@ -309,8 +309,7 @@ class PluginTools:
     def _define_tools(self) -> None:
         before, self._defined = self._defined, {}
         for offered in self._host.list_tools():
-            known = before.get(id(offered))
-            self._defined[id(offered)] = known if known is not None else (offered, _define_tool(offered))
+            self._defined[id(offered)] = before.get(id(offered)) or (offered, _define_tool(offered))
 
     def _list_tools(self) -> list[RegisteredTool]:
         return [defined for _, defined in self._defined.values() if isinstance(defined, RegisteredTool)]

@@ -113,16 +113,19 @@ class ToolFiles:
         from toolstead.tools.handlers.handler_context import Surroundings
         from toolstead.tools.sources.json_file import FileReader
 
-        surroundings = Surroundings(
-            root=self._places.project,
-            environ=self._environ,
-            max_output=settings.max_output,
-            allowed_hosts=settings.allowed_hosts,
-            proxy=settings.proxy,
-            pinned=self._trust.pinned if is_projects else None,
-            private=self._places.data,
+        return FileReader(
+            Surroundings(
+                root=self._places.project,
+                environ=self._environ,
+                max_output=settings.max_output,
+                allowed_hosts=settings.allowed_hosts,
+                proxy=settings.proxy,
+                pinned=self._trust.pinned if is_projects else None,
+                private=self._places.data,
+            ),
+            client,
+            self._schemas,
         )
-        return FileReader(surroundings, client, self._schemas)
 
 
 class _LateReader:

@@ -108,11 +108,9 @@ def _plain_text(value: Any) -> str:
 def _review_settings(data: bytes) -> Lines:
     try:
         table = tomllib.loads(data.decode("utf-8-sig"))
-        lines = [f"sets  {key} = {value!r}" for key, value in _walk_leaves(table, "")]
+        yield from [f"sets  {key} = {value!r}" for key, value in _walk_leaves(table, "")]
     except (ValueError, RecursionError):  # ValueError: no TOML, or a number too long to be written out
         yield "no TOML that can be read"
-        return
-    yield from lines
 
 
 def _walk_leaves(table: Mapping[str, Any], above: str) -> Iterator[tuple[str, Any]]:

@@ -34,20 +34,17 @@ def ask(invocation: CommandContext, prompt: str, *, as_json: bool, url: str | No
     The answer goes to stdout, everything else to stderr. The running server of this project answers;
     without one, this command does. Exit status: 0 answered, 1 it failed, 2 nothing was asked, 130 interrupted.
     """
-    from toolstead.app.client import RunOptions
-
     prompt = sys.stdin.read() if prompt == "-" else prompt
     if not prompt.strip():
         raise click.UsageError("there is nothing to ask; give a text")
     shown = _Shown(as_json=as_json)
-    options = RunOptions(**given)
 
     async def run(client: SteadClient) -> int:
         if client.url is not None:
             shown.asked_at(client.url)
-        if options.runtime is None and options.model is None:
+        if given["runtime"] is None and given["model"] is None:
             shown.show_choice(await client.describe_state())
-        return shown.show_end(await client.run_agent(prompt, options, shown.show_event))
+        return shown.show_end(await client.run_agent(prompt, shown.show_event, **given))
 
     return invocation.run_with_client(url, run)
 
