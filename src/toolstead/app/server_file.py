@@ -60,10 +60,9 @@ class ServerFile:
     def _change_entry(self, project: Path, entry: RunningServer | None) -> None:
         with lock_file(self._path):
             entries = self._read()
-            own = entries.get(str(project))
             if entry is not None:
                 entries[str(project)] = entry
-            elif own is not None and own.pid == os.getpid():
+            elif str(project) in entries and entries[str(project)].pid == os.getpid():
                 del entries[str(project)]
             write_private(self._path, msgspec.json.format(msgspec.json.encode(entries), indent=2))
 

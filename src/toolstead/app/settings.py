@@ -242,4 +242,4 @@ def _walk_section(section: type[Struct], above: tuple[str, ...]) -> Iterator[Key
             yield from _walk_section(kind, path)
         elif field.name not in OPEN_TABLES:
             default: Any = list(cast("Any", field.default)) if isinstance(field.default, tuple) else field.default
-            yield Key(path=path, type=kind, default=default, allowed=kind.__metadata__[0].description)
+            yield Key(path=path, type=field.type, default=default, allowed=field.type.__metadata__[0].description)

@@ -29,7 +29,7 @@ _EMPTY: dict[str, Any] = {"version": VERSION, "disabledTools": [], "plugins": {}
 
 
 class State(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """What the file says.
+    """What the file holds.
 
     Attributes:
         disabled_tools: The names of the tools that are turned off.
@@ -55,7 +55,7 @@ class Switches:
         return self._parse(self._read())
 
     def set_tool_enabled(self, name: str, enabled: bool) -> bool:
-        """Turn a tool on or off; say whether that changed anything.
+        """Turn a tool on or off; return whether that changed anything.
 
         Waits for other writers, so an event loop calls it in a worker.
 
@@ -141,7 +141,7 @@ class Switches:
 class SwitchWatcher(PollingWatcher):
     """Notifies a listener when any process changed the switches: `async with watcher:`.
 
-    The listener is called on the event loop: first with what the file says when the watcher starts,
+    The listener is called on the event loop: first with what the file holds when the watcher starts,
     so that no change falls between reading and watching, then with every other set. A file that
     becomes invalid changes nothing and is logged once; a watcher that finds
     such a file at its start has no switches to keep, and refuses to start.
@@ -158,7 +158,7 @@ class SwitchWatcher(PollingWatcher):
         self._complained = False
 
     async def check_first(self) -> None:
-        """Notify the listener of what the file says now."""
+        """Notify the listener of what the file holds now."""
         await self.check()
 
     async def check(self) -> None:

@@ -24,7 +24,14 @@ from toolstead.plugins.health import Health
 from toolstead.plugins.hook_runner import Hooked, HookRunner
 from toolstead.plugins.ports import HttpAnswer, absent_power
 from toolstead.plugins.settings import read_settings
-from toolstead.testing.plugin_parts import FakeNetwork, MemoryStore, Notes, Said, SentRequest, Talks
+from toolstead.testing.plugin_parts import (
+    FakeConversations,
+    FakeNetwork,
+    MemoryStore,
+    MessageLike,
+    RecordingLog,
+    SentRequest,
+)
 from toolstead.tools.dispatch import Dispatcher
 from toolstead.tools.registry import Registry
 from toolstead.types.call import Caller
@@ -104,7 +111,7 @@ def fake_context(
     plugin: Plugin | str,
     *,
     settings: Mapping[str, Any] | None = None,
-    history: Mapping[str, Sequence[Said]] | None = None,
+    history: Mapping[str, Sequence[MessageLike]] | None = None,
     answers: Mapping[str, str | RunError] | None = None,
     pages: Mapping[str, HttpAnswer | str | Exception] | None = None,
     tools: Sequence[Tool] = (),
@@ -128,9 +135,9 @@ def fake_context(
     """
     plugin = Plugin(name=plugin) if isinstance(plugin, str) else plugin
     check_plugin(plugin, plugin.name)
-    name, notes, statuses = plugin.name, Notes(), list[tuple[str, str | None]]()
+    name, log, statuses = plugin.name, RecordingLog(), list[tuple[str, str | None]]()
     store, network = MemoryStore(history or {}), FakeNetwork(pages or {})
-    talks = Talks(store, answers or {})
+    conversations = FakeConversations(store, answers or {})
     health = Health(name, lambda health: statuses.append((health.state, health.error)))
     health.set_state("running")
     statuses.clear()
@@ -140,8 +147,10 @@ def fake_context(
         [Hooked(plugin="the other plugins", hooks=Hooks(on_broadcast=on_broadcast), health=Health("others"))]
     )
     registry = Registry(context_for=lambda owner: context if owner == name else PluginContext(name=owner))
-    dispatcher = Dispatcher(registry, events=notes, cwd=Path.cwd())
-    parts = _build_parts(store=store, talks=talks, network=network, notes=notes, dispatcher=dispatcher, others=others)
+    dispatcher = Dispatcher(registry, events=log, cwd=Path.cwd())
+    parts = _build_parts(
+        store=store, conversations=conversations, network=network, log=log, dispatcher=dispatcher, others=others
+    )
     context = FakeContext(
         name=name,
         settings=read_settings(plugin, settings or {}),
@@ -156,12 +165,12 @@ def fake_context(
         run_background=background,
         report_status=health.report_status,
         plugin=plugin,
-        sent=talks.sent,
-        broadcasts=notes.broadcasts,
-        invoked=talks.invoked,
+        sent=conversations.sent,
+        broadcasts=log.broadcasts,
+        invoked=conversations.invoked,
         requests=network.requests,
         statuses=statuses,
-        events=notes.events,
+        events=log.events,
         hooks=Hooks(),
         dispatcher=dispatcher,
         background=background,
@@ -173,24 +182,23 @@ def fake_context(
 
 
 def _build_parts(
-    *, store: Any, talks: Any, network: FakeNetwork, notes: Any, dispatcher: Dispatcher, others: HookRunner
+    *, store: Any, conversations: Any, network: Any, log: Any, dispatcher: Dispatcher, others: HookRunner
 ) -> Parts:
     """The doubles in the places of what they double; the contract suite sees that they fit."""
-    client: Any = network
 
     async def open_store() -> Any:
         return store
 
-    async def conversations() -> Any:
-        return talks
+    async def open_conversations() -> Any:
+        return conversations
 
     return Parts(
         open_store=open_store,
-        conversations=conversations,
+        conversations=open_conversations,
         dispatcher=lambda: dispatcher,
-        log=notes,
+        log=log,
         hooks=others,
-        http=lambda: (client, network.allowed),
+        http=lambda: (network, network.allowed),
     )
 
 

@@ -288,7 +288,7 @@ def _is_intact(folder: Path, pins: Mapping[str, Pin]) -> bool:
     """Whether a folder holds exactly these files."""
     inside = (found for found in folder.rglob("*") if found.is_symlink() or not found.is_dir())
     there = {found.relative_to(folder).as_posix() for found in inside}
-    return there == pins.keys() and all(_is_pinned(folder / path, pin) for path, pin in pins.items())
+    return there == set(pins) and all(_is_pinned(folder / path, pin) for path, pin in pins.items())
 
 
 def _is_pinned(path: Path, pin: Pin) -> bool:
